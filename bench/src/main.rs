@@ -1,0 +1,2 @@
+//! Load generators and side-by-side comparisons.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The control plane: configuration in, snapshots for the data plane out.

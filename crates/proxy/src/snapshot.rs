@@ -1,0 +1,296 @@
+//! The configuration of the data plane: plain rows as operators write them, and the immutable [`Snapshot`]
+//! that is compiled from them once and then only read.
+
+use std::time::Duration;
+
+/// Number of a hostgroup: a set of servers that are equal for routing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostgroupId(pub i32);
+
+impl std::fmt::Display for HostgroupId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What the operator configured, row by row; the input of [`Snapshot`].
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
+    /// The `mysql_variables` that the data plane reads.
+    pub variables: Variables,
+    /// `mysql_servers`.
+    pub servers: Vec<ServerRow>,
+    /// `mysql_users`.
+    pub users: Vec<UserRow>,
+    /// `mysql_query_rules`, in any order.
+    pub rules: Vec<RuleRow>,
+}
+
+/// The `mysql-` variables that the data plane reads; names are theirs, units are in the types.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variables {
+    /// Listening addresses: `ip:port`, `[v6]:port` or the absolute path of a Unix socket.
+    pub interfaces: Vec<String>,
+    /// Worker threads; 0 means one per core.
+    pub threads: usize,
+    /// Version told in the greeting.
+    pub server_version: String,
+    /// Plugin offered first: `mysql_native_password` or `caching_sha2_password`.
+    pub default_authentication_plugin: String,
+    /// Character set of the greeting and of backend connections that no client has changed.
+    pub default_charset: String,
+    /// Collation of the greeting; belongs to `default_charset`.
+    pub default_collation_connection: String,
+    /// Schema when neither client nor user names one.
+    pub default_schema: String,
+    /// Client connections in all; above it error 1040.
+    pub max_connections: u32,
+    /// Largest command in bytes; above it error 1153.
+    pub max_allowed_packet: u64,
+    /// Time a client has to log in.
+    pub connect_timeout_client: Duration,
+    /// Time for one attempt to connect to a server.
+    pub connect_timeout_server: Duration,
+    /// Time in all to obtain a backend connection; after it error 9001.
+    pub connect_timeout_server_max: Duration,
+    /// Attempts to connect per request.
+    pub connect_retries_on_failure: u32,
+    /// Idle time after which a client is closed.
+    pub wait_timeout: Duration,
+    /// Idle time in a transaction after which a client is closed.
+    pub max_transaction_idle_time: Duration,
+    /// Length of a transaction after which a client is closed.
+    pub max_transaction_time: Duration,
+    /// Time after which a statement is killed.
+    pub default_query_timeout: Duration,
+    /// Whether backend connections return to the pool after each statement.
+    pub multiplexing: bool,
+    /// Whether digests are computed; without them `match_digest` counts as satisfied.
+    pub query_digests: bool,
+    /// Bytes of a statement that are digested.
+    pub query_digests_max_query_length: usize,
+    /// Bytes of digest text that are kept.
+    pub query_digests_max_digest_length: usize,
+    /// Values of a list that a digest shows.
+    pub query_digests_grouping_limit: usize,
+    /// Groups of values that a digest shows; 0 shows all.
+    pub query_digests_groups_grouping_limit: usize,
+    /// Whether digests fold to lower case.
+    pub query_digests_lowercase: bool,
+    /// Whether digests replace `NULL`.
+    pub query_digests_replace_null: bool,
+    /// Whether digests replace digits inside identifiers.
+    pub query_digests_no_digits: bool,
+    /// Whether digests keep `/* */` comments.
+    pub query_digests_keep_comment: bool,
+    /// Whether `LOAD DATA LOCAL INFILE` is allowed.
+    pub enable_load_data_local_infile: bool,
+    /// Whether `CLIENT_DEPRECATE_EOF` is offered to clients.
+    pub enable_client_deprecate_eof: bool,
+    /// Whether `CLIENT_DEPRECATE_EOF` is used with servers.
+    pub enable_server_deprecate_eof: bool,
+    /// Idle connections kept per server, in percent of its `max_connections`.
+    pub free_connections_pct: u32,
+    /// Age after which an idle backend connection is closed; zero: no limit.
+    pub connection_max_age: Duration,
+    /// Time between pings of an idle backend connection.
+    pub ping_interval_server: Duration,
+    /// Time a server has to answer such a ping.
+    pub ping_timeout_server: Duration,
+    /// Whether a statement is killed on its server when its client vanishes.
+    pub kill_backend_connection_when_disconnect: bool,
+    /// TCP keepalive on both sides: idle time before the first probe; `None`: off.
+    pub tcp_keepalive: Option<Duration>,
+    /// Statements run on every new backend connection; empty: none.
+    pub init_connect: String,
+}
+
+impl Default for Variables {
+    fn default() -> Self {
+        Variables {
+            interfaces: vec!["0.0.0.0:6033".to_owned()],
+            threads: 0,
+            server_version: "8.0.11".to_owned(),
+            default_authentication_plugin: "mysql_native_password".to_owned(),
+            default_charset: "utf8".to_owned(),
+            default_collation_connection: "utf8_general_ci".to_owned(),
+            default_schema: "information_schema".to_owned(),
+            max_connections: 10_000,
+            max_allowed_packet: 67_108_864,
+            connect_timeout_client: Duration::from_secs(10),
+            connect_timeout_server: Duration::from_secs(1),
+            connect_timeout_server_max: Duration::from_secs(10),
+            connect_retries_on_failure: 10,
+            wait_timeout: Duration::from_secs(28_800),
+            max_transaction_idle_time: Duration::from_secs(14_400),
+            max_transaction_time: Duration::from_secs(14_400),
+            default_query_timeout: Duration::from_secs(86_400),
+            multiplexing: true,
+            query_digests: true,
+            query_digests_max_query_length: 65_000,
+            query_digests_max_digest_length: 2_048,
+            query_digests_grouping_limit: 3,
+            query_digests_groups_grouping_limit: 10,
+            query_digests_lowercase: false,
+            query_digests_replace_null: false,
+            query_digests_no_digits: false,
+            query_digests_keep_comment: false,
+            enable_load_data_local_infile: false,
+            enable_client_deprecate_eof: true,
+            enable_server_deprecate_eof: true,
+            free_connections_pct: 10,
+            connection_max_age: Duration::ZERO,
+            ping_interval_server: Duration::from_secs(10),
+            ping_timeout_server: Duration::from_millis(200),
+            kill_backend_connection_when_disconnect: true,
+            tcp_keepalive: Some(Duration::from_secs(120)),
+            init_connect: String::new(),
+        }
+    }
+}
+
+/// Whether a server gets work, as the operator or the monitor set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerStatus {
+    /// Serves.
+    Online,
+    /// Temporarily out.
+    Shunned,
+    /// Gets no new work; connections in use finish.
+    OfflineSoft,
+    /// Out at once.
+    OfflineHard,
+}
+
+/// One row of `mysql_servers`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerRow {
+    /// The hostgroup this row belongs to.
+    pub hostgroup: HostgroupId,
+    /// Name or address; the path of a Unix socket when `port` is 0.
+    pub hostname: String,
+    /// TCP port, or 0.
+    pub port: u16,
+    /// Port of the GTID reader on that host; 0: none.
+    pub gtid_port: u16,
+    /// Whether it gets work.
+    pub status: ServerStatus,
+    /// Relative share within its hostgroup; 0: never chosen.
+    pub weight: u32,
+    /// Whether the compressed protocol is used.
+    pub compression: bool,
+    /// Backend connections of the whole process at most.
+    pub max_connections: u32,
+    /// Seconds of replication lag at most; 0: not checked.
+    pub max_replication_lag: u32,
+    /// Whether TLS is used.
+    pub use_ssl: bool,
+    /// Latency limit in ms; 0: the default of the variables.
+    pub max_latency_ms: u32,
+    /// Free text.
+    pub comment: String,
+}
+
+/// One row of `mysql_users`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserRow {
+    /// Account name.
+    pub username: String,
+    /// Clear text, `*` and 40 hex digits, or `$A$005$...`; empty: no password.
+    pub password: String,
+    /// Rows that are not active are not loaded.
+    pub active: bool,
+    /// Whether the client must use TLS.
+    pub use_ssl: bool,
+    /// Hostgroup when no rule decides.
+    pub default_hostgroup: HostgroupId,
+    /// Schema when the client names none; empty: the default of the variables.
+    pub default_schema: String,
+    /// Stored; without effect, as in the field.
+    pub schema_locked: bool,
+    /// Whether a whole transaction stays on the hostgroup it began in.
+    pub transaction_persistent: bool,
+    /// Whether the session is a plain pipe.
+    pub fast_forward: bool,
+    /// Client connections of this user at most.
+    pub max_connections: u32,
+    /// JSON, or empty.
+    pub attributes: String,
+    /// Free text.
+    pub comment: String,
+}
+
+/// One row of `mysql_query_rules`. A condition that is `None` is not asked; an action that is `None` changes nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RuleRow {
+    /// Rules are tried in this order.
+    pub rule_id: i64,
+    /// Rules that are not active are not loaded.
+    pub active: bool,
+    /// Condition: user name; empty: any.
+    pub username: Option<String>,
+    /// Condition: current schema; empty: any.
+    pub schemaname: Option<String>,
+    /// Condition: flag of the rule chain.
+    pub flag_in: u32,
+    /// Condition: client address, exact or with a final `%`.
+    pub client_addr: Option<String>,
+    /// Condition: local address the client connected to.
+    pub proxy_addr: Option<String>,
+    /// Condition: local port the client connected to.
+    pub proxy_port: Option<u16>,
+    /// Condition: digest as `0x...`.
+    pub digest: Option<String>,
+    /// Condition: expression searched in the digest text.
+    pub match_digest: Option<String>,
+    /// Condition: expression searched in the statement.
+    pub match_pattern: Option<String>,
+    /// Inverts both expressions.
+    pub negate_match_pattern: bool,
+    /// `CASELESS`, `GLOBAL`, comma separated.
+    pub re_modifiers: String,
+    /// Action: flag to go on with.
+    pub flag_out: Option<u32>,
+    /// Action: replacement for what `match_pattern` found.
+    pub replace_pattern: Option<String>,
+    /// Action: where to run the statement.
+    pub destination_hostgroup: Option<HostgroupId>,
+    /// Action: ms to cache the result.
+    pub cache_ttl: Option<u32>,
+    /// Action: whether empty results are cached.
+    pub cache_empty_result: Option<bool>,
+    /// Stored; without effect, as in the field.
+    pub cache_timeout: Option<u32>,
+    /// Stored; without effect, as in the field.
+    pub reconnect: Option<bool>,
+    /// Action: ms until the statement is killed.
+    pub timeout: Option<u32>,
+    /// Action: repeated executions after a failure.
+    pub retries: Option<u32>,
+    /// Action: ms to wait before running.
+    pub delay: Option<u32>,
+    /// Action: flag that the session's next statement starts with.
+    pub next_query_flag_in: Option<u32>,
+    /// Action: chain that a mirrored copy starts in.
+    pub mirror_flag_out: Option<u32>,
+    /// Action: hostgroup of a mirrored copy.
+    pub mirror_hostgroup: Option<HostgroupId>,
+    /// Action: answer error 1148 with this text.
+    pub error_msg: Option<String>,
+    /// Action: answer OK with this text.
+    pub ok_msg: Option<String>,
+    /// Stored; without effect, as in the field.
+    pub sticky_conn: Option<bool>,
+    /// Action: 0 disables multiplexing, 1 enables it, 2 keeps it for this statement.
+    pub multiplex: Option<u8>,
+    /// Action: wait for the GTID this session wrote in that hostgroup.
+    pub gtid_from_hostgroup: Option<HostgroupId>,
+    /// Action: whether the statement is logged.
+    pub log: Option<bool>,
+    /// Stop after this rule.
+    pub apply: bool,
+    /// JSON, or empty.
+    pub attributes: String,
+    /// Free text.
+    pub comment: Option<String>,
+}

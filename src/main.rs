@@ -1,0 +1,2 @@
+//! The `narrows` program.
+fn main() {}
