@@ -2,6 +2,14 @@
 
 pub mod capability;
 pub mod codec;
+pub mod command;
+pub mod frame;
+pub mod packet;
+pub mod response;
 
 pub use capability::Capabilities;
 pub use codec::{Malformed, Reader};
+pub use command::Command;
+pub use frame::Header;
+pub use packet::Status;
+pub use response::Tracker;

@@ -1,0 +1,338 @@
+//! Where the answer to a command ends, found without decoding rows.
+//!
+//! A [`Tracker`] walks the packet headers of one response. Columns and rows are passed over; the packets that
+//! matter (OK, ERR, EOF, a request for a local file) are shown to the caller, complete. It is fed from a buffer
+//! that the caller owns and never holds bytes itself.
+//!
+//! ```text
+//!            OK, ERR, EOF ────────────────────────────────► Done
+//! First ──┬─ 0xFB ── LocalInfile (client sends the file) ─► First
+//!         ├─ PREPARE_OK ── Definitions{params} ── Definitions{columns} ─► Done
+//!         └─ column count ── Definitions ── [EOF] ── Rows ── OK/EOF ──┬─► Done
+//!    ▲                                                                │
+//!    └───────────────────────── SERVER_MORE_RESULTS_EXISTS ───────────┘
+//! ```
+
+use crate::codec::{Malformed, Reader};
+use crate::frame::{HEADER_LENGTH, Header, MAX_PAYLOAD};
+use crate::packet::{Eof, Err, Ok, Status};
+
+/// The form of response that a command calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// OK, ERR, a request for a local file, or result sets: `COM_QUERY`, `COM_STMT_EXECUTE` and most others.
+    Result,
+    /// Column definitions up to an EOF: `COM_FIELD_LIST`.
+    Fields,
+    /// One packet of text: `COM_STATISTICS`.
+    Text,
+    /// `COM_STMT_PREPARE`.
+    Prepare,
+    /// Rows up to an EOF: `COM_STMT_FETCH`.
+    Rows,
+}
+
+/// How far [`Tracker::walk`] came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walk {
+    /// Bytes at the front of the buffer that are columns, rows or counts: to be passed on as they are.
+    pub passed: usize,
+    /// What stands behind them.
+    pub next: Next,
+}
+
+/// What stands behind the bytes that were passed over. A `length` counts the packet's header too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// An incomplete packet, or nothing: at least `need` bytes must stand behind the passed ones to go on.
+    More {
+        /// Bytes, header included.
+        need: usize,
+    },
+    /// The end of column definitions. `length` is 0 where the capability leaves the EOF packet out.
+    ColumnsEnd {
+        /// Bytes of the EOF packet.
+        length: usize,
+    },
+    /// An OK packet: of a statement without rows, or the end of rows under `CLIENT_DEPRECATE_EOF`.
+    Ok {
+        /// Bytes of the packet.
+        length: usize,
+    },
+    /// An EOF packet that ends rows, or answers a command.
+    Eof {
+        /// Bytes of the packet.
+        length: usize,
+    },
+    /// An ERR packet; it ends the response.
+    Err {
+        /// Bytes of the packet.
+        length: usize,
+    },
+    /// The server asks for a file of the client; its answer follows the file.
+    LocalInfile {
+        /// Bytes of the packet.
+        length: usize,
+    },
+    /// The head of an answer to `COM_STMT_PREPARE`.
+    PrepareOk {
+        /// Bytes of the packet.
+        length: usize,
+    },
+    /// A packet of text: the whole answer to `COM_STATISTICS`.
+    Text {
+        /// Bytes of the packet.
+        length: usize,
+    },
+}
+
+/// Finds the end of one response; see the drawing above.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    state: State,
+    expect: Expect,
+    /// Whether the connection uses `CLIENT_DEPRECATE_EOF`.
+    deprecate_eof: bool,
+    /// Bytes of the packet being passed over that the buffer has not shown yet.
+    skip: usize,
+    /// The packet being passed over is continued by the next one.
+    continued: bool,
+    /// Added to the sequence number of every packet that is passed over.
+    shift: u8,
+    rows: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    First,
+    /// `left` definitions follow; afterwards `then` more (columns after parameters), or rows.
+    Definitions {
+        left: u64,
+        then: Then,
+    },
+    DefinitionsEnd {
+        then: Then,
+    },
+    Rows,
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Rows,
+    Definitions(u64),
+    Done,
+}
+
+impl Tracker {
+    /// A tracker for one response on a connection with or without `CLIENT_DEPRECATE_EOF`.
+    pub fn new(expect: Expect, deprecate_eof: bool) -> Tracker {
+        let state = match expect {
+            Expect::Fields | Expect::Rows => State::Rows,
+            Expect::Result | Expect::Text | Expect::Prepare => State::First,
+        };
+        Tracker { state, expect, deprecate_eof, skip: 0, continued: false, shift: 0, rows: 0 }
+    }
+
+    /// Whether the response is complete.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done && self.skip == 0 && !self.continued
+    }
+
+    /// Rows passed over since the tracker was made, over all results.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// What is added to the sequence number of every packet passed over.
+    pub fn shift(&self) -> u8 {
+        self.shift
+    }
+
+    /// Adds to that shift, after a packet was put in (1) or left out (255).
+    pub fn add_shift(&mut self, amount: u8) {
+        self.shift = self.shift.wrapping_add(amount);
+    }
+
+    /// Walks over `buffer`, which begins where the last walk ended: behind the bytes passed and behind the
+    /// packet that it showed. Sequence numbers of passed packets are shifted in place.
+    pub fn walk(&mut self, buffer: &mut [u8]) -> Result<Walk, Malformed> {
+        let mut passed = 0;
+        loop {
+            if self.skip > 0 {
+                let step = self.skip.min(buffer.len() - passed);
+                passed += step;
+                self.skip -= step;
+                if self.skip > 0 {
+                    return Result::Ok(Walk { passed, next: Next::More { need: 1 } });
+                }
+            }
+            if let State::DefinitionsEnd { then } = self.state
+                && self.deprecate_eof
+                && !self.continued
+            {
+                self.enter(then);
+                return Result::Ok(Walk { passed, next: Next::ColumnsEnd { length: 0 } });
+            }
+            let rest = buffer.get_mut(passed..).unwrap_or_default();
+            let Some(header) = Header::decode(rest) else {
+                return Result::Ok(Walk { passed, next: Next::More { need: HEADER_LENGTH + 1 } });
+            };
+            if self.continued {
+                self.pass(header, rest);
+                continue;
+            }
+            if self.state == State::Done {
+                return Result::Err(Malformed("bytes behind the end of a response"));
+            }
+            let first = rest.get(HEADER_LENGTH).copied();
+            if first.is_none() && header.length > 0 {
+                return Result::Ok(Walk { passed, next: Next::More { need: HEADER_LENGTH + 1 } });
+            }
+            let Some(first) = first.filter(|_| header.length > 0) else {
+                return Result::Err(Malformed("empty packet in a response"));
+            };
+            if self.is_bulk(first, header) {
+                match &mut self.state {
+                    State::Rows => self.rows += 1,
+                    State::Definitions { left, then } => {
+                        *left -= 1;
+                        if *left == 0 {
+                            self.state = State::DefinitionsEnd { then: *then };
+                        }
+                    }
+                    _ => {}
+                }
+                self.pass(header, rest);
+                continue;
+            }
+            let Some(packet) = rest.get(..header.packet_length()) else {
+                return Result::Ok(Walk { passed, next: Next::More { need: header.packet_length() } });
+            };
+            let payload = packet.get(HEADER_LENGTH..).unwrap_or_default();
+            match self.special(first, payload)? {
+                Some(next) => return Result::Ok(Walk { passed, next }),
+                None => self.pass(header, rest),
+            }
+        }
+    }
+
+    /// Whether the packet is a definition or a row, by its first byte and length.
+    #[inline]
+    fn is_bulk(&self, first: u8, header: Header) -> bool {
+        match self.state {
+            State::Rows => match first {
+                Err::HEADER => false,
+                // A row may begin with 0xFE too: a value of 16 MiB or more, which fills its packet.
+                Eof::HEADER if self.deprecate_eof => header.length == MAX_PAYLOAD,
+                Eof::HEADER => header.length >= 9,
+                _ => true,
+            },
+            State::Definitions { .. } => first != Err::HEADER,
+            State::First | State::DefinitionsEnd { .. } | State::Done => false,
+        }
+    }
+
+    /// Passes over one packet whose header stands at the front of `rest`.
+    #[inline]
+    fn pass(&mut self, header: Header, rest: &mut [u8]) {
+        if self.shift != 0
+            && let Some(sequence) = rest.get_mut(HEADER_LENGTH - 1)
+        {
+            *sequence = sequence.wrapping_add(self.shift);
+        }
+        self.skip = header.packet_length();
+        self.continued = header.length == MAX_PAYLOAD;
+    }
+
+    /// Decides on a complete packet that is not bulk; `None` for a column count, which is passed over.
+    fn special(&mut self, first: u8, payload: &[u8]) -> Result<Option<Next>, Malformed> {
+        let length = HEADER_LENGTH + payload.len();
+        if first == Err::HEADER {
+            self.state = State::Done;
+            return Result::Ok(Some(Next::Err { length }));
+        }
+        match (self.state, self.expect) {
+            (State::First, Expect::Text) => {
+                self.state = State::Done;
+                Result::Ok(Some(Next::Text { length }))
+            }
+            (State::First, Expect::Prepare) => self.prepare_ok(payload).map(Some),
+            (State::First, _) => self.first(first, payload),
+            (State::DefinitionsEnd { then }, _) => {
+                let eof = Eof::decode(payload)?;
+                // A cursor's rows are fetched by later commands.
+                let opened = then == Then::Rows && eof.status.contains(Status::CURSOR_EXISTS);
+                self.enter(if opened { Then::Done } else { then });
+                Result::Ok(Some(if opened { Next::Eof { length } } else { Next::ColumnsEnd { length } }))
+            }
+            (State::Rows, _) if self.deprecate_eof => self.ok(payload).map(Some),
+            (State::Rows, _) => {
+                let eof = Eof::decode(payload)?;
+                self.end_of_result(eof.status);
+                Result::Ok(Some(Next::Eof { length }))
+            }
+            (State::Definitions { .. } | State::Done, _) => Result::Err(Malformed("packet out of place")),
+        }
+    }
+
+    /// The first packet of a result.
+    fn first(&mut self, first: u8, payload: &[u8]) -> Result<Option<Next>, Malformed> {
+        let length = HEADER_LENGTH + payload.len();
+        match first {
+            Ok::HEADER => self.ok(payload).map(Some),
+            0xFB => Result::Ok(Some(Next::LocalInfile { length })),
+            Eof::HEADER if payload.len() < 9 => {
+                self.end_of_result(Eof::decode(payload)?.status);
+                Result::Ok(Some(Next::Eof { length }))
+            }
+            _ => {
+                let columns = Reader::new(payload).lenenc_int()?;
+                self.state = State::Definitions { left: columns, then: Then::Rows };
+                Result::Ok(None)
+            }
+        }
+    }
+
+    /// An OK packet: the end of a result.
+    fn ok(&mut self, payload: &[u8]) -> Result<Next, Malformed> {
+        let mut reader = Reader::new(payload);
+        reader.u8()?;
+        reader.lenenc_int()?;
+        reader.lenenc_int()?;
+        self.end_of_result(Status(reader.u16()?));
+        Result::Ok(Next::Ok { length: HEADER_LENGTH + payload.len() })
+    }
+
+    fn prepare_ok(&mut self, payload: &[u8]) -> Result<Next, Malformed> {
+        let mut reader = Reader::new(payload);
+        reader.u8()?;
+        reader.u32()?;
+        let columns: u64 = reader.u16()?.into();
+        let params: u64 = reader.u16()?.into();
+        let columns = if columns == 0 { Then::Done } else { Then::Definitions(columns) };
+        self.enter(if params == 0 { columns } else { Then::Definitions(params) });
+        if params > 0
+            && let State::Definitions { then, .. } = &mut self.state
+        {
+            *then = columns;
+        }
+        Result::Ok(Next::PrepareOk { length: HEADER_LENGTH + payload.len() })
+    }
+
+    fn end_of_result(&mut self, status: Status) {
+        let more = status.contains(Status::MORE_RESULTS_EXISTS) && self.expect == Expect::Result;
+        self.state = if more { State::First } else { State::Done };
+    }
+
+    fn enter(&mut self, then: Then) {
+        self.state = match then {
+            Then::Rows => State::Rows,
+            Then::Definitions(left) => State::Definitions { left, then: Then::Done },
+            Then::Done => State::Done,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;
