@@ -1,9 +1,11 @@
 //! The MySQL client/server protocol, sans-IO: bytes in, values out. No socket, no clock, no async.
 
+pub mod auth;
 pub mod capability;
 pub mod codec;
 pub mod command;
 pub mod frame;
+pub mod handshake;
 pub mod packet;
 pub mod response;
 

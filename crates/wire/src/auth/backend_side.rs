@@ -1,0 +1,219 @@
+//! What a client does to log in to a server: the first answer, then an answer to whatever the server asks.
+//!
+//! The same exchange serves `COM_CHANGE_USER`, which servers answer with a switch or at once.
+
+use super::caching_sha2::{self, FAST_OK, FULL_AUTH, REQUEST_PUBLIC_KEY};
+use super::rsa::{PublicKey, SEED_LENGTH, Unusable};
+use super::{Channel, Nonce, Plugin, Secret, native};
+use crate::codec::Malformed;
+use crate::handshake::{AuthMoreData, AuthSwitchRequest};
+
+/// Switches accepted: MariaDB asks for one plugin after the other where an account may use several.
+const MAX_SWITCHES: u8 = 8;
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Send this payload, then feed the server's next one.
+    Send(Vec<u8>),
+    /// Send nothing; feed the server's next payload.
+    Wait,
+    /// Logged in; the payload just fed is the OK packet.
+    Ok,
+    /// Not logged in. The connection is of no more use.
+    Failed(Failure),
+}
+
+/// Why a server did not let us in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The payload just fed is the server's ERR packet.
+    #[error("the server refused the login")]
+    Server,
+    /// The server asks for a plugin that is not known here.
+    #[error("the server asks for the authentication plugin {0:?}, which is not supported")]
+    UnsupportedPlugin(String),
+    /// The server asks for the password in clear, and others could listen.
+    #[error("the server asks for the password in clear over an open channel")]
+    NeedsSecureChannel,
+    /// Only a hash of the password is known, and the plugin needs the password.
+    #[error("the plugin {0} needs the password, and only its mysql_native_password hash is known")]
+    NeedsPassword(&'static str),
+    /// The server's RSA key is of no use.
+    #[error(transparent)]
+    PublicKey(#[from] Unusable),
+    /// The server sent what the protocol does not have here.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+/// A login under way.
+///
+/// ```text
+///                    ┌──FE: Send the other plugin's answer──┐
+///                    ▼                                      │
+///   new ──▶ Answered(plugin) ───────────────────────────────┘
+///             │ caching_sha2 only:
+///             ├─01 03: Wait─────────────────────────▶ Proven ──00──▶ Ok
+///             ├─01 04, secure: Send password────────▶ Proven
+///             └─01 04, open: Send 02─▶ KeyRequested
+///                                        └─01 key: Send encrypted password─▶ Proven
+///
+///   in every state: 00 ──▶ Ok, FF ──▶ Failed(Server), anything else ──▶ Failed(Malformed)
+/// ```
+///
+/// * `Answered`: the server has an answer of `plugin` to `nonce`.
+/// * `KeyRequested`: the server was asked for its RSA key; its next packet is that.
+/// * `Proven`: all we have was said; only OK or ERR may come.
+/// * `Ended`: `Ok` or `Failed` was returned.
+#[derive(Debug)]
+pub struct Exchange {
+    secret: Secret,
+    channel: Channel,
+    seed: [u8; SEED_LENGTH],
+    nonce: Nonce,
+    switches: u8,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Answered(Plugin),
+    KeyRequested,
+    Proven,
+    Ended,
+}
+
+/// The answer that goes into the login or `COM_CHANGE_USER`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstAnswer {
+    /// Name of the plugin.
+    pub plugin: &'static str,
+    /// Its answer.
+    pub auth_response: Vec<u8>,
+}
+
+impl Exchange {
+    /// Begins with the greeting's nonce and plugin. `seed` must be random: it hides the password in
+    /// an RSA encryption, of which there is at most one.
+    ///
+    /// A plugin that we cannot or will not answer at once is answered for `mysql_native_password`; the server
+    /// then asks for the one it wants.
+    pub fn new(
+        nonce: &Nonce,
+        announced: &[u8],
+        secret: Secret,
+        channel: Channel,
+        seed: [u8; SEED_LENGTH],
+    ) -> (Self, FirstAnswer) {
+        let (plugin, auth_response) = match (&secret, Plugin::from_name(announced)) {
+            (Secret::Clear(password), plugin @ Plugin::CachingSha2Password) => {
+                (plugin, caching_sha2::scramble(password, nonce))
+            }
+            (Secret::Clear(password), _) => (Plugin::NativePassword, native::scramble(password, nonce)),
+            (Secret::NativeStage1(stage1), _) => {
+                (Plugin::NativePassword, native::scramble_stage1(stage1, nonce).to_vec())
+            }
+        };
+        let state = State::Answered(plugin);
+        let exchange = Exchange { secret, channel, seed, nonce: *nonce, switches: 0, state };
+        (exchange, FirstAnswer { plugin: plugin.name(), auth_response })
+    }
+
+    /// Takes the payload of the server's next packet.
+    pub fn feed(&mut self, payload: &[u8]) -> Step {
+        match self.step(payload) {
+            Ok((step, state)) => {
+                self.state = state;
+                step
+            }
+            Err(failure) => {
+                self.state = State::Ended;
+                Step::Failed(failure)
+            }
+        }
+    }
+
+    /// The nonce that a later `COM_CHANGE_USER` on this connection answers: that of the last switch, else the greeting's.
+    pub fn nonce(&self) -> &Nonce {
+        &self.nonce
+    }
+
+    fn step(&mut self, payload: &[u8]) -> Result<(Step, State), Failure> {
+        match (payload.first(), self.state) {
+            (_, State::Ended) => Err(Malformed("packet after the end of the authentication").into()),
+            (Some(0x00), _) => Ok((Step::Ok, State::Ended)),
+            (Some(0xFF), _) => Err(Failure::Server),
+            (Some(&AuthSwitchRequest::HEADER), State::Answered(_)) => self.switch(payload),
+            (Some(&AuthMoreData::HEADER), State::Answered(Plugin::CachingSha2Password)) => {
+                self.continue_sha2(AuthMoreData::decode(payload)?.0)
+            }
+            (Some(&AuthMoreData::HEADER), State::KeyRequested) => {
+                let key = PublicKey::from_pem(AuthMoreData::decode(payload)?.0)?;
+                let encrypted = caching_sha2::encrypt(self.password()?, &self.nonce, &key, &self.seed)?;
+                Ok((Step::Send(encrypted), State::Proven))
+            }
+            _ => Err(Malformed("unexpected packet during authentication").into()),
+        }
+    }
+
+    fn switch(&mut self, payload: &[u8]) -> Result<(Step, State), Failure> {
+        let request = AuthSwitchRequest::decode(payload)?;
+        self.switches += 1;
+        if self.switches > MAX_SWITCHES {
+            return Err(Malformed("too many authentication switches").into());
+        }
+        let plugin = Plugin::from_name(&request.plugin);
+        let nonce = request.nonce().ok_or(Malformed("AuthSwitchRequest without a nonce"));
+        let answer = match plugin {
+            Plugin::NativePassword => {
+                self.nonce = nonce?;
+                match &self.secret {
+                    Secret::Clear(password) => native::scramble(password, &self.nonce),
+                    Secret::NativeStage1(stage1) => native::scramble_stage1(stage1, &self.nonce).to_vec(),
+                }
+            }
+            Plugin::CachingSha2Password => {
+                self.nonce = nonce?;
+                caching_sha2::scramble(self.password()?, &self.nonce)
+            }
+            Plugin::ClearPassword if self.channel == Channel::Open => {
+                return Err(Failure::NeedsSecureChannel);
+            }
+            Plugin::ClearPassword => caching_sha2::clear(self.password_for(plugin)?),
+            _ => {
+                let name = String::from_utf8_lossy(&request.plugin).into_owned();
+                return Err(Failure::UnsupportedPlugin(name));
+            }
+        };
+        Ok((Step::Send(answer), State::Answered(plugin)))
+    }
+
+    fn continue_sha2(&self, data: &[u8]) -> Result<(Step, State), Failure> {
+        match (data, self.channel) {
+            ([FAST_OK], _) => Ok((Step::Wait, State::Proven)),
+            ([FULL_AUTH], Channel::Secure) => {
+                Ok((Step::Send(caching_sha2::clear(self.password()?)), State::Proven))
+            }
+            ([FULL_AUTH], Channel::Open) => {
+                self.password()?;
+                Ok((Step::Send(vec![REQUEST_PUBLIC_KEY]), State::KeyRequested))
+            }
+            _ => Err(Malformed("unknown data of caching_sha2_password").into()),
+        }
+    }
+
+    fn password(&self) -> Result<&[u8], Failure> {
+        self.password_for(Plugin::CachingSha2Password)
+    }
+
+    fn password_for(&self, plugin: Plugin) -> Result<&[u8], Failure> {
+        match &self.secret {
+            Secret::Clear(password) => Ok(password),
+            Secret::NativeStage1(_) => Err(Failure::NeedsPassword(plugin.name())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

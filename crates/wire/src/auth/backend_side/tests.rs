@@ -1,0 +1,102 @@
+//! Conversations with a server whose bytes are written out.
+
+use super::*;
+use crate::auth::caching_sha2;
+
+const NONCE: Nonce = *b"aBcDeFgHiJkLmNoPqRsT";
+const OTHER_NONCE: Nonce = *b"01234567890123456789";
+
+fn exchange(announced: &str, secret: Secret, channel: Channel) -> (Exchange, FirstAnswer) {
+    Exchange::new(&NONCE, announced.as_bytes(), secret, channel, [9; 20])
+}
+
+fn clear() -> Secret {
+    Secret::Clear(b"secret".to_vec())
+}
+
+fn switch_to(plugin: &str) -> Vec<u8> {
+    [b"\xFE", plugin.as_bytes(), b"\0", &OTHER_NONCE, b"\0"].concat()
+}
+
+#[test]
+fn answers_natively_where_the_server_announces_nothing_we_would_answer_at_once() {
+    for announced in ["mysql_native_password", "client_ed25519", "mysql_clear_password", ""] {
+        let (_, first) = exchange(announced, clear(), Channel::Secure);
+        let auth_response = native::scramble(b"secret", &NONCE);
+        assert_eq!(first, FirstAnswer { plugin: "mysql_native_password", auth_response });
+    }
+}
+
+#[test]
+fn switch_is_answered_with_its_own_nonce() {
+    let (mut exchange, _) = exchange("caching_sha2_password", clear(), Channel::Open);
+    let step = exchange.feed(&switch_to("mysql_native_password"));
+    assert_eq!(step, Step::Send(native::scramble(b"secret", &OTHER_NONCE)));
+    assert_eq!(exchange.nonce(), &OTHER_NONCE);
+    assert_eq!(exchange.feed(&[0, 0, 0, 2, 0, 0, 0]), Step::Ok);
+}
+
+#[test]
+fn fast_path_waits_for_ok() {
+    let (mut exchange, first) = exchange("caching_sha2_password", clear(), Channel::Open);
+    assert_eq!(first.auth_response, caching_sha2::scramble(b"secret", &NONCE));
+    assert_eq!(exchange.feed(&[1, 3]), Step::Wait);
+    assert_eq!(exchange.feed(&[0, 0, 0, 2, 0, 0, 0]), Step::Ok);
+}
+
+#[test]
+fn full_path_sends_the_password_over_a_secure_channel_only() {
+    let (mut secure, _) = exchange("caching_sha2_password", clear(), Channel::Secure);
+    assert_eq!(secure.feed(&[1, 4]), Step::Send(b"secret\0".to_vec()));
+    let (mut open, _) = exchange("caching_sha2_password", clear(), Channel::Open);
+    assert_eq!(open.feed(&[1, 4]), Step::Send(vec![2]));
+    let step = open.feed(b"\x01no key at all");
+    assert_eq!(step, Step::Failed(Failure::PublicKey(Unusable::NotRsa)));
+}
+
+#[test]
+fn clear_password_plugin_needs_a_secure_channel() {
+    let request = b"\xFEmysql_clear_password\0";
+    let (mut open, _) = exchange("mysql_native_password", clear(), Channel::Open);
+    assert_eq!(open.feed(request), Step::Failed(Failure::NeedsSecureChannel));
+    let (mut secure, _) = exchange("mysql_native_password", clear(), Channel::Secure);
+    assert_eq!(secure.feed(request), Step::Send(b"secret\0".to_vec()));
+}
+
+#[test]
+fn a_native_hash_answers_natively_and_nothing_else() {
+    let secret = Secret::NativeStage1(native::stage1(b"secret"));
+    let (mut exchange, first) = exchange("caching_sha2_password", secret, Channel::Secure);
+    assert_eq!(first.auth_response, native::scramble(b"secret", &NONCE));
+    assert_eq!(
+        exchange.feed(&switch_to("caching_sha2_password")),
+        Step::Failed(Failure::NeedsPassword("caching_sha2_password"))
+    );
+}
+
+#[test]
+fn a_refusal_of_the_server_ends_the_exchange() {
+    let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
+    assert_eq!(exchange.feed(b"\xFF\x15\x04#28000Access denied"), Step::Failed(Failure::Server));
+    assert!(matches!(exchange.feed(&[0]), Step::Failed(Failure::Malformed(_))));
+}
+
+#[test]
+fn a_server_that_makes_no_sense_is_left() {
+    let senseless: [&[u8]; 6] =
+        [b"", b"\x02", b"\x01", b"\x01\x04", b"\xFE", b"\xFEmysql_native_password\0short\0"];
+    for payload in senseless {
+        let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
+        assert!(matches!(exchange.feed(payload), Step::Failed(_)), "{payload:?}");
+    }
+    let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
+    let steps: Vec<_> = (0..9).map(|_| exchange.feed(&switch_to("mysql_native_password"))).collect();
+    assert!(matches!(steps.last(), Some(Step::Failed(Failure::Malformed(_)))));
+}
+
+#[test]
+fn an_unsupported_plugin_is_named() {
+    let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
+    let step = exchange.feed(&switch_to("client_ed25519"));
+    assert_eq!(step, Step::Failed(Failure::UnsupportedPlugin("client_ed25519".into())));
+}

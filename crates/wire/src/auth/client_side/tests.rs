@@ -1,0 +1,185 @@
+//! Conversations of a server with a client; the client is [`backend_side::Exchange`], or its bytes written out.
+
+use super::*;
+use crate::auth::{Plugin::*, backend_side};
+
+const NONCE: Nonce = *b"aBcDeFgHiJkLmNoPqRsT";
+
+fn challenge(announced: Plugin, channel: Channel) -> Challenge<'static> {
+    Challenge { nonce: &NONCE, announced, channel, can_switch: true }
+}
+
+fn clear(password: &[u8]) -> Account {
+    Account::known(Stored::Clear(password.to_vec()))
+}
+
+fn native_hash(password: &[u8]) -> Account {
+    Account::known(Stored::Native(native::stage2(&native::stage1(password))))
+}
+
+fn switch_to(plugin: &str) -> Step {
+    Step::Send([b"\xFE", plugin.as_bytes(), b"\0", &NONCE, b"\0"].concat())
+}
+
+fn accepted(before_ok: Option<&[u8]>, password: &[u8]) -> Step {
+    Step::Accept { before_ok: before_ok.map(<[u8]>::to_vec), secret: Secret::Clear(password.to_vec()) }
+}
+
+const WRONG: Step = Step::Reject(Rejection::WrongPassword);
+
+#[test]
+fn native_answer_is_verified_at_once() {
+    let answer = native::scramble(b"secret", &NONCE);
+    let challenge = challenge(NativePassword, Channel::Open);
+    let (_, step) = Exchange::start(&challenge, clear(b"secret"), Some(b"mysql_native_password"), &answer);
+    assert_eq!(step, accepted(None, b"secret"));
+    let (_, step) = Exchange::start(&challenge, clear(b"other"), Some(b"mysql_native_password"), &answer);
+    assert_eq!(step, WRONG);
+}
+
+#[test]
+fn caching_sha2_answer_is_told_of_its_success_before_ok() {
+    let answer = caching_sha2::scramble(b"secret", &NONCE);
+    let challenge = challenge(NativePassword, Channel::Open);
+    let (_, step) = Exchange::start(&challenge, clear(b"secret"), Some(b"caching_sha2_password"), &answer);
+    assert_eq!(step, accepted(Some(&[1, 3]), b"secret"));
+}
+
+#[test]
+fn a_client_that_sent_nothing_because_the_greeting_names_another_plugin_is_switched() {
+    let challenge = challenge(NativePassword, Channel::Open);
+    let (mut exchange, step) =
+        Exchange::start(&challenge, clear(b"secret"), Some(b"caching_sha2_password"), b"");
+    assert_eq!(step, switch_to("caching_sha2_password"));
+    let step = exchange.feed(&caching_sha2::scramble(b"secret", &NONCE));
+    assert_eq!(step, accepted(Some(&[1, 3]), b"secret"));
+}
+
+#[test]
+fn a_client_with_another_plugin_is_switched_to_the_announced_one() {
+    for plugin in [&b"client_ed25519"[..], b"mysql_clear_password", b"nonsense"] {
+        let challenge = challenge(CachingSha2Password, Channel::Open);
+        let (mut exchange, step) = Exchange::start(&challenge, clear(b"secret"), Some(plugin), b"whatever");
+        assert_eq!(step, switch_to("caching_sha2_password"));
+        assert_eq!(exchange.feed(b"wrong"), WRONG);
+    }
+}
+
+#[test]
+fn a_native_hash_asks_for_the_native_answer_and_learns_stage1() {
+    let challenge = challenge(CachingSha2Password, Channel::Open);
+    let answer = caching_sha2::scramble(b"secret", &NONCE);
+    let (mut exchange, step) =
+        Exchange::start(&challenge, native_hash(b"secret"), Some(b"caching_sha2_password"), &answer);
+    assert_eq!(step, switch_to("mysql_native_password"));
+    let step = exchange.feed(&native::scramble(b"secret", &NONCE));
+    let secret = Secret::NativeStage1(native::stage1(b"secret"));
+    assert_eq!(step, Step::Accept { before_ok: None, secret });
+}
+
+#[test]
+fn a_client_without_plugin_names_can_answer_natively_only() {
+    let challenge = Challenge { can_switch: false, ..challenge(CachingSha2Password, Channel::Open) };
+    let answer = native::scramble(b"secret", &NONCE);
+    let (_, step) = Exchange::start(&challenge, clear(b"secret"), None, &answer);
+    assert_eq!(step, accepted(None, b"secret"));
+    let sha2 = Account::known(Stored::CachingSha2(StoredHash::decoy()));
+    let (_, step) = Exchange::start(&challenge, sha2, None, &answer);
+    assert_eq!(step, Step::Reject(Rejection::CannotSwitch));
+}
+
+#[test]
+fn a_name_left_out_means_the_announced_plugin() {
+    let challenge = challenge(CachingSha2Password, Channel::Open);
+    let answer = caching_sha2::scramble(b"secret", &NONCE);
+    let (_, step) = Exchange::start(&challenge, clear(b"secret"), None, &answer);
+    assert_eq!(step, accepted(Some(&[1, 3]), b"secret"));
+}
+
+#[test]
+fn an_empty_password_is_accepted_without_more_data() {
+    for (plugin, answer) in
+        [(CachingSha2Password, &b""[..]), (CachingSha2Password, b"\0"), (NativePassword, b"")]
+    {
+        let challenge = challenge(plugin, Channel::Open);
+        let name = Some(plugin.name().as_bytes());
+        let (_, step) = Exchange::start(&challenge, clear(b""), name, answer);
+        assert_eq!(step, accepted(None, b""));
+        let (exchange, step) = Exchange::start(&challenge, clear(b"secret"), name, answer);
+        assert_eq!(step, WRONG);
+        assert_eq!(exchange.using_password(), !answer.is_empty());
+    }
+}
+
+#[test]
+fn a_decoy_takes_the_steps_of_its_form_and_is_never_let_in() {
+    let key = [7; 32];
+    for (form, real) in [(Form::Clear, clear(b"secret")), (Form::Native, native_hash(b"secret"))] {
+        let challenge = challenge(CachingSha2Password, Channel::Open);
+        let decoy = Account::decoy(b"nobody", &[form], &key);
+        let answer = caching_sha2::scramble(b"guess", &NONCE);
+        let (mut one, first) = Exchange::start(&challenge, decoy, Some(b"caching_sha2_password"), &answer);
+        let (mut other, second) = Exchange::start(&challenge, real, Some(b"caching_sha2_password"), &answer);
+        assert_eq!(first, second);
+        if matches!(first, Step::Send(_)) {
+            assert_eq!(one.feed(&answer), WRONG);
+            assert_eq!(other.feed(&answer), WRONG);
+        }
+    }
+    // Even who knows the password of a decoy.
+    let nobody = Account { exists: false, ..clear(b"secret") };
+    let answer = native::scramble(b"secret", &NONCE);
+    let (_, step) = Exchange::start(&challenge(NativePassword, Channel::Open), nobody, None, &answer);
+    assert_eq!(step, WRONG);
+}
+
+#[test]
+fn a_decoy_keeps_its_form_and_names_share_the_forms_in_use() {
+    let forms = [Form::Clear, Form::Native, Form::CachingSha2];
+    let form = |name: u32| Account::decoy(&name.to_le_bytes(), &forms, &[7; 32]).stored.form();
+    assert!((0..50).all(|name| form(name) == form(name)));
+    assert!(forms.iter().all(|wanted| (0..50).any(|name| form(name) == *wanted)));
+}
+
+#[test]
+fn a_packet_after_the_end_is_refused() {
+    let challenge = challenge(NativePassword, Channel::Open);
+    let (mut exchange, _) = Exchange::start(&challenge, clear(b""), None, b"");
+    assert_eq!(exchange.feed(b""), Step::Reject(Rejection::OutOfOrder));
+}
+
+/// Runs a whole login of a client that has `secret`.
+fn login(account: Account, announced: Plugin, channel: Channel, secret: &[u8]) -> Step {
+    let secret = Secret::Clear(secret.to_vec());
+    let (mut client, first) =
+        backend_side::Exchange::new(&NONCE, announced.name().as_bytes(), secret, channel, [9; 20]);
+    let challenge = challenge(announced, channel);
+    let (mut server, mut step) =
+        Exchange::start(&challenge, account, Some(first.plugin.as_bytes()), &first.auth_response);
+    while let Step::Send(payload) = &step {
+        step = match client.feed(payload) {
+            backend_side::Step::Send(answer) => server.feed(&answer),
+            other => panic!("the client says {other:?}"),
+        };
+    }
+    if let Step::Accept { before_ok, .. } = &step {
+        if let Some(payload) = before_ok {
+            assert_eq!(client.feed(payload), backend_side::Step::Wait);
+        }
+        assert_eq!(client.feed(&[0, 0, 0, 2, 0, 0, 0]), backend_side::Step::Ok);
+    }
+    step
+}
+
+#[test]
+fn both_exchanges_understand_each_other() {
+    for announced in [NativePassword, CachingSha2Password, Ed25519] {
+        for account in [clear, native_hash] {
+            let step = login(account(b"secret"), announced, Channel::Open, b"secret");
+            assert!(matches!(step, Step::Accept { .. }), "{announced:?}: {step:?}");
+            assert_eq!(login(account(b"secret"), announced, Channel::Open, b"Secret"), WRONG);
+        }
+        assert!(matches!(login(clear(b""), announced, Channel::Open, b""), Step::Accept { .. }));
+        assert_eq!(login(clear(b""), announced, Channel::Open, b"secret"), WRONG);
+    }
+}

@@ -1,0 +1,106 @@
+//! Authentication: the plugins' arithmetic, and the two exchanges that use it.
+//!
+//! [`client_side`] is what Narrows does with a client that logs in, [`backend_side`] what it does to log in to a backend.
+//! Both take packets and return steps; neither knows a socket, a clock or a source of randomness.
+
+pub mod backend_side;
+pub mod caching_sha2;
+pub mod client_side;
+pub mod native;
+pub mod rsa;
+mod sha256_crypt;
+
+/// Length of a nonce in bytes.
+pub const NONCE_LENGTH: usize = 20;
+
+/// A server's challenge ("scramble" in the manual).
+pub type Nonce = [u8; NONCE_LENGTH];
+
+/// Makes a nonce of random bytes. Zero and `$` are not in it, nor bytes above 127: clients read it as a C string, and
+/// `$` separates the fields of a stored hash.
+pub fn nonce_from(random: [u8; NONCE_LENGTH]) -> Nonce {
+    random.map(|byte| match byte & 0x7F {
+        unusable @ (0 | b'$') => unusable + 1,
+        usable => usable,
+    })
+}
+
+/// A plugin by its name in the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Plugin {
+    /// SHA-1 challenge and response; gone from MySQL 9.
+    NativePassword,
+    /// SHA-256; the default since MySQL 8.
+    CachingSha2Password,
+    /// The password in clear.
+    ClearPassword,
+    /// The predecessor of `caching_sha2_password`.
+    Sha256Password,
+    /// MariaDB's signatures.
+    Ed25519,
+    /// MariaDB's questions and answers (PAM).
+    Dialog,
+    /// Of before 4.1.
+    OldPassword,
+    /// Any other.
+    Unknown,
+}
+
+const PLUGINS: [(Plugin, &str); 7] = [
+    (Plugin::NativePassword, "mysql_native_password"),
+    (Plugin::CachingSha2Password, "caching_sha2_password"),
+    (Plugin::ClearPassword, "mysql_clear_password"),
+    (Plugin::Sha256Password, "sha256_password"),
+    (Plugin::Ed25519, "client_ed25519"),
+    (Plugin::Dialog, "dialog"),
+    (Plugin::OldPassword, "mysql_old_password"),
+];
+
+impl Plugin {
+    /// The plugin of that name.
+    pub fn from_name(name: &[u8]) -> Self {
+        PLUGINS
+            .iter()
+            .find(|(_, known)| known.as_bytes() == name)
+            .map_or(Plugin::Unknown, |(plugin, _)| *plugin)
+    }
+
+    /// The name in the protocol; empty for an unknown one.
+    pub fn name(self) -> &'static str {
+        PLUGINS.iter().find(|(plugin, _)| *plugin == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// Who can listen between two ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// Plain TCP: a password must not be sent as it is.
+    Open,
+    /// TLS, or a Unix socket.
+    Secure,
+}
+
+/// What proves an identity to a server.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// The password; good for every plugin.
+    Clear(Vec<u8>),
+    /// `SHA1(password)`; good for `mysql_native_password` only.
+    NativeStage1(native::Stage),
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Secret::Clear(_) => "Clear(..)",
+            Secret::NativeStage1(_) => "NativeStage1(..)",
+        })
+    }
+}
+
+/// The bytes of `a`, each XORed with its peer in `b`.
+fn xor<const N: usize>(a: &[u8; N], b: &[u8; N]) -> [u8; N] {
+    let mut out = *a;
+    out.iter_mut().zip(b).for_each(|(to, mask)| *to ^= mask);
+    out
+}

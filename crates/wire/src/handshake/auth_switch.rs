@@ -1,0 +1,75 @@
+//! Authentication after the first answer (manual: "Protocol::AuthSwitchRequest", "Protocol::AuthMoreData").
+//!
+//! The client's side of it has no form of its own: the payload is the plugin's bytes, or a lone byte of theirs.
+
+use crate::auth::{NONCE_LENGTH, Nonce};
+use crate::codec::{Malformed, Reader, put_null_terminated};
+
+/// A server asks for another plugin's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthSwitchRequest {
+    /// The plugin.
+    pub plugin: Vec<u8>,
+    /// What the plugin works on: for the password plugins a nonce, see [`AuthSwitchRequest::nonce`].
+    pub data: Vec<u8>,
+}
+
+impl AuthSwitchRequest {
+    /// First byte of the payload.
+    pub const HEADER: u8 = 0xFE;
+
+    /// A request for `plugin`'s answer to `nonce`.
+    pub fn with_nonce(plugin: &[u8], nonce: &Nonce) -> Self {
+        let mut data = nonce.to_vec();
+        data.push(0);
+        AuthSwitchRequest { plugin: plugin.to_vec(), data }
+    }
+
+    /// Reads the payload. The lone byte of servers before 5.5.7 means the plugin of before 4.1.
+    pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(payload);
+        if reader.u8()? != Self::HEADER {
+            return Err(Malformed("not an AuthSwitchRequest"));
+        }
+        if reader.is_empty() {
+            return Ok(AuthSwitchRequest { plugin: b"mysql_old_password".to_vec(), data: Vec::new() });
+        }
+        Ok(AuthSwitchRequest { plugin: reader.null_terminated()?.to_vec(), data: reader.rest().to_vec() })
+    }
+
+    /// Appends the payload.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(Self::HEADER);
+        put_null_terminated(out, &self.plugin);
+        out.extend_from_slice(&self.data);
+    }
+
+    /// The nonce, where the data are one: 20 bytes, with or without a zero after them.
+    pub fn nonce(&self) -> Option<Nonce> {
+        let (nonce, rest) = self.data.split_first_chunk::<NONCE_LENGTH>()?;
+        matches!(rest, [] | [0]).then_some(*nonce)
+    }
+}
+
+/// A plugin's further bytes to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuthMoreData<'a>(pub &'a [u8]);
+
+impl<'a> AuthMoreData<'a> {
+    /// First byte of the payload.
+    pub const HEADER: u8 = 0x01;
+
+    /// Reads the payload.
+    pub fn decode(payload: &'a [u8]) -> Result<Self, Malformed> {
+        match payload.split_first() {
+            Some((&Self::HEADER, data)) => Ok(AuthMoreData(data)),
+            _ => Err(Malformed("not an AuthMoreData")),
+        }
+    }
+
+    /// Appends the payload.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(Self::HEADER);
+        out.extend_from_slice(self.0);
+    }
+}

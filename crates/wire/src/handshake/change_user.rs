@@ -1,0 +1,88 @@
+//! `COM_CHANGE_USER` (manual: "COM_CHANGE_USER"): a login on a connection that stands.
+
+use super::ConnectAttributes;
+use super::response::{put_short_bytes, until_zero_or_end};
+use crate::capability::Capabilities;
+use crate::codec::{Malformed, Reader, put_null_terminated};
+
+/// A `COM_CHANGE_USER`; the payload includes the command's byte.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ChangeUser {
+    /// Who logs in.
+    pub user: Vec<u8>,
+    /// The answer of `plugin` to the nonce the client saw last.
+    pub auth_response: Vec<u8>,
+    /// The schema to begin in; an empty one is none.
+    pub schema: Option<Vec<u8>>,
+    /// Id of the collation; older clients leave it and what follows out, and keep the collation they have.
+    pub charset: Option<u16>,
+    /// The plugin the client answered with.
+    pub plugin: Option<Vec<u8>>,
+    /// What the client tells of itself.
+    pub attributes: ConnectAttributes,
+}
+
+impl ChangeUser {
+    /// First byte of the payload.
+    pub const COMMAND: u8 = 0x11;
+
+    /// Reads the payload of a client that logged in with `capabilities`.
+    pub fn decode(payload: &[u8], capabilities: Capabilities) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(payload);
+        if reader.u8()? != Self::COMMAND {
+            return Err(Malformed("not a COM_CHANGE_USER"));
+        }
+        let has = |flag| capabilities.contains(flag);
+        let user = reader.null_terminated()?.to_vec();
+        let auth_response = if has(Capabilities::SECURE_CONNECTION) {
+            let length = reader.u8()?;
+            reader.bytes(length.into())?.to_vec()
+        } else {
+            reader.null_terminated()?.to_vec()
+        };
+        let schema = until_zero_or_end(&mut reader);
+        // A lone byte is what is left of a longer terminator; MySQL's server passes over it as well.
+        let charset = reader.u16().ok();
+        let plugin = has(Capabilities::PLUGIN_AUTH).then(|| until_zero_or_end(&mut reader)).flatten();
+        let attributes = match has(Capabilities::CONNECT_ATTRS) && charset.is_some() {
+            true => ConnectAttributes::take(&mut reader)?,
+            false => ConnectAttributes::default(),
+        };
+        Ok(ChangeUser { user, auth_response, schema, charset, plugin, attributes })
+    }
+
+    /// Appends the payload, for a server that was logged in to with `capabilities`.
+    ///
+    /// An answer of more than 255 bytes is cut: no plugin has one that long. Without a charset the packet ends after the schema.
+    pub fn encode(&self, capabilities: Capabilities, out: &mut Vec<u8>) {
+        let has = |flag| capabilities.contains(flag);
+        out.push(Self::COMMAND);
+        put_null_terminated(out, &self.user);
+        if has(Capabilities::SECURE_CONNECTION) {
+            put_short_bytes(out, &self.auth_response);
+        } else {
+            put_null_terminated(out, &self.auth_response);
+        }
+        put_null_terminated(out, self.schema.as_deref().unwrap_or_default());
+        let Some(charset) = self.charset else { return };
+        out.extend(charset.to_le_bytes());
+        if has(Capabilities::PLUGIN_AUTH) {
+            put_null_terminated(out, self.plugin.as_deref().unwrap_or_default());
+        }
+        if has(Capabilities::CONNECT_ATTRS) {
+            self.attributes.put(out);
+        }
+    }
+}
+
+impl std::fmt::Debug for ChangeUser {
+    /// Without the answer: with some plugins it is the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChangeUser")
+            .field("user", &String::from_utf8_lossy(&self.user))
+            .field("schema", &self.schema.as_deref().map(String::from_utf8_lossy))
+            .field("charset", &self.charset)
+            .field("plugin", &self.plugin.as_deref().map(String::from_utf8_lossy))
+            .finish_non_exhaustive()
+    }
+}
