@@ -150,4 +150,26 @@ mod tests {
         assert!(!verify(b"", &NONCE, &[0; 32]));
         assert!(!verify(b"secret", &NONCE, b"") && !verify(b"secret", &NONCE, b"\0"));
     }
+
+    #[test]
+    fn stored_hash_is_what_mysql_stores() {
+        // CREATE USER ... IDENTIFIED BY 'secret' on MySQL 9.7, whose default is 0x00A thousand rounds.
+        let text = b"$A$00A$;\x1F\x1B95HNf,/M\x06^D%\x05ux;\x03nRjViQH1eG.X9pBLX3DzBe.X97yrhM457uIsGqK08n5";
+        let hash = StoredHash::parse(text).unwrap();
+        assert_eq!(hash.rounds, 10_000);
+        assert!(hash.verify(b"secret"));
+        assert!(!hash.verify(b"Secret"));
+        assert!(!StoredHash::decoy().verify(b"secret"));
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_stored_hash() {
+        let text = b"$A$005$abcdefghijklmnopqrstABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop1";
+        assert!(StoredHash::parse(text).is_some());
+        assert!(StoredHash::parse(&text[1..]).is_none());
+        assert!(StoredHash::parse(&text[..text.len() - 1]).is_none());
+        assert!(StoredHash::parse(&[&text[..], b"x"].concat()).is_none());
+        assert!(StoredHash::parse(&[b"$A$000", &text[6..]].concat()).is_none());
+        assert!(StoredHash::parse(&[b"$A$0x5", &text[6..]].concat()).is_none());
+    }
 }

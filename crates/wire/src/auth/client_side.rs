@@ -3,7 +3,7 @@
 //! The nonce stays the same through a switch and for every `COM_CHANGE_USER` of the connection. Drivers differ in which
 //! one they answer after a switch, the greeting's or the last; with one nonce they cannot be wrong.
 
-use super::caching_sha2::{self, FAST_OK, FULL_AUTH, StoredHash};
+use super::caching_sha2::{self, FAST_OK, FULL_AUTH, StoredHash, is_empty_response};
 use super::{Channel, Nonce, Plugin, Secret, native};
 use crate::handshake::{AuthMoreData, AuthSwitchRequest};
 
@@ -127,7 +127,7 @@ impl Exchange {
             channel: challenge.channel,
             account,
             state: State::Ended,
-            using_password: !answer.is_empty(),
+            using_password: !is_empty_response(answer),
         };
         let named = match (challenge.can_switch, plugin) {
             (false, _) => Plugin::NativePassword,
@@ -153,7 +153,7 @@ impl Exchange {
 
     /// Takes the payload of the client's next packet after a [`Step::Send`].
     pub fn feed(&mut self, payload: &[u8]) -> Step {
-        self.using_password = !payload.is_empty();
+        self.using_password = !is_empty_response(payload);
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Switched(plugin) => self.verify(plugin, payload),
             State::Password => self.verify_password(payload),
@@ -161,7 +161,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the client's last answer had bytes: `using password: YES` of error 1045.
+    /// Whether the client's last answer was more than that of an empty password: `using password: YES` of error 1045.
     pub fn using_password(&self) -> bool {
         self.using_password
     }
@@ -185,7 +185,7 @@ impl Exchange {
                 }
             }
             (Stored::CachingSha2(_), Plugin::CachingSha2Password) => {
-                if caching_sha2::is_empty_response(answer) {
+                if is_empty_response(answer) {
                     Step::Reject(Rejection::WrongPassword)
                 } else if self.channel == Channel::Secure {
                     self.state = State::Password;

@@ -150,3 +150,6 @@ fn without_leading_zeroes(number: &[u8]) -> Vec<u8> {
 fn bit_length(number: &[u8]) -> u32 {
     number.first().map_or(0, |first| 8 * number.len() as u32 - first.leading_zeros())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 
 use crate::codec::{Malformed, Reader, put_lenenc_bytes};
 
-/// Longest set of attributes: the limit of MySQL's server, which refuses a login with more.
+/// Longest set of attributes: the limit of both MySQL's and MariaDB's server, which refuse a login with more.
 const MAX_LENGTH: usize = 65_535;
 
 /// Connection attributes as on the wire, without the length in front.
@@ -11,8 +11,7 @@ const MAX_LENGTH: usize = 65_535;
 pub struct ConnectAttributes(Vec<u8>);
 
 impl ConnectAttributes {
-    /// Takes the attributes and the length in front of them. Nothing left is no attributes: libmysqlclient leaves
-    /// them out of COM_CHANGE_USER when it has none, and servers accept the same in a login.
+    /// Takes the attributes and the length in front of them. Nothing left is no attributes.
     /// The pairs are not looked at: servers accept a login whose pairs are broken.
     pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         if reader.is_empty() {

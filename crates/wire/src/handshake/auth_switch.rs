@@ -73,3 +73,44 @@ impl<'a> AuthMoreData<'a> {
         out.extend_from_slice(self.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(payload: &[u8]) -> AuthSwitchRequest {
+        let request = AuthSwitchRequest::decode(payload).unwrap();
+        let mut out = Vec::new();
+        request.encode(&mut out);
+        assert_eq!(out, payload);
+        request
+    }
+
+    #[test]
+    fn reads_what_servers_send() {
+        // MySQL 9.7 to a client that named no plugin.
+        let request = round_trip(b"\xFEcaching_sha2_password\0mN?uOXS7\x08{Y\x06Ly\x02lsa=\x1A\0");
+        assert_eq!(request.plugin, b"caching_sha2_password");
+        assert_eq!(request.nonce().as_ref(), Some(b"mN?uOXS7\x08{Y\x06Ly\x02lsa=\x1A"));
+        assert_eq!(AuthSwitchRequest::with_nonce(&request.plugin, &request.nonce().unwrap()), request);
+        // MariaDB 10.11 for an account with ed25519: 32 bytes and no terminator.
+        let request = round_trip(
+            b"\xFEclient_ed25519\0>\xC4u\xB4mb\xC9\xCD\x8A\xAC\xB6|T&\x87>\x9C\xE8S\xD5+\xE5\xD3\xAEr|\xB4\x98|\x8F(.",
+        );
+        assert_eq!((request.data.len(), request.nonce()), (32, None));
+    }
+
+    #[test]
+    fn a_lone_byte_asks_for_the_plugin_of_before_4_1() {
+        assert_eq!(AuthSwitchRequest::decode(&[0xFE]).unwrap().plugin, b"mysql_old_password");
+    }
+
+    #[test]
+    fn refuses_other_packets() {
+        assert!(AuthSwitchRequest::decode(b"").is_err());
+        assert!(AuthSwitchRequest::decode(b"\x01\x04").is_err());
+        assert!(AuthSwitchRequest::decode(b"\xFEno_terminator").is_err());
+        assert!(AuthMoreData::decode(b"").is_err());
+        assert_eq!(AuthMoreData::decode(b"\x01\x04"), Ok(AuthMoreData(&[4])));
+    }
+}

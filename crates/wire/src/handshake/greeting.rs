@@ -5,6 +5,7 @@
 use crate::auth::{NONCE_LENGTH, Nonce};
 use crate::capability::Capabilities;
 use crate::codec::{Malformed, Reader, put_null_terminated};
+use crate::packet::Status;
 
 /// The only version of the greeting there is since MySQL 3.22.
 const PROTOCOL_VERSION: u8 = 10;
@@ -26,7 +27,7 @@ pub struct Greeting {
     /// Low byte of the id of the server's default collation.
     pub charset: u8,
     /// Status flags, as in OK packets.
-    pub status: u16,
+    pub status: Status,
     /// The plugin that a client should answer for; empty where the server names none.
     pub plugin: Vec<u8>,
 }
@@ -46,7 +47,7 @@ impl Greeting {
         reader.u8()?;
         let lower = reader.u16()?;
         let charset = reader.u8()?;
-        let status = reader.u16()?;
+        let status = Status(reader.u16()?);
         let upper = reader.u16()?;
         let auth_data_length = usize::from(reader.u8()?);
         reader.bytes(6)?;
@@ -79,7 +80,7 @@ impl Greeting {
         out.extend(self.connection_id.to_le_bytes());
         put_null_terminated(out, first_part);
         out.extend([lower_a, lower_b, self.charset]);
-        out.extend(self.status.to_le_bytes());
+        out.extend(self.status.0.to_le_bytes());
         out.extend([upper_a, upper_b]);
         out.push(if names_plugin { NONCE_LENGTH as u8 + 1 } else { 0 });
         out.extend([0; 6]);
@@ -89,5 +90,84 @@ impl Greeting {
         if names_plugin {
             put_null_terminated(out, &self.plugin);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MariaDB 10.11: extended capabilities in the last reserved bytes.
+    fn mariadb() -> Vec<u8> {
+        [
+            &b"\x0A5.5.5-10.11.19-MariaDB-0+deb12u1\0"[..],
+            b"\x05\0\0\0",                     // connection id
+            b"qlMx8IIq\0",                     // nonce, first part
+            b"\xFE\xF7\x08\x02\0\xFF\x81\x15", // capabilities, latin1, autocommit, capabilities, 21
+            b"\0\0\0\0\0\0\x1D\0\0\0",         // reserved, extended capabilities
+            b"}Aioo`sD6\"Dr\0",                // nonce, second part
+            b"mysql_native_password\0",
+        ]
+        .concat()
+    }
+
+    /// MySQL 9.7.
+    fn mysql() -> Vec<u8> {
+        [
+            &b"\x0A9.7.4-2\0"[..],
+            b"\x0B\0\0\0",
+            b"qP'hXN\x1E\x0C\0",
+            b"\xFF\xFF\xFF\x02\0\xFF\xDF\x15",
+            b"\0\0\0\0\0\0\0\0\0\0",
+            b"\x18uO\x16r\n`\x07:(pD\0",
+            b"caching_sha2_password\0",
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn reads_what_mariadb_sends() {
+        let greeting = Greeting::decode(&mariadb()).unwrap();
+        assert_eq!(greeting.server_version, b"5.5.5-10.11.19-MariaDB-0+deb12u1");
+        assert_eq!(greeting.connection_id, 5);
+        assert_eq!(&greeting.nonce, b"qlMx8IIq}Aioo`sD6\"Dr");
+        assert_eq!(greeting.capabilities, Capabilities(0x1D_81FF_F7FE));
+        assert_eq!((greeting.charset, greeting.status), (8, Status::AUTOCOMMIT));
+        assert_eq!(greeting.plugin, b"mysql_native_password");
+    }
+
+    #[test]
+    fn reads_what_mysql_sends() {
+        let greeting = Greeting::decode(&mysql()).unwrap();
+        assert_eq!(greeting.server_version, b"9.7.4-2");
+        assert_eq!(&greeting.nonce, b"qP'hXN\x1E\x0C\x18uO\x16r\n`\x07:(pD");
+        assert_eq!(greeting.capabilities, Capabilities(0xDFFF_FFFF));
+        assert_eq!((greeting.charset, greeting.status), (255, Status::AUTOCOMMIT));
+        assert_eq!(greeting.plugin, b"caching_sha2_password");
+    }
+
+    #[test]
+    fn writes_the_bytes_it_read() {
+        for payload in [mariadb(), mysql()] {
+            let mut out = Vec::new();
+            Greeting::decode(&payload).unwrap().encode(&mut out);
+            assert_eq!(out, payload);
+        }
+    }
+
+    #[test]
+    fn refuses_a_greeting_cut_anywhere_before_its_plugin() {
+        let payload = mysql();
+        let name = payload.len() - b"caching_sha2_password\0".len();
+        for length in 0..name {
+            assert!(Greeting::decode(&payload[..length]).is_err(), "{length}");
+        }
+        assert_eq!(Greeting::decode(&payload[..name]).unwrap().plugin, b"");
+    }
+
+    #[test]
+    fn refuses_an_error_packet_and_other_versions() {
+        assert!(Greeting::decode(b"\xFF\x10\x04Too many connections").is_err());
+        assert!(Greeting::decode(b"\x093.20\0").is_err());
     }
 }

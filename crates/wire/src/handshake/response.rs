@@ -1,5 +1,20 @@
 //! The first packet of a client (manual: "Protocol::HandshakeResponse41", "Protocol::SSLRequest"; MariaDB knowledge
 //! base: "Connection"). The 3.x form of it is refused.
+//!
+//! More is taken than servers take, where the meaning is plain:
+//!
+//! | what the client leaves out | MariaDB 10.11 | MySQL 9.7 | here |
+//! |---|---|---|---|
+//! | terminator of the plugin, or the plugin | accepts | switches | accepts |
+//! | terminator of the schema, last in the packet | accepts | 1043 | accepts |
+//! | the schema, though `CONNECT_WITH_DB` is set | 1043 | 1043 | none |
+//! | the attributes, though `CONNECT_ATTRS` is set | 1043 | 1043 | none |
+//! | the level, though `ZSTD_COMPRESSION` is set | accepts | 3923 | none |
+//! | TLS, though a whole login has the SSL flag | accepts | waits for TLS | accepts |
+//! | user, answer, or their terminator or length | 1043 | 1043 | malformed |
+//!
+//! Attributes whose length lies or passes 64 KiB are malformed everywhere; broken pairs inside are not looked at;
+//! bytes after the last field are passed over.
 
 use super::ConnectAttributes;
 use crate::capability::Capabilities;
@@ -207,3 +222,6 @@ pub(super) fn put_short_bytes(out: &mut Vec<u8>, text: &[u8]) {
     out.push(length);
     out.extend(text.iter().take(length.into()));
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,37 @@ fn an_empty_password_is_accepted_without_more_data() {
         assert_eq!(step, accepted(None, b""));
         let (exchange, step) = Exchange::start(&challenge, clear(b"secret"), name, answer);
         assert_eq!(step, WRONG);
-        assert_eq!(exchange.using_password(), !answer.is_empty());
+        assert!(!exchange.using_password());
+    }
+}
+
+/// CREATE USER ... IDENTIFIED BY 'secret' on MySQL 9.7.
+const STORED_BY_MYSQL: &[u8] =
+    b"$A$00A$;\x1F\x1B95HNf,/M\x06^D%\x05ux;\x03nRjViQH1eG.X9pBLX3DzBe.X97yrhM457uIsGqK08n5";
+
+#[test]
+fn a_caching_sha2_hash_asks_for_the_password_over_a_secure_channel_only() {
+    let name = Some(&b"caching_sha2_password"[..]);
+    let account = || Account::known(Stored::parse(STORED_BY_MYSQL));
+    let answer = caching_sha2::scramble(b"secret", &NONCE);
+    for (password, outcome) in
+        [(&b"secret\0"[..], accepted(None, b"secret")), (b"Secret\0", WRONG), (b"", WRONG)]
+    {
+        let challenge = challenge(CachingSha2Password, Channel::Secure);
+        let (mut exchange, step) = Exchange::start(&challenge, account(), name, &answer);
+        assert_eq!(step, Step::Send(vec![1, 4]));
+        assert_eq!(exchange.feed(password), outcome);
+    }
+    let (_, step) = Exchange::start(&challenge(CachingSha2Password, Channel::Open), account(), name, &answer);
+    assert_eq!(step, Step::Reject(Rejection::NeedsSecureChannel));
+}
+
+#[test]
+fn a_configured_password_is_read_as_what_it_looks_like() {
+    assert_eq!(Stored::parse(b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7").form(), Form::Native);
+    assert_eq!(Stored::parse(STORED_BY_MYSQL).form(), Form::CachingSha2);
+    for clear in ["", "secret", "*secret", "$A$005$short"] {
+        assert_eq!(Stored::parse(clear.as_bytes()).form(), Form::Clear);
     }
 }
 
