@@ -2,8 +2,10 @@
 
 pub mod auth;
 pub mod capability;
+pub mod charset;
 pub mod codec;
 pub mod command;
+pub mod errno;
 pub mod frame;
 pub mod handshake;
 pub mod packet;
@@ -12,6 +14,7 @@ pub mod response;
 pub use capability::Capabilities;
 pub use codec::{Malformed, Reader};
 pub use command::Command;
+pub use errno::Errno;
 pub use frame::Header;
 pub use packet::Status;
 pub use response::Tracker;

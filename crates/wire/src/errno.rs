@@ -1,0 +1,137 @@
+//! The errors that Narrows itself sends, one a row: number, SQLSTATE, what it says.
+//!
+//! Up to 1999 and from 3000 they are the server's own (manual: "Server Error Message Reference", `ER_` in front of the
+//! name), 2013 is a client library's (`CR_`) and tells a driver that its connection is lost, 9001 and up are ProxySQL's.
+
+/// An error's number and the SQLSTATE that goes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno {
+    /// The number.
+    pub number: u16,
+    /// Five letters and digits of the SQL standard.
+    pub sqlstate: [u8; 5],
+}
+
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident = $number:literal $sqlstate:literal;)*) => {
+        impl Errno {
+            $($(#[$doc])* pub const $name: Errno = Errno { number: $number, sqlstate: *$sqlstate };)*
+
+            /// Every error with its name.
+            pub const ALL: &[(Errno, &str)] = &[$((Errno::$name, stringify!($name)),)*];
+        }
+    };
+}
+
+errors! {
+    /// No more client connections are taken.
+    CON_COUNT_ERROR = 1040 b"08004";
+    /// The client's login is no login.
+    HANDSHAKE_ERROR = 1043 b"08S01";
+    /// The user has no right to the schema.
+    DBACCESS_DENIED_ERROR = 1044 b"42000";
+    /// Wrong user or password.
+    ACCESS_DENIED_ERROR = 1045 b"28000";
+    /// The command needs a schema and none is chosen.
+    NO_DB_ERROR = 1046 b"3D000";
+    /// The command is not known.
+    UNKNOWN_COM_ERROR = 1047 b"08S01";
+    /// The schema does not exist.
+    BAD_DB_ERROR = 1049 b"42000";
+    /// Narrows is going down.
+    SERVER_SHUTDOWN = 1053 b"08S01";
+    /// The statement cannot be read; to the admin interface.
+    PARSE_ERROR = 1064 b"42000";
+    /// The statement is empty.
+    EMPTY_QUERY = 1065 b"42000";
+    /// The connection to kill does not exist.
+    NO_SUCH_THREAD = 1094 b"HY000";
+    /// The connection to kill is somebody else's.
+    KILL_DENIED_ERROR = 1095 b"HY000";
+    /// Anything that has no number of its own.
+    UNKNOWN_ERROR = 1105 b"HY000";
+    /// The character set is not known.
+    UNKNOWN_CHARACTER_SET = 1115 b"42000";
+    /// A rule forbids the statement.
+    NOT_ALLOWED_COMMAND = 1148 b"42000";
+    /// The packet is longer than `max_allowed_packet`.
+    NET_PACKET_TOO_LARGE = 1153 b"08S01";
+    /// The sequence number is not the expected one.
+    NET_PACKETS_OUT_OF_ORDER = 1156 b"08S01";
+    /// A compressed packet cannot be unpacked.
+    NET_UNCOMPRESS_ERROR = 1157 b"08S01";
+    /// Reading from the peer failed.
+    NET_READ_ERROR = 1158 b"08S01";
+    /// The peer sent nothing in time.
+    NET_READ_INTERRUPTED = 1159 b"08S01";
+    /// Writing to the peer failed.
+    NET_ERROR_ON_WRITE = 1160 b"08S01";
+    /// The peer took nothing in time.
+    NET_WRITE_INTERRUPTED = 1161 b"08S01";
+    /// The variable is not known.
+    UNKNOWN_SYSTEM_VARIABLE = 1193 b"HY000";
+    /// The user has its share of connections already.
+    TOO_MANY_USER_CONNECTIONS = 1203 b"42000";
+    /// The user has used up a resource.
+    USER_LIMIT_REACHED = 1226 b"42000";
+    /// The variable cannot have that value.
+    WRONG_VALUE_FOR_VAR = 1231 b"42000";
+    /// The prepared statement does not exist.
+    UNKNOWN_STMT_HANDLER = 1243 b"HY000";
+    /// The client cannot answer for the plugin its account needs.
+    NOT_SUPPORTED_AUTH_MODE = 1251 b"08004";
+    /// The collation is not known.
+    UNKNOWN_COLLATION = 1273 b"HY000";
+    /// A setting forbids the statement.
+    OPTION_PREVENTS_STATEMENT = 1290 b"HY000";
+    /// The statement was killed.
+    QUERY_INTERRUPTED = 1317 b"70100";
+    /// The payload of a command cannot be read.
+    MALFORMED_PACKET = 1835 b"HY000";
+    /// The backend went away while it answered.
+    SERVER_LOST = 2013 b"HY000";
+    /// The account may log in over TLS only.
+    SECURE_TRANSPORT_REQUIRED = 3159 b"HY000";
+    /// No server of the hostgroup could be had in time.
+    NO_SERVER_IN_TIME = 9001 b"HY000";
+    /// Every attempt to connect to the hostgroup failed.
+    CONNECT_FAILURE = 9002 b"HY000";
+    /// The command cannot be served through a proxy.
+    COMMAND_NOT_SUPPORTED = 9003 b"28000";
+    /// The statement goes to another hostgroup than the one the session is locked to.
+    LOCKED_REJECTED = 9005 b"HY000";
+    /// The same, found before the statement was routed.
+    LOCKED_ON_HOSTGROUP = 9006 b"Y0000";
+}
+
+impl Errno {
+    /// The name of the number, as this table has it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(errno, _)| *errno == self).map_or("UNKNOWN", |(_, name)| name)
+    }
+}
+
+impl std::fmt::Display for Errno {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.number, String::from_utf8_lossy(&self.sqlstate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_in_order() {
+        assert!(Errno::ALL.is_sorted_by(|(one, _), (next, _)| one.number < next.number));
+    }
+
+    #[test]
+    fn states_are_five_letters_and_digits() {
+        for (errno, name) in Errno::ALL {
+            assert!(errno.sqlstate.iter().all(u8::is_ascii_alphanumeric), "{name}");
+        }
+        assert_eq!(Errno::ACCESS_DENIED_ERROR.to_string(), "1045/28000");
+        assert_eq!(Errno::ACCESS_DENIED_ERROR.name(), "ACCESS_DENIED_ERROR");
+    }
+}
