@@ -1,1 +1,23 @@
 //! One lexer over SQL text: digests, statement kinds, `SET` and comment annotations. Pure functions over bytes.
+//!
+//! None of them panics on any input, and [`classify`] and [`digest_text`] allocate nothing once warm.
+
+mod comment;
+mod digest;
+mod flags;
+mod functions;
+mod kind;
+pub mod set;
+mod spooky;
+mod statement;
+mod token;
+
+pub use comment::{Annotations, annotations};
+pub use digest::{DigestOptions, Scratch, digest_text};
+pub use flags::Flags;
+pub use kind::Kind;
+pub use spooky::digest_hash;
+pub use statement::{
+    KillKind, KillTarget, Statement, classify, classify_with, kill_target, statements, use_schema,
+};
+pub use token::Escapes;

@@ -1,0 +1,140 @@
+//! What a statement touches, as a set of bits. Set by `statement.rs`; every bit errs on the side of being set.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+/// A set of facts about a statement. When the lexer is unsure it sets the bit.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Flags(u32);
+
+/// Declares the bits, one row each, and the table their names are printed from.
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident = $bit:literal;)*) => {
+        impl Flags {
+            $($(#[$doc])* pub const $name: Flags = Flags(1 << $bit);)*
+
+            const NAMES: &'static [(&'static str, Flags)] = &[$((stringify!($name), Flags::$name)),*];
+        }
+    };
+}
+
+flags! {
+    /// Names a user variable: `@x`.
+    USER_VARIABLE = 0;
+    /// Gives a user variable a value: `SET @x = ..`, `@x := ..`, `INTO @x`, `EXECUTE .. USING` not included.
+    ASSIGNS_USER_VARIABLE = 1;
+    /// Reads a system variable: `@@x`.
+    SYSTEM_VARIABLE = 2;
+    /// `LAST_INSERT_ID(`, `@@identity` or `@@last_insert_id`.
+    LAST_INSERT_ID = 3;
+    /// `FOUND_ROWS(`.
+    FOUND_ROWS = 4;
+    /// `ROW_COUNT(`.
+    ROW_COUNT = 5;
+    /// `SQL_CALC_FOUND_ROWS`: a later `FOUND_ROWS()` must reach the same connection.
+    SQL_CALC_FOUND_ROWS = 6;
+    /// `GET_LOCK(`.
+    GET_LOCK = 7;
+    /// `RELEASE_LOCK(`.
+    RELEASE_LOCK = 8;
+    /// `RELEASE_ALL_LOCKS(`.
+    RELEASE_ALL_LOCKS = 9;
+    /// Takes row locks: `FOR UPDATE`, `FOR SHARE`, `LOCK IN SHARE MODE`.
+    FOR_UPDATE = 10;
+    /// Writes a file on the server: `INTO OUTFILE`, `INTO DUMPFILE`.
+    INTO_OUTFILE = 11;
+    /// `SELECT .. INTO @x`, or into the variable of a stored program.
+    INTO_VARIABLE = 12;
+    /// Something other than blanks and comments follows a `;`. The kind is that of the first statement, the
+    /// flags are those of all of them.
+    MULTI = 13;
+    /// `@@warning_count` or `@@error_count`.
+    WARNING_COUNT = 14;
+    /// `CONNECTION_ID(`.
+    CONNECTION_ID = 15;
+    /// Calls `name(` where name is not a built-in function known to have no effect: a stored function, a loadable
+    /// one, one that reads state of a single server, or `NEXT VALUE FOR`.
+    FUNCTION_CALL_UNKNOWN = 16;
+    /// A `WITH` whose main statement or one of whose parts writes.
+    WRITING_CTE = 17;
+    /// `COMMIT AND CHAIN`, `ROLLBACK AND CHAIN`: a new transaction begins at once.
+    AND_CHAIN = 18;
+    /// `COMMIT RELEASE`, `ROLLBACK RELEASE`: the server closes the connection.
+    RELEASE = 19;
+    /// `CREATE` or `DROP` with `TEMPORARY`, in any statement of the text.
+    TEMPORARY = 20;
+    /// The text opens an executable comment (`/*! .. */`); it was read as code, an older server may skip it.
+    EXECUTABLE_COMMENT = 21;
+    /// A string, a quoted name or a comment has no end: what the server makes of it is not known.
+    UNTERMINATED = 22;
+    /// A string holds a backslash before a quote: the other [`crate::Escapes`] would end it elsewhere.
+    ESCAPED_QUOTE = 23;
+    /// `START TRANSACTION READ ONLY`.
+    READ_ONLY = 24;
+    /// `START TRANSACTION WITH CONSISTENT SNAPSHOT`.
+    CONSISTENT_SNAPSHOT = 25;
+    /// `SELECT` with `SQL_NO_CACHE`.
+    SQL_NO_CACHE = 26;
+}
+
+impl Flags {
+    /// No bit.
+    pub const NONE: Flags = Flags(0);
+
+    /// Whether every bit of `other` is set.
+    #[must_use]
+    pub const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether a bit of `other` is set.
+    #[must_use]
+    pub const fn intersects(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether no bit is set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The bits of both.
+    #[must_use]
+    pub const fn union(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// The bit of that name, as [`fmt::Debug`] prints it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Flags> {
+        Flags::NAMES.iter().find(|(known, _)| *known == name).map(|(_, flag)| *flag)
+    }
+
+    /// These bits without those of `other`.
+    #[must_use]
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+
+    fn bitor(self, other: Flags) -> Flags {
+        self.union(other)
+    }
+}
+
+impl BitOrAssign for Flags {
+    fn bitor_assign(&mut self, other: Flags) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set = Flags::NAMES.iter().filter(|(_, flag)| self.contains(*flag)).map(|(name, _)| *name);
+        formatter.debug_set().entries(set).finish()
+    }
+}

@@ -1,0 +1,88 @@
+use super::*;
+
+/// The rows of `tests/vectors/statements.txt`.
+fn cases() -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    let rows = include_str!("../../tests/vectors/statements.txt").lines();
+    rows.filter(|row| !row.starts_with('#') && !row.is_empty()).map(|row| {
+        let mut parts = row.splitn(3, '|');
+        let mut part = || parts.next().expect("three parts").trim();
+        (part(), part(), part().replace("\\n", "\n"))
+    })
+}
+
+#[test]
+fn classifies_every_case() {
+    let mut wrong = Vec::new();
+    for (kind, flags, query) in cases() {
+        let expected = flags
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(|name| Flags::named(name).unwrap_or_else(|| panic!("no flag {name}")));
+        let expected = expected.fold(Flags::NONE, Flags::union);
+        let found = classify(query.as_bytes());
+        if format!("{:?}", found.kind) != kind || found.flags != expected {
+            wrong.push(format!(
+                "{query}\n  expected {kind} {expected:?}\n  found    {:?} {:?}",
+                found.kind, found.flags
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(cases().count() > 250);
+}
+
+#[test]
+fn a_backslash_hides_no_statement_when_it_is_no_escape() {
+    let query = br"SELECT 'a\'; DROP TABLE t; -- '";
+    let escaped = classify(query);
+    assert_eq!(escaped.flags, Flags::ESCAPED_QUOTE);
+    let plain = classify_with(query, Escapes::None);
+    assert!(plain.flags.contains(Flags::MULTI | Flags::ESCAPED_QUOTE));
+}
+
+#[test]
+fn names_the_schema_of_use() {
+    let schema = |query: &str| use_schema(query.as_bytes()).map(Cow::into_owned);
+    for query in ["USE db1", "use `db1`;", "/* x */ USE db1 -- y", "USE \"db1\"", "/*!40000 USE db1 */"] {
+        assert_eq!(schema(query), Some(b"db1".to_vec()), "{query}");
+    }
+    assert_eq!(schema("USE `a``b`"), Some(b"a`b".to_vec()));
+    assert_eq!(schema("USE 2021_logs"), Some(b"2021_logs".to_vec()));
+    for query in ["USE", "USE a b", "USE a; SELECT 1", "USE 'a'", "USE `a", "SELECT 1", ""] {
+        assert_eq!(schema(query), None, "{query}");
+    }
+}
+
+#[test]
+fn reads_what_kill_ends() {
+    let target = |query: &str| kill_target(query.as_bytes()).map(|target| (target.kind, target.id));
+    for (query, expected) in [
+        ("KILL 5", Some((KillKind::Connection, 5))),
+        ("kill connection 5;", Some((KillKind::Connection, 5))),
+        ("KILL QUERY 18446744073709551615", Some((KillKind::Query, u64::MAX))),
+        ("KILL HARD QUERY 7", Some((KillKind::Query, 7))),
+        ("KILL SOFT CONNECTION 7", Some((KillKind::Connection, 7))),
+        ("KILL QUERY ID 7", None),
+        ("KILL USER 'x'", None),
+        ("KILL 5; SELECT 1", None),
+        ("KILL @x", None),
+        ("KILL 5+1", None),
+        ("KILL -5", None),
+        ("KILL", None),
+        ("KILL 99999999999999999999", None),
+    ] {
+        assert_eq!(target(query), expected, "{query}");
+    }
+}
+
+#[test]
+fn splits_texts_of_several_statements() {
+    let split = |query: &'static str| -> Vec<&str> {
+        statements(query.as_bytes(), Escapes::Backslash)
+            .map(|one| std::str::from_utf8(one).unwrap())
+            .collect()
+    };
+    assert_eq!(split("SELECT ';' ; ; /* ; */ SET a=1;"), ["SELECT ';'", "SET a=1"]);
+    assert_eq!(split("SELECT 1"), ["SELECT 1"]);
+    assert_eq!(split(" ; "), [""; 0]);
+}
