@@ -3,4 +3,18 @@
 //! Configuration enters only as an `Arc<Snapshot>` through a worker's mailbox; this crate knows no file,
 //! no SQLite and no admin table.
 
+pub mod backend;
+pub mod buffer;
+pub mod client;
+pub mod hostgroup;
+mod packets;
+pub mod pool;
+mod reply;
+mod rt;
+pub mod rules;
+pub mod server;
+pub mod session;
 pub mod snapshot;
+pub mod state;
+pub mod stats;
+pub mod worker;

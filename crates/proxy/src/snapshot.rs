@@ -1,7 +1,16 @@
 //! The configuration of the data plane: plain rows as operators write them, and the immutable [`Snapshot`]
 //! that is compiled from them once and then only read.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+
+use narrows_wire::auth::client_side::Stored;
+use narrows_wire::auth::{caching_sha2, native};
+
+use crate::hostgroup::{Demand, Hostgroup, Server};
+use crate::rules::RuleSet;
 
 /// Number of a hostgroup: a set of servers that are equal for routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +50,7 @@ pub struct Variables {
     pub default_charset: String,
     /// Collation of the greeting; belongs to `default_charset`.
     pub default_collation_connection: String,
-    /// Schema when neither client nor user names one.
+    /// Schema when neither client nor user names one; empty: none, as on a server.
     pub default_schema: String,
     /// Client connections in all; above it error 1040.
     pub max_connections: u32,
@@ -114,7 +123,7 @@ impl Default for Variables {
             default_authentication_plugin: "mysql_native_password".to_owned(),
             default_charset: "utf8".to_owned(),
             default_collation_connection: "utf8_general_ci".to_owned(),
-            default_schema: "information_schema".to_owned(),
+            default_schema: String::new(),
             max_connections: 10_000,
             max_allowed_packet: 67_108_864,
             connect_timeout_client: Duration::from_secs(10),
@@ -293,4 +302,128 @@ pub struct RuleRow {
     pub attributes: String,
     /// Free text.
     pub comment: Option<String>,
+}
+
+/// What workers read: compiled once from [`Rows`], then shared and never changed.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The variables.
+    pub variables: Variables,
+    /// Active users, by name.
+    pub users: HashMap<Vec<u8>, Arc<Account>>,
+    /// Hostgroups that have servers.
+    pub hostgroups: HashMap<HostgroupId, Arc<Hostgroup>>,
+    /// The query rules.
+    pub rules: RuleSet,
+}
+
+/// A user, ready for logins.
+#[derive(Debug)]
+pub struct Account {
+    /// Its configuration.
+    pub row: UserRow,
+    /// How its password is kept.
+    pub stored: Stored,
+    /// Its client connections, over all workers; outlives snapshots.
+    pub connections: Arc<AtomicU32>,
+}
+
+/// Why rows cannot be compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// A rule is not usable.
+    #[error("query rule {rule_id}: {source}")]
+    Rule {
+        /// The rule.
+        rule_id: i64,
+        /// What is wrong with it.
+        source: crate::rules::RuleError,
+    },
+}
+
+impl Snapshot {
+    /// Compiles rows for `workers` worker threads. Figures of servers and users that `previous` has too go on.
+    ///
+    /// # Errors
+    /// A rule whose expression does not compile; nothing is taken over then.
+    pub fn compile(
+        rows: Rows,
+        workers: usize,
+        previous: Option<&Snapshot>,
+    ) -> Result<Snapshot, CompileError> {
+        let rules = RuleSet::compile(&rows.rules)
+            .map_err(|(rule_id, source)| CompileError::Rule { rule_id, source })?;
+        let users = rows.users.into_iter().filter(|user| user.active).map(|row| {
+            let name = row.username.clone().into_bytes();
+            let known = previous.and_then(|previous| previous.users.get(&name));
+            let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
+            (name, Arc::new(Account { stored: stored(&row.password), row, connections }))
+        });
+        let mut hostgroups: HashMap<HostgroupId, Hostgroup> = HashMap::new();
+        for row in rows.servers {
+            let known = previous.and_then(|previous| previous.hostgroups.get(&row.hostgroup));
+            let hostgroup = hostgroups.entry(row.hostgroup).or_insert_with(|| Hostgroup {
+                id: row.hostgroup,
+                servers: Vec::new(),
+                demand: known
+                    .map(|known| Arc::clone(&known.demand))
+                    .unwrap_or_else(|| Arc::new(Demand::new(row.hostgroup, workers))),
+            });
+            let same =
+                |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;
+            let figures = known.and_then(|known| known.servers.iter().find(same));
+            let figures = figures.map(|server| Arc::clone(&server.figures)).unwrap_or_default();
+            hostgroup.servers.push(Arc::new(Server { row, figures }));
+        }
+        Ok(Snapshot {
+            variables: rows.variables,
+            users: users.collect(),
+            hostgroups: hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup))).collect(),
+            rules,
+        })
+    }
+}
+
+fn stored(password: &str) -> Stored {
+    if let Some(hash) = native::parse_stored(password.as_bytes()) {
+        return Stored::Native(hash);
+    }
+    match caching_sha2::StoredHash::parse(password.as_bytes()) {
+        Some(hash) => Stored::CachingSha2(hash),
+        None => Stored::Clear(password.as_bytes().to_vec()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A server with the defaults of the configuration.
+    pub(crate) fn server(hostgroup: i32, hostname: &str, port: u16) -> ServerRow {
+        ServerRow {
+            hostgroup: HostgroupId(hostgroup),
+            hostname: hostname.to_owned(),
+            port,
+            gtid_port: 0,
+            status: ServerStatus::Online,
+            weight: 1,
+            compression: false,
+            max_connections: 1_000,
+            max_replication_lag: 0,
+            use_ssl: false,
+            max_latency_ms: 0,
+            comment: String::new(),
+        }
+    }
+
+    #[test]
+    fn figures_of_a_server_go_on_in_the_next_snapshot() {
+        let rows = || Rows { servers: vec![server(0, "a", 1), server(0, "b", 2)], ..Rows::default() };
+        let first = Snapshot::compile(rows(), 2, None).unwrap();
+        let second = Snapshot::compile(rows(), 2, Some(&first)).unwrap();
+        let group = HostgroupId(0);
+        let (before, after) = (&first.hostgroups[&group], &second.hostgroups[&group]);
+        assert!(Arc::ptr_eq(&before.demand, &after.demand));
+        assert!(Arc::ptr_eq(&before.servers[1].figures, &after.servers[1].figures));
+    }
 }

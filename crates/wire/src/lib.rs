@@ -9,6 +9,7 @@ pub mod errno;
 pub mod frame;
 pub mod handshake;
 pub mod packet;
+pub mod query;
 pub mod response;
 
 pub use capability::Capabilities;

@@ -63,6 +63,8 @@ pub enum Next {
     Eof {
         /// Bytes of the packet.
         length: usize,
+        /// Whether it stands behind columns or rows.
+        ends_rows: bool,
     },
     /// An ERR packet; it ends the response.
     Err {
@@ -100,6 +102,8 @@ pub struct Tracker {
     /// Added to the sequence number of every packet that is passed over.
     shift: u8,
     rows: u64,
+    /// Sequence number, shift included, of the last packet passed over or shown.
+    sequence: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +135,7 @@ impl Tracker {
             Expect::Fields | Expect::Rows => State::Rows,
             Expect::Result | Expect::Text | Expect::Prepare => State::First,
         };
-        Tracker { state, expect, deprecate_eof, skip: 0, continued: false, shift: 0, rows: 0 }
+        Tracker { state, expect, deprecate_eof, skip: 0, continued: false, shift: 0, rows: 0, sequence: 0 }
     }
 
     /// Whether the response is complete.
@@ -142,6 +146,16 @@ impl Tracker {
     /// Rows passed over since the tracker was made, over all results.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Sequence number of the last packet, as the receiver sees it.
+    pub fn sequence(&self) -> u8 {
+        self.sequence
+    }
+
+    /// Whether the last packet was passed over to its end.
+    pub fn is_between_packets(&self) -> bool {
+        self.skip == 0 && !self.continued
     }
 
     /// What is added to the sequence number of every packet passed over.
@@ -211,7 +225,10 @@ impl Tracker {
             };
             let payload = packet.get(HEADER_LENGTH..).unwrap_or_default();
             match self.special(first, payload)? {
-                Some(next) => return Result::Ok(Walk { passed, next }),
+                Some(next) => {
+                    self.sequence = header.sequence.wrapping_add(self.shift);
+                    return Result::Ok(Walk { passed, next });
+                }
                 None => self.pass(header, rest),
             }
         }
@@ -241,6 +258,7 @@ impl Tracker {
         {
             *sequence = sequence.wrapping_add(self.shift);
         }
+        self.sequence = header.sequence.wrapping_add(self.shift);
         self.skip = header.packet_length();
         self.continued = header.length == MAX_PAYLOAD;
     }
@@ -264,13 +282,17 @@ impl Tracker {
                 // A cursor's rows are fetched by later commands.
                 let opened = then == Then::Rows && eof.status.contains(Status::CURSOR_EXISTS);
                 self.enter(if opened { Then::Done } else { then });
-                Result::Ok(Some(if opened { Next::Eof { length } } else { Next::ColumnsEnd { length } }))
+                Result::Ok(Some(if opened {
+                    Next::Eof { length, ends_rows: true }
+                } else {
+                    Next::ColumnsEnd { length }
+                }))
             }
             (State::Rows, _) if self.deprecate_eof => self.ok(payload).map(Some),
             (State::Rows, _) => {
                 let eof = Eof::decode(payload)?;
                 self.end_of_result(eof.status);
-                Result::Ok(Some(Next::Eof { length }))
+                Result::Ok(Some(Next::Eof { length, ends_rows: true }))
             }
             (State::Definitions { .. } | State::Done, _) => Result::Err(Malformed("packet out of place")),
         }
@@ -284,7 +306,7 @@ impl Tracker {
             0xFB => Result::Ok(Some(Next::LocalInfile { length })),
             Eof::HEADER if payload.len() < 9 => {
                 self.end_of_result(Eof::decode(payload)?.status);
-                Result::Ok(Some(Next::Eof { length }))
+                Result::Ok(Some(Next::Eof { length, ends_rows: false }))
             }
             _ => {
                 let columns = Reader::new(payload).lenenc_int()?;

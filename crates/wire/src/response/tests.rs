@@ -27,7 +27,7 @@ fn feed(tracker: &mut Tracker, bytes: &[u8], piece: usize) -> (Vec<Next>, Vec<u8
                 Next::More { .. } => break,
                 Next::ColumnsEnd { length }
                 | Next::Ok { length }
-                | Next::Eof { length }
+                | Next::Eof { length, .. }
                 | Next::Err { length }
                 | Next::LocalInfile { length }
                 | Next::PrepareOk { length }
@@ -55,7 +55,11 @@ fn a_result_set_with_eof_packets_in_pieces_of_any_size() {
     for piece in 1..=bytes.len() {
         let mut tracker = Tracker::new(Expect::Result, false);
         let (shown, passed) = feed(&mut tracker, &bytes, piece);
-        assert_eq!(shown, [Next::ColumnsEnd { length: 9 }, Next::Eof { length: 9 }], "piece {piece}");
+        assert_eq!(
+            shown,
+            [Next::ColumnsEnd { length: 9 }, Next::Eof { length: 9, ends_rows: true }],
+            "piece {piece}"
+        );
         assert_eq!(passed.len(), bytes.len() - 18);
         assert!(tracker.is_done());
         assert_eq!(tracker.rows(), 2);
@@ -81,7 +85,7 @@ fn several_results_end_with_the_last() {
     let lengths = [
         Next::Ok { length: 11 },
         Next::ColumnsEnd { length: 9 },
-        Next::Eof { length: 9 },
+        Next::Eof { length: 9, ends_rows: true },
         Next::Ok { length: 11 },
     ];
     assert_eq!(shown, lengths);
@@ -139,7 +143,7 @@ fn an_opened_cursor_has_no_rows() {
     let bytes = response(&[&[1], COLUMN, &[0xFE, 0, 0, 0x42, 0]]);
     let mut tracker = Tracker::new(Expect::Result, false);
     let (shown, _) = feed(&mut tracker, &bytes, 64);
-    assert_eq!(shown, [Next::Eof { length: 9 }]);
+    assert_eq!(shown, [Next::Eof { length: 9, ends_rows: true }]);
     assert!(tracker.is_done());
 }
 

@@ -1,0 +1,211 @@
+//! Opening a backend connection: socket, greeting, login; and the side connection that kills a statement.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_wire::Capabilities;
+use narrows_wire::auth::Channel;
+use narrows_wire::auth::backend_side::{Exchange, Failure, Step};
+use narrows_wire::charset::{Collation, Family};
+use narrows_wire::frame::{put_encoded, put_packet};
+use narrows_wire::handshake::{ConnectAttributes, Greeting, HandshakeResponse};
+use narrows_wire::packet::Err;
+
+use super::{Backend, BackendError, CLASS, Login, ServerError, Want};
+use crate::buffer::Buffer;
+use crate::hostgroup::{Server, Slot};
+use crate::packets::{SMALL_PACKET, payload, read_packet};
+use crate::rt::{Instant, Stream, timeout};
+use crate::state::SessionState;
+
+/// Opens a connection to `server` under `slot` and logs in. `schema` and the character set of the first client's
+/// state are asked for right away, to spare a round trip later.
+///
+/// # Errors
+/// See [`BackendError`]; nothing takes longer than `limit`.
+pub async fn connect(
+    server: Arc<Server>,
+    slot: Option<Slot>,
+    want: &Want,
+    state: &SessionState,
+    limit: Duration,
+) -> Result<Backend, BackendError> {
+    let figures = Arc::clone(&server.figures);
+    let result = match timeout(limit, open(server, slot, want, state)).await {
+        Ok(result) => result,
+        Result::Err(_) => Result::Err(BackendError::Timeout),
+    };
+    let counter = if result.is_ok() { &figures.connected } else { &figures.connect_failures };
+    counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    result
+}
+
+async fn open(
+    server: Arc<Server>,
+    slot: Option<Slot>,
+    want: &Want,
+    state: &SessionState,
+) -> Result<Backend, BackendError> {
+    let stream = match server.row.port {
+        0 => Stream::connect_unix(&server.row.hostname).await?,
+        port => Stream::connect_tcp(&server.row.hostname, port).await?,
+    };
+    let mut buffer = Buffer::default();
+    let header = read_packet(&stream, &mut buffer, SMALL_PACKET).await?;
+    let bytes = payload(&buffer, header);
+    if bytes.first() == Some(&Err::HEADER) {
+        return Result::Err(BackendError::Server(ServerError::decode(bytes)?));
+    }
+    let greeting = Greeting::decode(bytes)?;
+    let sequence = header.sequence.wrapping_add(1);
+    buffer.consume(header.packet_length());
+    server.figures.saw_capabilities(greeting.capabilities);
+
+    let mut capabilities = OFFERED.union(want.class.intersection(CLASS)).intersection(greeting.capabilities);
+    if state.schema.is_some() {
+        capabilities = capabilities.union(Capabilities::CONNECT_WITH_DB);
+    }
+    let family = family(&greeting);
+    let collation = login_collation(state, family);
+    if state.multi_statements {
+        capabilities = capabilities.union(Capabilities::MULTI_STATEMENTS);
+    }
+    let channel = if stream.is_unix() { Channel::Secure } else { Channel::Open };
+    let (mut exchange, first) =
+        Exchange::new(&greeting.nonce, &greeting.plugin, want.secret.clone(), channel, rand::random());
+    let response = HandshakeResponse {
+        capabilities,
+        max_packet_size: MAX_PACKET_SIZE,
+        charset: collation.id as u8,
+        user: want.account.row.username.clone().into_bytes(),
+        auth_response: first.auth_response,
+        schema: state.schema.as_ref().map(|schema| schema.to_vec()),
+        plugin: Some(first.plugin.as_bytes().to_vec()),
+        attributes: attributes(),
+        zstd_level: None,
+    };
+    let mut login = Vec::with_capacity(512);
+    put_encoded(&mut login, &mut sequence.clone(), |out| response.encode(out));
+    stream.write_all(&login).await?;
+    log_in(&stream, &mut buffer, &mut exchange).await?;
+
+    let mut session = SessionState::after_login(collation.charset, Some(collation.name));
+    session.schema = state.schema.clone();
+    session.multi_statements = state.multi_statements;
+    let now = Instant::now();
+    let login = Login {
+        server,
+        slot,
+        account: Arc::clone(&want.account),
+        capabilities: capabilities.without(Capabilities::CONNECT_WITH_DB),
+        family,
+        thread_id: greeting.connection_id,
+        greeting: (greeting.nonce, greeting.plugin),
+        state: Arc::new(session),
+        tracking: None,
+        created: now,
+        last_used: now,
+    };
+    Ok(Backend { stream, login })
+}
+
+/// Answers what the server asks until it lets us in.
+pub(super) async fn log_in(
+    stream: &Stream,
+    buffer: &mut Buffer,
+    exchange: &mut Exchange,
+) -> Result<(), BackendError> {
+    loop {
+        let header = read_packet(stream, buffer, SMALL_PACKET).await?;
+        let bytes = payload(buffer, header);
+        match exchange.feed(bytes) {
+            Step::Send(answer) => {
+                let mut out = Vec::with_capacity(answer.len() + 4);
+                put_packet(&mut out, &mut header.sequence.wrapping_add(1), &answer);
+                stream.write_all(&out).await?;
+            }
+            Step::Wait => {}
+            Step::Ok => {
+                buffer.consume(header.packet_length());
+                return Ok(());
+            }
+            Step::Failed(Failure::Server) => {
+                return Result::Err(BackendError::Server(ServerError::decode(bytes)?));
+            }
+            Step::Failed(failure) => return Result::Err(failure.into()),
+        }
+        buffer.consume(header.packet_length());
+    }
+}
+
+/// Kills what runs on `thread_id` of `server`, over a connection of its own. That connection does not count
+/// under `max_connections`: it lives for one statement, and must get through when all are in use.
+///
+/// # Errors
+/// As for any connection.
+pub async fn kill(
+    server: Arc<Server>,
+    want: &Want,
+    thread_id: u32,
+    connection: bool,
+    limit: Duration,
+) -> Result<(), BackendError> {
+    let backend = connect(server, None, want, &SessionState::default(), limit).await?;
+    let word = if connection { "KILL CONNECTION" } else { "KILL QUERY" };
+    backend.execute(&format!("{word} {thread_id}"), limit).await
+}
+
+/// The collation to log in with: the client's, when one number says all of its character set group.
+fn login_collation(state: &SessionState, family: Family) -> &'static Collation {
+    let unquoted = |name: &str| state.literal(name).map(|literal| literal.trim_matches('\''));
+    let wanted = unquoted("collation_connection").and_then(|name| Collation::by_name(name, family));
+    let same = |collation: &&Collation| {
+        let charset = Some(collation.charset);
+        let fits = u8::try_from(collation.id).is_ok();
+        fits && unquoted("character_set_client") == charset && unquoted("character_set_results") == charset
+    };
+    wanted
+        .filter(same)
+        .or_else(|| Collation::by_id(FALLBACK_COLLATION, family))
+        .expect("the table has the fallback")
+}
+
+fn family(greeting: &Greeting) -> Family {
+    let version = &greeting.server_version;
+    let maria = version.windows(7).any(|word| word.eq_ignore_ascii_case(b"mariadb"));
+    if maria { Family::MariaDb } else { Family::MySql }
+}
+
+/// What Narrows tells servers of itself.
+pub(super) fn attributes() -> ConnectAttributes {
+    let mut attributes = ConnectAttributes::default();
+    for (name, value) in [("program_name", "narrows"), ("_client_version", env!("CARGO_PKG_VERSION"))] {
+        attributes.push(name.as_bytes(), value.as_bytes());
+    }
+    attributes
+}
+
+/// What every backend connection has where its server can: answers are cut down for clients that have less.
+const OFFERED: Capabilities = Capabilities(
+    Capabilities::LONG_FLAG.0
+        | Capabilities::LONG_PASSWORD.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::LOCAL_FILES.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PS_MULTI_RESULTS.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::SESSION_TRACK.0
+        | Capabilities::DEPRECATE_EOF.0
+        | Capabilities::QUERY_ATTRIBUTES.0
+        | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0,
+);
+
+/// The longest packet Narrows takes of a server: as servers' own limit, since nothing is held whole.
+const MAX_PACKET_SIZE: u32 = 1 << 30;
+
+/// `utf8mb4_general_ci`, which every server knows.
+pub(super) const FALLBACK_COLLATION: u16 = 45;

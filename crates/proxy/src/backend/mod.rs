@@ -1,0 +1,223 @@
+//! A backend connection: one login on one server, and what is known of the session behind it.
+
+mod align;
+mod connect;
+
+use std::io;
+use std::sync::Arc;
+
+use narrows_wire::auth::Secret;
+use narrows_wire::charset::Family;
+use narrows_wire::codec::Malformed;
+use narrows_wire::packet::Err;
+use narrows_wire::{Capabilities, Errno, Status};
+
+use crate::buffer::Buffer;
+use crate::hostgroup::{Server, Slot};
+use crate::packets::{ReadError, payload, read_packet};
+use crate::rt::{DetachedStream, Instant, Stream};
+use crate::snapshot::Account;
+use crate::state::SharedState;
+
+pub use align::TRACKED_VARIABLES;
+pub use connect::{connect, kill};
+
+/// A backend connection.
+#[derive(Debug)]
+pub struct Backend {
+    /// Its socket. Nothing is in flight on it while the connection is idle.
+    pub stream: Stream,
+    /// What belongs to the login and not to the socket.
+    pub login: Login,
+}
+
+/// What is known of a backend connection.
+#[derive(Debug)]
+pub struct Login {
+    /// The server.
+    pub server: Arc<Server>,
+    /// Its place under the server's `max_connections`; a connection that only kills has none.
+    slot: Option<Slot>,
+    /// The account it is logged in as.
+    pub account: Arc<Account>,
+    /// What was negotiated.
+    pub capabilities: Capabilities,
+    /// Whose server it is.
+    pub family: Family,
+    /// The server's number of this connection; what `KILL` takes.
+    pub thread_id: u32,
+    /// The greeting's nonce and plugin: a later `COM_CHANGE_USER` answers them.
+    greeting: (narrows_wire::auth::Nonce, Vec<u8>),
+    /// The state the server's session is in.
+    pub state: SharedState,
+    /// What `session_track_system_variables` was set to by us since the last login or reset.
+    pub tracking: Option<&'static str>,
+    /// When it was opened.
+    pub created: Instant,
+    /// When it was last used.
+    pub last_used: Instant,
+}
+
+/// What a lease asks of a backend connection.
+#[derive(Debug)]
+pub struct Want {
+    /// Logged in as this account.
+    pub account: Arc<Account>,
+    /// With this proof of identity.
+    pub secret: Secret,
+    /// With these of [`CLASS`], and no others.
+    pub class: Capabilities,
+}
+
+/// Capabilities that change what a server does and cannot be changed after the login.
+pub const CLASS: Capabilities = Capabilities(
+    Capabilities::FOUND_ROWS.0 | Capabilities::IGNORE_SPACE.0 | Capabilities::MARIADB_EXTENDED_METADATA.0,
+);
+
+/// Why something could not be done on a backend connection. It is of no more use then.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// The socket failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The server closed the connection.
+    #[error("the server closed the connection")]
+    Closed,
+    /// The server did not answer in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// The server answered with an error.
+    #[error("error {} ({}): {}", .0.code, .0.sqlstate, .0.message)]
+    Server(ServerError),
+    /// The login is not possible.
+    #[error("{0}")]
+    Login(#[from] narrows_wire::auth::backend_side::Failure),
+    /// The server does not speak the protocol.
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+}
+
+/// An error a server answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerError {
+    /// Its number.
+    pub code: u16,
+    /// Its SQLSTATE.
+    pub sqlstate: String,
+    /// Its text.
+    pub message: String,
+}
+
+impl ServerError {
+    /// Reads the payload of an ERR packet.
+    pub fn decode(payload: &[u8]) -> Result<ServerError, Malformed> {
+        let error = Err::decode(payload)?;
+        Ok(ServerError {
+            code: error.code,
+            sqlstate: String::from_utf8_lossy(&error.sqlstate.unwrap_or(*b"HY000")).into_owned(),
+            message: String::from_utf8_lossy(error.message).into_owned(),
+        })
+    }
+
+    /// The same error for a client.
+    pub fn into_reply(self) -> (Errno, String) {
+        let sqlstate = self.sqlstate.as_bytes().try_into().unwrap_or(*b"HY000");
+        (Errno { number: self.code, sqlstate }, self.message)
+    }
+
+    /// Whether the error is about who logs in or where to, and not about the server's health.
+    pub fn is_about_login(&self) -> bool {
+        matches!(
+            self.code,
+            1044 | 1045 | 1049 | 1130 | 1131 | 1132 | 1226 | 1251 | 1524 | 1698 | 1862 | 3118 | 4151
+        )
+    }
+}
+
+impl From<ReadError> for BackendError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Io(error) => BackendError::Io(error),
+            ReadError::Closed => BackendError::Closed,
+            ReadError::Malformed(error) => BackendError::Malformed(error),
+        }
+    }
+}
+
+impl Backend {
+    /// Whether the connection still stands and the server has said nothing unasked (servers announce that way
+    /// that they close it).
+    pub fn is_alive(&self) -> bool {
+        let mut byte = [0];
+        matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Whether it is logged in as the account that `want` names.
+    pub fn fits_account(&self, want: &Want) -> bool {
+        let (mine, theirs) = (&self.login.account, &want.account);
+        Arc::ptr_eq(mine, theirs) || mine.row.username == theirs.row.username
+    }
+
+    /// Whether it has the capabilities that `want` asks for, as far as its server can have them.
+    pub fn fits_class(&self, want: &Want) -> bool {
+        self.login.capabilities.intersection(CLASS) == want.class.intersection(self.login.offered_class())
+    }
+
+    /// Takes the connection off this worker's runtime.
+    pub fn detach(self) -> io::Result<DetachedBackend> {
+        Ok(DetachedBackend { stream: self.stream.detach()?, login: self.login })
+    }
+
+    /// Closes the connection and keeps its place under the server's `max_connections`.
+    pub fn into_slot(self) -> (Arc<Server>, Option<Slot>) {
+        (self.login.server, self.login.slot)
+    }
+
+    /// Waits for one packet of a short answer.
+    async fn answer(&self, buffer: &mut Buffer) -> Result<Answer, BackendError> {
+        let header = read_packet(&self.stream, buffer, crate::packets::SMALL_PACKET).await?;
+        let bytes = payload(buffer, header);
+        let answer = match bytes.first() {
+            Some(&Err::HEADER) => return Result::Err(BackendError::Server(ServerError::decode(bytes)?)),
+            Some(0x00) => {
+                Answer::Ok(narrows_wire::packet::Ok::decode(bytes, self.login.capabilities)?.status)
+            }
+            Some(0xFE) => Answer::Eof,
+            _ => return Result::Err(Malformed("neither OK nor ERR").into()),
+        };
+        buffer.consume(header.packet_length());
+        Ok(answer)
+    }
+}
+
+impl Login {
+    /// Those of [`CLASS`] that this server can have.
+    fn offered_class(&self) -> Capabilities {
+        let offered = self.server.figures.capabilities().unwrap_or(Capabilities::NONE);
+        CLASS.intersection(offered.union(Capabilities::FOUND_ROWS).union(Capabilities::IGNORE_SPACE))
+    }
+}
+
+/// A short answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Ok(Status),
+    Eof,
+}
+
+/// A backend connection on its way to another worker.
+#[derive(Debug)]
+pub struct DetachedBackend {
+    stream: DetachedStream,
+    login: Login,
+}
+
+impl DetachedBackend {
+    /// Hands the connection to the calling worker's runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot take it.
+    pub fn attach(self) -> io::Result<Backend> {
+        Ok(Backend { stream: self.stream.attach()?, login: self.login })
+    }
+}

@@ -1,0 +1,169 @@
+//! Bytes in transit: buffers that exist only while there is something in them, and the pool they come from.
+
+use std::cell::RefCell;
+use std::io;
+
+use crate::rt::Stream;
+
+/// A read buffer: filled at the end, consumed at the front.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    /// Initialised in full once, so that it can be read into; empty while the buffer holds no memory.
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    /// Bytes that were read and not consumed.
+    pub fn filled(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The same, for changing in place.
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Whether nothing is left to consume.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Bytes that can be held in all.
+    pub fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Drops `count` bytes at the front.
+    pub fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.end - self.start);
+        self.start = (self.start + count).min(self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Appends bytes, growing when needed.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.make_room(bytes.len());
+        if let Some(place) = self.bytes.get_mut(self.end..self.end + bytes.len()) {
+            place.copy_from_slice(bytes);
+            self.end += bytes.len();
+        }
+    }
+
+    /// Makes sure that `more` bytes fit behind the filled ones: moves them to the front, grows when that is not enough.
+    pub fn make_room(&mut self, more: usize) {
+        if self.bytes.len() - self.end >= more {
+            return;
+        }
+        self.bytes.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.bytes.len() - self.end < more {
+            let capacity = (self.end + more).next_power_of_two().max(SMALL);
+            self.bytes.resize(capacity, 0);
+        }
+    }
+
+    /// Room behind the filled bytes.
+    pub fn room(&self) -> usize {
+        self.bytes.len() - self.end
+    }
+
+    /// Reads once; `Ok(0)` is the end of the stream. There must be room.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub async fn fill(&mut self, stream: &Stream) -> io::Result<usize> {
+        let count = stream.read(self.bytes.get_mut(self.end..).unwrap_or_default()).await?;
+        self.end += count;
+        Ok(count)
+    }
+
+    /// Reads what is there; `Ok(0)` is the end of the stream. There must be room.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there.
+    pub fn try_fill(&mut self, stream: &Stream) -> io::Result<usize> {
+        let count = stream.try_read(self.bytes.get_mut(self.end..).unwrap_or_default())?;
+        self.end += count;
+        Ok(count)
+    }
+}
+
+/// A worker's spare buffers. Clients that are idle hold none.
+#[derive(Debug, Default)]
+pub struct BufferPool {
+    small: RefCell<Vec<Vec<u8>>>,
+    large: RefCell<Vec<Vec<u8>>>,
+}
+
+impl BufferPool {
+    /// A buffer for commands and short answers.
+    pub fn small(&self) -> Buffer {
+        self.take(&self.small, SMALL)
+    }
+
+    /// A buffer for results that stream.
+    pub fn large(&self) -> Buffer {
+        self.take(&self.large, LARGE)
+    }
+
+    fn take(&self, spare: &RefCell<Vec<Vec<u8>>>, size: usize) -> Buffer {
+        let bytes = spare.borrow_mut().pop().unwrap_or_else(|| vec![0; size]);
+        Buffer { bytes, start: 0, end: 0 }
+    }
+
+    /// Takes a buffer back; one that has grown, or that would be a spare too many, is freed.
+    pub fn give_back(&self, buffer: Buffer) {
+        let (spare, keep) = match buffer.bytes.len() {
+            SMALL => (&self.small, SPARE_SMALL),
+            LARGE => (&self.large, SPARE_LARGE),
+            _ => return,
+        };
+        let mut spare = spare.borrow_mut();
+        if spare.len() < keep {
+            spare.push(buffer.bytes);
+        }
+    }
+}
+
+/// Holds a command of an OLTP application, or its answer, in one read.
+pub const SMALL: usize = 16 * 1024;
+
+/// Large enough that the cost of a system call is small beside that of copying.
+pub const LARGE: usize = 128 * 1024;
+
+/// Spare buffers kept per worker: 4 MiB of each size.
+const SPARE_SMALL: usize = 256;
+const SPARE_LARGE: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_and_keeps_what_was_not_consumed() {
+        let pool = BufferPool::default();
+        let mut buffer = pool.small();
+        buffer.append(b"abcdef");
+        buffer.consume(2);
+        buffer.make_room(SMALL);
+        assert_eq!(buffer.filled(), b"cdef");
+        assert!(buffer.room() >= SMALL);
+        pool.give_back(buffer);
+        assert!(pool.small.borrow().is_empty(), "a buffer that has grown is freed");
+    }
+
+    #[test]
+    fn lends_the_same_memory_again() {
+        let pool = BufferPool::default();
+        let mut buffer = pool.small();
+        buffer.append(b"secret");
+        pool.give_back(buffer);
+        assert!(pool.small().is_empty());
+        assert!(pool.small.borrow().is_empty());
+    }
+}

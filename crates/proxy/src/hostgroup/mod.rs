@@ -1,0 +1,185 @@
+//! Hostgroups and their servers: what the configuration says of them, and the few atomics that workers share.
+
+mod balance;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use narrows_wire::Capabilities;
+
+use crate::snapshot::{HostgroupId, ServerRow, ServerStatus};
+use crate::worker::{Message, Peers};
+
+pub use balance::RoundRobin;
+
+/// One hostgroup of a snapshot.
+#[derive(Debug)]
+pub struct Hostgroup {
+    /// Its number.
+    pub id: HostgroupId,
+    /// Its servers, in the order of the configuration.
+    pub servers: Vec<Arc<Server>>,
+    /// What workers tell each other of it; outlives snapshots.
+    pub demand: Arc<Demand>,
+}
+
+/// One server of a hostgroup.
+#[derive(Debug)]
+pub struct Server {
+    /// Its configuration.
+    pub row: ServerRow,
+    /// Its figures; outlive snapshots.
+    pub figures: Arc<ServerFigures>,
+}
+
+/// Figures of one server, over all workers.
+#[derive(Debug, Default)]
+pub struct ServerFigures {
+    /// Backend connections that are open or being opened.
+    connections: AtomicU32,
+    /// Statements answered.
+    pub statements: AtomicU64,
+    /// Connections that could be opened.
+    pub connected: AtomicU64,
+    /// Connections that could not.
+    pub connect_failures: AtomicU64,
+    /// Capabilities of its greeting; 0 until it was seen.
+    capabilities: AtomicU64,
+}
+
+impl Server {
+    /// `host:port`, or the path of the Unix socket.
+    pub fn address(&self) -> String {
+        match self.row.port {
+            0 => self.row.hostname.clone(),
+            port => format!("{}:{port}", self.row.hostname),
+        }
+    }
+
+    /// Whether it may get new work.
+    pub fn is_eligible(&self) -> bool {
+        self.row.status == ServerStatus::Online && self.row.weight > 0
+    }
+
+    /// Whether another connection may be opened.
+    pub fn has_room(&self) -> bool {
+        self.figures.connections.load(Ordering::Relaxed) < self.row.max_connections
+    }
+}
+
+impl ServerFigures {
+    /// Backend connections that are open or being opened.
+    pub fn connections(&self) -> u32 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// What its greeting offered; `None` until it was seen.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        match self.capabilities.load(Ordering::Relaxed) {
+            0 => None,
+            seen => Some(Capabilities(seen)),
+        }
+    }
+
+    /// Keeps what its greeting offered.
+    pub fn saw_capabilities(&self, capabilities: Capabilities) {
+        self.capabilities.store(capabilities.0, Ordering::Relaxed);
+    }
+}
+
+/// The right to have one connection open to a server; given back when dropped.
+#[derive(Debug)]
+pub struct Slot {
+    figures: Arc<ServerFigures>,
+    demand: Arc<Demand>,
+    peers: Arc<Peers>,
+}
+
+impl Slot {
+    /// Takes a slot of `server`; `None` when its `max_connections` are in use.
+    pub fn take(server: &Server, demand: &Arc<Demand>, peers: &Arc<Peers>) -> Option<Slot> {
+        let connections = &server.figures.connections;
+        let mut seen = connections.load(Ordering::Relaxed);
+        while seen < server.row.max_connections {
+            match connections.compare_exchange_weak(seen, seen + 1, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => {
+                    let figures = Arc::clone(&server.figures);
+                    return Some(Slot { figures, demand: Arc::clone(demand), peers: Arc::clone(peers) });
+                }
+                Err(now) => seen = now,
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.figures.connections.fetch_sub(1, Ordering::SeqCst);
+        if let Some(worker) = self.demand.oldest_waiter().map(|(worker, _)| worker) {
+            self.peers.send(worker, Message::Poke(self.demand.hostgroup));
+        }
+    }
+}
+
+/// What workers tell each other of one hostgroup: who waits since when, and who has idle connections.
+///
+/// A worker first says that it waits and then looks for idle connections of others; another first says that it
+/// has one idle and then looks for who waits. With sequentially consistent order one of the two sees the other.
+#[derive(Debug)]
+pub struct Demand {
+    /// The hostgroup.
+    pub hostgroup: HostgroupId,
+    workers: Box<[WorkerDemand]>,
+}
+
+/// One worker's part, on a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct WorkerDemand {
+    /// When its oldest waiter came, in ns since the process started; `u64::MAX`: nobody waits.
+    oldest_waiter: AtomicU64,
+    idle: AtomicU32,
+}
+
+impl Demand {
+    /// Nobody waits and nothing is idle, on any of `workers`.
+    pub fn new(hostgroup: HostgroupId, workers: usize) -> Demand {
+        let fresh = || WorkerDemand { oldest_waiter: AtomicU64::new(u64::MAX), idle: AtomicU32::new(0) };
+        Demand { hostgroup, workers: std::iter::repeat_with(fresh).take(workers).collect() }
+    }
+
+    /// Says since when the oldest waiter of a worker waits.
+    pub fn set_oldest_waiter(&self, worker: usize, since: Option<u64>) {
+        if let Some(demand) = self.workers.get(worker) {
+            demand.oldest_waiter.store(since.unwrap_or(u64::MAX), Ordering::SeqCst);
+        }
+    }
+
+    /// Says how many idle connections a worker has.
+    pub fn set_idle(&self, worker: usize, idle: usize) {
+        if let Some(demand) = self.workers.get(worker) {
+            demand.idle.store(idle.try_into().unwrap_or(u32::MAX), Ordering::SeqCst);
+        }
+    }
+
+    /// The worker whose waiter waits longest, and since when.
+    pub fn oldest_waiter(&self) -> Option<(usize, u64)> {
+        let since = |demand: &WorkerDemand| demand.oldest_waiter.load(Ordering::SeqCst);
+        let (worker, since) = self.workers.iter().map(since).enumerate().min_by_key(|(_, since)| *since)?;
+        (since != u64::MAX).then_some((worker, since))
+    }
+
+    /// A worker other than `but` that has idle connections: the one with most.
+    pub fn idle_elsewhere(&self, but: usize) -> Option<usize> {
+        let idle = |demand: &WorkerDemand| demand.idle.load(Ordering::SeqCst);
+        let others =
+            self.workers.iter().map(idle).enumerate().filter(|(worker, idle)| *worker != but && *idle > 0);
+        others.max_by_key(|(_, idle)| *idle).map(|(worker, _)| worker)
+    }
+
+    /// Idle connections over all workers.
+    pub fn idle(&self) -> u32 {
+        self.workers.iter().map(|demand| demand.idle.load(Ordering::Relaxed)).sum()
+    }
+}

@@ -1,0 +1,56 @@
+//! Reading single packets off a socket, for exchanges in which each packet is looked at whole.
+
+use std::io;
+
+use narrows_wire::frame::HEADER_LENGTH;
+use narrows_wire::{Header, Malformed};
+
+use crate::buffer::Buffer;
+use crate::rt::Stream;
+
+/// Why no packet came.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The socket failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The peer closed the connection.
+    #[error("connection closed by the peer")]
+    Closed,
+    /// Not a packet of this exchange.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+/// Waits until a whole packet of at most `limit` bytes stands at the front of `buffer`; returns its header.
+/// The caller consumes it.
+///
+/// # Errors
+/// See [`ReadError`]; a packet above `limit` is malformed.
+pub async fn read_packet(stream: &Stream, buffer: &mut Buffer, limit: usize) -> Result<Header, ReadError> {
+    loop {
+        let filled = buffer.filled();
+        let mut missing = HEADER_LENGTH;
+        if let Some(header) = Header::decode(filled) {
+            if header.length > limit {
+                return Err(Malformed("packet longer than this exchange allows").into());
+            }
+            if filled.len() >= header.packet_length() {
+                return Ok(header);
+            }
+            missing = header.packet_length() - filled.len();
+        }
+        buffer.make_room(missing);
+        if buffer.fill(stream).await? == 0 {
+            return Err(ReadError::Closed);
+        }
+    }
+}
+
+/// The payload of the whole packet at the front of `buffer`.
+pub fn payload<'a>(buffer: &'a Buffer, header: Header) -> &'a [u8] {
+    buffer.filled().get(HEADER_LENGTH..header.packet_length()).unwrap_or_default()
+}
+
+/// Bytes of a packet in a login, `COM_CHANGE_USER` or any other exchange of small packets.
+pub const SMALL_PACKET: usize = 256 * 1024;

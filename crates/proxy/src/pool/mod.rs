@@ -1,0 +1,501 @@
+//! One worker's backend connections: who gets one, who waits, and what becomes of one that is given back.
+//!
+//! `max_connections` of a server is for the whole process, so workers that have none to spare ask each other:
+//!
+//! 1. own idle connection, the one whose state differs least;
+//! 2. a new one, when the server has room;
+//! 3. an idle one of another account or class, logged in anew;
+//! 4. an idle one of another worker, by message;
+//! 5. wait, in order of arrival, up to the deadline.
+//!
+//! Only the waiter at the front may take; a newcomer never overtakes. A connection that is given back goes to the
+//! worker whose waiter waits longest.
+
+mod upkeep;
+mod waiters;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Want, connect};
+use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
+use crate::rt::{Instant, timeout_at};
+use crate::snapshot::{HostgroupId, Snapshot};
+use crate::state::SharedState;
+use crate::worker::{Message, Peers};
+
+use waiters::{Place, Waiters};
+
+/// The backend connections of one worker.
+pub struct Pool {
+    worker: usize,
+    peers: Arc<Peers>,
+    epoch: Instant,
+    groups: RefCell<HashMap<HostgroupId, Rc<Group>>>,
+}
+
+/// One hostgroup on one worker.
+struct Group {
+    demand: Arc<Demand>,
+    /// Most recently used last.
+    idle: RefCell<Vec<Backend>>,
+    waiters: Waiters,
+    round: RefCell<RoundRobin>,
+    failures: RefCell<HashMap<*const ServerFigures, Failure>>,
+}
+
+/// Why a server is left alone for a while.
+#[derive(Debug, Clone)]
+struct Failure {
+    text: String,
+    at: Instant,
+    /// How long it is left alone; doubles with each failure.
+    pause: Duration,
+}
+
+/// Why there is no backend connection.
+#[derive(Debug)]
+pub enum LeaseError {
+    /// No server could be had in time; the text names each and why.
+    Unavailable(String),
+    /// A server refused the login; its own error is the client's.
+    Refused(ServerError),
+}
+
+/// What can be had right now.
+enum Attempt {
+    Idle(Backend),
+    Open(Arc<Server>, Slot),
+    /// Every server is in use up to its limit.
+    Busy,
+    /// No server is eligible.
+    NoServer,
+}
+
+impl Pool {
+    /// An empty pool for one worker.
+    pub fn new(worker: usize, peers: Arc<Peers>, epoch: Instant) -> Pool {
+        Pool { worker, peers, epoch, groups: RefCell::default() }
+    }
+
+    /// A connection of `hostgroup` that fits `want`, its state as near to `state` as can be had.
+    ///
+    /// # Errors
+    /// See [`LeaseError`]. Nothing takes longer than `connect_timeout_server_max`.
+    pub async fn lease(
+        &self,
+        snapshot: &Snapshot,
+        hostgroup: HostgroupId,
+        want: &Want,
+        state: &SharedState,
+    ) -> Result<Backend, LeaseError> {
+        let Some(hostgroup) = snapshot.hostgroups.get(&hostgroup) else {
+            let text = format!("Hostgroup {hostgroup} has no servers");
+            return self.nowhere(snapshot, text).await;
+        };
+        let group = self.group(&hostgroup.demand);
+        let first = if group.waiters.is_empty() {
+            self.attempt(&group, hostgroup, want, state)
+        } else {
+            Attempt::Busy
+        };
+        match first {
+            Attempt::Idle(backend) if fitness(&backend, want, state) < NEW_LOGIN => Ok(backend),
+            first => {
+                let search = Search { pool: self, group: &group, snapshot, hostgroup, want, state };
+                Box::pin(search.run(first)).await
+            }
+        }
+    }
+
+    /// A hostgroup without servers: the configuration may change while the client waits.
+    async fn nowhere(&self, snapshot: &Snapshot, text: String) -> Result<Backend, LeaseError> {
+        crate::rt::sleep(snapshot.variables.connect_timeout_server_max).await;
+        Err(LeaseError::Unavailable(text))
+    }
+
+    fn group(&self, demand: &Arc<Demand>) -> Rc<Group> {
+        let mut groups = self.groups.borrow_mut();
+        let fresh = || Rc::new(Group::new(Arc::clone(demand)));
+        Rc::clone(groups.entry(demand.hostgroup).or_insert_with(fresh))
+    }
+
+    /// Looks at what can be had right now; takes it.
+    fn attempt(&self, group: &Group, hostgroup: &Hostgroup, want: &Want, state: &SharedState) -> Attempt {
+        loop {
+            let now = Instant::now();
+            let eligible = |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, now);
+            let candidates: Vec<&Arc<Server>> = hostgroup.servers.iter().filter(eligible).collect();
+            if candidates.is_empty() {
+                return Attempt::NoServer;
+            }
+            let at_hand = |server: &&Arc<Server>| server.has_room() || group.has_idle(server);
+            let candidates: Vec<&Arc<Server>> = candidates.into_iter().filter(at_hand).collect();
+            let Some(server) = group.round.borrow_mut().next(&candidates) else {
+                return Attempt::Busy;
+            };
+            let fitting = group.take_idle(server, |backend| fitness(backend, want, state));
+            self.publish_idle(group);
+            match fitting {
+                Some(backend) if !backend.is_alive() => continue,
+                Some(backend) if fitness(&backend, want, state) < NEW_LOGIN => return Attempt::Idle(backend),
+                Some(backend) => match Slot::take(server, &group.demand, &self.peers) {
+                    // Room for a connection of its own: the other account keeps the one it has.
+                    Some(slot) => {
+                        self.put_idle(group, backend);
+                        return Attempt::Open(Arc::clone(server), slot);
+                    }
+                    None => return Attempt::Idle(backend),
+                },
+                None => match Slot::take(server, &group.demand, &self.peers) {
+                    Some(slot) => return Attempt::Open(Arc::clone(server), slot),
+                    None => continue,
+                },
+            }
+        }
+    }
+
+    /// Takes a connection back: for the waiter that waits longest, or for later. It must be idle and in a state
+    /// that is known.
+    pub fn release(&self, snapshot: &Snapshot, mut backend: Backend) {
+        backend.login.last_used = Instant::now();
+        let row = &backend.login.server.row;
+        let current = snapshot.hostgroups.get(&row.hostgroup).and_then(|hostgroup| {
+            let same = |server: &&Arc<Server>| Arc::ptr_eq(&server.figures, &backend.login.server.figures);
+            hostgroup.servers.iter().find(same).map(|server| (hostgroup, server))
+        });
+        let Some((hostgroup, server)) = current.filter(|(_, server)| server.is_eligible()) else {
+            return drop(backend);
+        };
+        let age = snapshot.variables.connection_max_age;
+        if !age.is_zero() && backend.login.created.elapsed() > age {
+            return drop(backend);
+        }
+        backend.login.server = Arc::clone(server);
+        let group = self.group(&hostgroup.demand);
+        if let Some((worker, _)) = group.demand.oldest_waiter() {
+            if worker != self.worker {
+                return self.lend(worker, backend);
+            }
+        } else if group.idle_of(server) >= keep_idle(server, snapshot) {
+            return drop(backend);
+        }
+        self.put_idle(&group, backend);
+        group.waiters.poke();
+    }
+
+    /// Another worker has sent a connection.
+    pub fn receive(&self, snapshot: &Snapshot, backend: DetachedBackend) {
+        match backend.attach() {
+            Ok(backend) => self.release_here(snapshot, backend),
+            Err(error) => tracing::warn!(%error, "a backend connection was lost between two workers"),
+        }
+    }
+
+    /// As [`Pool::release`], but for this worker's own waiters first: the connection was sent for them.
+    fn release_here(&self, snapshot: &Snapshot, backend: Backend) {
+        let known = snapshot.hostgroups.get(&backend.login.server.row.hostgroup);
+        match known.map(|hostgroup| self.group(&hostgroup.demand)) {
+            Some(group) if !group.waiters.is_empty() => {
+                self.put_idle(&group, backend);
+                group.waiters.poke();
+            }
+            _ => self.release(snapshot, backend),
+        }
+    }
+
+    /// Another worker has waiters and asks for an idle connection.
+    pub fn lend_idle(&self, hostgroup: HostgroupId, to: usize) {
+        let Some(group) = self.groups.borrow().get(&hostgroup).map(Rc::clone) else { return };
+        if !group.waiters.is_empty() {
+            return;
+        }
+        let lent = group.idle.borrow_mut().pop();
+        self.publish_idle(&group);
+        if let Some(backend) = lent {
+            self.lend(to, backend);
+        }
+    }
+
+    fn lend(&self, worker: usize, backend: Backend) {
+        match backend.detach() {
+            Ok(backend) => self.peers.send(worker, Message::Backend(Box::new(backend))),
+            Err(error) => tracing::warn!(%error, "a backend connection was lost between two workers"),
+        }
+    }
+
+    /// Something has changed that may help a waiter: a slot was freed, or the configuration is another.
+    pub fn poke(&self, hostgroup: HostgroupId) {
+        if let Some(group) = self.groups.borrow().get(&hostgroup) {
+            group.waiters.poke();
+        }
+    }
+
+    /// The same for all hostgroups.
+    pub fn poke_all(&self) {
+        self.groups.borrow().values().for_each(|group| group.waiters.poke());
+    }
+
+    fn put_idle(&self, group: &Group, backend: Backend) {
+        group.idle.borrow_mut().push(backend);
+        self.publish_idle(group);
+    }
+
+    fn publish_idle(&self, group: &Group) {
+        group.demand.set_idle(self.worker, group.idle.borrow().len());
+    }
+
+    fn nanoseconds(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX - 1)
+    }
+}
+
+/// A lease that could not be had at once.
+struct Search<'a> {
+    pool: &'a Pool,
+    group: &'a Rc<Group>,
+    snapshot: &'a Snapshot,
+    hostgroup: &'a Hostgroup,
+    want: &'a Want,
+    state: &'a SharedState,
+}
+
+impl Search<'_> {
+    async fn run(self, first: Attempt) -> Result<Backend, LeaseError> {
+        let started = Instant::now();
+        let deadline = started + self.snapshot.variables.connect_timeout_server_max;
+        let since = self.pool.nanoseconds();
+        let mut attempt = first;
+        loop {
+            // While a connection is opened or logged in anew this search has no place in the queue, so that
+            // others go on; it keeps its time of arrival.
+            let found = match attempt {
+                Attempt::Idle(backend) => self.adapt(backend).await?,
+                Attempt::Open(server, slot) => self.open(server, slot).await?,
+                Attempt::Busy | Attempt::NoServer => None,
+            };
+            if let Some(backend) = found {
+                return Ok(backend);
+            }
+            attempt = match self.wait(since, deadline).await {
+                Some(attempt) => attempt,
+                None => return Err(self.unavailable(started)),
+            };
+        }
+    }
+
+    /// Waits in the queue until something can be had; `None` when the deadline has passed.
+    async fn wait(&self, since: u64, deadline: Instant) -> Option<Attempt> {
+        let place = Place::join(Rc::clone(self.group), self.pool.worker, since);
+        loop {
+            if place.is_first() {
+                match self.pool.attempt(self.group, self.hostgroup, self.want, self.state) {
+                    Attempt::Busy | Attempt::NoServer => {}
+                    found => return Some(found),
+                }
+                if let Some(worker) = self.group.demand.idle_elsewhere(self.pool.worker) {
+                    let message = Message::Borrow { hostgroup: self.hostgroup.id, to: self.pool.worker };
+                    self.pool.peers.send(worker, message);
+                }
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            let until = self.group.next_unpaused(self.hostgroup).map_or(deadline, |at| at.min(deadline));
+            // Poked or not, the next look decides.
+            let _ = timeout_at(until, place.poked()).await;
+        }
+    }
+
+    /// Logs an idle connection in anew where it is another account's, or has a schema that must go.
+    async fn adapt(&self, mut backend: Backend) -> Result<Option<Backend>, LeaseError> {
+        match fitness(&backend, self.want, self.state) {
+            0..NEW_LOGIN => Ok(Some(backend)),
+            NEW_LOGIN => {
+                let server = Arc::clone(&backend.login.server);
+                let limit = self.snapshot.variables.connect_timeout_server;
+                match backend.change_user(self.want, limit).await {
+                    Ok(()) => Ok(Some(backend)),
+                    Err(error) => self.failed(&server, error),
+                }
+            }
+            _ => match backend.into_slot() {
+                (server, Some(slot)) => self.open(server, slot).await,
+                (_, None) => Ok(None),
+            },
+        }
+    }
+
+    async fn open(&self, server: Arc<Server>, slot: Slot) -> Result<Option<Backend>, LeaseError> {
+        let variables = &self.snapshot.variables;
+        let limit = variables.connect_timeout_server;
+        let known = Arc::clone(&server);
+        match connect(server, Some(slot), self.want, self.state, limit).await {
+            Ok(backend) => {
+                backend.stream.set_keepalive(variables.tcp_keepalive);
+                if !variables.init_connect.is_empty()
+                    && let Err(error) = backend.execute(&variables.init_connect, limit).await
+                {
+                    return self.failed(&known, error);
+                }
+                self.group.failures.borrow_mut().remove(&Arc::as_ptr(&known.figures));
+                Ok(Some(backend))
+            }
+            Err(error) => self.failed(&known, error),
+        }
+    }
+
+    /// Keeps why; an error about the login is the client's and says nothing about the server.
+    fn failed(&self, server: &Arc<Server>, error: BackendError) -> Result<Option<Backend>, LeaseError> {
+        if let BackendError::Server(error) = &error
+            && error.is_about_login()
+        {
+            return Err(LeaseError::Refused(error.clone()));
+        }
+        self.group.failed(server, error.to_string());
+        Ok(None)
+    }
+
+    fn unavailable(&self, started: Instant) -> LeaseError {
+        let now = Instant::now();
+        let servers = self.hostgroup.servers.iter().map(|server| {
+            let state = self.group.describe(server, now);
+            format!("{} {state}", server.address())
+        });
+        let servers: Vec<String> = servers.collect();
+        LeaseError::Unavailable(format!(
+            "Max connect timeout reached while reaching hostgroup {} after {}ms. {} servers: {}",
+            self.hostgroup.id,
+            started.elapsed().as_millis(),
+            servers.len(),
+            servers.join("; ")
+        ))
+    }
+}
+
+impl Group {
+    fn new(demand: Arc<Demand>) -> Group {
+        Group {
+            demand,
+            idle: RefCell::default(),
+            waiters: Waiters::default(),
+            round: RefCell::default(),
+            failures: RefCell::default(),
+        }
+    }
+
+    fn has_idle(&self, server: &Server) -> bool {
+        self.idle_of(server) > 0
+    }
+
+    fn idle_of(&self, server: &Server) -> usize {
+        let of_server = |backend: &&Backend| std::ptr::eq(&*backend.login.server.figures, &*server.figures);
+        self.idle.borrow().iter().filter(of_server).count()
+    }
+
+    /// The idle connection of `server` with the lowest `fitness`; among equals the one used last.
+    fn take_idle(&self, server: &Server, fitness: impl Fn(&Backend) -> u32) -> Option<Backend> {
+        let mut idle = self.idle.borrow_mut();
+        let mut best: Option<(usize, u32)> = None;
+        for (index, backend) in idle.iter().enumerate().rev() {
+            if !std::ptr::eq(&*backend.login.server.figures, &*server.figures) {
+                continue;
+            }
+            let rank = fitness(backend);
+            if best.is_none_or(|(_, least)| rank < least) {
+                best = Some((index, rank));
+            }
+            if rank == 0 {
+                break;
+            }
+        }
+        best.map(|(index, _)| idle.remove(index))
+    }
+
+    fn is_paused(&self, server: &Server, now: Instant) -> bool {
+        let failures = self.failures.borrow();
+        failures
+            .get(&std::ptr::from_ref(&*server.figures))
+            .is_some_and(|failure| failure.at + failure.pause > now)
+    }
+
+    /// When the first server that is left alone may be tried again.
+    fn next_unpaused(&self, hostgroup: &Hostgroup) -> Option<Instant> {
+        let failures = self.failures.borrow();
+        let eligible = hostgroup.servers.iter().filter(|server| server.is_eligible());
+        let until = |server: &Arc<Server>| {
+            failures.get(&Arc::as_ptr(&server.figures)).map(|failure| failure.at + failure.pause)
+        };
+        let now = Instant::now();
+        eligible.filter_map(until).filter(|at| *at > now).min()
+    }
+
+    fn failed(&self, server: &Arc<Server>, text: String) {
+        let mut failures = self.failures.borrow_mut();
+        let before = failures.get(&Arc::as_ptr(&server.figures)).map(|failure| failure.pause * 2);
+        let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
+        if before.is_none() {
+            tracing::warn!(
+                hostgroup = server.row.hostgroup.0,
+                server = server.address(),
+                error = text,
+                "cannot connect to a server"
+            );
+        }
+        failures.insert(Arc::as_ptr(&server.figures), Failure { text, at: Instant::now(), pause });
+    }
+
+    /// The state of a server in words, for error 9001.
+    fn describe(&self, server: &Server, now: Instant) -> String {
+        use crate::snapshot::ServerStatus;
+        let status = match server.row.status {
+            ServerStatus::Online => "ONLINE",
+            ServerStatus::Shunned => "SHUNNED",
+            ServerStatus::OfflineSoft => "OFFLINE_SOFT",
+            ServerStatus::OfflineHard => "OFFLINE_HARD",
+        };
+        let (used, most) = (server.figures.connections(), server.row.max_connections);
+        let failures = self.failures.borrow();
+        let failure = failures.get(&std::ptr::from_ref(&*server.figures)).map(|failure| {
+            format!(", last error {} ms ago: {}", (now - failure.at).as_millis(), failure.text)
+        });
+        let weight = if server.row.weight == 0 { ", weight 0" } else { "" };
+        format!("{status} (pool {used}/{most}{weight}{})", failure.unwrap_or_default())
+    }
+}
+
+/// How much must be done to an idle connection: 0 nothing, 1 a `SET`, 2 also a change of schema,
+/// [`NEW_LOGIN`], or, at 4, close it and open another in its place.
+fn fitness(backend: &Backend, want: &Want, state: &SharedState) -> u32 {
+    if !backend.fits_class(want) {
+        return 4;
+    }
+    if !backend.fits_account(want) {
+        return NEW_LOGIN;
+    }
+    if Arc::ptr_eq(&backend.login.state, state) {
+        return 0;
+    }
+    match (&backend.login.state.schema, &state.schema) {
+        (found, wanted) if found == wanted => u32::from(backend.login.state != *state),
+        (Some(_), None) => NEW_LOGIN,
+        _ => 2,
+    }
+}
+
+/// The [`fitness`] of a connection that needs `COM_CHANGE_USER`: another account's, or one whose schema must go.
+const NEW_LOGIN: u32 = 3;
+
+/// Idle connections of a server that are kept: `free_connections_pct` of its `max_connections`.
+fn keep_idle(server: &Server, snapshot: &Snapshot) -> usize {
+    let share = u64::from(server.row.max_connections) * u64::from(snapshot.variables.free_connections_pct);
+    usize::try_from(share.div_ceil(100)).unwrap_or(usize::MAX)
+}
+
+/// A server that could not be reached is left alone this long at first, so that a restart is hardly noticed;
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// and this long at most, so that it is found again within a second of its coming back.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);

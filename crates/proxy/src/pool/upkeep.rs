@@ -1,0 +1,55 @@
+//! What is done to idle connections from time to time: pings, and closing what is too old or no longer wanted.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::Pool;
+use crate::backend::Backend;
+use crate::hostgroup::Server;
+use crate::rt::Instant;
+use crate::snapshot::Snapshot;
+
+impl Pool {
+    /// Closes idle connections that have expired and takes those that are due for a ping, oldest use first; the
+    /// caller pings them and gives them back. A ping also keeps a server's `wait_timeout` from ending them.
+    pub fn take_due(&self, snapshot: &Snapshot) -> Vec<Backend> {
+        let groups: Vec<_> = self.groups.borrow().values().map(Rc::clone).collect();
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for group in groups {
+            let all = std::mem::take(&mut *group.idle.borrow_mut());
+            for backend in all {
+                if !is_wanted(&backend, snapshot, now) {
+                    continue;
+                }
+                if now.duration_since(backend.login.last_used) >= snapshot.variables.ping_interval_server {
+                    due.push(backend);
+                } else {
+                    group.idle.borrow_mut().push(backend);
+                }
+            }
+            self.publish_idle(&group);
+        }
+        due
+    }
+
+    /// Closes every idle connection.
+    pub fn close_idle(&self) {
+        for group in self.groups.borrow().values() {
+            group.idle.borrow_mut().clear();
+            self.publish_idle(group);
+        }
+    }
+}
+
+/// Whether the configuration still has the server and the connection is not too old.
+fn is_wanted(backend: &Backend, snapshot: &Snapshot, now: Instant) -> bool {
+    let age = snapshot.variables.connection_max_age;
+    if !age.is_zero() && now.duration_since(backend.login.created) > age {
+        return false;
+    }
+    let same = |server: &Arc<Server>| Arc::ptr_eq(&server.figures, &backend.login.server.figures);
+    let hostgroup = snapshot.hostgroups.get(&backend.login.server.row.hostgroup);
+    hostgroup
+        .is_some_and(|hostgroup| hostgroup.servers.iter().any(|server| same(server) && server.is_eligible()))
+}

@@ -1,0 +1,56 @@
+//! Answers that Narrows itself gives.
+
+use narrows_wire::codec::put_lenenc_bytes;
+use narrows_wire::frame::put_encoded;
+use narrows_wire::packet::{Eof, Err, Ok};
+use narrows_wire::{Capabilities, Errno, Status};
+
+/// Appends an ERR packet.
+pub fn put_error(out: &mut Vec<u8>, sequence: &mut u8, errno: Errno, text: &str) {
+    // A client's buffer for messages has 512 bytes (manual: MYSQL_ERRMSG_SIZE); longer ones are cut there.
+    let error = Err { code: errno.number, sqlstate: Some(errno.sqlstate), message: text.as_bytes() };
+    put_encoded(out, sequence, |out| error.encode(out));
+}
+
+/// A result set of one column and one row: an unsigned number as text.
+pub fn single_value(name: &[u8], value: &[u8], capabilities: Capabilities, status: Status) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    let mut sequence = 1;
+    let eof = Eof { warnings: 0, status };
+    put_encoded(&mut out, &mut sequence, |out| out.push(1));
+    put_encoded(&mut out, &mut sequence, |out| {
+        for text in [b"def".as_slice(), b"", b"", b"", name, b""] {
+            put_lenenc_bytes(out, text);
+        }
+        if capabilities.contains(Capabilities::MARIADB_EXTENDED_METADATA) {
+            out.push(0);
+        }
+        // Fixed part (manual: "Column Definition"): charset binary, length, LONGLONG, NOT_NULL | UNSIGNED | BINARY.
+        out.push(0x0C);
+        out.extend(63_u16.to_le_bytes());
+        out.extend(21_u32.to_le_bytes());
+        out.push(0x08);
+        out.extend(0x00A1_u16.to_le_bytes());
+        out.extend([0, 0, 0]);
+    });
+    let deprecate_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
+    if !deprecate_eof {
+        put_encoded(&mut out, &mut sequence, |out| eof.encode(out));
+    }
+    put_encoded(&mut out, &mut sequence, |out| put_lenenc_bytes(out, value));
+    if deprecate_eof {
+        let ok = Ok {
+            header: Ok::END_OF_ROWS,
+            affected_rows: 0,
+            last_insert_id: 0,
+            status,
+            warnings: 0,
+            info: b"",
+            session_state: b"",
+        };
+        put_encoded(&mut out, &mut sequence, |out| ok.encode(out, capabilities));
+    } else {
+        put_encoded(&mut out, &mut sequence, |out| eof.encode(out));
+    }
+    out
+}

@@ -1,0 +1,289 @@
+//! The async runtime, named in this file only: one single-threaded runtime per worker, sockets that are moved
+//! between workers, tasks, timers and channels.
+
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+pub use tokio::select;
+pub use tokio::sync::mpsc::{UnboundedReceiver as MailboxReceiver, UnboundedSender as MailboxSender};
+pub use tokio::sync::{Notify, oneshot};
+pub use tokio::task::spawn_local;
+pub use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+/// A mailbox of a worker. Its bound is the number of senders' outstanding requests, each of which waits for an answer.
+pub fn mailbox<T>() -> (MailboxSender<T>, MailboxReceiver<T>) {
+    tokio::sync::mpsc::unbounded_channel()
+}
+
+/// Runs `main` to its end on a single-threaded runtime of the calling thread.
+///
+/// # Errors
+/// When the runtime cannot be made (no file descriptor left).
+pub fn block_on<T>(main: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(61).build()?;
+    Ok(tokio::task::LocalSet::new().block_on(&runtime, main))
+}
+
+/// A connected socket.
+#[derive(Debug)]
+pub enum Stream {
+    /// TCP, `TCP_NODELAY` set.
+    Tcp(TcpStream),
+    /// Unix.
+    Unix(UnixStream),
+}
+
+/// A socket that belongs to no runtime: what travels between workers.
+#[derive(Debug)]
+pub enum DetachedStream {
+    /// TCP.
+    Tcp(std::net::TcpStream),
+    /// Unix.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Stream {
+    /// Connects over TCP; each address of the name is tried.
+    ///
+    /// # Errors
+    /// The last address's error.
+    pub async fn connect_tcp(host: &str, port: u16) -> io::Result<Stream> {
+        let stream = TcpStream::connect((host, port)).await?;
+        stream.set_nodelay(true)?;
+        Ok(Stream::Tcp(stream))
+    }
+
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// As `connect(2)`.
+    pub async fn connect_unix(path: &str) -> io::Result<Stream> {
+        UnixStream::connect(path).await.map(Stream::Unix)
+    }
+
+    /// Takes the socket off this runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot let go of it.
+    pub fn detach(self) -> io::Result<DetachedStream> {
+        match self {
+            Stream::Tcp(stream) => stream.into_std().map(DetachedStream::Tcp),
+            Stream::Unix(stream) => stream.into_std().map(DetachedStream::Unix),
+        }
+    }
+
+    /// Whether the peer is on this machine by construction: a Unix socket.
+    pub fn is_unix(&self) -> bool {
+        matches!(self, Stream::Unix(_))
+    }
+
+    /// Waits until reading may yield bytes or the end.
+    ///
+    /// # Errors
+    /// Only when the runtime is shutting down.
+    pub async fn readable(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.readable().await,
+            Stream::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    /// Reads what is there; `Ok(0)` is the end.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there.
+    pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.try_read(buffer),
+            Stream::Unix(stream) => stream.try_read(buffer),
+        }
+    }
+
+    /// Reads at least one byte; `Ok(0)` is the end.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.try_read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Writes all of `bytes`, waiting while the peer does not take them.
+    ///
+    /// # Errors
+    /// The socket's; some bytes may have been written.
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = match self {
+                Stream::Tcp(stream) => stream.try_write(bytes),
+                Stream::Unix(stream) => stream.try_write(bytes),
+            };
+            match written {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self {
+                    Stream::Tcp(stream) => stream.writable().await?,
+                    Stream::Unix(stream) => stream.writable().await?,
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Address of the peer: the IP address, or `localhost` for a Unix socket.
+    pub fn peer(&self) -> (String, u16) {
+        match self {
+            Stream::Tcp(stream) => match stream.peer_addr() {
+                Ok(address) => (address.ip().to_canonical().to_string(), address.port()),
+                Err(_) => (String::new(), 0),
+            },
+            Stream::Unix(_) => ("localhost".to_owned(), 0),
+        }
+    }
+
+    /// Address the peer connected to: IP address and port, empty for a Unix socket.
+    pub fn local(&self) -> (String, u16) {
+        match self {
+            Stream::Tcp(stream) => match stream.local_addr() {
+                Ok(address) => (address.ip().to_canonical().to_string(), address.port()),
+                Err(_) => (String::new(), 0),
+            },
+            Stream::Unix(_) => (String::new(), 0),
+        }
+    }
+
+    /// Turns TCP keepalive on, with `idle` before the first probe.
+    pub fn set_keepalive(&self, idle: Option<Duration>) {
+        if let (Stream::Tcp(stream), Some(idle)) = (self, idle) {
+            let keepalive = socket2::TcpKeepalive::new().with_time(idle);
+            // A socket that refuses keepalive still serves.
+            let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
+        }
+    }
+}
+
+impl DetachedStream {
+    /// Hands the socket to the calling thread's runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot take it (no memory, no descriptor).
+    pub fn attach(self) -> io::Result<Stream> {
+        match self {
+            DetachedStream::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
+            DetachedStream::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
+        }
+    }
+}
+
+/// A bound listening socket; belongs to no runtime.
+#[derive(Debug)]
+pub enum BoundListener {
+    /// TCP.
+    Tcp(std::net::TcpListener),
+    /// Unix.
+    Unix(std::os::unix::net::UnixListener),
+}
+
+/// A listening socket on a runtime.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// Unix.
+    Unix(UnixListener),
+}
+
+impl BoundListener {
+    /// Binds `interface`: `ip:port`, `[v6]:port`, or the absolute path of a Unix socket. A socket file that
+    /// nobody listens on any more is replaced.
+    ///
+    /// # Errors
+    /// As `bind(2)`; `InvalidInput` for an address that is none.
+    pub fn bind(interface: &str) -> io::Result<BoundListener> {
+        if interface.starts_with('/') {
+            return bind_unix(Path::new(interface)).map(BoundListener::Unix);
+        }
+        let address: std::net::SocketAddr =
+            interface.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let socket = socket2::Socket::new(
+            socket2::Domain::for_address(address),
+            socket2::Type::STREAM,
+            Some(socket2::Protocol::TCP),
+        )?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(BoundListener::Tcp(socket.into()))
+    }
+
+    /// The address as bound: with port 0 the port that was chosen.
+    pub fn address(&self) -> String {
+        match self {
+            BoundListener::Tcp(listener) => {
+                listener.local_addr().map_or_else(|_| String::new(), |address| address.to_string())
+            }
+            BoundListener::Unix(listener) => listener
+                .local_addr()
+                .ok()
+                .and_then(|address| address.as_pathname().map(|path| path.display().to_string()))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Hands the socket to the calling thread's runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot take it.
+    pub fn attach(self) -> io::Result<Listener> {
+        match self {
+            BoundListener::Tcp(listener) => TcpListener::from_std(listener).map(Listener::Tcp),
+            BoundListener::Unix(listener) => UnixListener::from_std(listener).map(Listener::Unix),
+        }
+    }
+}
+
+impl Listener {
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// As `accept(2)`: out of descriptors, or a connection that was gone again.
+    pub async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+        }
+    }
+}
+
+fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        result => result?,
+    };
+    socket2::SockRef::from(&listener).listen(BACKLOG)?;
+    // Who may log in is decided by passwords, as with servers' own sockets.
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Connections that wait for `accept`; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 65_535;

@@ -1,0 +1,125 @@
+//! The data plane as a whole: listeners and worker threads, started and stopped.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::rt::{self, BoundListener};
+use crate::snapshot::{CompileError, Rows, Snapshot};
+use crate::stats::Counters;
+use crate::worker::{Message, Peers, Worker};
+
+/// The running data plane. Dropping it does not stop it; [`DataPlane::stop`] does.
+pub struct DataPlane {
+    peers: Arc<Peers>,
+    threads: Vec<JoinHandle<()>>,
+    snapshot: Arc<Snapshot>,
+    addresses: Vec<String>,
+}
+
+/// Why the data plane cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration cannot be honoured.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {interface}: {source}")]
+    Listen {
+        /// The address.
+        interface: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a worker thread: {0}")]
+    Thread(io::Error),
+}
+
+impl DataPlane {
+    /// Binds all listeners and starts the workers.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running.
+    pub fn start(rows: Rows) -> Result<DataPlane, StartError> {
+        let workers = match rows.variables.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let bind = |interface: &String| {
+            BoundListener::bind(interface)
+                .map_err(|source| StartError::Listen { interface: interface.clone(), source })
+        };
+        let listeners = rows.variables.interfaces.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let addresses = listeners.iter().map(BoundListener::address).collect();
+        let snapshot = Arc::new(Snapshot::compile(rows, workers, None)?);
+
+        let (senders, mailboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| rt::mailbox()).unzip();
+        let peers = Arc::new(Peers::new(senders));
+        let mut shares: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
+        for (index, listener) in listeners.into_iter().enumerate() {
+            if let Some(share) = shares.get_mut(index % workers) {
+                share.push(listener);
+            }
+        }
+        let mut threads = Vec::with_capacity(workers);
+        for (index, (mailbox, share)) in mailboxes.into_iter().zip(shares).enumerate() {
+            let (peers, snapshot) = (Arc::clone(&peers), Arc::clone(&snapshot));
+            let run = move || {
+                let worker = Worker::run(index, peers, snapshot, share, mailbox);
+                if let Err(error) = rt::block_on(worker) {
+                    tracing::error!(worker = index, %error, "a worker cannot start");
+                }
+            };
+            let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(run);
+            threads.push(thread.map_err(StartError::Thread)?);
+        }
+        Ok(DataPlane { peers, threads, snapshot, addresses })
+    }
+
+    /// The addresses that are listened on.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// The configuration in force.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// Puts another configuration into force, on each worker with its next message. Listeners and the number of
+    /// workers stay.
+    ///
+    /// # Errors
+    /// A configuration that cannot be honoured; the one before stays in force.
+    pub fn publish(&mut self, rows: Rows) -> Result<(), CompileError> {
+        let snapshot = Arc::new(Snapshot::compile(rows, self.peers.workers(), Some(&self.snapshot))?);
+        for worker in 0..self.peers.workers() {
+            self.peers.send(worker, Message::Publish(Arc::clone(&snapshot)));
+        }
+        self.snapshot = snapshot;
+        Ok(())
+    }
+
+    /// The workers' counters, one each; a worker that has stopped has none.
+    pub fn counters(&self) -> Vec<Counters> {
+        let ask = |worker| {
+            let (answer, reply) = rt::oneshot::channel();
+            self.peers.send(worker, Message::Figures(answer));
+            reply.blocking_recv().ok()
+        };
+        (0..self.peers.workers()).filter_map(ask).collect()
+    }
+
+    /// Ends all sessions and stops the workers.
+    pub fn stop(self) {
+        for worker in 0..self.peers.workers() {
+            self.peers.send(worker, Message::Stop);
+        }
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a worker ended by a panic");
+            }
+        }
+    }
+}

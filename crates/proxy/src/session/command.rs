@@ -1,0 +1,251 @@
+//! The commands other than `COM_QUERY`: which of them Narrows answers itself, and where the others go.
+
+use std::sync::Arc;
+
+use narrows_sql::{Flags, KillKind, KillTarget, Kind, Statement};
+use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD, put_encoded, put_packet};
+use narrows_wire::handshake::ChangeUser;
+use narrows_wire::packet::Eof;
+use narrows_wire::response::Expect;
+use narrows_wire::{Capabilities, Command, Errno, Header};
+
+use super::query::Job;
+use super::request::Request;
+use super::{End, Session};
+use crate::client::{self, LoginClaim};
+
+impl Session {
+    /// Serves one command.
+    pub(super) async fn dispatch(&mut self, request: &mut Request) -> Result<(), End> {
+        let limit = self.snapshot().variables.max_allowed_packet;
+        if request.header().length as u64 > limit {
+            self.skip(request).await?;
+            let text = "Got a packet bigger than 'max_allowed_packet' bytes";
+            return self.reply_error(Errno::NET_PACKET_TOO_LARGE, text).await;
+        }
+        let Some(command) = Command::from_code(request.code()) else {
+            self.skip(request).await?;
+            return self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await;
+        };
+        match command {
+            Command::Query => self.query(request).await,
+            Command::Quit => Err(End::Quit),
+            Command::Ping => self.reply_ok("").await,
+            Command::Statistics => self.statistics().await,
+            Command::SetOption => self.set_option(request).await,
+            Command::ProcessKill => self.process_kill(request).await,
+            Command::ChangeUser => self.change_user(request).await,
+            Command::ResetConnection => self.reset_connection().await,
+            Command::InitDb | Command::Debug | Command::ProcessInfo => {
+                self.forward(request, command, Expect::Result).await
+            }
+            Command::FieldList => self.forward(request, command, Expect::Fields).await,
+            Command::StmtPrepare => self.forward(request, command, Expect::Prepare).await,
+            Command::StmtExecute | Command::StmtBulkExecute | Command::StmtReset => {
+                self.on_statement(request, command, Expect::Result).await
+            }
+            Command::StmtFetch => self.on_statement(request, command, Expect::Rows).await,
+            Command::StmtClose | Command::StmtSendLongData => self.unanswered(request, command).await,
+            Command::BinlogDump | Command::BinlogDumpGtid | Command::RegisterSlave => {
+                self.skip(request).await?;
+                self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await
+            }
+        }
+    }
+
+    /// A command that goes to the user's own hostgroup. A prepared statement ties the session to the connection that
+    /// prepared it, so it is prepared where everything can be run.
+    async fn forward(&mut self, request: &mut Request, command: Command, expect: Expect) -> Result<(), End> {
+        let job = self.job(request, command, expect);
+        self.execute(request, job).await
+    }
+
+    fn job(&self, request: &Request, command: Command, expect: Expect) -> Job {
+        let statement = match command {
+            Command::StmtPrepare => narrows_sql::classify(request.argument()),
+            _ => Statement { kind: Kind::Other, flags: Flags::NONE },
+        };
+        let hostgroup = self.want.account.row.default_hostgroup;
+        Job { command, statement, hostgroup, expect, whole: request.whole, attributes: 0 }
+    }
+
+    /// A command about a prepared statement: it must be one of the pinned connection.
+    async fn on_statement(
+        &mut self,
+        request: &mut Request,
+        command: Command,
+        expect: Expect,
+    ) -> Result<(), End> {
+        let id = statement_id(request);
+        if !self.has_statement(id) {
+            self.skip(request).await?;
+            let text = format!(
+                "Unknown prepared statement handler ({}) given to {}",
+                id.unwrap_or_default(),
+                command.name().trim_start_matches("COM_").to_lowercase()
+            );
+            return self.reply_error(Errno::UNKNOWN_STMT_HANDLER, &text).await;
+        }
+        self.forward(request, command, expect).await
+    }
+
+    fn has_statement(&self, id: Option<u32>) -> bool {
+        let pinned = self.pinned.as_ref().zip(id);
+        pinned.is_some_and(|(pinned, id)| pinned.pins.has_statement(id) || id == LAST_PREPARED)
+    }
+
+    /// A command without an answer.
+    async fn unanswered(&mut self, request: &mut Request, command: Command) -> Result<(), End> {
+        let id = statement_id(request);
+        let Some(mut pinned) =
+            self.pinned.take().filter(|pinned| id.is_some_and(|id| pinned.pins.has_statement(id)))
+        else {
+            return self.skip(request).await;
+        };
+        let sent = if request.whole {
+            pinned.backend.stream.write_all(request.packet()).await.is_ok()
+        } else {
+            self.upload(request, &pinned.backend, &[]).await? == super::upload::Upload::Sent
+        };
+        if !sent {
+            return Err(End::Told("backend connection lost".to_owned()));
+        }
+        if command == Command::StmtClose {
+            pinned.pins.close_statement(id.unwrap_or_default());
+        }
+        if pinned.pins.reasons() == super::PinReason::default() {
+            self.let_go(pinned);
+        } else {
+            self.pinned = Some(pinned);
+        }
+        Ok(())
+    }
+
+    /// A line of our own, as a server's is of itself.
+    async fn statistics(&mut self) -> Result<(), End> {
+        let peers = &self.worker.peers;
+        let text = format!(
+            "Uptime: {} Threads: {}  Questions: {}  Slow queries: 0",
+            peers.started.elapsed().as_secs(),
+            peers.clients(),
+            self.worker.counters.borrow().questions,
+        );
+        let mut out = Vec::with_capacity(128);
+        put_packet(&mut out, &mut 1, text.as_bytes());
+        self.send(&out).await
+    }
+
+    /// Kept as state: whichever connection serves next is told.
+    async fn set_option(&mut self, request: &Request) -> Result<(), End> {
+        let on = match request.argument() {
+            [0, 0] => true,
+            [1, 0] => false,
+            _ => return self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await,
+        };
+        Arc::make_mut(&mut self.state).multi_statements = on;
+        let mut out = Vec::with_capacity(16);
+        if self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
+            let ok = narrows_wire::packet::Ok {
+                header: narrows_wire::packet::Ok::END_OF_ROWS,
+                affected_rows: 0,
+                last_insert_id: 0,
+                status: self.status,
+                warnings: 0,
+                info: b"",
+                session_state: b"",
+            };
+            put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.capabilities));
+        } else {
+            let eof = Eof { warnings: 0, status: self.status };
+            put_encoded(&mut out, &mut 1, |out| eof.encode(out));
+        }
+        self.send(&out).await
+    }
+
+    async fn process_kill(&mut self, request: &Request) -> Result<(), End> {
+        match request.argument().first_chunk::<4>() {
+            Some(id) => {
+                self.kill(KillTarget { kind: KillKind::Connection, id: u32::from_le_bytes(*id).into() }).await
+            }
+            None => self.reply_error(Errno::MALFORMED_PACKET, "Malformed communication packet").await,
+        }
+    }
+
+    async fn change_user(&mut self, request: &mut Request) -> Result<(), End> {
+        let change = match ChangeUser::decode(request.payload(), self.capabilities) {
+            Ok(change) => change,
+            Err(_) => {
+                self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await?;
+                return Err(End::Told("malformed COM_CHANGE_USER".to_owned()));
+            }
+        };
+        request.consume();
+        let snapshot = self.snapshot();
+        let claim = LoginClaim {
+            user: &change.user,
+            plugin: change.plugin.as_deref(),
+            answer: &change.auth_response,
+            can_switch: self.capabilities.contains(Capabilities::PLUGIN_AUTH),
+            host: &self.peer.0,
+        };
+        let login = (&self.nonce, self.capabilities);
+        let changed =
+            client::change_user(&self.worker, &snapshot, &self.stream, request.rest_mut(), login, claim)
+                .await;
+        let (place, secret) = changed.map_err(End::Told)?;
+        let account = Arc::clone(&place.account);
+        let mut state = match change.charset {
+            Some(collation) => client::state_of_collation(&snapshot, &account, collation),
+            None => self.login_state.clone(),
+        };
+        state.schema = client::first_schema(&snapshot, &account, change.schema.as_deref());
+        state.multi_statements = self.state.multi_statements;
+        self.login_state = state.clone();
+        self.start_over(state);
+        *self.handle.username.borrow_mut() = account.row.username.clone();
+        self.want.account = account;
+        self.want.secret = secret;
+        self.account = place;
+        Ok(())
+    }
+
+    /// As a server does it: everything but the schema is as after the login.
+    async fn reset_connection(&mut self) -> Result<(), End> {
+        let mut state = self.login_state.clone();
+        state.schema = self.state.schema.clone();
+        state.multi_statements = self.state.multi_statements;
+        self.start_over(state);
+        self.reply_ok("").await
+    }
+
+    /// Reads the rest of a command that is not looked at, packet by packet.
+    pub(super) async fn skip(&self, request: &mut Request) -> Result<(), End> {
+        let mut header = request.header();
+        let mut left = header.packet_length() - request.packet().len();
+        request.consume();
+        loop {
+            let held = request.rest_mut();
+            while left > 0 {
+                if held.is_empty() {
+                    self.hold(held, 1).await?;
+                }
+                let step = held.filled().len().min(left);
+                held.consume(step);
+                left -= step;
+            }
+            if header.length < MAX_PAYLOAD {
+                return Ok(());
+            }
+            self.hold(held, HEADER_LENGTH).await?;
+            header = Header::decode(held.filled()).expect("four bytes are held");
+            left = header.packet_length();
+        }
+    }
+}
+
+fn statement_id(request: &Request) -> Option<u32> {
+    request.argument().first_chunk::<4>().map(|id| u32::from_le_bytes(*id))
+}
+
+/// MariaDB: the statement that was prepared last.
+const LAST_PREPARED: u32 = u32::MAX;

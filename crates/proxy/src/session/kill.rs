@@ -1,0 +1,94 @@
+//! Killing: other clients' statements and connections on their wish, and what a vanished client left running.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use narrows_sql::{KillKind, KillTarget};
+use narrows_wire::Errno;
+
+use super::{End, Interrupt, Session};
+use crate::backend::{Backend, Want, kill};
+use crate::rt::{oneshot, spawn_local};
+use crate::worker::{KillAnswer, Message};
+
+impl Session {
+    /// `KILL` and `COM_PROCESS_KILL`: ids are Narrows' own, on whatever worker the session is.
+    pub(super) async fn kill(&mut self, target: KillTarget) -> Result<(), End> {
+        if let Ok(id) = u32::try_from(target.id) {
+            if id == self.handle.id {
+                return self.kill_self(target.kind).await;
+            }
+            for worker in 0..self.worker.peers.workers() {
+                let (answer, reply) = oneshot::channel();
+                let username = self.want.account.row.username.clone();
+                self.worker.peers.send(worker, Message::Kill { id, kind: target.kind, username, answer });
+                match reply.await {
+                    Ok(KillAnswer::Done) => return self.reply_ok("").await,
+                    Ok(KillAnswer::NotOwner) => {
+                        let text = format!("You are not owner of thread {id}");
+                        return self.reply_error(Errno::KILL_DENIED_ERROR, &text).await;
+                    }
+                    Ok(KillAnswer::Unknown) | Err(_) => {}
+                }
+            }
+        }
+        let text = format!("Unknown thread id: {}", target.id);
+        self.reply_error(Errno::NO_SUCH_THREAD, &text).await
+    }
+
+    /// As a server does: the statement that kills its own connection is answered with an error.
+    async fn kill_self(&mut self, kind: KillKind) -> Result<(), End> {
+        let errno = Errno { number: 1927, sqlstate: *b"70100" };
+        match kind {
+            KillKind::Query => {
+                self.reply_error(Errno::QUERY_INTERRUPTED, "Query execution was interrupted").await
+            }
+            KillKind::Connection => {
+                self.reply_error(errno, "Connection was killed").await?;
+                Err(End::Interrupted(Interrupt::KillConnection))
+            }
+        }
+    }
+
+    /// Kills what runs on `backend`, in the background, over another connection.
+    pub(super) fn kill_statement(&self, backend: &Backend, connection: bool) {
+        let server = Arc::clone(&backend.login.server);
+        let thread_id = backend.login.thread_id;
+        let limit = self.snapshot().variables.connect_timeout_server;
+        let want = Want {
+            account: Arc::clone(&self.want.account),
+            secret: self.want.secret.clone(),
+            class: self.want.class,
+        };
+        spawn_local(async move {
+            let address = server.address();
+            if let Err(error) = kill(server, &want, thread_id, connection, limit).await {
+                tracing::warn!(server = address, thread_id, %error, "cannot kill a statement");
+            }
+        });
+    }
+
+    /// The client is gone and its statement runs: kills it, so that the server does not work for nobody. The
+    /// connection is closed; its place under `max_connections` is free when the server has let go.
+    pub(super) fn abandon(&self, backend: Backend) {
+        if !self.snapshot().variables.kill_backend_connection_when_disconnect {
+            return;
+        }
+        let worker = Rc::clone(&self.worker);
+        let limit = worker.snapshot().variables.connect_timeout_server;
+        let want = Want {
+            account: Arc::clone(&self.want.account),
+            secret: self.want.secret.clone(),
+            class: self.want.class,
+        };
+        spawn_local(async move {
+            let server = Arc::clone(&backend.login.server);
+            let thread_id = backend.login.thread_id;
+            if let Err(error) = kill(server, &want, thread_id, true, limit).await {
+                let server = backend.login.server.address();
+                tracing::warn!(server, thread_id, %error, "cannot kill the statement of a client that is gone");
+            }
+            drop(backend);
+        });
+    }
+}

@@ -1,0 +1,366 @@
+//! A client's session: read a command, dispatch it, reply; until the client leaves or has to.
+
+mod command;
+mod kill;
+mod query;
+mod relay;
+mod request;
+mod track;
+mod upload;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use narrows_wire::auth::Nonce;
+use narrows_wire::{Capabilities, Errno, Status};
+
+use crate::backend::{Backend, CLASS, Want};
+use crate::buffer::Buffer;
+use crate::client::{AccountPlace, Client};
+use crate::reply::put_error;
+use crate::rt::{Instant, Notify, Stream, select, spawn_local};
+use crate::snapshot::{HostgroupId, Snapshot};
+use crate::state::{SessionState, SharedState};
+use crate::worker::Worker;
+
+use request::Request;
+pub use track::{PinReason, Pins};
+
+/// One client's session.
+pub struct Session {
+    worker: Rc<Worker>,
+    handle: Rc<Handle>,
+    stream: Stream,
+    /// Bytes read and not yet understood; holds memory only while there are any.
+    input: Buffer,
+    peer: (String, u16),
+    local: (String, u16),
+    account: AccountPlace,
+    /// What the pool is asked for in this client's name.
+    want: Want,
+    capabilities: Capabilities,
+    nonce: Nonce,
+    /// The state the client is in, as far as it is known without asking; what is not is pinned.
+    state: SharedState,
+    /// The state after the login; where `COM_RESET_CONNECTION` leads back to.
+    login_state: SessionState,
+    /// Status flags of the last answer.
+    status: Status,
+    /// What `LAST_INSERT_ID()` is, and whether the pinned connection knows it by itself.
+    insert_id: InsertId,
+    /// The backend connection that this client has to itself, while anything ties it.
+    pinned: Option<Pinned>,
+    /// When the open transaction was seen first.
+    transaction_since: Option<Instant>,
+}
+
+/// A backend connection that one client has to itself.
+struct Pinned {
+    backend: Backend,
+    hostgroup: HostgroupId,
+    pins: Pins,
+}
+
+/// The value of `LAST_INSERT_ID()`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct InsertId {
+    value: u64,
+    /// The connection pinned now has produced it.
+    is_here: bool,
+}
+
+/// By what others reach a session: kills, deadlines, the end of the process.
+pub struct Handle {
+    /// What `KILL` calls it.
+    pub id: u32,
+    /// Whose it is.
+    pub username: RefCell<String>,
+    /// When it is to be interrupted, and why.
+    pub deadline: Cell<Option<(Instant, Interrupt)>>,
+    pending: Cell<Option<Interrupt>>,
+    notify: Notify,
+}
+
+/// Why a session is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupt {
+    /// `KILL`.
+    KillConnection,
+    /// `KILL QUERY`.
+    KillQuery,
+    /// Idle for `wait_timeout`.
+    Idle,
+    /// Idle in a transaction for `max_transaction_idle_time`.
+    TransactionIdle,
+    /// In a transaction for `max_transaction_time`.
+    TransactionTime,
+    /// A statement has run for `default_query_timeout`.
+    QueryTime,
+    /// Narrows stops.
+    Shutdown,
+}
+
+/// Why a session is over.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("COM_QUIT")]
+    Quit,
+    #[error("the client went away")]
+    Gone,
+    #[error("{0:?}")]
+    Interrupted(Interrupt),
+    /// The client has been told.
+    #[error("{0}")]
+    Told(String),
+}
+
+impl Handle {
+    fn new(id: u32, username: &str) -> Rc<Handle> {
+        Rc::new(Handle {
+            id,
+            username: RefCell::new(username.to_owned()),
+            deadline: Cell::default(),
+            pending: Cell::default(),
+            notify: Notify::new(),
+        })
+    }
+
+    /// Interrupts the session; it acts on that at its next wait.
+    pub fn interrupt(&self, reason: Interrupt) {
+        self.pending.set(Some(reason));
+        self.notify.notify_one();
+    }
+
+    async fn interrupted(&self) -> Interrupt {
+        loop {
+            if let Some(reason) = self.pending.take() {
+                return reason;
+            }
+            self.notify.notified().await;
+        }
+    }
+}
+
+impl Session {
+    /// The session of a client that has just logged in.
+    pub fn new(worker: Rc<Worker>, client: Client) -> Session {
+        let handle = Handle::new(client.id, &client.account.account.row.username);
+        worker.enter(&handle);
+        let account = Arc::clone(&client.account.account);
+        Session {
+            handle,
+            local: client.stream.local(),
+            stream: client.stream,
+            input: client.input,
+            peer: client.peer,
+            want: Want { account, secret: client.secret, class: client.capabilities.intersection(CLASS) },
+            account: client.account,
+            capabilities: client.capabilities,
+            nonce: client.nonce,
+            state: Arc::new(client.state.clone()),
+            login_state: client.state,
+            status: Status::AUTOCOMMIT,
+            insert_id: InsertId::default(),
+            pinned: None,
+            transaction_since: None,
+            worker,
+        }
+    }
+
+    /// Serves commands until the session is over, and cleans up behind it.
+    pub async fn run(mut self) {
+        let end = self.serve().await;
+        match &end {
+            End::Quit => {}
+            End::Interrupted(Interrupt::Shutdown) => {}
+            end => {
+                self.worker.counters.borrow_mut().aborted_clients += 1;
+                let user = &self.want.account.row.username;
+                tracing::info!(id = self.handle.id, user, client = self.peer.0, reason = %end, "session ended");
+            }
+        }
+        if let End::Interrupted(reason) = end
+            && let Some(text) = farewell(reason)
+        {
+            let mut out = Vec::with_capacity(128);
+            put_error(&mut out, &mut 0, text.0, text.1);
+            // A client that does not read is closed all the same.
+            let _ = crate::rt::timeout(FAREWELL_LIMIT, self.stream.write_all(&out)).await;
+        }
+    }
+
+    async fn serve(&mut self) -> End {
+        loop {
+            let mut request = match self.next_request().await {
+                Ok(request) => request,
+                Err(end) => return end,
+            };
+            self.worker.counters.borrow_mut().questions += 1;
+            let result = self.dispatch(&mut request).await;
+            self.input = request.into_rest();
+            if self.input.is_empty() {
+                self.worker.buffers.give_back(std::mem::take(&mut self.input));
+            }
+            if let Err(end) = result {
+                return end;
+            }
+        }
+    }
+
+    /// Waits for the next command.
+    async fn next_request(&mut self) -> Result<Request, End> {
+        self.set_idle_deadline();
+        loop {
+            let filled = self.input.filled().len();
+            if filled > 0 {
+                let input = std::mem::take(&mut self.input);
+                return Request::read(self, input).await;
+            }
+            select! {
+                biased;
+                reason = self.handle.interrupted() => match reason {
+                    // Nothing runs that could be killed.
+                    Interrupt::KillQuery | Interrupt::QueryTime => continue,
+                    reason => return Err(End::Interrupted(reason)),
+                },
+                ready = self.stream.readable() => ready.map_err(|_| End::Gone)?,
+            }
+            if self.input.capacity() == 0 {
+                self.input = self.worker.buffers.small();
+            }
+            match self.input.try_fill(&self.stream) {
+                Ok(0) => return Err(End::Gone),
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    self.worker.buffers.give_back(std::mem::take(&mut self.input));
+                }
+                Err(_) => return Err(End::Gone),
+            }
+        }
+    }
+
+    fn set_idle_deadline(&mut self) {
+        let snapshot = self.worker.snapshot();
+        let variables = &snapshot.variables;
+        let now = Instant::now();
+        let (deadline, reason) = match self.transaction_since {
+            None => (now + variables.wait_timeout, Interrupt::Idle),
+            Some(since) => {
+                let idle = now + variables.max_transaction_idle_time;
+                let whole = since + variables.max_transaction_time;
+                let wait = now + variables.wait_timeout;
+                let in_transaction = if idle < whole {
+                    (idle, Interrupt::TransactionIdle)
+                } else {
+                    (whole, Interrupt::TransactionTime)
+                };
+                if wait < in_transaction.0 { (wait, Interrupt::Idle) } else { in_transaction }
+            }
+        };
+        self.worker.set_deadline(&self.handle, deadline, reason);
+    }
+
+    /// Sends an error of our own as the whole answer to a command.
+    async fn reply_error(&self, errno: Errno, text: &str) -> Result<(), End> {
+        let mut out = Vec::with_capacity(64 + text.len());
+        put_error(&mut out, &mut 1, errno, text);
+        self.send(&out).await
+    }
+
+    /// Sends an OK packet of our own as the whole answer to a command.
+    async fn reply_ok(&self, info: &str) -> Result<(), End> {
+        let ok = narrows_wire::packet::Ok {
+            header: narrows_wire::packet::Ok::HEADER,
+            affected_rows: 0,
+            last_insert_id: 0,
+            status: self.status,
+            warnings: 0,
+            info: info.as_bytes(),
+            session_state: b"",
+        };
+        let mut out = Vec::with_capacity(64);
+        narrows_wire::frame::put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.capabilities));
+        self.send(&out).await
+    }
+
+    /// Writes to the client; a client that does not read may be killed and times out like an idle one.
+    async fn send(&self, bytes: &[u8]) -> Result<(), End> {
+        select! {
+            biased;
+            written = self.stream.write_all(bytes) => written.map_err(|_| End::Gone),
+            end = self.must_end() => Err(end),
+        }
+    }
+
+    /// Waits for an interrupt that ends the session.
+    async fn must_end(&self) -> End {
+        loop {
+            match self.handle.interrupted().await {
+                Interrupt::KillQuery | Interrupt::QueryTime => {}
+                reason => return End::Interrupted(reason),
+            }
+        }
+    }
+
+    /// Rolls the session back to a given state: what is pinned is reset and returned, nothing is remembered.
+    fn start_over(&mut self, state: SessionState) {
+        if let Some(pinned) = self.pinned.take() {
+            recycle(Rc::clone(&self.worker), pinned.backend);
+        }
+        self.state = Arc::new(state);
+        self.status = Status::AUTOCOMMIT;
+        self.insert_id = InsertId::default();
+        self.transaction_since = None;
+    }
+
+    fn snapshot(&self) -> Rc<Arc<Snapshot>> {
+        self.worker.snapshot()
+    }
+}
+
+impl Drop for Session {
+    /// However a session ends, its backend connection is reset before anybody else may have it. In a panic it is
+    /// closed: nothing is known of it.
+    fn drop(&mut self) {
+        self.worker.leave(&self.handle);
+        if let Some(pinned) = self.pinned.take()
+            && !std::thread::panicking()
+        {
+            recycle(Rc::clone(&self.worker), pinned.backend);
+        }
+    }
+}
+
+/// Resets a connection that carries one client's session, and returns it to the pool; or closes it.
+fn recycle(worker: Rc<Worker>, mut backend: Backend) {
+    spawn_local(async move {
+        let snapshot = worker.snapshot();
+        if backend.reset(snapshot.variables.connect_timeout_server).await.is_ok() {
+            worker.pool.release(&snapshot, backend);
+        }
+    });
+}
+
+/// What a client is told that is sent away.
+fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
+    let inactivity = Errno { number: 4031, sqlstate: *b"HY000" };
+    match reason {
+        Interrupt::Idle => {
+            Some((inactivity, "The client was disconnected because of inactivity (mysql-wait_timeout)"))
+        }
+        Interrupt::TransactionIdle => Some((
+            inactivity,
+            "The client was disconnected because its transaction was idle (mysql-max_transaction_idle_time); it was rolled back",
+        )),
+        Interrupt::TransactionTime => Some((
+            inactivity,
+            "The client was disconnected because its transaction took too long (mysql-max_transaction_time); it was rolled back",
+        )),
+        Interrupt::Shutdown => Some((Errno::SERVER_SHUTDOWN, "Narrows is shutting down")),
+        Interrupt::KillConnection | Interrupt::KillQuery | Interrupt::QueryTime => None,
+    }
+}
+
+/// How long a client that is sent away has to take the reason.
+const FAREWELL_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);

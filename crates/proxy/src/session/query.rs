@@ -1,0 +1,402 @@
+//! One command that a server answers, step by step: inspect, route, lease, align, send, relay, settle.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_hash, digest_text};
+use narrows_wire::frame::{HEADER_LENGTH, put_packet};
+use narrows_wire::query::{NO_ATTRIBUTES, attributes_length};
+use narrows_wire::response::Expect;
+use narrows_wire::{Capabilities, Command, Errno};
+
+use super::relay::{Broken, Outcome};
+use super::request::Request;
+use super::track::{Pins, looks_back};
+use super::upload::Upload;
+use super::{End, Interrupt, Pinned, Session};
+use crate::backend::{Backend, BackendError};
+use crate::pool::LeaseError;
+use crate::rt::{Instant, select};
+use crate::rules::{Question, Verdict};
+use crate::snapshot::{HostgroupId, Snapshot, Variables};
+
+/// A command and where it goes.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) command: Command,
+    pub(super) statement: Statement,
+    pub(super) hostgroup: HostgroupId,
+    pub(super) expect: Expect,
+    /// Whether all of its text was read.
+    pub(super) whole: bool,
+    /// Bytes of query attributes in front of the text.
+    pub(super) attributes: usize,
+}
+
+/// What is to become of a statement.
+enum Decision {
+    Run(Job),
+    /// Narrows answers.
+    Error(Errno, String),
+    Ok(String),
+    Kill(narrows_sql::KillTarget),
+    ConnectionId,
+}
+
+/// A connection for one command.
+struct Leased {
+    backend: Backend,
+    pins: Pins,
+    /// Whether it was this client's already.
+    pinned: bool,
+}
+
+impl Session {
+    /// `COM_QUERY`.
+    pub(super) async fn query(&mut self, request: &mut Request) -> Result<(), End> {
+        let decision = match self.decide(request) {
+            Ok(decision) => decision,
+            Err(error) => Decision::Error(Errno::MALFORMED_PACKET, error.to_string()),
+        };
+        match decision {
+            Decision::Run(job) => self.execute(request, job).await,
+            Decision::Kill(target) => self.kill(target).await,
+            Decision::ConnectionId => self.reply_connection_id(request).await,
+            Decision::Ok(text) => self.reply_ok(&text).await,
+            Decision::Error(errno, text) => {
+                self.discard(request).await?;
+                self.reply_error(errno, &text).await
+            }
+        }
+    }
+
+    /// Reads the statement and asks the rules.
+    fn decide(&self, request: &Request) -> Result<Decision, narrows_wire::Malformed> {
+        let snapshot = self.snapshot();
+        let attributes = match self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+            true => attributes_length(request.argument())?,
+            false => 0,
+        };
+        let text = request.argument().get(attributes..).unwrap_or_default();
+        let statement = narrows_sql::classify(text);
+        let verdict = self.ask_rules(&snapshot, text);
+        if let Some(text) = verdict.error_msg {
+            return Ok(Decision::Error(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
+        }
+        if let Some(text) = verdict.ok_msg {
+            return Ok(Decision::Ok(text.to_owned()));
+        }
+        match statement.kind {
+            Kind::Kill => {
+                if let Some(target) = narrows_sql::kill_target(text) {
+                    return Ok(Decision::Kill(target));
+                }
+            }
+            Kind::LoadDataLocal if !snapshot.variables.enable_load_data_local_infile => {
+                let errno = Errno { number: 1047, sqlstate: *b"HY000" };
+                return Ok(Decision::Error(errno, "Unsupported 'LOAD DATA LOCAL INFILE' command".to_owned()));
+            }
+            Kind::Select if is_connection_id(&statement, text) => return Ok(Decision::ConnectionId),
+            _ => {}
+        }
+        Ok(Decision::Run(Job {
+            command: Command::Query,
+            statement,
+            hostgroup: self.route(&statement, &verdict),
+            expect: Expect::Result,
+            whole: request.whole,
+            attributes,
+        }))
+    }
+
+    fn ask_rules<'s>(&self, snapshot: &'s Snapshot, text: &[u8]) -> Verdict<'s> {
+        let mut scratch = self.worker.scratch.borrow_mut();
+        let variables = &snapshot.variables;
+        let digest = (variables.query_digests && snapshot.rules.needs_digest()).then(|| {
+            let text = digest_text(text, &digest_options(variables), &mut scratch);
+            (text, digest_hash(text))
+        });
+        snapshot.rules.apply(&Question {
+            username: &self.want.account.row.username,
+            schemaname: self.state.schema.as_deref().unwrap_or_default(),
+            client_addr: &self.peer.0,
+            proxy_addr: &self.local.0,
+            proxy_port: self.local.1,
+            statement: text,
+            digest,
+        })
+    }
+
+    /// Where a statement goes: what ties the session, then the rules, then the user.
+    ///
+    /// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the
+    /// rules say: what it leaves would tie the whole session to a server meant for reads.
+    fn route(&self, statement: &Statement, verdict: &Verdict<'_>) -> HostgroupId {
+        let account = &self.want.account.row;
+        let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
+        match verdict.destination_hostgroup {
+            Some(_) if statement.kind == Kind::Select && statement.flags.intersects(leaves) => {
+                account.default_hostgroup
+            }
+            Some(hostgroup) => hostgroup,
+            None => account.default_hostgroup,
+        }
+    }
+
+    /// Runs a command on a server, from lease to settlement.
+    pub(super) async fn execute(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
+        let snapshot = self.snapshot();
+        *self.worker.counters.borrow_mut().statements.entry(job.hostgroup).or_default() += 1;
+        let deadline = Instant::now() + snapshot.variables.default_query_timeout;
+        self.worker.set_deadline(&self.handle, deadline, Interrupt::QueryTime);
+        let mut retried = false;
+        loop {
+            let leased = match self.lease(&snapshot, request, &job).await? {
+                Ok(leased) => leased,
+                Err((errno, text)) => {
+                    self.discard(request).await?;
+                    return self.reply_error(errno, &text).await;
+                }
+            };
+            let Leased { backend, pins, pinned } = leased;
+            match self.send_and_relay(&backend, request, &job).await {
+                Ok(outcome) => {
+                    let text = request.argument().get(job.attributes..).unwrap_or_default();
+                    self.settle(backend, pins, &job, text, &outcome);
+                    return Ok(());
+                }
+                Err(Broken::Session(end)) => {
+                    self.abandon(backend);
+                    return Err(end);
+                }
+                Err(Broken::Backend { started, text }) => {
+                    let address = backend.login.server.address();
+                    drop(backend);
+                    if !started && !pinned && !retried && request.whole && is_repeatable(&job) {
+                        retried = true;
+                        continue;
+                    }
+                    return self.report_lost(&address, started, pinned, &text).await;
+                }
+            }
+        }
+    }
+
+    async fn send_and_relay(
+        &mut self,
+        backend: &Backend,
+        request: &mut Request,
+        job: &Job,
+    ) -> Result<Outcome, Broken> {
+        let lost = |text: String| Broken::Backend { started: false, text };
+        if request.whole {
+            let sent = match self.rewritten(backend, request, job) {
+                Some(packet) => backend.stream.write_all(&packet).await,
+                None => backend.stream.write_all(request.packet()).await,
+            };
+            sent.map_err(|error| lost(error.to_string()))?;
+        } else {
+            let insert = if self.inserts_attributes(backend, job) { &NO_ATTRIBUTES[..] } else { &[] };
+            match self.upload(request, backend, insert).await.map_err(Broken::Session)? {
+                Upload::Sent | Upload::BackendClosed => {}
+                Upload::TooLong => {
+                    let text = "Got a packet bigger than 'max_allowed_packet' bytes";
+                    self.reply_error(Errno::NET_PACKET_TOO_LARGE, text).await.map_err(Broken::Session)?;
+                    return Err(Broken::Session(End::Told(text.to_owned())));
+                }
+            }
+        }
+        self.relay(backend, request, job.expect).await
+    }
+
+    fn inserts_attributes(&self, backend: &Backend, job: &Job) -> bool {
+        job.command == Command::Query
+            && backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
+            && !self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
+    }
+
+    /// The command as this server takes it, where that differs from how the client sent it.
+    fn rewritten(&self, backend: &Backend, request: &Request, job: &Job) -> Option<Vec<u8>> {
+        if job.command != Command::Query {
+            return None;
+        }
+        let payload = if self.inserts_attributes(backend, job) {
+            let (code, text) = request.payload().split_at_checked(1)?;
+            [code, &NO_ATTRIBUTES, text].concat()
+        } else if job.attributes > 0 && !backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+            let text = request.argument().get(job.attributes..)?;
+            [&[Command::Query.code()], text].concat()
+        } else {
+            return None;
+        };
+        let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
+        put_packet(&mut packet, &mut 0, &payload);
+        Some(packet)
+    }
+
+    /// The connection for a command: the pinned one, or one of the pool brought into the client's state. The inner
+    /// error is for the client.
+    async fn lease(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        request: &mut Request,
+        job: &Job,
+    ) -> Result<Result<Leased, (Errno, String)>, End> {
+        if let Some(pinned) = self.pinned.take() {
+            let asks = looks_back(&job.statement);
+            let stays = !pinned.pins.are_soft() || asks || pinned.hostgroup == job.hostgroup;
+            if !stays {
+                self.let_go(pinned);
+            } else if pinned.backend.is_alive() {
+                let Pinned { backend, pins, .. } = pinned;
+                return self.aligned(Leased { backend, pins, pinned: true }, job, snapshot).await;
+            } else if !pinned.pins.are_soft() {
+                let address = pinned.backend.login.server.address();
+                return self
+                    .report_lost(&address, false, true, "the server closed the connection")
+                    .await
+                    .map(|()| unreachable!("a pinned connection's loss ends the session"));
+            }
+        }
+        let worker = Rc::clone(&self.worker);
+        let found = select! {
+            biased;
+            found = worker.pool.lease(snapshot, job.hostgroup, &self.want, &self.state) => found,
+            end = self.must_end() => return Err(end),
+            () = request.client_gone(&self.stream) => return Err(End::Gone),
+        };
+        match found {
+            Ok(backend) => {
+                self.aligned(Leased { backend, pins: Pins::default(), pinned: false }, job, snapshot).await
+            }
+            Err(LeaseError::Unavailable(text)) => Ok(Err((Errno::NO_SERVER_IN_TIME, text))),
+            Err(LeaseError::Refused(error)) => Ok(Err(error.into_reply())),
+        }
+    }
+
+    async fn aligned(
+        &mut self,
+        mut leased: Leased,
+        job: &Job,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<Result<Leased, (Errno, String)>, End> {
+        let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE) || !job.whole;
+        let backend = &mut leased.backend;
+        let insert_id = job.statement.flags.intersects(Flags::LAST_INSERT_ID).then_some(self.insert_id);
+        let insert_id = insert_id.filter(|id| !id.is_here).map(|id| id.value);
+        if backend.is_aligned(&self.state)
+            && insert_id.is_none()
+            && (!reads_variables || backend.login.state.same_user_variables(&self.state))
+        {
+            return Ok(Ok(leased));
+        }
+        let limit = snapshot.variables.connect_timeout_server_max;
+        match backend.align(&self.state, reads_variables, insert_id, limit).await {
+            Ok(()) => {
+                // From here on both share one value, and comparing them is comparing pointers.
+                if *backend.login.state == *self.state {
+                    self.state = Arc::clone(&backend.login.state);
+                }
+                Ok(Ok(leased))
+            }
+            Err(BackendError::Server(error)) => Ok(Err(error.into_reply())),
+            Err(error) => {
+                let address = leased.backend.login.server.address();
+                let text = format!(
+                    "Lost connection to MySQL server {address} while setting up the session ({error})"
+                );
+                Ok(Err((Errno::SERVER_LOST, text)))
+            }
+        }
+    }
+
+    /// The server was lost. Where the client had something there, the session cannot go on: it would be another one.
+    async fn report_lost(
+        &mut self,
+        address: &str,
+        started: bool,
+        pinned: bool,
+        text: &str,
+    ) -> Result<(), End> {
+        let message =
+            format!("Lost connection to MySQL server during query ({address}: {text}). It may have run.");
+        tracing::warn!(id = self.handle.id, server = address, error = text, "backend connection lost in use");
+        if started {
+            return Err(End::Told(message));
+        }
+        self.reply_error(Errno::SERVER_LOST, &message).await?;
+        if pinned { Err(End::Told(message)) } else { Ok(()) }
+    }
+
+    /// Reads the rest of a long command and forgets it.
+    async fn discard(&self, request: &mut Request) -> Result<(), End> {
+        if request.whole {
+            return Ok(());
+        }
+        self.skip(request).await
+    }
+
+    /// The answer to `SELECT CONNECTION_ID()`: Narrows' own number, which is the one that `KILL` takes.
+    async fn reply_connection_id(&mut self, request: &Request) -> Result<(), End> {
+        let text = request.argument();
+        let start = text.iter().position(|byte| byte.eq_ignore_ascii_case(&b'c')).unwrap_or_default();
+        let after = text.get(start..).unwrap_or_default();
+        let from = after
+            .windows(13)
+            .position(|word| word.eq_ignore_ascii_case(b"connection_id"))
+            .unwrap_or_default();
+        let name = after.get(from..).unwrap_or_default();
+        let end = name.iter().position(|byte| *byte == b')').map_or(name.len(), |end| end + 1);
+        let id = self.handle.id.to_string();
+        let out = crate::reply::single_value(
+            name.get(..end).unwrap_or_default(),
+            id.as_bytes(),
+            self.capabilities,
+            self.status,
+        );
+        self.send(&out).await
+    }
+}
+
+fn digest_options(variables: &Variables) -> DigestOptions {
+    DigestOptions {
+        max_query_length: variables.query_digests_max_query_length,
+        max_digest_length: variables.query_digests_max_digest_length,
+        grouping_limit: variables.query_digests_grouping_limit,
+        groups_grouping_limit: variables.query_digests_groups_grouping_limit,
+        lowercase: variables.query_digests_lowercase,
+        replace_null: variables.query_digests_replace_null,
+        no_digits: variables.query_digests_no_digits,
+        keep_comment: variables.query_digests_keep_comment,
+    }
+}
+
+/// Whether running a statement twice does no more than running it once.
+fn is_repeatable(job: &Job) -> bool {
+    let effects = Flags::FOR_UPDATE
+        | Flags::INTO_OUTFILE
+        | Flags::INTO_VARIABLE
+        | Flags::ASSIGNS_USER_VARIABLE
+        | Flags::GET_LOCK
+        | Flags::RELEASE_LOCK
+        | Flags::RELEASE_ALL_LOCKS
+        | Flags::FUNCTION_CALL_UNKNOWN
+        | Flags::WRITING_CTE
+        | Flags::MULTI;
+    job.command == Command::Query
+        && matches!(job.statement.kind, Kind::Select | Kind::Show)
+        && !job.statement.flags.intersects(effects)
+}
+
+/// Whether the statement is `SELECT CONNECTION_ID()` and no more.
+fn is_connection_id(statement: &Statement, text: &[u8]) -> bool {
+    if !statement.flags.intersects(Flags::CONNECTION_ID) {
+        return false;
+    }
+    let bare: Vec<u8> = text
+        .iter()
+        .filter(|byte| !byte.is_ascii_whitespace() && **byte != b';')
+        .map(u8::to_ascii_lowercase)
+        .collect();
+    bare == b"selectconnection_id()"
+}

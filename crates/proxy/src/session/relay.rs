@@ -1,0 +1,491 @@
+//! The one relay of answers: from server to client, row after row undecoded, OK, EOF and ERR packets looked at.
+//!
+//! The two sides may differ in `CLIENT_DEPRECATE_EOF` and `CLIENT_SESSION_TRACK`; packets are put in, left out or
+//! written anew then, and sequence numbers shifted. Where nothing differs, the bytes read are the bytes written.
+//!
+//! Nothing is read from the server while the client does not take what was read before.
+
+use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
+use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
+use narrows_wire::response::{Expect, Next};
+use narrows_wire::{Capabilities, Errno, Header, Malformed, Status, Tracker};
+
+use super::request::Request;
+use super::{End, Interrupt, Session};
+use crate::backend::{Backend, TRACKED_VARIABLES};
+use crate::buffer::{Buffer, LARGE};
+use crate::reply::put_error;
+use crate::rt::select;
+
+/// What an answer told, by its OK, EOF and ERR packets.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Status flags of the last OK or EOF packet; `None` when there was none.
+    pub(super) status: Option<Status>,
+    /// The last insert id that an OK packet named.
+    pub(super) last_insert_id: u64,
+    /// Warnings of the last result.
+    pub(super) warnings: u16,
+    /// The error that ended the answer.
+    pub(super) error: Option<u16>,
+    /// Session variables that were reported as changed, in order.
+    pub(super) variables: Vec<(String, Vec<u8>)>,
+    /// The schema that was reported last.
+    pub(super) schema: Option<Vec<u8>>,
+    /// The id of the statement that was prepared.
+    pub(super) prepared: Option<u32>,
+    /// A cursor was opened.
+    pub(super) cursor: bool,
+}
+
+/// Why an answer did not come through.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// The server went away. `started`: the client has a part of the answer.
+    Backend { started: bool, text: String },
+    /// The session is over; the statement may still run.
+    Session(End),
+}
+
+/// One answer on its way.
+struct Relay<'a> {
+    session: &'a Session,
+    backend: &'a Backend,
+    request: &'a mut Request,
+    tracker: Tracker,
+    outcome: Outcome,
+    /// Bytes read, the first `ready` of them to be written as they are.
+    buffer: Buffer,
+    ready: usize,
+    /// Packets written anew, and what stands between them; written before `ready`.
+    out: Vec<u8>,
+    /// Whether the client was sent anything.
+    started: bool,
+    /// The client cannot be asked for a file; the statement has failed for it.
+    file_refused: bool,
+    /// The statement was killed because it took too long.
+    timed_out: bool,
+    /// An EOF packet is owed to the client behind the columns; see [`Relay::owed_eof`].
+    eof_owed: bool,
+}
+
+impl Session {
+    /// Relays the answer to a command that was sent on `backend`.
+    pub(super) async fn relay(
+        &self,
+        backend: &Backend,
+        request: &mut Request,
+        expect: Expect,
+    ) -> Result<Outcome, Broken> {
+        let deprecate_eof = backend.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
+        let mut relay = Relay {
+            session: self,
+            backend,
+            request,
+            tracker: Tracker::new(expect, deprecate_eof),
+            outcome: Outcome::default(),
+            buffer: self.worker.buffers.small(),
+            ready: 0,
+            out: Vec::new(),
+            started: false,
+            file_refused: false,
+            timed_out: false,
+            eof_owed: false,
+        };
+        let result = relay.run().await;
+        let Relay { buffer, outcome, .. } = relay;
+        self.worker.buffers.give_back(buffer);
+        result.map(|()| outcome)
+    }
+}
+
+impl Relay<'_> {
+    async fn run(&mut self) -> Result<(), Broken> {
+        loop {
+            if self.eof_owed && !self.owed_eof() {
+                self.flush().await?;
+                self.fill(HEADER_LENGTH + SHORT_OK).await?;
+                continue;
+            }
+            let walk = {
+                let rest = self.buffer.filled_mut().get_mut(self.ready..).unwrap_or_default();
+                self.tracker.walk(rest)
+            };
+            let walk = match walk {
+                Ok(walk) => walk,
+                Err(error) => return self.lost(error.to_string()).await,
+            };
+            self.ready += walk.passed;
+            if let Next::More { need } = walk.next {
+                self.flush().await?;
+                self.fill(need).await?;
+                continue;
+            }
+            if let Err(error) = self.special(walk.next).await? {
+                return self.lost(error.to_string()).await;
+            }
+            if self.tracker.is_done() {
+                if self.buffer.filled().len() > self.ready {
+                    return self.lost("bytes behind the end of an answer".to_owned()).await;
+                }
+                return self.flush().await;
+            }
+        }
+    }
+
+    /// One of the packets that are looked at; it stands behind the ready bytes.
+    async fn special(&mut self, next: Next) -> Result<Result<(), Malformed>, Broken> {
+        let done = match next {
+            Next::More { .. } => Ok(()),
+            Next::ColumnsEnd { length } => self.columns_end(length),
+            Next::Ok { length } => self.ok(length),
+            Next::Eof { length, ends_rows } => self.eof(length, ends_rows),
+            Next::Err { length } => self.err(length),
+            Next::Text { length } => {
+                self.pass(length);
+                Ok(())
+            }
+            Next::PrepareOk { length } => {
+                self.outcome.prepared =
+                    self.packet(length).get(5..9).and_then(|id| id.try_into().ok()).map(u32::from_le_bytes);
+                self.pass(length);
+                Ok(())
+            }
+            Next::LocalInfile { length } => {
+                self.local_infile(length).await?;
+                Ok(())
+            }
+        };
+        Ok(done)
+    }
+
+    /// The packet behind the ready bytes, header included.
+    fn packet(&self, length: usize) -> &[u8] {
+        self.buffer.filled().get(self.ready..self.ready + length).unwrap_or_default()
+    }
+
+    fn payload(&self, length: usize) -> &[u8] {
+        self.packet(length).get(HEADER_LENGTH..).unwrap_or_default()
+    }
+
+    /// Passes a packet on as it is, but for its sequence number.
+    fn pass(&mut self, length: usize) {
+        let shift = self.tracker.shift();
+        if shift != 0
+            && let Some(sequence) = self.buffer.filled_mut().get_mut(self.ready + HEADER_LENGTH - 1)
+        {
+            *sequence = sequence.wrapping_add(shift);
+        }
+        self.ready += length;
+    }
+
+    /// Leaves a packet out and puts another, or none, in its place.
+    fn replace(&mut self, length: usize, encode: Option<&dyn Fn(&mut Vec<u8>)>) {
+        let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
+        let mut sequence = sequence.wrapping_add(self.tracker.shift());
+        self.set_ready_aside();
+        self.buffer.consume(length);
+        match encode {
+            Some(encode) => put_encoded(&mut self.out, &mut sequence, encode),
+            None => self.tracker.add_shift(u8::MAX),
+        }
+    }
+
+    fn client_deprecates_eof(&self) -> bool {
+        self.session.capabilities.contains(Capabilities::DEPRECATE_EOF)
+    }
+
+    fn columns_end(&mut self, length: usize) -> Result<(), Malformed> {
+        match (length, self.client_deprecates_eof()) {
+            (0, true) => {}
+            (0, false) => self.eof_owed = true,
+            (length, true) => self.replace(length, None),
+            (length, false) => self.pass(length),
+        }
+        Ok(())
+    }
+
+    /// Puts in the EOF packet that a client without `CLIENT_DEPRECATE_EOF` expects behind the columns. Where the
+    /// server has opened a cursor, the packet that says so is the only one: so the next packet must be seen first.
+    /// Returns whether it could be.
+    fn owed_eof(&mut self) -> bool {
+        let rest = self.buffer.filled().get(self.ready..).unwrap_or_default();
+        let Some(header) = Header::decode(rest) else { return false };
+        if header.length < SHORT_OK_LIMIT && rest.get(HEADER_LENGTH) == Some(&Eof::HEADER) {
+            let Some(packet) = rest.get(HEADER_LENGTH..header.packet_length()) else { return false };
+            let ok = OkPacket::decode(packet, self.backend.login.capabilities);
+            if ok.is_ok_and(|ok| ok.status.contains(Status::CURSOR_EXISTS)) {
+                self.eof_owed = false;
+                return true;
+            }
+        } else if rest.len() == HEADER_LENGTH {
+            return false;
+        }
+        self.eof_owed = false;
+        let mut sequence = self.tracker.sequence().wrapping_add(1);
+        self.set_ready_aside();
+        let eof = Eof { warnings: 0, status: self.session.status };
+        put_encoded(&mut self.out, &mut sequence, |out| eof.encode(out));
+        self.tracker.add_shift(1);
+        true
+    }
+
+    /// Moves the ready bytes to what was written anew, to put something behind them.
+    fn set_ready_aside(&mut self) {
+        self.out.extend_from_slice(self.buffer.filled().get(..self.ready).unwrap_or_default());
+        self.buffer.consume(self.ready);
+        self.ready = 0;
+    }
+
+    fn ok(&mut self, length: usize) -> Result<(), Malformed> {
+        let payload = self.payload(length).to_vec();
+        let capabilities = self.backend.login.capabilities;
+        let ok = OkPacket::decode(&payload, capabilities)?;
+        self.learn(&ok)?;
+        if self.file_refused {
+            let text = b"The used command is not allowed with this MySQL version";
+            let errno = Errno::NOT_ALLOWED_COMMAND;
+            let error = ErrPacket { code: errno.number, sqlstate: Some(errno.sqlstate), message: text };
+            self.replace(length, Some(&|out| error.encode(out)));
+            self.outcome.error = Some(errno.number);
+            return Ok(());
+        }
+        let ends_rows = ok.header == OkPacket::END_OF_ROWS;
+        if ends_rows && !self.client_deprecates_eof() {
+            let eof = Eof { warnings: ok.warnings, status: ok.status.without(Status::SESSION_STATE_CHANGED) };
+            self.replace(length, Some(&|out| eof.encode(out)));
+        } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
+            let session_state = self.visible_changes(&ok)?;
+            if session_state == ok.session_state {
+                self.pass(length);
+            } else {
+                let visible = OkPacket { session_state: &session_state, ..ok };
+                let client = self.session.capabilities;
+                self.replace(length, Some(&|out| visible.encode(out, client)));
+            }
+        } else {
+            self.pass(length);
+        }
+        Ok(())
+    }
+
+    /// Keeps what an OK packet tells of the session.
+    fn learn(&mut self, ok: &OkPacket<'_>) -> Result<(), Malformed> {
+        self.outcome.status = Some(ok.status);
+        self.outcome.warnings = ok.warnings;
+        self.outcome.cursor |= ok.status.contains(Status::CURSOR_EXISTS);
+        if ok.last_insert_id != 0 {
+            self.outcome.last_insert_id = ok.last_insert_id;
+        }
+        for change in ok.changes() {
+            match change?.1 {
+                Change::SystemVariable { name, value } => {
+                    let name = String::from_utf8_lossy(name).to_lowercase();
+                    self.outcome.variables.push((name, value.to_vec()));
+                }
+                Change::Schema(schema) => self.outcome.schema = Some(schema.to_vec()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The changes that this client would see without a proxy: we ask servers for more than it did.
+    fn visible_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
+        if !self.session.capabilities.contains(Capabilities::SESSION_TRACK) {
+            return Ok(Vec::new());
+        }
+        if self.session.state.literal(TRACKED_VARIABLES).is_some() {
+            return Ok(ok.session_state.to_vec());
+        }
+        let mut visible = Vec::with_capacity(ok.session_state.len());
+        for change in ok.changes() {
+            let (encoded, change) = change?;
+            let hidden = match change {
+                Change::SystemVariable { name, .. } => !TRACKED_BY_DEFAULT.contains(&name),
+                _ => false,
+            };
+            if !hidden {
+                visible.extend_from_slice(encoded);
+            }
+        }
+        Ok(visible)
+    }
+
+    fn eof(&mut self, length: usize, ends_rows: bool) -> Result<(), Malformed> {
+        let eof = Eof::decode(self.payload(length))?;
+        self.outcome.status = Some(eof.status);
+        self.outcome.warnings = eof.warnings;
+        self.outcome.cursor |= eof.status.contains(Status::CURSOR_EXISTS);
+        if ends_rows && self.client_deprecates_eof() {
+            let ok = OkPacket {
+                header: OkPacket::END_OF_ROWS,
+                affected_rows: 0,
+                last_insert_id: 0,
+                status: eof.status,
+                warnings: eof.warnings,
+                info: b"",
+                session_state: b"",
+            };
+            let client = self.session.capabilities;
+            self.replace(length, Some(&|out| ok.encode(out, client)));
+        } else {
+            self.pass(length);
+        }
+        Ok(())
+    }
+
+    fn err(&mut self, length: usize) -> Result<(), Malformed> {
+        let code = ErrPacket::decode(self.payload(length))?.code;
+        self.outcome.error = Some(code);
+        if self.timed_out && code == Errno::QUERY_INTERRUPTED.number {
+            let error = ErrPacket {
+                code: 1907,
+                sqlstate: Some(*b"70100"),
+                message: b"Query execution was interrupted, query_timeout exceeded",
+            };
+            self.replace(length, Some(&|out| error.encode(out)));
+        } else {
+            self.pass(length);
+        }
+        Ok(())
+    }
+
+    /// The server asks for a file: the client sends it, and we pass it on.
+    async fn local_infile(&mut self, length: usize) -> Result<(), Broken> {
+        let may = self.session.capabilities.contains(Capabilities::LOCAL_FILES);
+        if !may || !self.session.snapshot().variables.enable_load_data_local_infile {
+            let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or(1);
+            self.set_ready_aside();
+            self.buffer.consume(length);
+            self.file_refused = true;
+            // The client never sees the question: the answer to its statement comes one question and one file earlier.
+            self.tracker.add_shift(u8::MAX - 1);
+            let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
+            return self.to_backend(&end).await;
+        }
+        self.pass(length);
+        self.flush().await?;
+        let session = self.session;
+        self.request.consume();
+        let held = self.request.rest_mut();
+        let mut larger = session.worker.buffers.large();
+        larger.append(held.filled());
+        session.worker.buffers.give_back(std::mem::replace(held, larger));
+        loop {
+            session.hold(held, HEADER_LENGTH).await.map_err(Broken::Session)?;
+            let header = Header::decode(held.filled()).expect("four bytes are held");
+            let mut left = header.packet_length();
+            while left > 0 {
+                if held.is_empty() {
+                    session.hold(held, 1).await.map_err(Broken::Session)?;
+                }
+                let step = held.filled().len().min(left);
+                let bytes = held.filled().get(..step).unwrap_or_default();
+                if let Err(error) = self.backend.stream.write_all(bytes).await {
+                    return Err(Broken::Backend { started: true, text: error.to_string() });
+                }
+                held.consume(step);
+                left -= step;
+            }
+            if header.length == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn to_backend(&self, bytes: &[u8]) -> Result<(), Broken> {
+        let written = self.backend.stream.write_all(bytes).await;
+        written.map_err(|error| Broken::Backend { started: self.started, text: error.to_string() })
+    }
+
+    /// Writes what is ready to the client.
+    async fn flush(&mut self) -> Result<(), Broken> {
+        if self.ready > 0 && !self.out.is_empty() {
+            self.set_ready_aside();
+        }
+        let bytes = if self.out.is_empty() {
+            self.buffer.filled().get(..self.ready).unwrap_or_default()
+        } else {
+            &self.out
+        };
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.started = true;
+        self.session.send(bytes).await.map_err(Broken::Session)?;
+        self.buffer.consume(self.ready);
+        self.ready = 0;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Reads on, and meanwhile looks after the client and after interrupts.
+    async fn fill(&mut self, need: usize) -> Result<(), Broken> {
+        // A read that filled the buffer will be followed by more: larger reads cost less a row.
+        if self.buffer.room() == 0 && self.buffer.capacity() < LARGE {
+            let mut larger = self.session.worker.buffers.large();
+            larger.append(self.buffer.filled());
+            self.session.worker.buffers.give_back(std::mem::replace(&mut self.buffer, larger));
+        }
+        self.buffer.make_room(need.saturating_sub(self.buffer.filled().len()).max(1));
+        loop {
+            match self.buffer.try_fill(&self.backend.stream) {
+                Ok(0) => return self.lost("the server closed the connection".to_owned()).await,
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return self.lost(error.to_string()).await,
+            }
+            select! {
+                biased;
+                // What this yields shows when reading.
+                _ = self.backend.stream.readable() => {}
+                reason = self.session.handle.interrupted() => self.interrupted(reason)?,
+                () = self.request.client_gone(&self.session.stream) => {
+                    return Err(Broken::Session(End::Gone));
+                }
+            }
+        }
+    }
+
+    fn interrupted(&mut self, reason: Interrupt) -> Result<(), Broken> {
+        match reason {
+            Interrupt::KillQuery => self.session.kill_statement(self.backend, false),
+            Interrupt::QueryTime => {
+                self.timed_out = true;
+                self.session.kill_statement(self.backend, false);
+            }
+            reason => return Err(Broken::Session(End::Interrupted(reason))),
+        }
+        Ok(())
+    }
+
+    /// The server is lost in the middle. A client that has a part of the answer is told between two packets, or
+    /// not at all.
+    async fn lost(&mut self, text: String) -> Result<(), Broken> {
+        if self.started && self.tracker.is_between_packets() {
+            let mut sequence = self.tracker.sequence().wrapping_add(1);
+            let message = format!("Lost connection to MySQL server during query ({text})");
+            let mut out = Vec::with_capacity(128);
+            put_error(&mut out, &mut sequence, Errno::SERVER_LOST, &message);
+            // The session ends in any case.
+            let _ = self.session.send(&out).await;
+        }
+        Err(Broken::Backend { started: self.started, text })
+    }
+}
+
+/// Bytes of the shortest OK packet's payload.
+const SHORT_OK: usize = 7;
+
+/// An OK packet that ends rows is never as long as the shortest row that begins with the same byte.
+const SHORT_OK_LIMIT: usize = 0xFF_FFFF;
+
+/// What a server reports to a client that has not chosen (`session_track_system_variables`).
+const TRACKED_BY_DEFAULT: &[&[u8]] = &[
+    b"autocommit",
+    b"character_set_client",
+    b"character_set_connection",
+    b"character_set_results",
+    b"time_zone",
+];

@@ -1,0 +1,133 @@
+//! One command as it came: the packet at the front of a buffer, whole, or the beginning of a long one.
+
+use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
+use narrows_wire::{Errno, Header};
+
+use super::{End, Session};
+use crate::buffer::Buffer;
+use crate::rt::{Stream, select};
+
+/// A command.
+pub(super) struct Request {
+    /// The packet stands at its front; what a client has sent too early stands behind it.
+    buffer: Buffer,
+    header: Header,
+    /// Whether the whole command is in the buffer; else [`Request::read_more`] and `upload` go on.
+    pub(super) whole: bool,
+    /// Set once the packet was consumed.
+    consumed: bool,
+}
+
+/// Bytes of a command that are held and looked at; longer ones are streamed behind that.
+pub(super) const INSPECTED: usize = 1 << 20;
+
+/// Bytes that are taken of a client that sends before it was answered. Beyond, its kernel must wait.
+const AHEAD: usize = 64 * 1024;
+
+impl Request {
+    /// Reads until the command is whole, or [`INSPECTED`] bytes of it are there.
+    pub(super) async fn read(session: &Session, mut buffer: Buffer) -> Result<Request, End> {
+        loop {
+            let filled = buffer.filled().len();
+            let mut missing = HEADER_LENGTH.saturating_sub(filled);
+            if let Some(header) = Header::decode(buffer.filled()) {
+                let whole = header.length < MAX_PAYLOAD && header.length <= INSPECTED;
+                let wanted = if whole { header.packet_length() } else { HEADER_LENGTH + INSPECTED };
+                if filled >= wanted {
+                    let request = Request { buffer, header, whole, consumed: false };
+                    return request.checked(session).await;
+                }
+                missing = wanted - filled;
+            }
+            buffer.make_room(missing);
+            select! {
+                biased;
+                count = buffer.fill(&session.stream) => match count {
+                    Ok(0) | Err(_) => return Err(End::Gone),
+                    Ok(_) => {}
+                },
+                end = session.must_end() => return Err(end),
+            }
+        }
+    }
+
+    async fn checked(self, session: &Session) -> Result<Request, End> {
+        if self.header.sequence != 0 {
+            session.reply_error(Errno::NET_PACKETS_OUT_OF_ORDER, "Got packets out of order").await?;
+            return Err(End::Told(format!("command with sequence number {}", self.header.sequence)));
+        }
+        if self.header.length == 0 {
+            session.reply_error(Errno::MALFORMED_PACKET, "Malformed communication packet").await?;
+            return Err(End::Told("empty command packet".to_owned()));
+        }
+        Ok(self)
+    }
+
+    /// Header of the first packet.
+    pub(super) fn header(&self) -> Header {
+        self.header
+    }
+
+    /// The command's byte.
+    pub(super) fn code(&self) -> u8 {
+        self.payload().first().copied().unwrap_or_default()
+    }
+
+    /// What follows the command's byte, as far as it is held.
+    pub(super) fn argument(&self) -> &[u8] {
+        self.payload().get(1..).unwrap_or_default()
+    }
+
+    /// The payload as far as it is held.
+    pub(super) fn payload(&self) -> &[u8] {
+        self.packet().get(HEADER_LENGTH..).unwrap_or_default()
+    }
+
+    /// The packet, header included, as far as it is held.
+    pub(super) fn packet(&self) -> &[u8] {
+        let filled = self.buffer.filled();
+        filled.get(..self.header.packet_length()).unwrap_or(filled)
+    }
+
+    /// Drops the packet; the rest of a long one is to be read from the socket.
+    pub(super) fn consume(&mut self) {
+        if !self.consumed {
+            self.consumed = true;
+            let held = self.packet().len();
+            self.buffer.consume(held);
+        }
+    }
+
+    /// What the client has sent behind the command.
+    pub(super) fn rest_mut(&mut self) -> &mut Buffer {
+        debug_assert!(self.consumed, "the packet stands in front");
+        &mut self.buffer
+    }
+
+    /// Ends the request: what the client has sent behind it.
+    pub(super) fn into_rest(mut self) -> Buffer {
+        self.consume();
+        self.buffer
+    }
+
+    /// Waits for the client's end. Bytes that it sends meanwhile are kept, up to a bound; behind that, and for
+    /// the rest of a long command, nothing is read and its end is noticed by writing only.
+    pub(super) async fn client_gone(&mut self, stream: &Stream) {
+        loop {
+            let ahead = self.buffer.filled().len() - if self.consumed { 0 } else { self.packet().len() };
+            if ahead >= AHEAD || !self.whole {
+                return std::future::pending().await;
+            }
+            if stream.readable().await.is_err() {
+                return;
+            }
+            self.buffer.make_room(1);
+            match self.buffer.try_fill(stream) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+}

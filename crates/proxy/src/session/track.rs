@@ -1,0 +1,588 @@
+//! What a statement did to its session, and what follows: the one place that keeps or returns a backend
+//! connection.
+//!
+//! The server's own report comes first (status flags, reported variables and schema), our reading of the statement
+//! second. What neither explains ties the client to its backend connection, with a reason: never an error, never a
+//! guess.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
+use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::{Command, Status};
+
+use super::query::Job;
+use super::relay::Outcome;
+use super::{InsertId, Pinned, Session};
+use crate::backend::Backend;
+use crate::rt::Instant;
+use crate::state::{SessionState, quoted};
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $bit:literal, $word:literal;)*) => {
+        impl PinReason {
+            $($(#[$doc])* pub const $name: PinReason = PinReason(1 << $bit);)*
+
+            /// Every reason with its name.
+            pub const ALL: &[(PinReason, &str)] = &[$((PinReason::$name, $word),)*];
+        }
+    };
+}
+
+/// A reason for which a client keeps its backend connection; also a set of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PinReason(u32);
+
+reasons! {
+    /// A transaction is open; until it ends.
+    TRANSACTION = 0, "transaction";
+    /// `LOCK TABLES`, `FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE`; until unlocked.
+    LOCK_TABLES = 1, "lock_tables";
+    /// Temporary tables; until the last is dropped.
+    TEMPORARY_TABLE = 2, "temporary_table";
+    /// `GET_LOCK()`; until released.
+    USER_LOCK = 3, "user_lock";
+    /// A user variable whose value is not known; for the rest of the session.
+    USER_VARIABLE = 4, "user_variable";
+    /// Prepared statements; until the last is closed.
+    PREPARED_STATEMENT = 5, "prepared_statement";
+    /// `PREPARE`; until the last is deallocated.
+    TEXT_STATEMENT = 6, "text_prepared_statement";
+    /// `HANDLER`; for the rest of the session.
+    HANDLER = 7, "handler";
+    /// An XA transaction; until it ends.
+    XA = 8, "xa";
+    /// `SET TRANSACTION` for the next transaction; until that ends.
+    NEXT_TRANSACTION = 9, "next_transaction";
+    /// `SET ROLE`, a resource group; for the rest of the session.
+    ROLE = 10, "role";
+    /// A `SET` whose effect is not known; for the rest of the session.
+    UNKNOWN_SET = 11, "unknown_set";
+    /// A stored routine has run, and may have set anything; for the rest of the session.
+    ROUTINE = 12, "routine";
+    /// A statement too long to be read; for the rest of the session.
+    UNREAD = 13, "unread_statement";
+    /// `mysql-multiplexing` is off.
+    MULTIPLEXING_OFF = 14, "multiplexing_off";
+    /// Warnings or an error can be asked for; until the next statement.
+    DIAGNOSTICS = 15, "diagnostics";
+    /// `FOUND_ROWS()` can be asked for; until the next statement.
+    FOUND_ROWS = 16, "found_rows";
+}
+
+/// Reasons that end with the next statement, whatever it is, unless it asks for what they keep.
+const SOFT: PinReason = PinReason(PinReason::DIAGNOSTICS.0 | PinReason::FOUND_ROWS.0);
+
+impl PinReason {
+    /// Whether any reason of `other` is among these.
+    pub const fn intersects(self, other: PinReason) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    const fn without(self, other: PinReason) -> PinReason {
+        PinReason(self.0 & !other.0)
+    }
+
+    fn add(&mut self, other: PinReason) {
+        self.0 |= other.0;
+    }
+
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Why a client has a backend connection to itself.
+#[derive(Debug, Default)]
+pub struct Pins {
+    reasons: PinReason,
+    temporary_tables: BTreeSet<Vec<u8>>,
+    /// User locks by name, each as often as it was taken.
+    user_locks: Vec<Vec<u8>>,
+    text_statements: BTreeSet<Vec<u8>>,
+    prepared_statements: BTreeSet<u32>,
+}
+
+impl Pins {
+    /// The reasons.
+    pub fn reasons(&self) -> PinReason {
+        self.reasons
+    }
+
+    /// Whether the next statement may go elsewhere, unless it asks for what the reasons keep.
+    pub fn are_soft(&self) -> bool {
+        self.reasons.without(SOFT).is_empty()
+    }
+
+    /// Whether nothing but an open transaction ties the client.
+    pub fn is_transaction_only(&self) -> bool {
+        self.reasons.without(SOFT) == PinReason::TRANSACTION
+    }
+
+    /// Whether a prepared statement of this id is open.
+    pub fn has_statement(&self, id: u32) -> bool {
+        self.prepared_statements.contains(&id)
+    }
+
+    /// A prepared statement was closed.
+    pub fn close_statement(&mut self, id: u32) {
+        self.prepared_statements.remove(&id);
+        if self.prepared_statements.is_empty() {
+            self.reasons = self.reasons.without(PinReason::PREPARED_STATEMENT);
+        }
+    }
+}
+
+/// Whether a statement asks for what the statement before it left on the connection.
+pub(super) fn looks_back(statement: &Statement) -> bool {
+    let flags = Flags::FOUND_ROWS | Flags::ROW_COUNT | Flags::WARNING_COUNT;
+    matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || statement.flags.intersects(flags)
+}
+
+impl Session {
+    /// Takes note of what a command did, and keeps the connection or gives it back.
+    pub(super) fn settle(
+        &mut self,
+        mut backend: Backend,
+        mut pins: Pins,
+        job: &Job,
+        text: &[u8],
+        outcome: &Outcome,
+    ) {
+        let before = pins.reasons;
+        pins.reasons = pins.reasons.without(SOFT);
+        self.take_report(&mut backend, outcome);
+        self.read_statements(&mut backend, &mut pins, job, text, outcome);
+        if let Some(status) = outcome.status {
+            self.status = status.without(Status::MORE_RESULTS_EXISTS).without(Status::SESSION_STATE_CHANGED);
+        }
+        self.note_transaction(&mut pins, job, outcome);
+        if outcome.warnings > 0 || outcome.error.is_some() {
+            pins.reasons.add(PinReason::DIAGNOSTICS);
+        } else if looks_back(&job.statement) {
+            pins.reasons.add(PinReason(before.0 & SOFT.0));
+        }
+        if job.statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS) {
+            pins.reasons.add(PinReason::FOUND_ROWS);
+        }
+        if !self.snapshot().variables.multiplexing {
+            pins.reasons.add(PinReason::MULTIPLEXING_OFF);
+        }
+        if outcome.last_insert_id != 0 {
+            self.insert_id = InsertId { value: outcome.last_insert_id, is_here: true };
+        }
+        self.keep_or_return(backend, pins, before, job);
+    }
+
+    fn keep_or_return(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job) {
+        if pins.reasons.is_empty() {
+            self.insert_id.is_here = false;
+            let worker = Rc::clone(&self.worker);
+            return worker.pool.release(&worker.snapshot(), backend);
+        }
+        let fresh = pins.reasons.without(before);
+        if !fresh.is_empty() {
+            let mut counters = self.worker.counters.borrow_mut();
+            for (reason, name) in PinReason::ALL {
+                if fresh.intersects(*reason) {
+                    *counters.pins.entry(name).or_default() += 1;
+                }
+            }
+        }
+        self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
+    }
+
+    /// Gives up a connection that is tied by soft reasons only.
+    pub(super) fn let_go(&mut self, pinned: Pinned) {
+        self.insert_id.is_here = false;
+        let worker = Rc::clone(&self.worker);
+        worker.pool.release(&worker.snapshot(), pinned.backend);
+    }
+
+    /// Takes over the variables and the schema that the server has reported.
+    fn take_report(&mut self, backend: &mut Backend, outcome: &Outcome) {
+        if outcome.variables.is_empty() && outcome.schema.is_none() {
+            return;
+        }
+        self.change_state(backend, |state| {
+            for (name, value) in &outcome.variables {
+                if !NOT_STATE.contains(&name.as_str()) {
+                    state.set_text(name, value);
+                }
+            }
+            if let Some(schema) = &outcome.schema {
+                state.schema = Some(schema.as_slice()).filter(|schema| !schema.is_empty()).map(Into::into);
+            }
+        });
+    }
+
+    /// Changes what is known of the client's state and of the connection's alike.
+    fn change_state(&mut self, backend: &mut Backend, change: impl Fn(&mut SessionState)) {
+        let aligned = Arc::ptr_eq(&self.state, &backend.login.state);
+        let mut state = (*self.state).clone();
+        change(&mut state);
+        self.state = Arc::new(state);
+        if aligned {
+            backend.login.state = Arc::clone(&self.state);
+        } else {
+            let mut state = (*backend.login.state).clone();
+            change(&mut state);
+            backend.login.state = Arc::new(state);
+        }
+    }
+
+    fn note_transaction(&mut self, pins: &mut Pins, job: &Job, outcome: &Outcome) {
+        let in_transaction = match outcome.status {
+            Some(status) => status.contains(Status::IN_TRANS),
+            // An ERR packet has no flags: a transaction may have ended, or begun where autocommit is off.
+            None => outcome.error.is_some() && self.may_be_in_transaction(job),
+        };
+        if in_transaction {
+            pins.reasons.add(PinReason::TRANSACTION);
+            self.transaction_since.get_or_insert_with(Instant::now);
+        } else {
+            if pins.reasons.intersects(PinReason::TRANSACTION) {
+                pins.reasons = pins.reasons.without(PinReason::NEXT_TRANSACTION);
+            }
+            pins.reasons = pins.reasons.without(PinReason::TRANSACTION);
+            self.transaction_since = None;
+        }
+    }
+
+    fn may_be_in_transaction(&self, job: &Job) -> bool {
+        let plain = matches!(
+            job.statement.kind,
+            Kind::Select
+                | Kind::Insert
+                | Kind::Replace
+                | Kind::Update
+                | Kind::Delete
+                | Kind::Show
+                | Kind::Set
+                | Kind::Use
+                | Kind::Explain
+        );
+        self.status.contains(Status::IN_TRANS) || !self.status.contains(Status::AUTOCOMMIT) || !plain
+    }
+
+    /// Reads from the statement what servers do not report.
+    fn read_statements(
+        &mut self,
+        backend: &mut Backend,
+        pins: &mut Pins,
+        job: &Job,
+        text: &[u8],
+        outcome: &Outcome,
+    ) {
+        let succeeded = outcome.error.is_none();
+        match job.command {
+            Command::Query if !job.whole => return pins.reasons.add(PinReason::UNREAD),
+            Command::Query => {}
+            Command::StmtPrepare => {
+                if let Some(id) = outcome.prepared {
+                    pins.prepared_statements.insert(id);
+                    pins.reasons.add(PinReason::PREPARED_STATEMENT);
+                }
+                return;
+            }
+            // What was executed was read when it was prepared; it may be anything.
+            Command::StmtExecute | Command::StmtBulkExecute => {
+                return pins.note_flags(&job.statement, true);
+            }
+            Command::InitDb => {
+                if succeeded && outcome.schema.is_none() {
+                    self.change_state(backend, |state| state.schema = Some(text.into()));
+                }
+                return;
+            }
+            _ => return,
+        }
+        if job.statement.flags.intersects(Flags::MULTI) {
+            let whole: Vec<Statement> =
+                narrows_sql::statements(text, Escapes::Backslash).map(narrows_sql::classify).collect();
+            for statement in whole {
+                pins.note_flags(&statement, true);
+                match statement.kind {
+                    Kind::Set | Kind::SetTransaction => pins.reasons.add(PinReason::UNKNOWN_SET),
+                    // How far the text got is not known when it failed: what may be held is held.
+                    kind => pins.note_kind(kind, text, true),
+                }
+            }
+            return;
+        }
+        pins.note_flags(&job.statement, false);
+        pins.note_locks(&job.statement, text);
+        match job.statement.kind {
+            Kind::Set | Kind::SetTransaction => self.read_set(backend, pins, text, outcome),
+            Kind::Use if succeeded && outcome.schema.is_none() => {
+                if let Some(schema) = narrows_sql::use_schema(text) {
+                    self.change_state(backend, |state| state.schema = Some(schema.as_ref().into()));
+                }
+            }
+            kind if succeeded || kind == Kind::Call => pins.note_kind(kind, text, false),
+            _ => {}
+        }
+    }
+
+    fn read_set(&mut self, backend: &mut Backend, pins: &mut Pins, text: &[u8], outcome: &Outcome) {
+        let Ok(assignments) = narrows_sql::set::parse(text) else {
+            return pins.reasons.add(PinReason::UNKNOWN_SET);
+        };
+        if outcome.error.is_some() {
+            // Of several assignments some may have been made before the one that failed.
+            if assignments.len() > 1 {
+                pins.reasons.add(PinReason::UNKNOWN_SET);
+            }
+            return;
+        }
+        for assignment in assignments {
+            let reason = match assignment {
+                Assignment::System { scope: Scope::Session, name, value } => {
+                    self.read_system_variable(backend, &name, &value, outcome)
+                }
+                Assignment::System { .. } | Assignment::Statement { .. } => None,
+                Assignment::User { name, value } => self.read_user_variable(backend, &name, &value),
+                Assignment::Names { charset, collation } => {
+                    self.read_names(backend, &charset, collation.as_ref(), outcome)
+                }
+                Assignment::CharacterSet(_) => was_not_reported(outcome, "character_set_client"),
+                Assignment::Transaction { scope, isolation, access_mode } => match scope {
+                    TransactionScope::Next => Some(PinReason::NEXT_TRANSACTION),
+                    TransactionScope::Global => None,
+                    TransactionScope::Session => {
+                        let reported = |name: &str, old: &str| {
+                            was_not_reported(outcome, name).and_then(|_| was_not_reported(outcome, old))
+                        };
+                        let level = isolation.and_then(|_| reported("transaction_isolation", "tx_isolation"));
+                        let mode =
+                            access_mode.and_then(|_| reported("transaction_read_only", "tx_read_only"));
+                        level.or(mode)
+                    }
+                },
+                Assignment::Other(OtherSet::Password | OtherSet::DefaultRole) => None,
+                Assignment::Other(OtherSet::Role | OtherSet::ResourceGroup) => Some(PinReason::ROLE),
+            };
+            if let Some(reason) = reason {
+                pins.reasons.add(reason);
+            }
+        }
+    }
+
+    fn read_system_variable(
+        &mut self,
+        backend: &mut Backend,
+        name: &str,
+        value: &Value,
+        outcome: &Outcome,
+    ) -> Option<PinReason> {
+        if name == "last_insert_id" || name == "identity" {
+            return match value {
+                Value::Number(number) => {
+                    self.insert_id = InsertId { value: number.parse().unwrap_or_default(), is_here: true };
+                    None
+                }
+                _ => Some(PinReason::UNKNOWN_SET),
+            };
+        }
+        if NOT_STATE.contains(&name) {
+            return Some(PinReason::UNKNOWN_SET);
+        }
+        if *value == Value::Default {
+            self.change_state(backend, |state| state.set_default(name));
+            return None;
+        }
+        was_not_reported(outcome, name)?;
+        let literal = match value {
+            Value::Number(number) => number.clone(),
+            Value::Text(text) => quoted(text),
+            Value::Word(word) => word.clone(),
+            Value::Null => "NULL".to_owned(),
+            Value::Default | Value::Expression(_) => return Some(PinReason::UNKNOWN_SET),
+        };
+        self.change_state(backend, |state| state.set_literal(name, &literal));
+        None
+    }
+
+    fn read_user_variable(&mut self, backend: &mut Backend, name: &str, value: &Value) -> Option<PinReason> {
+        let literal = match value {
+            Value::Number(number) => Some(number.clone()),
+            // Other text depends on the character set it was sent in.
+            Value::Text(text) if text.is_ascii() => Some(quoted(text)),
+            Value::Null => None,
+            _ => return Some(PinReason::USER_VARIABLE),
+        };
+        self.change_state(backend, |state| state.set_user_variable(name, literal.as_deref()));
+        None
+    }
+
+    /// The server reports the three character sets of `SET NAMES`, but not the collation.
+    fn read_names(
+        &mut self,
+        backend: &mut Backend,
+        charset: &Value,
+        collation: Option<&Value>,
+        outcome: &Outcome,
+    ) -> Option<PinReason> {
+        let name = |value: &Value| match value {
+            Value::Word(word) => Some(word.clone()),
+            Value::Text(text) => String::from_utf8(text.clone()).ok(),
+            _ => None,
+        };
+        let collation = match collation {
+            None | Some(Value::Default) => None,
+            Some(collation) => Some(name(collation)?),
+        };
+        if was_not_reported(outcome, "character_set_client").is_some() {
+            let Some(charset) = name(charset) else { return Some(PinReason::UNKNOWN_SET) };
+            self.change_state(backend, |state| state.set_names(&charset, collation.as_deref()));
+        } else if let Some(collation) = collation {
+            self.change_state(backend, |state| state.set_text("collation_connection", collation.as_bytes()));
+        }
+        None
+    }
+}
+
+impl Pins {
+    /// What flags say, whether the statement succeeded or not: functions have run by then.
+    fn note_flags(&mut self, statement: &Statement, in_several: bool) {
+        let assigns = Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
+        let set = matches!(statement.kind, Kind::Set | Kind::SetTransaction);
+        if statement.flags.intersects(assigns) && (in_several || !set) {
+            self.reasons.add(PinReason::USER_VARIABLE);
+        }
+        if in_several && statement.flags.intersects(Flags::GET_LOCK) {
+            self.reasons.add(PinReason::USER_LOCK);
+            self.user_locks.push(Vec::new());
+        }
+    }
+
+    /// Locks of `GET_LOCK()`: released by name where the names are plain, or all at once.
+    fn note_locks(&mut self, statement: &Statement, text: &[u8]) {
+        let flags = statement.flags;
+        if flags.intersects(Flags::RELEASE_ALL_LOCKS) && !flags.intersects(Flags::GET_LOCK) {
+            self.user_locks.clear();
+        }
+        if flags.intersects(Flags::GET_LOCK) {
+            self.user_locks.push(first_text(text).unwrap_or_default());
+        } else if flags.intersects(Flags::RELEASE_LOCK)
+            && let Some(name) = first_text(text)
+            && let Some(held) = self.user_locks.iter().position(|lock| *lock == name)
+        {
+            self.user_locks.remove(held);
+        }
+        self.reasons = self.reasons.without(PinReason::USER_LOCK);
+        if !self.user_locks.is_empty() {
+            self.reasons.add(PinReason::USER_LOCK);
+        }
+    }
+
+    /// What the kind of a statement that succeeded says. `several`: the text has other statements too, so names
+    /// cannot be read off it, and what ends something may not have run.
+    fn note_kind(&mut self, kind: Kind, text: &[u8], several: bool) {
+        match kind {
+            Kind::LockTables | Kind::LockInstance | Kind::FlushTablesWithReadLock => {
+                self.reasons.add(PinReason::LOCK_TABLES);
+            }
+            Kind::UnlockTables | Kind::UnlockInstance if !several => {
+                self.reasons = self.reasons.without(PinReason::LOCK_TABLES);
+            }
+            Kind::CreateTemporaryTable => {
+                self.temporary_tables.insert(if several { Vec::new() } else { table_name(text) });
+                self.reasons.add(PinReason::TEMPORARY_TABLE);
+            }
+            Kind::DropTemporaryTable | Kind::DropTable if !several => {
+                self.temporary_tables.remove(&table_name(text));
+                if self.temporary_tables.is_empty() {
+                    self.reasons = self.reasons.without(PinReason::TEMPORARY_TABLE);
+                }
+            }
+            Kind::Prepare | Kind::Execute => {
+                self.text_statements.insert(if several { Vec::new() } else { word(text, 1) });
+                self.reasons.add(PinReason::TEXT_STATEMENT);
+            }
+            Kind::Deallocate if !several => {
+                self.text_statements.remove(&word(text, 2));
+                if self.text_statements.is_empty() {
+                    self.reasons = self.reasons.without(PinReason::TEXT_STATEMENT);
+                }
+            }
+            Kind::Handler => self.reasons.add(PinReason::HANDLER),
+            Kind::Xa => self.note_xa(text, several),
+            Kind::Call | Kind::Other => self.reasons.add(PinReason::ROUTINE),
+            _ => {}
+        }
+    }
+
+    fn note_xa(&mut self, text: &[u8], several: bool) {
+        let ends =
+            [b"COMMIT".as_slice(), b"ROLLBACK"].contains(&word(text, 1).to_ascii_uppercase().as_slice());
+        if ends && !several {
+            self.reasons = self.reasons.without(PinReason::XA);
+        } else if !word(text, 1).eq_ignore_ascii_case(b"RECOVER") {
+            self.reasons.add(PinReason::XA);
+        }
+    }
+}
+
+fn was_not_reported(outcome: &Outcome, name: &str) -> Option<PinReason> {
+    let reported = outcome.variables.iter().any(|(reported, _)| reported == name);
+    (!reported).then_some(PinReason::UNKNOWN_SET)
+}
+
+/// The `index`th word of a statement, upper and lower case as written.
+fn word(text: &[u8], index: usize) -> Vec<u8> {
+    let separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b';';
+    let mut words = text.split(separator).filter(|word| !word.is_empty());
+    words.nth(index).unwrap_or_default().to_ascii_lowercase()
+}
+
+/// The table of `CREATE TEMPORARY TABLE name (` or `DROP [TEMPORARY] TABLE name`, when that is all it says.
+fn table_name(text: &[u8]) -> Vec<u8> {
+    let upper = |index| word(text, index).to_ascii_uppercase();
+    let mut index = 0;
+    while index < 8 && upper(index) != b"TABLE" {
+        index += 1;
+    }
+    index += 1;
+    if upper(index) == b"IF" {
+        index += if upper(index + 1) == b"NOT" { 3 } else { 2 };
+    }
+    let name = word(text, index);
+    let end = name.iter().position(|byte| *byte == b'(' || *byte == b',').unwrap_or(name.len());
+    name.get(..end).unwrap_or_default().iter().copied().filter(|byte| *byte != b'`').collect()
+}
+
+/// The first string literal of a statement, when it has no escapes.
+fn first_text(text: &[u8]) -> Option<Vec<u8>> {
+    let start = text.iter().position(|byte| matches!(byte, b'\'' | b'"'))?;
+    let quote = *text.get(start)?;
+    let rest = text.get(start + 1..)?;
+    let end = rest.iter().position(|byte| *byte == quote)?;
+    let name = rest.get(..end)?;
+    (!name.contains(&b'\\')).then(|| name.to_ascii_lowercase())
+}
+
+/// Variables that are not state to be carried to another connection: what they do is over with the next statement,
+/// or cannot be undone.
+const NOT_STATE: &[&str] = &[
+    "gtid_next",
+    "gtid_domain_id",
+    "gtid_seq_no",
+    "identity",
+    "immediate_server_version",
+    "insert_id",
+    "last_insert_id",
+    "original_commit_timestamp",
+    "original_server_version",
+    "profiling",
+    "pseudo_replica_mode",
+    "pseudo_slave_mode",
+    "pseudo_thread_id",
+    "rand_seed1",
+    "rand_seed2",
+    "server_id",
+    "skip_replication",
+    "statement_id",
+];

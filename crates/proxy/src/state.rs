@@ -1,0 +1,313 @@
+//! What a client may have set in its session, as a value.
+//!
+//! A client has the state it wants, a backend connection the state it is in; [`SessionState::difference`] is what
+//! must be sent to get from one to the other. The history of how a client came to its state plays no part.
+
+use std::sync::Arc;
+
+/// One session variable that differs from the server's default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Lower-case name; the connection's charset and collation share the slot `collation_connection`.
+    slot: Box<str>,
+    /// The assignment that sets it, ready for `SET`: `sql_mode='ANSI'`.
+    assignment: Box<str>,
+}
+
+/// The state of one session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionState {
+    /// Current schema; `None`: none selected.
+    pub schema: Option<Box<[u8]>>,
+    /// Whether the server takes several statements in one `COM_QUERY`.
+    pub multi_statements: bool,
+    /// Sorted by slot.
+    variables: Vec<Variable>,
+    /// User variables that were set to literals, by lower-case name, sorted; the value is the literal.
+    user_variables: Vec<(Box<str>, Box<str>)>,
+}
+
+/// What must be sent to a backend connection so that it is in a client's state.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// `COM_INIT_DB` with this schema.
+    pub schema: Option<Box<[u8]>>,
+    /// The backend connection has a schema and the client has none: only a new login takes it away.
+    pub schema_must_go: bool,
+    /// `COM_SET_OPTION` with this.
+    pub multi_statements: Option<bool>,
+    /// One `SET` statement.
+    pub set: Option<String>,
+}
+
+impl Difference {
+    /// Adds one assignment.
+    pub fn assign(&mut self, assignment: &str) {
+        match &mut self.set {
+            None => self.set = Some(format!("SET {assignment}")),
+            Some(set) => {
+                set.push_str(", ");
+                set.push_str(assignment);
+            }
+        }
+    }
+
+    /// Whether nothing need be sent.
+    pub fn is_empty(&self) -> bool {
+        *self == Difference::default()
+    }
+}
+
+impl SessionState {
+    /// The state right after a login with these character sets.
+    pub fn after_login(charset: &str, collation: Option<&str>) -> SessionState {
+        let mut state = SessionState::default();
+        state.set_names(charset, collation);
+        state
+    }
+
+    /// What is left of this state by `COM_RESET_CONNECTION`: the schema, and what was set by commands of the protocol.
+    pub fn after_reset(&self) -> SessionState {
+        SessionState {
+            schema: self.schema.clone(),
+            multi_statements: self.multi_statements,
+            ..SessionState::default()
+        }
+    }
+
+    /// `SET NAMES charset [COLLATE collation]`.
+    pub fn set_names(&mut self, charset: &str, collation: Option<&str>) {
+        self.set_text("character_set_client", charset.as_bytes());
+        self.set_text("character_set_results", charset.as_bytes());
+        match collation {
+            Some(collation) => self.set_text("collation_connection", collation.as_bytes()),
+            None => self.set_text("character_set_connection", charset.as_bytes()),
+        }
+    }
+
+    /// Sets a session variable to the value that a server reports for it.
+    pub fn set_text(&mut self, name: &str, value: &[u8]) {
+        if name == "character_set_results" && value.is_empty() {
+            return self.set_literal(name, "NULL");
+        }
+        let numeric = !value.is_empty() && value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+        if numeric && let Ok(value) = std::str::from_utf8(value) {
+            return self.set_literal(name, value);
+        }
+        self.set_literal(name, &quoted(value));
+    }
+
+    /// Sets a session variable to a literal as it stands in SQL.
+    pub fn set_literal(&mut self, name: &str, literal: &str) {
+        let slot = slot(name);
+        let assignment = format!("{name}={literal}").into_boxed_str();
+        match self.variables.binary_search_by(|variable| (*variable.slot).cmp(slot)) {
+            Ok(found) => self.variables[found].assignment = assignment,
+            Err(place) => self.variables.insert(place, Variable { slot: slot.into(), assignment }),
+        }
+    }
+
+    /// Puts a session variable back to the server's default.
+    pub fn set_default(&mut self, name: &str) {
+        let slot = slot(name);
+        self.variables.retain(|variable| &*variable.slot != slot);
+    }
+
+    /// The literal a session variable is set to; `None`: the server's default.
+    pub fn literal(&self, name: &str) -> Option<&str> {
+        let found = self.variables.binary_search_by(|variable| (*variable.slot).cmp(slot(name))).ok()?;
+        self.variables[found].assignment.split_once('=').map(|(_, literal)| literal)
+    }
+
+    /// Sets a user variable to a literal; `None`: NULL.
+    pub fn set_user_variable(&mut self, name: &str, literal: Option<&str>) {
+        let found = self.user_variables.binary_search_by(|(known, _)| (**known).cmp(name));
+        match (found, literal) {
+            (Ok(found), Some(literal)) => self.user_variables[found].1 = literal.into(),
+            (Err(place), Some(literal)) => self.user_variables.insert(place, (name.into(), literal.into())),
+            (Ok(found), None) => drop(self.user_variables.remove(found)),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// Whether any user variable is set.
+    pub fn has_user_variables(&self) -> bool {
+        !self.user_variables.is_empty()
+    }
+
+    /// What brings a session in state `from` to this state. User variables count only when the statement to come
+    /// reads them.
+    pub fn difference(&self, from: &SessionState, user_variables: bool) -> Difference {
+        let mut difference = Difference::default();
+        merge(
+            &self.variables,
+            &from.variables,
+            |variable| &*variable.slot,
+            |wanted, found| match (wanted, found) {
+                (Some(wanted), Some(found)) if wanted.assignment == found.assignment => {}
+                (Some(wanted), _) => difference.assign(&wanted.assignment),
+                (None, Some(found)) => difference.assign(&format!("{}=DEFAULT", found.slot)),
+                (None, None) => {}
+            },
+        );
+        if user_variables {
+            merge(
+                &self.user_variables,
+                &from.user_variables,
+                |(name, _)| &**name,
+                |wanted, found| match (wanted, found) {
+                    (Some(wanted), Some(found)) if wanted == found => {}
+                    (Some((name, literal)), _) => {
+                        difference.assign(&format!("@{}={literal}", identifier(name)))
+                    }
+                    (None, Some((name, _))) => difference.assign(&format!("@{}=NULL", identifier(name))),
+                    (None, None) => {}
+                },
+            );
+        }
+        if self.schema != from.schema {
+            difference.schema_must_go = self.schema.is_none();
+            difference.schema = self.schema.clone();
+        }
+        if self.multi_statements != from.multi_statements {
+            difference.multi_statements = Some(self.multi_statements);
+        }
+        difference
+    }
+
+    /// This state with the user variables of `other`: what a backend connection is in after it was aligned
+    /// without them.
+    pub fn with_user_variables_of(&self, other: &SessionState) -> SessionState {
+        SessionState { user_variables: other.user_variables.clone(), ..self.clone() }
+    }
+
+    /// Whether both have the same user variables.
+    pub fn same_user_variables(&self, other: &SessionState) -> bool {
+        self.user_variables == other.user_variables
+    }
+}
+
+/// A shared state. Clients and backend connections whose states are equal come to share one value, so that
+/// comparing them is comparing pointers.
+pub type SharedState = Arc<SessionState>;
+
+/// Walks two sorted lists side by side.
+fn merge<T>(
+    left: &[T],
+    right: &[T],
+    key: impl Fn(&T) -> &str,
+    mut visit: impl FnMut(Option<&T>, Option<&T>),
+) {
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    loop {
+        match (left.peek(), right.peek()) {
+            (Some(a), Some(b)) => match key(a).cmp(key(b)) {
+                std::cmp::Ordering::Less => visit(left.next(), None),
+                std::cmp::Ordering::Equal => visit(left.next(), right.next()),
+                std::cmp::Ordering::Greater => visit(None, right.next()),
+            },
+            (Some(_), None) => visit(left.next(), None),
+            (None, Some(_)) => visit(None, right.next()),
+            (None, None) => return,
+        }
+    }
+}
+
+/// Setting the connection's character set sets its collation, and the other way round: one slot for both.
+/// Likewise the two names of one variable.
+fn slot(name: &str) -> &str {
+    match name {
+        "character_set_connection" => "collation_connection",
+        "tx_isolation" => "transaction_isolation",
+        "tx_read_only" => "transaction_read_only",
+        other => other,
+    }
+}
+
+fn identifier(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A string literal. Both escapes are written in a way that holds under `NO_BACKSLASH_ESCAPES` too: a value with
+/// a backslash is written in hexadecimal.
+pub fn quoted(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) if !text.contains(['\\', '\0']) => format!("'{}'", text.replace('\'', "''")),
+        _ => {
+            let mut literal = String::from("0x");
+            for byte in value {
+                literal.push_str(&format!("{byte:02X}"));
+            }
+            literal
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_states_need_nothing() {
+        let state = SessionState::after_login("utf8mb4", None);
+        assert!(state.difference(&state.clone(), true).is_empty());
+    }
+
+    #[test]
+    fn one_set_statement_brings_all_variables() {
+        let mut wanted = SessionState::default();
+        wanted.set_text("sql_mode", b"ANSI_QUOTES");
+        wanted.set_text("max_execution_time", b"100");
+        wanted.schema = Some(b"db1".as_slice().into());
+        let mut found = SessionState::default();
+        found.set_text("time_zone", b"+02:00");
+        let difference = wanted.difference(&found, false);
+        let set = "SET max_execution_time=100, sql_mode='ANSI_QUOTES', time_zone=DEFAULT";
+        assert_eq!(difference.set.as_deref(), Some(set));
+        assert_eq!(difference.schema.as_deref(), Some(b"db1".as_slice()));
+    }
+
+    #[test]
+    fn the_connection_charset_and_its_collation_are_one_thing() {
+        let mut wanted = SessionState::after_login("utf8mb4", Some("utf8mb4_bin"));
+        let found = SessionState::after_login("utf8mb4", None);
+        assert_eq!(
+            wanted.difference(&found, false).set.as_deref(),
+            Some("SET collation_connection='utf8mb4_bin'")
+        );
+        wanted.set_names("utf8mb4", None);
+        assert!(wanted.difference(&found, false).is_empty());
+    }
+
+    #[test]
+    fn null_results_charset_is_not_a_string() {
+        let mut wanted = SessionState::default();
+        wanted.set_text("character_set_results", b"");
+        assert_eq!(
+            wanted.difference(&SessionState::default(), false).set.as_deref(),
+            Some("SET character_set_results=NULL")
+        );
+    }
+
+    #[test]
+    fn user_variables_count_only_when_they_are_read() {
+        let mut wanted = SessionState::default();
+        wanted.set_user_variable("a", Some("1"));
+        let mut found = SessionState::default();
+        found.set_user_variable("b", Some("'x'"));
+        assert!(wanted.difference(&found, false).is_empty());
+        assert_eq!(wanted.difference(&found, true).set.as_deref(), Some("SET @`a`=1, @`b`=NULL"));
+    }
+
+    #[test]
+    fn a_schema_can_only_be_left_by_a_new_login() {
+        let found = SessionState { schema: Some(b"db1".as_slice().into()), ..SessionState::default() };
+        assert!(SessionState::default().difference(&found, false).schema_must_go);
+    }
+
+    #[test]
+    fn quotes_what_a_server_reports() {
+        assert_eq!(quoted(b"it's"), "'it''s'");
+        assert_eq!(quoted(b"a\\b"), "0x615C62");
+    }
+}

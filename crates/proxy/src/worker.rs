@@ -1,0 +1,342 @@
+//! One core: accepts clients, reads its mailbox, keeps time, and owns its sessions and backend connections.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use narrows_sql::KillKind;
+
+use crate::backend::DetachedBackend;
+use crate::buffer::BufferPool;
+use crate::client;
+use crate::pool::Pool;
+use crate::rt::{
+    BoundListener, DetachedStream, Instant, Listener, MailboxReceiver, MailboxSender, Stream, oneshot, sleep,
+    spawn_local,
+};
+use crate::session::{Handle, Interrupt};
+use crate::snapshot::{HostgroupId, Snapshot};
+use crate::stats::Counters;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub enum Message {
+    /// A client that another worker has accepted.
+    Client(DetachedStream),
+    /// The configuration is now this one.
+    Publish(Arc<Snapshot>),
+    /// Another worker has waiters of a hostgroup; lend it an idle connection.
+    Borrow {
+        /// The hostgroup.
+        hostgroup: HostgroupId,
+        /// The worker that asks.
+        to: usize,
+    },
+    /// A connection that was asked for, or is wanted more here.
+    Backend(Box<DetachedBackend>),
+    /// A waiter of the hostgroup should look again.
+    Poke(HostgroupId),
+    /// End a session or its statement.
+    Kill {
+        /// The session.
+        id: u32,
+        /// What of it.
+        kind: KillKind,
+        /// Who asks; nobody else's sessions are touched.
+        username: String,
+        /// Whether the session is here, and whose it is.
+        answer: oneshot::Sender<KillAnswer>,
+    },
+    /// Tell the figures.
+    Figures(oneshot::Sender<Counters>),
+    /// End all sessions and stop.
+    Stop,
+}
+
+/// What became of a wish to kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillAnswer {
+    /// Done.
+    Done,
+    /// The session is another user's.
+    NotOwner,
+    /// No such session on this worker.
+    Unknown,
+}
+
+/// The mailboxes of all workers, and what they share of clients.
+#[derive(Debug)]
+pub struct Peers {
+    mailboxes: Box<[MailboxSender<Message>]>,
+    clients: Box<[AtomicU32]>,
+    next_connection_id: AtomicU32,
+    /// Connections accepted since the start.
+    pub accepted: AtomicU64,
+    /// When the process started.
+    pub started: Instant,
+    /// Makes logins of unknown users look like those of known ones.
+    pub decoy_key: [u8; 32],
+}
+
+impl Peers {
+    /// The peers behind these mailboxes.
+    pub fn new(mailboxes: Vec<MailboxSender<Message>>) -> Peers {
+        Peers {
+            clients: mailboxes.iter().map(|_| AtomicU32::new(0)).collect(),
+            mailboxes: mailboxes.into(),
+            next_connection_id: AtomicU32::new(1),
+            accepted: AtomicU64::new(0),
+            started: Instant::now(),
+            decoy_key: rand::random(),
+        }
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// Puts a message into a worker's mailbox; a worker that has stopped needs none.
+    pub fn send(&self, worker: usize, message: Message) {
+        if let Some(mailbox) = self.mailboxes.get(worker) {
+            let _ = mailbox.send(message);
+        }
+    }
+
+    /// Client connections in all.
+    pub fn clients(&self) -> u32 {
+        self.clients.iter().map(|clients| clients.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The id of the next client connection.
+    pub fn next_connection_id(&self) -> u32 {
+        self.next_connection_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The worker with the fewest clients; `preferred` when it is among them.
+    fn least_loaded(&self, preferred: usize) -> usize {
+        let load = |worker: &usize| self.clients.get(*worker).map_or(u32::MAX, |n| n.load(Ordering::Relaxed));
+        let least = (0..self.workers()).min_by_key(load).unwrap_or(preferred);
+        if load(&preferred) <= load(&least) { preferred } else { least }
+    }
+}
+
+/// One worker.
+pub struct Worker {
+    /// Its number.
+    pub index: usize,
+    /// The others, and itself.
+    pub peers: Arc<Peers>,
+    /// Its backend connections.
+    pub pool: Pool,
+    /// Its spare buffers.
+    pub buffers: BufferPool,
+    /// Its counters.
+    pub counters: RefCell<Counters>,
+    /// Buffers of the lexer.
+    pub scratch: RefCell<narrows_sql::Scratch>,
+    snapshot: RefCell<Rc<Arc<Snapshot>>>,
+    sessions: RefCell<HashMap<u32, Rc<Handle>>>,
+    /// No session's deadline is before this.
+    next_deadline: Cell<Instant>,
+}
+
+impl Worker {
+    fn new(index: usize, peers: Arc<Peers>, snapshot: Arc<Snapshot>) -> Worker {
+        Worker {
+            index,
+            pool: Pool::new(index, Arc::clone(&peers), peers.started),
+            peers,
+            buffers: BufferPool::default(),
+            counters: RefCell::default(),
+            scratch: RefCell::default(),
+            snapshot: RefCell::new(Rc::new(snapshot)),
+            sessions: RefCell::default(),
+            next_deadline: Cell::new(Instant::now() + FAR),
+        }
+    }
+
+    /// Runs until told to stop. Accepts on `listeners`; other workers' clients come by mail.
+    pub async fn run(
+        index: usize,
+        peers: Arc<Peers>,
+        snapshot: Arc<Snapshot>,
+        listeners: Vec<BoundListener>,
+        mut mailbox: MailboxReceiver<Message>,
+    ) {
+        let worker = Rc::new(Worker::new(index, peers, snapshot));
+        for listener in listeners {
+            let address = listener.address();
+            match listener.attach() {
+                Ok(listener) => drop(spawn_local(Rc::clone(&worker).accept(listener))),
+                Err(error) => tracing::error!(%error, address, "cannot accept on a listener"),
+            }
+        }
+        spawn_local(Rc::clone(&worker).keep_time());
+        while let Some(message) = mailbox.recv().await {
+            match message {
+                Message::Stop => break,
+                message => worker.receive(message),
+            }
+        }
+        worker.interrupt_all(Interrupt::Shutdown);
+        worker.pool.close_idle();
+    }
+
+    /// The configuration in force. Cheap: no atomic is touched.
+    pub fn snapshot(&self) -> Rc<Arc<Snapshot>> {
+        Rc::clone(&self.snapshot.borrow())
+    }
+
+    /// Enters a session into the list that kills and deadlines go by.
+    pub fn enter(&self, handle: &Rc<Handle>) {
+        self.sessions.borrow_mut().insert(handle.id, Rc::clone(handle));
+        self.count_clients();
+    }
+
+    /// Takes it out again.
+    pub fn leave(&self, handle: &Handle) {
+        self.sessions.borrow_mut().remove(&handle.id);
+        self.count_clients();
+    }
+
+    /// Has `handle` interrupted at `deadline` for that reason, instead of whatever was set before.
+    pub fn set_deadline(&self, handle: &Handle, deadline: Instant, reason: Interrupt) {
+        handle.deadline.set(Some((deadline, reason)));
+        if deadline < self.next_deadline.get() {
+            self.next_deadline.set(deadline);
+        }
+    }
+
+    fn count_clients(&self) {
+        if let Some(clients) = self.peers.clients.get(self.index) {
+            clients.store(self.sessions.borrow().len().try_into().unwrap_or(u32::MAX), Ordering::Relaxed);
+        }
+    }
+
+    async fn accept(self: Rc<Worker>, listener: Listener) {
+        loop {
+            match listener.accept().await {
+                Ok(stream) => self.place(stream),
+                Err(error) => {
+                    // Out of descriptors, usually: others close theirs meanwhile.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Hands a new client to the worker that has fewest.
+    fn place(self: &Rc<Worker>, stream: Stream) {
+        self.peers.accepted.fetch_add(1, Ordering::Relaxed);
+        let worker = self.peers.least_loaded(self.index);
+        if worker == self.index {
+            return self.serve(stream);
+        }
+        match stream.detach() {
+            Ok(stream) => self.peers.send(worker, Message::Client(stream)),
+            Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
+        }
+    }
+
+    fn serve(self: &Rc<Worker>, stream: Stream) {
+        let worker = Rc::clone(self);
+        let task = spawn_local(client::serve(Rc::clone(self), stream));
+        // A panic ends the session it is in; all it held was dropped, its backend connection closed.
+        spawn_local(async move {
+            if let Err(error) = task.await
+                && error.is_panic()
+            {
+                worker.counters.borrow_mut().panics += 1;
+                tracing::error!("a session ended by a panic; its connections are closed");
+            }
+        });
+    }
+
+    fn receive(self: &Rc<Worker>, message: Message) {
+        match message {
+            Message::Client(stream) => match stream.attach() {
+                Ok(stream) => self.serve(stream),
+                Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
+            },
+            Message::Publish(snapshot) => {
+                self.snapshot.replace(Rc::new(snapshot));
+                self.pool.poke_all();
+            }
+            Message::Borrow { hostgroup, to } => self.pool.lend_idle(hostgroup, to),
+            Message::Backend(backend) => self.pool.receive(&self.snapshot(), *backend),
+            Message::Poke(hostgroup) => self.pool.poke(hostgroup),
+            Message::Kill { id, kind, username, answer } => {
+                let _ = answer.send(self.kill(id, kind, &username));
+            }
+            Message::Figures(answer) => {
+                let _ = answer.send(self.counters.borrow().clone());
+            }
+            Message::Stop => {}
+        }
+    }
+
+    fn kill(&self, id: u32, kind: KillKind, username: &str) -> KillAnswer {
+        let Some(handle) = self.sessions.borrow().get(&id).map(Rc::clone) else { return KillAnswer::Unknown };
+        if *handle.username.borrow() != username {
+            return KillAnswer::NotOwner;
+        }
+        handle.interrupt(match kind {
+            KillKind::Connection => Interrupt::KillConnection,
+            KillKind::Query => Interrupt::KillQuery,
+        });
+        KillAnswer::Done
+    }
+
+    fn interrupt_all(&self, reason: Interrupt) {
+        self.sessions.borrow().values().for_each(|handle| handle.interrupt(reason));
+    }
+
+    /// Interrupts sessions whose deadline has passed, and looks after idle backend connections.
+    async fn keep_time(self: Rc<Worker>) {
+        loop {
+            sleep(TICK).await;
+            let now = Instant::now();
+            if now >= self.next_deadline.get() {
+                self.sweep(now);
+            }
+            let snapshot = self.snapshot();
+            for backend in self.pool.take_due(&snapshot) {
+                let worker = Rc::clone(&self);
+                spawn_local(async move {
+                    let snapshot = worker.snapshot();
+                    if backend.ping(snapshot.variables.ping_timeout_server).await.is_ok() {
+                        worker.pool.release(&worker.snapshot(), backend);
+                    }
+                });
+            }
+        }
+    }
+
+    fn sweep(&self, now: Instant) {
+        let mut next = now + FAR;
+        for handle in self.sessions.borrow().values() {
+            match handle.deadline.get() {
+                Some((deadline, reason)) if deadline <= now => {
+                    handle.deadline.set(None);
+                    handle.interrupt(reason);
+                }
+                Some((deadline, _)) => next = next.min(deadline),
+                None => {}
+            }
+        }
+        self.next_deadline.set(next);
+    }
+}
+
+/// How late an interrupt may come.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Beyond every deadline.
+const FAR: Duration = Duration::from_secs(365 * 86_400);
+
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
