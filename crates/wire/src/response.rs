@@ -310,6 +310,9 @@ impl Tracker {
             }
             _ => {
                 let columns = Reader::new(payload).lenenc_int()?;
+                if columns == 0 {
+                    return Result::Err(Malformed("a result set without columns"));
+                }
                 self.state = State::Definitions { left: columns, then: Then::Rows };
                 Result::Ok(None)
             }

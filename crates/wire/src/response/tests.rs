@@ -177,3 +177,10 @@ fn refuses_bytes_behind_the_end() {
     let Next::Ok { length } = tracker.walk(&mut bytes).unwrap().next else { panic!("an OK packet") };
     assert!(tracker.walk(&mut bytes[length..]).is_err());
 }
+
+#[test]
+fn a_result_set_without_columns_is_refused() {
+    // Zero in the longer form, since a zero byte would be an OK packet.
+    let mut bytes = response(&[&[0xFC, 0, 0], COLUMN]);
+    assert!(Tracker::new(Expect::Result, false).walk(&mut bytes).is_err());
+}
