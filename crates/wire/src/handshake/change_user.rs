@@ -6,7 +6,7 @@ use crate::capability::Capabilities;
 use crate::codec::{Malformed, Reader, put_null_terminated};
 
 /// A `COM_CHANGE_USER`; the payload includes the command's byte.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct ChangeUser {
     /// Who logs in.
     pub user: Vec<u8>,
@@ -41,14 +41,17 @@ impl ChangeUser {
             reader.null_terminated()?.to_vec()
         };
         let schema = until_zero_or_end(&mut reader);
-        // A lone byte is what is left of a longer terminator; MySQL's server passes over it as well.
-        let charset = reader.u16().ok();
-        let plugin = has(Capabilities::PLUGIN_AUTH).then(|| until_zero_or_end(&mut reader)).flatten();
-        let attributes = match has(Capabilities::CONNECT_ATTRS) && charset.is_some() {
-            true => ConnectAttributes::take(&mut reader)?,
-            false => ConnectAttributes::default(),
-        };
-        Ok(ChangeUser { user, auth_response, schema, charset, plugin, attributes })
+        let mut change = ChangeUser { user, auth_response, schema, ..ChangeUser::default() };
+        // A lone byte is no charset, and nothing can follow it.
+        let Ok(charset) = reader.u16() else { return Ok(change) };
+        change.charset = Some(charset);
+        if has(Capabilities::PLUGIN_AUTH) {
+            change.plugin = until_zero_or_end(&mut reader);
+        }
+        if has(Capabilities::CONNECT_ATTRS) {
+            change.attributes = ConnectAttributes::take(&mut reader)?;
+        }
+        Ok(change)
     }
 
     /// Appends the payload, for a server that was logged in to with `capabilities`.

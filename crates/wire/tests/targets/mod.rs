@@ -1,0 +1,297 @@
+//! What must hold for any bytes: one function per decoder. Called by `tests/mutations.rs` with mutated packets, and by
+//! cargo-fuzz (`fuzz/`) with what libFuzzer finds. A violation is a panic.
+
+use narrows_wire::auth::client_side::{self, Account, Challenge, Form, Stored};
+use narrows_wire::auth::{Channel, Plugin, Secret, backend_side, rsa};
+use narrows_wire::frame::{HEADER_LENGTH, Header, put_packet};
+use narrows_wire::handshake::{AuthMoreData, AuthSwitchRequest, ChangeUser, Greeting, Hello};
+use narrows_wire::packet::{Eof, Err as ErrPacket, Ok as OkPacket};
+use narrows_wire::response::{Expect, Next};
+use narrows_wire::{Capabilities, Reader, Tracker};
+
+/// A target: its name, its function, and payloads to begin from.
+pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    ("greeting", greeting, &[MARIADB_GREETING, MYSQL_GREETING]),
+    ("hello", hello, &[LOGIN, SSL_REQUEST]),
+    ("auth_switch", auth_switch, &[SWITCH, b"\xFE", b"\x01\x04"]),
+    ("change_user", change_user, &[CHANGE_USER]),
+    ("packets", packets, &[OK_WITH_CHANGES, b"\xFF\x15\x04#28000Access denied", b"\xFE\0\0\x02\0"]),
+    ("tracker", tracker, &[RESULT_SET, RESULT_SET_WITHOUT_EOF, PREPARED, FIELDS, NO_COLUMNS]),
+    ("frame", frame, &[b"\x01\0\0\0\x0E", b"\x05\0\0\x01\xFE\0\0\x02\0"]),
+    (
+        "client_login",
+        client_login,
+        &[b"\x01\x14mysql_native_password\0aaaaaaaaaaaaaaaaaaaa", b"\x0A\0caching_sha2_password\0"],
+    ),
+    ("backend_login", backend_login, &[b"\x02\x01\x03\x07\0\0\0\x02\0\0\0", SWITCH_AND_OK]),
+    ("public_key", public_key, &[PUBLIC_KEY]),
+    ("stored_password", stored_password, &[b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7", STORED_SHA2]),
+];
+
+/// A greeting is refused, or is itself after writing and reading again.
+pub fn greeting(data: &[u8]) {
+    let Ok(greeting) = Greeting::decode(data) else { return };
+    let mut out = Vec::new();
+    greeting.encode(&mut out);
+    let named = greeting.capabilities.contains(Capabilities::PLUGIN_AUTH) && !greeting.plugin.contains(&0);
+    let again = Greeting::decode(&out);
+    if named {
+        assert_eq!(again, Ok(greeting));
+    } else {
+        assert!(again.is_ok());
+    }
+}
+
+/// A login is refused, or is itself after writing and reading again.
+pub fn hello(data: &[u8]) {
+    let mut out = Vec::new();
+    match Hello::decode(data) {
+        Ok(Hello::SslRequest(request)) => {
+            request.encode(&mut out);
+            assert_eq!(Hello::decode(&out), Ok(Hello::SslRequest(request)));
+        }
+        Ok(Hello::Response(mut response)) => {
+            response.attributes.iter().for_each(drop);
+            response.encode(&mut out);
+            if response.capabilities.contains(Capabilities::ZSTD_COMPRESSION) {
+                response.zstd_level.get_or_insert(3);
+            }
+            assert_eq!(Hello::decode(&out), Ok(Hello::Response(response)));
+        }
+        Err(_) => {}
+    }
+}
+
+/// A switch is refused, or its very bytes come back; so is the rest of the authentication packets.
+pub fn auth_switch(data: &[u8]) {
+    let mut out = Vec::new();
+    if let Ok(request) = AuthSwitchRequest::decode(data) {
+        let _ = request.nonce();
+        request.encode(&mut out);
+        assert!(data == [0xFE] || out == data);
+    } else if let Ok(more) = AuthMoreData::decode(data) {
+        more.encode(&mut out);
+        assert_eq!(out, data);
+    }
+}
+
+/// A `COM_CHANGE_USER` is refused, or is itself after writing and reading again, under any capabilities.
+pub fn change_user(data: &[u8]) {
+    let flags = [Capabilities::SECURE_CONNECTION, Capabilities::PLUGIN_AUTH, Capabilities::CONNECT_ATTRS];
+    for choice in 0..8 {
+        let chosen = flags.iter().enumerate().filter(|(bit, _)| choice >> bit & 1 == 1);
+        let capabilities = chosen.fold(Capabilities::NONE, |all, (_, flag)| all | *flag);
+        let Ok(change) = ChangeUser::decode(data, capabilities) else { continue };
+        change.attributes.iter().for_each(drop);
+        let mut out = Vec::new();
+        change.encode(capabilities, &mut out);
+        assert_eq!(ChangeUser::decode(&out, capabilities), Ok(change));
+    }
+}
+
+/// OK, ERR and EOF are refused, or are themselves after writing and reading again.
+pub fn packets(data: &[u8]) {
+    let mut out = Vec::new();
+    for capabilities in [Capabilities::NONE, Capabilities::SESSION_TRACK] {
+        out.clear();
+        if let Ok(ok) = OkPacket::decode(data, capabilities) {
+            assert!(ok.changes().count() <= data.len());
+            ok.encode(&mut out, capabilities);
+            let again = OkPacket::decode(&out, capabilities).expect("written by ourselves");
+            assert_eq!((again.affected_rows, again.info), (ok.affected_rows, ok.info));
+            assert_eq!(again.session_state, ok.session_state);
+        }
+    }
+    out.clear();
+    if let Ok(error) = ErrPacket::decode(data) {
+        error.encode(&mut out);
+        assert_eq!(out, data);
+    }
+    out.clear();
+    if let Ok(eof) = Eof::decode(data) {
+        eof.encode(&mut out);
+        assert_eq!(Eof::decode(&out), Ok(eof));
+    }
+}
+
+/// A response is seen the same whole and in pieces, and the tracker always says how much it needs to go on. The
+/// first byte chooses the form of the response, the second the size of the pieces.
+pub fn tracker(data: &[u8]) {
+    let [choice, piece, bytes @ ..] = data else { return };
+    let forms = [Expect::Result, Expect::Fields, Expect::Text, Expect::Prepare, Expect::Rows];
+    let expect = forms[usize::from(choice >> 1) % forms.len()];
+    let deprecate_eof = choice & 1 == 1;
+    let whole = walk(Tracker::new(expect, deprecate_eof), bytes, bytes.len().max(1));
+    let pieces = walk(Tracker::new(expect, deprecate_eof), bytes, usize::from(*piece).max(1));
+    assert_eq!(whole, pieces);
+}
+
+/// What a tracker shows of `bytes` fed in pieces, and whether it ended well.
+fn walk(mut tracker: Tracker, bytes: &[u8], piece: usize) -> (Vec<Next>, bool) {
+    let mut shown = Vec::new();
+    let mut buffer = Vec::new();
+    for chunk in bytes.chunks(piece) {
+        buffer.extend_from_slice(chunk);
+        loop {
+            if tracker.is_done() {
+                return (shown, true);
+            }
+            let Ok(walk) = tracker.walk(&mut buffer) else { return (shown, false) };
+            buffer.drain(..walk.passed);
+            let length = match walk.next {
+                Next::More { need } => {
+                    assert!(need > buffer.len(), "asks for {need} bytes and has {}", buffer.len());
+                    break;
+                }
+                Next::ColumnsEnd { length }
+                | Next::Ok { length }
+                | Next::Eof { length }
+                | Next::Err { length }
+                | Next::LocalInfile { length }
+                | Next::PrepareOk { length }
+                | Next::Text { length } => length,
+            };
+            buffer.drain(..length);
+            shown.push(walk.next);
+        }
+    }
+    (shown, tracker.is_done())
+}
+
+/// A header is itself after writing; a payload comes back from its packets; every basic type ends.
+pub fn frame(data: &[u8]) {
+    if let Some(header) = Header::decode(data) {
+        assert_eq!(header.encode().as_slice(), &data[..HEADER_LENGTH]);
+    }
+    let (mut out, mut sequence) = (Vec::new(), 255);
+    put_packet(&mut out, &mut sequence, data);
+    assert_eq!((sequence, &out[HEADER_LENGTH..]), (0, data));
+    let mut reader = Reader::new(data);
+    while reader.lenenc_bytes().is_ok() {}
+    while reader.lenenc_int().is_ok() {}
+    assert!(reader.remaining() <= data.len());
+}
+
+/// No answer that is not the password's is let in. The first byte chooses account and circumstances, the second is the
+/// length of the plugin's name; the first answer is what follows the name, the second the same.
+pub fn client_login(data: &[u8]) {
+    let [choice, length, rest @ ..] = data else { return };
+    let (plugin, answer) = rest.split_at(rest.len().min(usize::from(*length)));
+    let account = match choice % 4 {
+        0 => Account::known(Stored::Clear(b"a password nobody guesses".to_vec())),
+        1 => Account::known(Stored::Native([7; 20])),
+        2 => Account::decoy(plugin, &[Form::Clear, Form::Native], &[7; 32]),
+        _ => Account::decoy(plugin, &[Form::CachingSha2], &[7; 32]),
+    };
+    let challenge = Challenge {
+        nonce: b"aBcDeFgHiJkLmNoPqRsT",
+        announced: if choice & 4 == 0 { Plugin::NativePassword } else { Plugin::CachingSha2Password },
+        channel: if choice & 8 == 0 { Channel::Open } else { Channel::Secure },
+        can_switch: choice & 16 == 0,
+    };
+    let plugin = plugin.strip_suffix(&[0]).unwrap_or(plugin);
+    let plugin = (choice & 32 == 0).then_some(plugin);
+    let (mut exchange, mut step) = client_side::Exchange::start(&challenge, account, plugin, answer);
+    // One switch and one password at most.
+    for _ in 0..3 {
+        match step {
+            client_side::Step::Send(_) => step = exchange.feed(answer),
+            client_side::Step::Accept { .. } => panic!("let in"),
+            client_side::Step::Reject(_) => return,
+        }
+    }
+    panic!("the exchange does not end");
+}
+
+/// Nothing a server sends makes us send the password in clear over an open channel, nor go on for ever. The data are
+/// a byte of length and a payload, again and again.
+pub fn backend_login(data: &[u8]) {
+    for (announced, channel) in [
+        ("mysql_native_password", Channel::Open),
+        ("caching_sha2_password", Channel::Open),
+        ("caching_sha2_password", Channel::Secure),
+    ] {
+        let secret = Secret::Clear(b"secret".to_vec());
+        let nonce = b"aBcDeFgHiJkLmNoPqRsT";
+        let (mut exchange, _) =
+            backend_side::Exchange::new(nonce, announced.as_bytes(), secret, channel, [9; 20]);
+        let mut reader = Reader::new(data);
+        let mut answers = 0;
+        while let Ok(payload) = reader.u8().and_then(|length| reader.bytes(length.into())) {
+            if let backend_side::Step::Send(answer) = exchange.feed(payload) {
+                answers += 1;
+                let clear = answer.windows(6).any(|window| window == b"secret");
+                assert!(channel == Channel::Secure || !clear, "the password went out in clear");
+            }
+        }
+        assert!(answers <= 11, "{answers} answers");
+    }
+}
+
+/// A key is refused, or encrypts to its own length.
+pub fn public_key(data: &[u8]) {
+    if let Ok(key) = rsa::PublicKey::from_pem(data) {
+        let cipher = key.encrypt_oaep(b"secret\0", &[9; 20]).expect("fits every accepted key");
+        assert!(cipher.len() >= 128);
+    }
+}
+
+/// Any bytes are a password of one form or another.
+pub fn stored_password(data: &[u8]) {
+    if let Stored::Clear(password) = Stored::parse(data) {
+        assert_eq!(password, data);
+    }
+}
+
+const MARIADB_GREETING: &[u8] =
+    b"\x0A5.5.5-10.11.19-MariaDB\0\x05\0\0\0qlMx8IIq\0\xFE\xF7\x08\x02\0\xFF\x81\x15\
+    \0\0\0\0\0\0\x1D\0\0\0}Aioo`sD6\"Dr\0mysql_native_password\0";
+
+const MYSQL_GREETING: &[u8] = b"\x0A9.7.4-2\0\x0B\0\0\0qP'hXN\x1E\x0C\0\xFF\xFF\xFF\x02\0\xFF\xDF\x15\
+    \0\0\0\0\0\0\0\0\0\0\x18uO\x16r\n`\x07:(pD\0caching_sha2_password\0";
+
+const LOGIN: &[u8] = b"\x8C\xA2\xBF\x05\0\0\0\x10\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x1D\0\0\0nat\0\
+    \x14aaaaaaaaaaaaaaaaaaaaapp\0mysql_native_password\0\x0A\x03_os\x05Linux\x05";
+
+const SSL_REQUEST: &[u8] = b"\x8D\xAA\xBF\x19\0\0\0\x01\xFF\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+const SWITCH: &[u8] = b"\xFEcaching_sha2_password\0mN?uOXS7\x08{Y\x06Ly\x02lsa=\x1A\0";
+
+const SWITCH_AND_OK: &[u8] =
+    b"\x2C\xFEcaching_sha2_password\0mN?uOXS7\x08{Y\x06Ly\x02lsa=\x1A\0\x02\x01\x04\x07\0\0\0\x02\0\0\0";
+
+const CHANGE_USER: &[u8] =
+    b"\x11nat\0\x14aaaaaaaaaaaaaaaaaaaaapp\0\x2D\0mysql_native_password\0\x0A\x03_os\x05Linux";
+
+const OK_WITH_CHANGES: &[u8] = b"\0\0\0\x02\x40\0\0\0\x15\0\x0E\x0Aautocommit\x02ON\x01\x03\x02db";
+
+/// Two columns, two rows, EOF packets; then one more result.
+const RESULT_SET: &[u8] =
+    b"\x00\x03\x01\0\0\x01\x02\x04\0\0\x02\x03def\x04\0\0\x03\x03def\x05\0\0\x04\xFE\0\0\x02\0\
+    \x04\0\0\x05\x01a\x01b\x02\0\0\x06\xFB\xFB\x05\0\0\x07\xFE\0\0\x0A\0\x07\0\0\x08\0\0\0\x02\0\0\0";
+
+const RESULT_SET_WITHOUT_EOF: &[u8] =
+    b"\x01\x05\x01\0\0\x01\x01\x04\0\0\x02\x03def\x02\0\0\x03\x01a\x07\0\0\x04\xFE\0\0\x02\0\0\0";
+
+const PREPARED: &[u8] = b"\x06\x02\x0C\0\0\x01\0\x01\0\0\0\x01\0\x01\0\0\0\0\
+    \x04\0\0\x02\x03def\x05\0\0\x03\xFE\0\0\x02\0\x04\0\0\x04\x03def\x05\0\0\x05\xFE\0\0\x02\0";
+
+/// A column count of zero in its longer form.
+const NO_COLUMNS: &[u8] = b"\x00\x01\x03\0\0\x01\xFC\0\0\x04\0\0\x02\x03def";
+
+const FIELDS: &[u8] = b"\x02\x07\x04\0\0\x01\x03def\x05\0\0\x02\xFE\0\0\x02\0";
+
+const STORED_SHA2: &[u8] =
+    b"$A$00A$;\x1F\x1B95HNf,/M\x06^D%\x05ux;\x03nRjViQH1eG.X9pBLX3DzBe.X97yrhM457uIsGqK08n5";
+
+const PUBLIC_KEY: &[u8] = b"-----BEGIN PUBLIC KEY-----\n\
+    MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAzt2onttifv7KxVJkjcT/\n\
+    9g93GJKJNO79nxnIZjt5fXCXI6ue05xAlwNnw2lWMIQ2ANTTotUns/jZQVLPZcve\n\
+    PyoScOXXg412q+Mwo2KoISpdLdBQPEcgqSfQ5hpckeAWqFO9WzYE9PFwz1STH7ih\n\
+    dQvRdnwQOnz3X49xCiLC9KJ8AsUkQnBlHZohHC0LRhD3TGJ8gXaEljkWEVTqliyO\n\
+    3BKpffyUNwAYjSjr4L+VP8wpOrVK6uCCj3Lu7oSGonmqBZCcaUdQA0kL2HEMp7IG\n\
+    RGGFl8s08W/dxnexP8wWGSo7AaoCX5aNBkeDCRX5c0Ong0rVOBmiK5n44o9h0bXa\n\
+    lQIDAQAB\n-----END PUBLIC KEY-----\n";
