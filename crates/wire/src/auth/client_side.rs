@@ -26,8 +26,11 @@ pub enum Form {
     Clear,
     /// [`Stored::Native`]
     Native,
-    /// [`Stored::CachingSha2`]
-    CachingSha2,
+    /// [`Stored::CachingSha2`], with the rounds that its time depends on.
+    CachingSha2 {
+        /// [`StoredHash::rounds`]
+        rounds: u32,
+    },
 }
 
 /// Whom a client claims to be.
@@ -238,7 +241,7 @@ impl Account {
         let stored = match forms.get(choice).copied().unwrap_or(Form::Clear) {
             Form::Clear => Stored::Clear(hash.to_vec()),
             Form::Native => Stored::Native(native::stage1(&hash)),
-            Form::CachingSha2 => Stored::CachingSha2(StoredHash::decoy()),
+            Form::CachingSha2 { rounds } => Stored::CachingSha2(StoredHash::decoy(rounds)),
         };
         Account { stored, exists: false }
     }
@@ -262,7 +265,7 @@ impl Stored {
         match self {
             Stored::Clear(_) => Form::Clear,
             Stored::Native(_) => Form::Native,
-            Stored::CachingSha2(_) => Form::CachingSha2,
+            Stored::CachingSha2(hash) => Form::CachingSha2 { rounds: hash.rounds() },
         }
     }
 

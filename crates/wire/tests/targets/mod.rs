@@ -184,7 +184,7 @@ pub fn client_login(data: &[u8]) {
         0 => Account::known(Stored::Clear(b"a password nobody guesses".to_vec())),
         1 => Account::known(Stored::Native([7; 20])),
         2 => Account::decoy(plugin, &[Form::Clear, Form::Native], &[7; 32]),
-        _ => Account::decoy(plugin, &[Form::CachingSha2], &[7; 32]),
+        _ => Account::decoy(plugin, &[Form::CachingSha2 { rounds: 5000 }], &[7; 32]),
     };
     let challenge = Challenge {
         nonce: b"aBcDeFgHiJkLmNoPqRsT",

@@ -83,7 +83,7 @@ fn a_client_without_plugin_names_can_answer_natively_only() {
     let answer = native::scramble(b"secret", &NONCE);
     let (_, step) = Exchange::start(&challenge, clear(b"secret"), None, &answer);
     assert_eq!(step, accepted(None, b"secret"));
-    let sha2 = Account::known(Stored::CachingSha2(StoredHash::decoy()));
+    let sha2 = Account::known(Stored::CachingSha2(StoredHash::decoy(5000)));
     let (_, step) = Exchange::start(&challenge, sha2, None, &answer);
     assert_eq!(step, Step::Reject(Rejection::CannotSwitch));
 }
@@ -135,7 +135,7 @@ fn a_caching_sha2_hash_asks_for_the_password_over_a_secure_channel_only() {
 #[test]
 fn a_configured_password_is_read_as_what_it_looks_like() {
     assert_eq!(Stored::parse(b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7").form(), Form::Native);
-    assert_eq!(Stored::parse(STORED_BY_MYSQL).form(), Form::CachingSha2);
+    assert_eq!(Stored::parse(STORED_BY_MYSQL).form(), Form::CachingSha2 { rounds: 10_000 });
     for clear in ["", "secret", "*secret", "$A$005$short"] {
         assert_eq!(Stored::parse(clear.as_bytes()).form(), Form::Clear);
     }
@@ -165,7 +165,7 @@ fn a_decoy_takes_the_steps_of_its_form_and_is_never_let_in() {
 
 #[test]
 fn a_decoy_keeps_its_form_and_names_share_the_forms_in_use() {
-    let forms = [Form::Clear, Form::Native, Form::CachingSha2];
+    let forms = [Form::Clear, Form::Native, Form::CachingSha2 { rounds: 5000 }];
     let form = |name: u32| Account::decoy(&name.to_le_bytes(), &forms, &[7; 32]).stored.form();
     assert!((0..50).all(|name| form(name) == form(name)));
     assert!(forms.iter().all(|wanted| (0..50).any(|name| form(name) == *wanted)));
