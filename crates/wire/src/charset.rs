@@ -45,7 +45,7 @@ impl Collation {
     }
 
     /// The collation of that name, in any case; `utf8_*` is an old name of `utf8mb3_*`. Looks through all the rows:
-    /// microseconds, not for every query.
+    /// ten microseconds, not for every query.
     pub fn by_name(name: &str, family: Family) -> Option<&'static Collation> {
         let current = match name.split_at_checked("utf8_".len()) {
             Some((prefix, rest)) if prefix.eq_ignore_ascii_case("utf8_") => &format!("utf8mb3_{rest}"),
