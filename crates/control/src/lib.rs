@@ -1,1 +1,4 @@
 //! The control plane: configuration in, snapshots for the data plane out.
+
+pub mod config;
+pub mod variables;

@@ -23,7 +23,7 @@ impl std::fmt::Display for HostgroupId {
 }
 
 /// What the operator configured, row by row; the input of [`Snapshot`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rows {
     /// The `mysql_variables` that the data plane reads.
     pub variables: Variables,

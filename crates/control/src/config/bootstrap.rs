@@ -1,0 +1,32 @@
+//! The keys at the top of the file: what must be known before anything else starts.
+
+use std::path::PathBuf;
+
+/// The top-level keys. The command line goes before them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bootstrap {
+    /// Folder of everything Narrows writes; `None`: the current folder.
+    pub datadir: Option<PathBuf>,
+    /// Log file; `None`: standard error.
+    pub errorlog: Option<PathBuf>,
+    /// File that holds the process id.
+    pub pidfile: Option<PathBuf>,
+    /// Identity of this node.
+    pub uuid: Option<String>,
+    /// Heartbeats a worker may miss; 0: any number.
+    pub restart_on_missing_heartbeats: u32,
+    /// Program to run after the process has died.
+    pub execute_on_exit_failure: Option<String>,
+    /// Whether listening addresses are part of what nodes share.
+    pub cluster_sync_interfaces: bool,
+}
+
+impl Bootstrap {
+    /// Where a relative path of the file leads: paths count from `datadir`.
+    pub fn resolve(&self, path: &std::path::Path) -> PathBuf {
+        match &self.datadir {
+            Some(datadir) => datadir.join(path),
+            None => path.to_owned(),
+        }
+    }
+}

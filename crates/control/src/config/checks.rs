@@ -1,0 +1,127 @@
+//! What only shows when rows are seen together.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use super::Sections;
+use super::diagnostic::{Problem, Report};
+use super::form::{Address, items};
+use super::schema::Placed;
+use super::tree::Position;
+
+/// Reports everything that is wrong between rows.
+pub fn check(sections: &Sections, report: &mut Report) {
+    duplicates(sections, report);
+    addresses(sections, report);
+    servers(sections, report);
+    routes(sections, report);
+    rules(sections, report);
+}
+
+fn duplicates(sections: &Sections, report: &mut Report) {
+    report_duplicates("mysql_servers", &sections.servers, "hostname", report, |row| {
+        format!("server {}:{} in hostgroup {}", row.hostname, row.port, row.hostgroup)
+    });
+    report_duplicates("mysql_users", &sections.users, "username", report, |row| {
+        format!("user {:?}", row.username)
+    });
+    report_duplicates("mysql_query_rules", &sections.rules, "rule_id", report, |row| {
+        format!("rule {}", row.rule_id)
+    });
+}
+
+fn report_duplicates<R, K: Hash + Eq + ToString>(
+    section: &'static str,
+    rows: &[Placed<R>],
+    column: &str,
+    report: &mut Report,
+    key: impl Fn(&R) -> K,
+) {
+    let mut seen: HashMap<K, u32> = HashMap::new();
+    for placed in rows {
+        let at = placed.at(column);
+        let key = key(&placed.row);
+        match seen.get(&key) {
+            Some(first) => {
+                report.add(at, Problem::DuplicateRow { section, key: key.to_string(), first: *first });
+            }
+            None => drop(seen.insert(key, at.line)),
+        }
+    }
+}
+
+/// Addresses that are listened on twice, by one variable or by two.
+fn addresses(sections: &Sections, report: &mut Report) {
+    let mut taken: Vec<(Address, String)> = Vec::new();
+    for name in ["mysql-interfaces", "admin-mysql_ifaces"] {
+        let text = sections.variables.value(name).map(ToString::to_string).unwrap_or_default();
+        let at = sections.variables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| *at);
+        let short = name.split_once('-').map_or(name, |(_, short)| short);
+        for written in items(&text, ';') {
+            let Some(address) = Address::parse(written) else { continue };
+            let collision = taken.iter().find(|(other, _)| address.collides(other));
+            if let Some((_, other)) = collision {
+                let (name, address, other) = (short.to_owned(), written.to_owned(), other.clone());
+                let at = at.or(sections.variables_at.first().map(|(_, at)| *at)).unwrap_or_default();
+                report.add(at, Problem::DuplicateAddress { name, address, other });
+            }
+            taken.push((address, format!("{short} ({written})")));
+        }
+    }
+}
+
+fn servers(sections: &Sections, report: &mut Report) {
+    let mut weights: HashMap<i32, (u64, Position)> = HashMap::new();
+    for placed in &sections.servers {
+        let row = &placed.row;
+        if row.port == 0 && !row.hostname.starts_with('/') {
+            let hostname = row.hostname.clone();
+            report.add(placed.at("hostname"), Problem::SocketWithoutPath { hostname });
+        }
+        if row.gtid_port != 0 && row.gtid_port == row.port {
+            report.add(placed.at("gtid_port"), Problem::SameGtidPort { port: row.port });
+        }
+        let sum = weights.entry(row.hostgroup.0).or_insert((0, placed.at("weight")));
+        sum.0 += u64::from(row.weight);
+    }
+    for (hostgroup, (_, at)) in weights.into_iter().filter(|(_, (weight, _))| *weight == 0) {
+        report.add(at, Problem::NoWeight { hostgroup });
+    }
+}
+
+/// Users and rules that lead to hostgroups without servers.
+fn routes(sections: &Sections, report: &mut Report) {
+    let hostgroups: HashSet<i32> = sections.servers.iter().map(|placed| placed.row.hostgroup.0).collect();
+    for placed in sections.users.iter().filter(|placed| placed.row.active) {
+        let hostgroup = placed.row.default_hostgroup.0;
+        if !hostgroups.contains(&hostgroup) {
+            let username = placed.row.username.clone();
+            report.add(placed.at("default_hostgroup"), Problem::UserWithoutServer { username, hostgroup });
+        }
+    }
+    for placed in sections.rules.iter().filter(|placed| placed.row.active) {
+        let Some(hostgroup) = placed.row.destination_hostgroup else { continue };
+        if !hostgroups.contains(&hostgroup.0) {
+            let (rule_id, hostgroup) = (placed.row.rule_id, hostgroup.0);
+            let at = placed.at("destination_hostgroup");
+            report.add(at, Problem::RuleWithoutServer { rule_id, hostgroup });
+        }
+    }
+}
+
+fn rules(sections: &Sections, report: &mut Report) {
+    let active = || sections.rules.iter().filter(|placed| placed.row.active);
+    let chains: HashSet<u32> = active().map(|placed| placed.row.flag_in).collect();
+    for placed in &sections.rules {
+        if placed.row.replace_pattern.is_some() && placed.row.match_pattern.is_none() {
+            report.add(placed.at("replace_pattern"), Problem::ReplaceWithoutMatch);
+        }
+    }
+    for placed in active() {
+        let Some(flag) = placed.row.flag_out else { continue };
+        if !chains.contains(&flag) {
+            let rule_id = placed.row.rule_id;
+            report.add(placed.at("flagOUT"), Problem::NoSuchChain { rule_id, flag });
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What is wrong with a configuration, where, and what was expected instead.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::tree::{Document, Position};
+
+/// Whether a configuration with this problem can be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// It cannot.
+    Error,
+    /// It can, but something is probably not meant like that.
+    Warning,
+}
+
+/// One problem and its place. `Display` writes `file:line:column: error: ...`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Diagnostic {
+    /// The file it stands in.
+    pub file: PathBuf,
+    /// The line from 1, or 0 for the file as a whole.
+    pub line: u32,
+    /// The column in characters from 1.
+    pub column: u32,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl Diagnostic {
+    /// Whether the configuration can be started with it.
+    pub fn severity(&self) -> Severity {
+        self.problem.severity()
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity() {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        write!(f, "{}:", self.file.display())?;
+        if self.line > 0 {
+            write!(f, "{}:{}:", self.line, self.column)?;
+        }
+        write!(f, " {severity}: {}", self.problem)
+    }
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each variant's sentence is its documentation")]
+pub enum Problem {
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    #[error("{0}")]
+    Syntax(String),
+    #[error("`{name}` is set twice in the same group; first in line {first}")]
+    Repeated { name: String, first: u32 },
+    #[error("passed over: there is no section or key `{name}`{}", meant(.nearest))]
+    UnknownSection { name: String, nearest: Option<&'static str> },
+    #[error("passed over: `{name}` is not read by this version of Narrows")]
+    NotRead { name: String },
+    #[error("passed over: there is no variable `{name}` in {section}{}", meant(.nearest))]
+    UnknownVariable { section: &'static str, name: String, nearest: Option<&'static str> },
+    #[error("passed over: the variable `{name}` of older releases no longer exists")]
+    FormerVariable { name: String },
+    #[error("passed over: `{name}` cannot be set")]
+    FixedVariable { name: String },
+    #[error("passed over: there is no column `{name}` in {section}{}", meant(.nearest))]
+    UnknownColumn { section: &'static str, name: String, nearest: Option<&'static str> },
+    #[error("{name}: expected {expected}, found {found}{}", meant(.nearest))]
+    Value { name: String, expected: String, found: String, nearest: Option<&'static str> },
+    #[error("{section}: the column `{name}` must be given")]
+    Missing { section: &'static str, name: &'static str },
+    #[error("{name} and its other name `{alias}` are both given")]
+    BothNames { name: &'static str, alias: &'static str },
+    #[error("{name}: the expression does not compile, at character {character}: {reason}")]
+    Expression { name: String, character: usize, reason: String },
+    #[error("{name}: the expression does not compile: {reason}")]
+    ExpressionTooLarge { name: String, reason: String },
+    #[error("{section}: {key} is there twice; first in line {first}")]
+    DuplicateRow { section: &'static str, key: String, first: u32 },
+    #[error("{name}: {address} is also listened on by {other}")]
+    DuplicateAddress { name: String, address: String, other: String },
+    #[error("replace_pattern needs a match_pattern: it replaces what match_pattern finds")]
+    ReplaceWithoutMatch,
+    #[error("port 0 stands for a Unix socket, whose path hostname must be; found {hostname:?}")]
+    SocketWithoutPath { hostname: String },
+    #[error("gtid_port must differ from port; both are {port}")]
+    SameGtidPort { port: u16 },
+    #[error("{name}: begins with `{prefix}` but is not {expected}; it is taken as a password in clear text")]
+    PasswordForm { name: String, prefix: &'static str, expected: &'static str },
+    #[error("user {username:?}: hostgroup {hostgroup} has no server")]
+    UserWithoutServer { username: String, hostgroup: i32 },
+    #[error("rule {rule_id}: destination hostgroup {hostgroup} has no server")]
+    RuleWithoutServer { rule_id: i64, hostgroup: i32 },
+    #[error("rule {rule_id}: flagOUT is {flag}, but no active rule has that flagIN")]
+    NoSuchChain { rule_id: i64, flag: u32 },
+    #[error("hostgroup {hostgroup}: every server has weight 0, so none is ever chosen")]
+    NoWeight { hostgroup: i32 },
+}
+
+impl Problem {
+    /// Whether a configuration with this problem can be started.
+    pub fn severity(&self) -> Severity {
+        use Problem::*;
+        match self {
+            Unreadable(_)
+            | Syntax(_)
+            | Repeated { .. }
+            | Value { .. }
+            | Missing { .. }
+            | BothNames { .. }
+            | Expression { .. }
+            | ExpressionTooLarge { .. }
+            | DuplicateRow { .. }
+            | DuplicateAddress { .. }
+            | ReplaceWithoutMatch
+            | SocketWithoutPath { .. }
+            | SameGtidPort { .. } => Severity::Error,
+            UnknownSection { .. }
+            | NotRead { .. }
+            | UnknownVariable { .. }
+            | FormerVariable { .. }
+            | FixedVariable { .. }
+            | UnknownColumn { .. }
+            | PasswordForm { .. }
+            | UserWithoutServer { .. }
+            | RuleWithoutServer { .. }
+            | NoSuchChain { .. }
+            | NoWeight { .. } => Severity::Warning,
+        }
+    }
+
+    /// Whether it tells of something in the file that has no effect.
+    pub fn is_passed_over(&self) -> bool {
+        use Problem::*;
+        matches!(
+            self,
+            UnknownSection { .. }
+                | NotRead { .. }
+                | UnknownVariable { .. }
+                | FormerVariable { .. }
+                | FixedVariable { .. }
+                | UnknownColumn { .. }
+        )
+    }
+}
+
+fn meant(nearest: &Option<&'static str>) -> String {
+    nearest.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+/// Collects the problems of one document.
+#[derive(Debug)]
+pub struct Report {
+    files: Vec<PathBuf>,
+    diagnostics: Vec<(Position, Problem)>,
+}
+
+impl Report {
+    /// An empty report on `document`.
+    pub fn new(document: &Document) -> Report {
+        Report { files: document.files.clone(), diagnostics: Vec::new() }
+    }
+
+    /// Adds a problem.
+    pub fn add(&mut self, at: Position, problem: Problem) {
+        self.diagnostics.push((at, problem));
+    }
+
+    /// All problems, in the order of the file.
+    pub fn finish(mut self) -> Vec<Diagnostic> {
+        self.diagnostics.sort_by_key(|(at, _)| *at);
+        let files = self.files;
+        self.diagnostics.into_iter().map(|(at, problem)| placed(&files, at, problem)).collect()
+    }
+}
+
+/// The problem with the name of its file.
+pub fn placed(files: &[PathBuf], at: Position, problem: Problem) -> Diagnostic {
+    let file = files.get(at.file).cloned().unwrap_or_default();
+    Diagnostic { file, line: at.line, column: at.column, problem }
+}

@@ -1,0 +1,213 @@
+//! What a text must look like, and how scalars are read; shared by columns and variables.
+
+use std::net::SocketAddr;
+
+use super::diagnostic::{Problem, Severity};
+use super::nearest::nearest;
+use super::tree::Value;
+
+/// The form of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Anything.
+    Any,
+    /// Anything but nothing.
+    NotEmpty,
+    /// One of these, in any case; read as written here.
+    OneOf(&'static [&'static str]),
+    /// Some of these with commas between, in any case.
+    ListOf(&'static [&'static str]),
+    /// A regular expression.
+    Expression,
+    /// JSON, or nothing.
+    Json,
+    /// A digest: `0x` and up to 16 hex digits.
+    Digest,
+    /// A password in clear text or one of the two stored forms.
+    Password,
+    /// Listening addresses with semicolons between.
+    Addresses,
+    /// `user:password` with semicolons between.
+    Credentials,
+    /// Nothing, `*`, or networks as `address/bits` with commas between.
+    Networks,
+}
+
+impl Form {
+    /// What the text must be, as an error says it.
+    pub fn describe(self) -> String {
+        match self {
+            Form::Any => "text".to_owned(),
+            Form::NotEmpty => "text that is not empty".to_owned(),
+            Form::OneOf(names) => format!("one of {}", names.join(", ")),
+            Form::ListOf(names) => format!("some of {} with commas between", names.join(", ")),
+            Form::Expression => "a regular expression".to_owned(),
+            Form::Json => "JSON or an empty text".to_owned(),
+            Form::Digest => "a digest: 0x and 1 to 16 hex digits".to_owned(),
+            Form::Password => "a password, `*` and 40 hex digits, or `$A$005$` and 63 characters".to_owned(),
+            Form::Addresses => "ip:port, [ipv6]:port or /path of a socket, with `;` between".to_owned(),
+            Form::Credentials => "user:password, with `;` between".to_owned(),
+            Form::Networks => "`*`, or address/bits with commas between".to_owned(),
+        }
+    }
+
+    /// Reads the value of `name`: the text as it is to be kept, and remarks on it that are no errors.
+    pub fn read(self, name: &str, value: &Value) -> Result<(String, Vec<Problem>), Problem> {
+        let wrong = |nearest| Problem::Value {
+            name: name.to_owned(),
+            expected: self.describe(),
+            found: value.describe(),
+            nearest,
+        };
+        let text = text_of(value).ok_or_else(|| wrong(None))?;
+        match self {
+            Form::Any => {}
+            Form::OneOf(names) => {
+                let listed = names.iter().find(|listed| listed.eq_ignore_ascii_case(&text));
+                let kept = listed.ok_or_else(|| wrong(nearest(&text, names.iter().copied())))?;
+                return Ok(((*kept).to_owned(), Vec::new()));
+            }
+            Form::Expression => {
+                return match expression_problem(name, &text) {
+                    Some(problem) => Err(problem),
+                    None => Ok((text, Vec::new())),
+                };
+            }
+            Form::Password => {
+                let remarks = password_remark(name, &text).into_iter().collect();
+                return Ok((text, remarks));
+            }
+            _ if !self.holds(&text) => return Err(wrong(None)),
+            _ => {}
+        }
+        Ok((text, Vec::new()))
+    }
+
+    /// Whether `text` has this form.
+    pub fn holds(self, text: &str) -> bool {
+        match self {
+            Form::Any | Form::Password => true,
+            Form::NotEmpty => !text.is_empty(),
+            Form::OneOf(names) => names.iter().any(|name| name.eq_ignore_ascii_case(text)),
+            Form::ListOf(names) => items(text, ',').all(|item| Form::OneOf(names).holds(item)),
+            Form::Expression => expression_problem("", text).is_none(),
+            Form::Json => text.is_empty() || serde_json::from_str::<serde_json::Value>(text).is_ok(),
+            Form::Digest => is_digest(text),
+            Form::Addresses => items(text, ';').all(|item| Address::parse(item).is_some()),
+            Form::Credentials => {
+                items(text, ';').all(|item| item.split_once(':').is_some_and(|(user, _)| !user.is_empty()))
+            }
+            Form::Networks => text == "*" || items(text, ',').all(is_network),
+        }
+    }
+}
+
+/// The parts of a list; an empty part is no part.
+pub fn items(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    text.split(separator).map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// A scalar as text, as it is written.
+pub fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Flag(flag) => Some(flag.to_string()),
+        Value::Integer(_, written) | Value::Literal(written) => Some(written.clone()),
+        Value::Text(text) => Some(text.clone()),
+        Value::Group(_) | Value::List(_) => None,
+    }
+}
+
+/// A whole number, or a string that is one.
+pub fn integer_of(value: &Value) -> Option<i64> {
+    match value {
+        Value::Integer(integer, _) => Some(*integer),
+        Value::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// true, false, 1 or 0, as itself or as a string in any case.
+pub fn flag_of(value: &Value) -> Option<bool> {
+    match value {
+        Value::Flag(flag) => Some(*flag),
+        Value::Integer(0, _) => Some(false),
+        Value::Integer(1, _) => Some(true),
+        Value::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A listening address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// `ip:port` or `[ipv6]:port`.
+    Tcp(SocketAddr),
+    /// The absolute path of a Unix socket.
+    Unix(String),
+}
+
+impl Address {
+    /// Reads one address; ports go from 1, as a port of 0 could not be told to anybody.
+    pub fn parse(text: &str) -> Option<Address> {
+        if text.starts_with('/') {
+            return Some(Address::Unix(text.to_owned()));
+        }
+        text.parse().ok().filter(|address: &SocketAddr| address.port() > 0).map(Address::Tcp)
+    }
+
+    /// Whether listening on both fails: equal, or the same port on any address and on one of them.
+    pub fn collides(&self, other: &Address) -> bool {
+        match (self, other) {
+            (Address::Tcp(one), Address::Tcp(two)) if one.port() == two.port() => {
+                let wildcard = one.ip().is_unspecified() || two.ip().is_unspecified();
+                one.ip() == two.ip() || (wildcard && one.is_ipv4() == two.is_ipv4())
+            }
+            _ => self == other,
+        }
+    }
+}
+
+fn is_digest(text: &str) -> bool {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or_default();
+    (1..=16).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_network(text: &str) -> bool {
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let Ok(address) = address.parse::<std::net::IpAddr>() else { return false };
+    let most: u8 = if address.is_ipv4() { 32 } else { 128 };
+    bits.is_none_or(|bits| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
+}
+
+fn expression_problem(name: &str, text: &str) -> Option<Problem> {
+    let name = name.to_owned();
+    let (character, reason) = match regex_syntax::Parser::new().parse(text) {
+        Ok(_) => {
+            let compiled = regex::Regex::new(text);
+            return compiled.err().map(|e| Problem::ExpressionTooLarge { name, reason: e.to_string() });
+        }
+        Err(regex_syntax::Error::Parse(e)) => (e.span().start.offset, e.kind().to_string()),
+        Err(regex_syntax::Error::Translate(e)) => (e.span().start.offset, e.kind().to_string()),
+        Err(e) => (0, e.to_string()),
+    };
+    let before = text.get(..character).unwrap_or_default();
+    Some(Problem::Expression { name, character: before.chars().count() + 1, reason })
+}
+
+/// Says when a password looks like a stored form and is none.
+fn password_remark(name: &str, text: &str) -> Option<Problem> {
+    let native_hash = |rest: &str| rest.len() == 40 && rest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (prefix, expected) = match text.strip_prefix('*') {
+        Some(rest) if !native_hash(rest) => ("*", "`*` and 40 hex digits"),
+        Some(_) => return None,
+        None if text.starts_with("$A$005$") && text.len() != 70 => ("$A$005$", "70 characters long"),
+        None => return None,
+    };
+    let problem = Problem::PasswordForm { name: name.to_owned(), prefix, expected };
+    debug_assert_eq!(problem.severity(), Severity::Warning);
+    Some(problem)
+}

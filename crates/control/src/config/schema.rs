@@ -1,0 +1,219 @@
+//! Tables as data: one row per column. Reading, checking and the generated pages all go by these rows.
+
+use super::diagnostic::{Problem, Report};
+use super::form::{Form, flag_of, integer_of};
+use super::nearest::nearest;
+use super::tree::{Entry, Node, Position, Value};
+
+/// A section of the file that is a list of rows.
+#[derive(Debug)]
+pub struct Table<R: 'static> {
+    /// Name of the section and of the admin table.
+    pub name: &'static str,
+    /// What a row is.
+    pub doc: &'static str,
+    /// A row before its columns are read.
+    pub blank: fn() -> R,
+    /// The columns, in the order of the admin table.
+    pub columns: &'static [Column<R>],
+}
+
+/// One column.
+#[derive(Debug)]
+pub struct Column<R: 'static> {
+    /// Its name in the file and in the admin table.
+    pub name: &'static str,
+    /// A second name that the file may use.
+    pub alias: Option<&'static str>,
+    /// What it holds and where that goes.
+    pub kind: Kind<R>,
+    /// What it is when the file does not say.
+    pub absent: Absent,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// What a column holds, and how it is put into a row of type `R`.
+#[derive(Debug)]
+pub enum Kind<R> {
+    /// A whole number within both bounds.
+    Integer {
+        /// Smallest value.
+        min: i64,
+        /// Largest value.
+        max: i64,
+        /// Receives it.
+        set: fn(&mut R, i64),
+    },
+    /// true, false, 1 or 0.
+    Flag(fn(&mut R, bool)),
+    /// Text of a certain form.
+    Text(Form, fn(&mut R, String)),
+    /// Accepted and without effect.
+    Unused,
+}
+
+/// What a column is when the file does not name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// It must be named.
+    Required,
+    /// NULL: a condition that is not asked, an action that changes nothing.
+    Null,
+    /// This value.
+    Is(&'static str),
+}
+
+/// A row and where it and its columns stand.
+#[derive(Debug, Clone)]
+pub struct Placed<R> {
+    /// The row.
+    pub row: R,
+    at: Position,
+    columns: Vec<(&'static str, Position)>,
+}
+
+impl<R> Placed<R> {
+    /// Where the value of that column stands, or the row when the column is not named.
+    pub fn at(&self, column: &str) -> Position {
+        self.columns.iter().find(|(name, _)| *name == column).map_or(self.at, |(_, at)| *at)
+    }
+}
+
+impl<R> Table<R> {
+    /// Reads the list `node`. A row with an error is reported and left out.
+    pub fn read(&self, node: &Node, report: &mut Report) -> Vec<Placed<R>> {
+        let Value::List(nodes) = &node.value else {
+            report.add(node.at, self.wrong_shape("a list of groups", node));
+            return Vec::new();
+        };
+        nodes.iter().filter_map(|node| self.read_row(node, report)).collect()
+    }
+
+    fn read_row(&self, node: &Node, report: &mut Report) -> Option<Placed<R>> {
+        let Value::Group(entries) = &node.value else {
+            report.add(node.at, self.wrong_shape("a group", node));
+            return None;
+        };
+        let placed = self.read_entries(entries, node.at, report);
+        let missing = |column: &&Column<R>| {
+            column.absent == Absent::Required && !entries.iter().any(|entry| column.is_called(&entry.name))
+        };
+        let mut complete = true;
+        for column in self.columns.iter().filter(missing) {
+            report.add(node.at, Problem::Missing { section: self.name, name: column.name });
+            complete = false;
+        }
+        placed.filter(|_| complete)
+    }
+
+    /// Reads what may be a part of a larger group: names that are not columns are left to the caller.
+    /// `None`: at least one value was wrong.
+    pub fn read_known(&self, entries: &[Entry], at: Position, report: &mut Report) -> Option<Placed<R>> {
+        let mut placed = Placed { row: self.defaults(), at, columns: Vec::new() };
+        let mut right = true;
+        for entry in entries {
+            let Some(column) = self.column(&entry.name) else { continue };
+            let earlier = placed.columns.iter().any(|(name, _)| *name == column.name);
+            if earlier && let Some(alias) = column.alias {
+                report.add(entry.at, Problem::BothNames { name: column.name, alias });
+                right = false;
+            }
+            placed.columns.push((column.name, entry.node.at));
+            for problem in column.put(&entry.node.value, &mut placed.row) {
+                right &= problem.severity() == super::diagnostic::Severity::Warning;
+                report.add(entry.node.at, problem);
+            }
+        }
+        right.then_some(placed)
+    }
+
+    fn read_entries(&self, entries: &[Entry], at: Position, report: &mut Report) -> Option<Placed<R>> {
+        for entry in entries.iter().filter(|entry| self.column(&entry.name).is_none()) {
+            let nearest = nearest(&entry.name, self.names());
+            let name = entry.name.clone();
+            report.add(entry.at, Problem::UnknownColumn { section: self.name, name, nearest });
+        }
+        self.read_known(entries, at, report)
+    }
+
+    /// The column of that name, in any case.
+    pub fn column(&self, name: &str) -> Option<&'static Column<R>> {
+        self.columns.iter().find(|column| column.is_called(name))
+    }
+
+    /// Every name a column has.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<R> {
+        self.columns.iter().flat_map(|column| std::iter::once(column.name).chain(column.alias))
+    }
+
+    fn defaults(&self) -> R {
+        let mut row = (self.blank)();
+        for column in self.columns {
+            if let Absent::Is(text) = column.absent {
+                column.put(&Value::Text(text.to_owned()), &mut row);
+            }
+        }
+        row
+    }
+
+    fn wrong_shape(&self, expected: &str, node: &Node) -> Problem {
+        Problem::Value {
+            name: self.name.to_owned(),
+            expected: expected.to_owned(),
+            found: node.value.describe(),
+            nearest: None,
+        }
+    }
+}
+
+impl<R> Column<R> {
+    fn is_called(&self, name: &str) -> bool {
+        name.eq_ignore_ascii_case(self.name)
+            || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
+    }
+
+    /// Puts `value` into `row`, unless it is wrong; gives what is to be said about it.
+    fn put(&self, value: &Value, row: &mut R) -> Vec<Problem> {
+        let wrong = |expected: String| {
+            let name = self.name.to_owned();
+            vec![Problem::Value { name, expected, found: value.describe(), nearest: None }]
+        };
+        match &self.kind {
+            Kind::Unused => Vec::new(),
+            Kind::Flag(set) => match flag_of(value) {
+                Some(flag) => {
+                    set(row, flag);
+                    Vec::new()
+                }
+                None => wrong(self.kind.describe()),
+            },
+            Kind::Integer { min, max, set } => match integer_of(value) {
+                Some(integer) if (*min..=*max).contains(&integer) => {
+                    set(row, integer);
+                    Vec::new()
+                }
+                _ => wrong(self.kind.describe()),
+            },
+            Kind::Text(form, set) => match form.read(self.name, value) {
+                Ok((text, remarks)) => {
+                    set(row, text);
+                    remarks
+                }
+                Err(problem) => vec![problem],
+            },
+        }
+    }
+}
+
+impl<R> Kind<R> {
+    /// What a value must be.
+    pub fn describe(&self) -> String {
+        match self {
+            Kind::Integer { min, max, .. } => format!("an integer from {min} to {max}"),
+            Kind::Flag(_) => "true or false".to_owned(),
+            Kind::Text(form, _) => form.describe(),
+            Kind::Unused => "anything; it has no effect".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The tables and top-level keys of the file, one row per column.
+
+use narrows_proxy::snapshot::{HostgroupId, RuleRow, ServerRow, ServerStatus, UserRow};
+
+use super::bootstrap::Bootstrap;
+use super::form::Form;
+use super::schema::Absent::{Is, Null, Required};
+use super::schema::{Absent, Column, Kind, Table};
+
+/// Largest value of a number that the admin tables hold in a signed 32-bit column.
+const MOST: i64 = i32::MAX as i64;
+
+/// The sections of `proxysql.cnf` that this version does not read, but that are no mistakes.
+pub const SECTIONS_NOT_READ: &[&str] = &[
+    "mysql_replication_hostgroups",
+    "mysql_group_replication_hostgroups",
+    "mysql_galera_hostgroups",
+    "mysql_aws_aurora_hostgroups",
+    "mysql_hostgroup_attributes",
+    "mysql_servers_ssl_params",
+    "mysql_query_rules_fast_routing",
+    "mysql_firewall_whitelist_users",
+    "mysql_firewall_whitelist_rules",
+    "mysql_ldap_mapping",
+    "ldap_variables",
+    "sqliteserver_variables",
+    "clickhouse_variables",
+    "clickhouse_users",
+    "pgsql_variables",
+    "pgsql_servers",
+    "pgsql_users",
+    "pgsql_query_rules",
+    "scheduler",
+    "restapi",
+    "proxysql_servers",
+    "sqlite3_plugin",
+    "web_interface_plugin",
+    "ldap_auth_plugin",
+];
+
+/// The keys at the top of the file.
+#[rustfmt::skip]
+pub static BOOTSTRAP: Table<Bootstrap> = Table {
+    name: "the top level",
+    doc: "Keys outside of every section. The command line goes before them.",
+    blank: Bootstrap::default,
+    columns: &[
+        text("datadir", Form::NotEmpty, Null, |b, v| b.datadir = Some(v.into()), "Folder of everything Narrows writes; the current folder when absent."),
+        text("errorlog", Form::NotEmpty, Null, |b, v| b.errorlog = Some(v.into()), "File of the log when not started with -f; relative paths count from `datadir`. Absent: standard error."),
+        text("pidfile", Form::NotEmpty, Null, |b, v| b.pidfile = Some(v.into()), "File that holds the process id; relative paths count from `datadir`."),
+        text("uuid", Form::NotEmpty, Null, |b, v| b.uuid = Some(v), "Identity of this node."),
+        integer("restart_on_missing_heartbeats", 0, MOST, Is("10"), |b, v| b.restart_on_missing_heartbeats = to_u32(v), "Heartbeats a worker may miss before the process ends itself; 0: never. Stored only."),
+        text("execute_on_exit_failure", Form::Any, Null, |b, v| b.execute_on_exit_failure = Some(v), "Program to run after the process has died. Stored only."),
+        flag("cluster_sync_interfaces", Is("false"), |b, v| b.cluster_sync_interfaces = v, "Whether listening addresses are part of what nodes share. Stored only."),
+    ],
+};
+
+/// `mysql_servers`.
+#[rustfmt::skip]
+pub static SERVERS: Table<ServerRow> = Table {
+    name: "mysql_servers",
+    doc: "The servers statements are sent to. A server may be in several hostgroups.",
+    blank: || ServerRow {
+        hostgroup: HostgroupId(0),
+        hostname: String::new(),
+        port: 0,
+        gtid_port: 0,
+        status: ServerStatus::Online,
+        weight: 0,
+        compression: false,
+        max_connections: 0,
+        max_replication_lag: 0,
+        use_ssl: false,
+        max_latency_ms: 0,
+        comment: String::new(),
+    },
+    columns: &[
+        integer("hostgroup_id", 0, MOST, Required, |r: &mut ServerRow, v| r.hostgroup = hostgroup(v), "The hostgroup of this row.").or("hostgroup"),
+        text("hostname", Form::NotEmpty, Required, |r: &mut ServerRow, v| r.hostname = v, "Name or address; with port 0 the path of a Unix socket.").or("address"),
+        integer("port", 0, 65_535, Is("3306"), |r, v| r.port = to_u16(v), "TCP port; 0: `hostname` is a Unix socket."),
+        integer("gtid_port", 0, 65_535, Is("0"), |r, v| r.gtid_port = to_u16(v), "Port of the GTID reader on that host; 0: none."),
+        text("status", Form::OneOf(&["ONLINE", "SHUNNED", "OFFLINE_SOFT", "OFFLINE_HARD"]), Is("ONLINE"), |r, v| r.status = status(&v), "ONLINE serves; SHUNNED is out for a while; OFFLINE_SOFT finishes what it has; OFFLINE_HARD is out at once."),
+        integer("weight", 0, 10_000_000, Is("1"), |r, v| r.weight = to_u32(v), "Share of the hostgroup's work relative to the other servers; 0: never chosen."),
+        flag("compression", Is("0"), |r, v| r.compression = v, "Whether the compressed protocol is used with it."),
+        integer("max_connections", 0, MOST, Is("1000"), |r, v| r.max_connections = to_u32(v), "Connections the whole process opens to it at most."),
+        integer("max_replication_lag", 0, 126_144_000, Is("0"), |r, v| r.max_replication_lag = to_u32(v), "Seconds of lag above which it is left out; 0: not checked."),
+        flag("use_ssl", Is("0"), |r, v| r.use_ssl = v, "Whether connections to it use TLS."),
+        integer("max_latency_ms", 0, MOST, Is("0"), |r, v| r.max_latency_ms = to_u32(v), "Ping time above which it is left out; 0: mysql-default_max_latency_ms decides."),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+    ],
+};
+
+/// `mysql_users`.
+#[rustfmt::skip]
+pub static USERS: Table<UserRow> = Table {
+    name: "mysql_users",
+    doc: "The accounts clients log in with; the same account is used towards the servers.",
+    blank: || UserRow {
+        username: String::new(),
+        password: String::new(),
+        active: false,
+        use_ssl: false,
+        default_hostgroup: HostgroupId(0),
+        default_schema: String::new(),
+        schema_locked: false,
+        transaction_persistent: false,
+        fast_forward: false,
+        max_connections: 0,
+        attributes: String::new(),
+        comment: String::new(),
+    },
+    columns: &[
+        text("username", Form::Any, Required, |r, v| r.username = v, "Name of the account."),
+        text("password", Form::Password, Is(""), |r, v| r.password = v, "Clear text, or what the server stores: `*` and 40 hex digits (mysql_native_password), or 70 characters beginning with `$A$005$` (caching_sha2_password). Empty: no password."),
+        flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept but not used."),
+        flag("use_ssl", Is("0"), |r, v| r.use_ssl = v, "Whether the client must use TLS."),
+        integer("default_hostgroup", 0, MOST, Is("0"), |r, v| r.default_hostgroup = hostgroup(v), "Hostgroup of statements that no rule sends elsewhere."),
+        text("default_schema", Form::Any, Is(""), |r, v| r.default_schema = v, "Schema when the client names none; empty: mysql-default_schema."),
+        flag("schema_locked", Is("0"), |r, v| r.schema_locked = v, "Stored; without effect, as in ProxySQL."),
+        flag("transaction_persistent", Is("1"), |r, v| r.transaction_persistent = v, "Whether a transaction stays on the hostgroup it began in."),
+        flag("fast_forward", Is("0"), |r, v| r.fast_forward = v, "Whether the session is a plain pipe to one server, without rules."),
+        unused("backend", "Always 1, whatever the file says."),
+        unused("frontend", "Always 1, whatever the file says."),
+        integer("max_connections", 0, MOST, Is("10000"), |r, v| r.max_connections = to_u32(v), "Client connections of this account at most."),
+        text("attributes", Form::Json, Is(""), |r, v| r.attributes = v, "A JSON object of further settings, or empty."),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+    ],
+};
+
+/// `mysql_query_rules`.
+#[rustfmt::skip]
+pub static RULES: Table<RuleRow> = Table {
+    name: "mysql_query_rules",
+    doc: "What happens to a statement. Rules are tried by ascending `rule_id`; a rule applies when all its conditions hold.",
+    blank: RuleRow::default,
+    columns: &[
+        integer("rule_id", 0, i64::MAX, Required, |r, v| r.rule_id = v, "Its place in the order."),
+        flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept but not used. (In the admin table the default is 0.)"),
+        text("username", Form::Any, Null, |r, v| r.username = Some(v), "Condition: the account; empty: any."),
+        text("schemaname", Form::Any, Null, |r, v| r.schemaname = Some(v), "Condition: the current schema; empty: any."),
+        integer("flagIN", 0, MOST, Is("0"), |r, v| r.flag_in = to_u32(v), "Condition: the chain the statement is in; every statement begins in 0."),
+        text("client_addr", Form::Any, Null, |r, v| r.client_addr = Some(v), "Condition: the client's address, or its beginning and `%`."),
+        text("proxy_addr", Form::Any, Null, |r, v| r.proxy_addr = Some(v), "Condition: the local address the client connected to."),
+        integer("proxy_port", 0, 65_535, Null, |r, v| r.proxy_port = Some(to_u16(v)), "Condition: the local port the client connected to."),
+        text("digest", Form::Digest, Null, |r, v| r.digest = Some(v), "Condition: the digest of the statement."),
+        text("match_digest", Form::Expression, Null, |r, v| r.match_digest = Some(v), "Condition: an expression found in the digest text."),
+        text("match_pattern", Form::Expression, Null, |r, v| r.match_pattern = Some(v), "Condition: an expression found in the statement, as rewritten so far."),
+        flag("negate_match_pattern", Is("0"), |r, v| r.negate_match_pattern = v, "Whether the two expressions must be absent instead."),
+        text("re_modifiers", Form::ListOf(&["CASELESS", "GLOBAL"]), Is("CASELESS"), |r, v| r.re_modifiers = v, "CASELESS ignores case; GLOBAL replaces every find, not the first one."),
+        integer("flagOUT", 0, MOST, Null, |r, v| r.flag_out = Some(to_u32(v)), "Action: the chain to go on with."),
+        text("replace_pattern", Form::Any, Null, |r, v| r.replace_pattern = Some(v), "Action: what replaces the find of match_pattern; `\\1` is its first group."),
+        integer("destination_hostgroup", 0, MOST, Null, |r, v| r.destination_hostgroup = Some(hostgroup(v)), "Action: the hostgroup that runs the statement."),
+        integer("cache_ttl", 1, MOST, Null, |r, v| r.cache_ttl = Some(to_u32(v)), "Action: milliseconds the result is cached."),
+        flag("cache_empty_result", Null, |r, v| r.cache_empty_result = Some(v), "Action: whether an empty result is cached."),
+        integer("cache_timeout", 0, MOST, Null, |r, v| r.cache_timeout = Some(to_u32(v)), "Stored; without effect, as in ProxySQL."),
+        flag("reconnect", Null, |r, v| r.reconnect = Some(v), "Stored; without effect, as in ProxySQL."),
+        integer("timeout", 0, MOST, Null, |r, v| r.timeout = Some(to_u32(v)), "Action: milliseconds until the statement is killed."),
+        integer("retries", 0, 1_000, Null, |r, v| r.retries = Some(to_u32(v)), "Action: how often a failed statement may run again."),
+        integer("delay", 0, MOST, Null, |r, v| r.delay = Some(to_u32(v)), "Action: milliseconds to wait before running."),
+        integer("next_query_flagIN", 0, MOST, Null, |r, v| r.next_query_flag_in = Some(to_u32(v)), "Action: the chain the session's next statement begins in."),
+        integer("mirror_flagOUT", 0, MOST, Null, |r, v| r.mirror_flag_out = Some(to_u32(v)), "Action: run a copy that begins in this chain."),
+        integer("mirror_hostgroup", 0, MOST, Null, |r, v| r.mirror_hostgroup = Some(hostgroup(v)), "Action: run a copy in this hostgroup and drop its result."),
+        text("error_msg", Form::Any, Null, |r, v| r.error_msg = Some(v), "Action: answer error 1148 with this text."),
+        text("OK_msg", Form::Any, Null, |r, v| r.ok_msg = Some(v), "Action: answer OK with this text."),
+        flag("sticky_conn", Null, |r, v| r.sticky_conn = Some(v), "Stored; without effect, as in ProxySQL."),
+        integer("multiplex", 0, 2, Null, |r, v| r.multiplex = Some(to_u8(v)), "Action: 0 turns multiplexing off, 1 on, 2 leaves it on for this statement whatever it contains."),
+        integer("gtid_from_hostgroup", 0, MOST, Null, |r, v| r.gtid_from_hostgroup = Some(hostgroup(v)), "Action: wait for the GTID that the session has written in this hostgroup."),
+        flag("log", Null, |r, v| r.log = Some(v), "Action: whether the statement goes to the event log."),
+        flag("apply", Is("0"), |r, v| r.apply = v, "Whether later rules are left out."),
+        text("attributes", Form::Json, Is(""), |r, v| r.attributes = v, "A JSON object of further settings, or empty."),
+        text("comment", Form::Any, Null, |r, v| r.comment = Some(v), "Free text."),
+    ],
+};
+
+const fn integer<R>(
+    name: &'static str,
+    min: i64,
+    max: i64,
+    absent: Absent,
+    set: fn(&mut R, i64),
+    doc: &'static str,
+) -> Column<R> {
+    Column { name, alias: None, kind: Kind::Integer { min, max, set }, absent, doc }
+}
+
+const fn flag<R>(name: &'static str, absent: Absent, set: fn(&mut R, bool), doc: &'static str) -> Column<R> {
+    Column { name, alias: None, kind: Kind::Flag(set), absent, doc }
+}
+
+const fn text<R>(
+    name: &'static str,
+    form: Form,
+    absent: Absent,
+    set: fn(&mut R, String),
+    doc: &'static str,
+) -> Column<R> {
+    Column { name, alias: None, kind: Kind::Text(form, set), absent, doc }
+}
+
+const fn unused<R>(name: &'static str, doc: &'static str) -> Column<R> {
+    Column { name, alias: None, kind: Kind::Unused, absent: Null, doc }
+}
+
+impl<R> Column<R> {
+    /// With a second name.
+    const fn or(self, alias: &'static str) -> Column<R> {
+        // Field by field: a constant function cannot drop the rest of `self`.
+        let kind = match self.kind {
+            Kind::Integer { min, max, set } => Kind::Integer { min, max, set },
+            Kind::Flag(set) => Kind::Flag(set),
+            Kind::Text(form, set) => Kind::Text(form, set),
+            Kind::Unused => Kind::Unused,
+        };
+        Column { name: self.name, alias: Some(alias), kind, absent: self.absent, doc: self.doc }
+    }
+}
+
+fn status(name: &str) -> ServerStatus {
+    match name {
+        "SHUNNED" => ServerStatus::Shunned,
+        "OFFLINE_SOFT" => ServerStatus::OfflineSoft,
+        "OFFLINE_HARD" => ServerStatus::OfflineHard,
+        _ => ServerStatus::Online,
+    }
+}
+
+fn hostgroup(value: i64) -> HostgroupId {
+    HostgroupId(i32::try_from(value).expect(RANGE_CHECKED))
+}
+
+fn to_u32(value: i64) -> u32 {
+    u32::try_from(value).expect(RANGE_CHECKED)
+}
+
+fn to_u16(value: i64) -> u16 {
+    u16::try_from(value).expect(RANGE_CHECKED)
+}
+
+fn to_u8(value: i64) -> u8 {
+    u8::try_from(value).expect(RANGE_CHECKED)
+}
+
+const RANGE_CHECKED: &str = "the column's range has been checked and fits the type";

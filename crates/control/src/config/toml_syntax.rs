@@ -1,0 +1,104 @@
+//! The syntax of `narrows.toml`, read into the same tree as `proxysql.cnf`.
+
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::{Diagnostic, Problem, placed};
+use super::tree::{Document, Entry, Node, Position, Value};
+
+/// More dots than any key of ours has. Tables nest once per dot, and what nests must be bounded.
+const MOST_DOTS_IN_A_ROW: usize = 64;
+
+/// Reads `text`, the content of the file `path`; reports every mistake of the syntax.
+pub fn parse(path: &Path, text: &str) -> Result<Document, Vec<Diagnostic>> {
+    let files = vec![path.to_owned()];
+    let lines = Lines::of(text);
+    if let Some(offset) = deep_key(text) {
+        return Err(vec![mistake(&files, lines.position(offset), "a key with this many dots")]);
+    }
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(Document { files, root: entries(table.get_ref(), &lines) });
+    }
+    Err(errors
+        .iter()
+        .map(|error| {
+            let at = error.span().map_or_else(Position::default, |span| lines.position(span.start));
+            mistake(&files, at, error.message())
+        })
+        .collect())
+}
+
+fn mistake(files: &[PathBuf], at: Position, message: &str) -> Diagnostic {
+    placed(files, at, Problem::Syntax(message.replace('\n', ", ")))
+}
+
+/// Where a line has more dots than a key may have, outside of quotes as far as one line can tell.
+fn deep_key(text: &str) -> Option<usize> {
+    let mut line_start = 0;
+    for line in text.split_inclusive('\n') {
+        let key = line.split(['"', '\'', '#']).next().unwrap_or_default();
+        if key.bytes().filter(|byte| *byte == b'.').count() > MOST_DOTS_IN_A_ROW {
+            return Some(line_start);
+        }
+        line_start += line.len();
+    }
+    None
+}
+
+/// In the order of the file, whatever order the table keeps.
+fn entries(table: &DeTable<'_>, lines: &Lines<'_>) -> Vec<Entry> {
+    let mut spanned: Vec<_> = table.iter().collect();
+    spanned.sort_by_key(|(name, _)| name.span().start);
+    spanned
+        .into_iter()
+        .map(|(name, value)| Entry {
+            name: name.get_ref().to_string(),
+            at: lines.position(name.span().start),
+            node: node(value, lines),
+        })
+        .collect()
+}
+
+fn node(spanned: &Spanned<DeValue<'_>>, lines: &Lines<'_>) -> Node {
+    let written = || lines.text.get(spanned.span()).unwrap_or_default().to_owned();
+    let value = match spanned.get_ref() {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Boolean(flag) => Value::Flag(*flag),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(value) => Value::Integer(value, written()),
+            Err(_) => Value::Literal(written()),
+        },
+        DeValue::Float(_) | DeValue::Datetime(_) => Value::Literal(written()),
+        DeValue::Array(array) => Value::List(array.iter().map(|value| node(value, lines)).collect()),
+        DeValue::Table(table) => Value::Group(entries(table, lines)),
+    };
+    Node { value, at: lines.position(spanned.span().start) }
+}
+
+/// Finds line and column of a byte.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Lines<'a> {
+        let after_breaks = text.match_indices('\n').map(|(offset, _)| offset + 1);
+        Lines { text, starts: std::iter::once(0).chain(after_breaks).collect() }
+    }
+
+    fn position(&self, offset: usize) -> Position {
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let before = self.text.get(start..offset).unwrap_or_default();
+        let column = before.chars().count() + 1;
+        Position { file: 0, line: to_u32(line), column: to_u32(column) }
+    }
+}
+
+fn to_u32(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,341 @@
+//! Every variable, one row each. Adding a variable is adding a row; the page `docs/variables.md` follows.
+
+use std::time::Duration;
+
+use super::Class::{Essential, Obscure, Useful};
+use super::charset::CHARSETS;
+use super::{Class, Kind, Reader, Variable};
+use crate::config::form::{Form, items};
+use narrows_proxy::snapshot::Variables;
+
+/// The authentication plugins a greeting may offer.
+const PLUGINS: &[&str] = &["mysql_native_password", "caching_sha2_password"];
+
+/// The variables: first `mysql-`, then `admin-`, each in the order of their names.
+///
+/// The data plane's readers run in this order; use_tcp_keepalive counts on tcp_keepalive_time before it.
+#[rustfmt::skip]
+pub static VARIABLES: &[Variable] = &[
+    text("mysql-add_ldap_user_comment", Obscure, Form::Any, "", "Name of a comment with the user that the LDAP plugin adds to statements."),
+    text("mysql-auditlog_filename", Useful, Form::Any, "", "Beginning of the audit log's file names; empty: no audit log."),
+    integer("mysql-auditlog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the audit log continues in a new file."),
+    integer("mysql-aurora_max_lag_ms_only_read_from_replicas", Obscure, 2, 0, 100, "Replicas that must be fresh enough before reads with a lag limit leave an Aurora writer alone."),
+    integer("mysql-auto_increment_delay_multiplex", Essential, 0, 0, 1_000_000, "Statements for which a session keeps its connection after an insert id. Narrows remembers the id and answers LAST_INSERT_ID() on any connection, so the default is 0 (ProxySQL: 5)."),
+    integer("mysql-auto_increment_delay_multiplex_timeout_ms", Useful, 10_000, 0, 3_600_000, "Milliseconds after which that wait for an insert id ends by itself; 0: never."),
+    flag("mysql-autocommit_false_is_transaction", Obscure, false, "Whether autocommit=0 alone counts as an open transaction."),
+    flag("mysql-autocommit_false_not_reusable", Obscure, false, "Whether connections with autocommit=0 are closed instead of pooled."),
+    flag("mysql-automatic_detect_sqli", Obscure, false, "Whether statements are searched for signs of SQL injection."),
+    integer("mysql-binlog_reader_connect_retry_msec", Obscure, 3000, 200, 120_000, "Milliseconds between two attempts to reach a GTID reader."),
+    integer("mysql-client_host_cache_size", Obscure, 0, 0, 1_048_576, "Client addresses whose failed logins are counted; 0: none."),
+    integer("mysql-client_host_error_counts", Obscure, 0, 0, 1_048_576, "Failed logins after which an address is refused at once; 0: never."),
+    flag("mysql-client_session_track_gtid", Useful, true, "Whether clients that ask for it are told the GTIDs of their transactions."),
+    flag("mysql-commands_stats", Useful, true, "Whether statements are counted by kind."),
+    integer("mysql-connect_retries_delay", Obscure, 1, 0, 10_000, "Milliseconds between two attempts to connect."),
+    integer("mysql-connect_retries_on_failure", Useful, 10, 0, 1000, "Further attempts to connect for one statement.")
+        .read_as_integer(|v, n| v.connect_retries_on_failure = count(n)),
+    integer("mysql-connect_timeout_client", Useful, 10_000, 500, 3_600_000, "Milliseconds a client has to log in.")
+        .read_as_integer(|v, n| v.connect_timeout_client = ms(n)),
+    integer("mysql-connect_timeout_server", Essential, 1000, 10, 120_000, "Milliseconds for one attempt to connect to a server.")
+        .read_as_integer(|v, n| v.connect_timeout_server = ms(n)),
+    integer("mysql-connect_timeout_server_max", Essential, 10_000, 10, 3_600_000, "Milliseconds in all to obtain a server connection for a statement; after them error 9001 with the causes.")
+        .read_as_integer(|v, n| v.connect_timeout_server_max = ms(n)),
+    integer("mysql-connection_delay_multiplex_ms", Useful, 0, 0, 300_000, "Milliseconds a session keeps its connection after a statement."),
+    integer("mysql-connection_max_age_ms", Useful, 0, 0, 86_400_000, "Milliseconds after which an idle server connection is closed; 0: no limit.")
+        .read_as_integer(|v, n| v.connection_max_age = ms(n)),
+    flag("mysql-connection_warming", Obscure, false, "Whether connections are opened before they are needed, up to free_connections_pct."),
+    integer("mysql-connpoll_reset_queue_length", Obscure, 50, 0, 10_000, "Connections that may wait to be reset; the next ones are closed."),
+    integer("mysql-data_packets_history_size", Obscure, 0, 0, 2_147_483_647, "Packets kept in memory for debugging."),
+    text("mysql-default_authentication_plugin", Useful, Form::OneOf(PLUGINS), "mysql_native_password", "The authentication plugin that the greeting offers.")
+        .read_as_text(|v, s| v.default_authentication_plugin = s.to_owned()),
+    text("mysql-default_charset", Useful, Form::OneOf(CHARSETS), "utf8", "Character set of the greeting, and of sessions that choose none.")
+        .read_as_text(|v, s| v.default_charset = s.to_owned()),
+    text("mysql-default_collation_connection", Useful, Form::Any, "utf8_general_ci", "Collation of the greeting. One that does not belong to default_charset gives way to that character set's default.")
+        .read_as_text(|v, s| v.default_collation_connection = s.to_owned()),
+    integer("mysql-default_max_latency_ms", Useful, 1000, 0, 1_728_000_000, "Ping time above which a server is left out, for servers whose row says 0."),
+    integer("mysql-default_query_delay", Obscure, 0, 0, 3_600_000, "Milliseconds every statement waits before it runs."),
+    integer("mysql-default_query_timeout", Essential, 86_400_000, 1000, 1_728_000_000, "Milliseconds after which a running statement is killed, unless its rule says otherwise.")
+        .read_as_integer(|v, n| v.default_query_timeout = ms(n)),
+    flag("mysql-default_reconnect", Obscure, true, "Without effect, as in ProxySQL."),
+    text("mysql-default_schema", Essential, Form::Any, "information_schema", "Schema of a session when neither the client nor its account names one.")
+        .read_as_text(|v, s| v.default_schema = s.to_owned()),
+    text("mysql-default_session_track_gtids", Useful, Form::OneOf(&["OFF", "OWN_GTID"]), "OFF", "Value of session_track_gtids on server connections."),
+    flag("mysql-enable_client_deprecate_eof", Useful, true, "Whether clients are offered result sets without EOF packets.")
+        .read_as_flag(|v, b| v.enable_client_deprecate_eof = b),
+    flag("mysql-enable_load_data_local_infile", Useful, false, "Whether clients may load their own files with LOAD DATA LOCAL INFILE.")
+        .read_as_flag(|v, b| v.enable_load_data_local_infile = b),
+    flag("mysql-enable_server_deprecate_eof", Useful, true, "Whether servers are asked for result sets without EOF packets.")
+        .read_as_flag(|v, b| v.enable_server_deprecate_eof = b),
+    flag("mysql-enforce_autocommit_on_reads", Obscure, false, "Whether a SELECT is sent without first bringing autocommit into line."),
+    integer("mysql-evaluate_replication_lag_on_servers_load", Obscure, 1, 0, 1, "1: a known lag is applied at once when servers are loaded."),
+    integer("mysql-eventslog_default_log", Useful, 0, 0, 1, "1: statements are logged unless their rule says not to."),
+    text("mysql-eventslog_filename", Useful, Form::Any, "", "Beginning of the query log's file names; empty: no query log."),
+    integer("mysql-eventslog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the query log continues in a new file."),
+    integer("mysql-eventslog_format", Useful, 1, 1, 2, "Format of the query log: 1 binary, 2 JSON lines."),
+    flag("mysql-firewall_whitelist_enabled", Useful, false, "Whether the firewall tables decide which statements may run."),
+    text("mysql-firewall_whitelist_errormsg", Useful, Form::Any, "Firewall blocked this query", "What a client reads when the firewall refuses its statement."),
+    integer("mysql-free_connections_pct", Essential, 10, 0, 100, "Idle connections kept per server, in percent of the server's max_connections.")
+        .read_as_integer(|v, n| v.free_connections_pct = count(n)),
+    integer("mysql-handle_unknown_charset", Obscure, 1, 0, 2, "A client with an unknown character set is: 0 refused, 1 given the default and logged, 2 given the default."),
+    integer("mysql-handle_warnings", Useful, 1, 0, 1, "1: a session keeps its connection after a warning, so that SHOW WARNINGS finds it."),
+    flag("mysql-have_compress", Useful, true, "Whether clients may use the compressed protocol."),
+    flag("mysql-have_ssl", Essential, true, "Whether clients may use TLS."),
+    integer("mysql-hostgroup_manager_verbose", Obscure, 1, 0, 3, "How much the log says when hostgroups change."),
+    text("mysql-init_connect", Useful, Form::Any, "", "Statements that every new server connection runs first.")
+        .read_as_text(|v, s| v.init_connect = s.to_owned()),
+    text("mysql-interfaces", Essential, Form::Addresses, "0.0.0.0:6033", "Where clients connect: any number of TCP addresses and Unix sockets.").after_restart()
+        .read_as_text(|v, s| v.interfaces = items(s, ';').map(str::to_owned).collect()),
+    text("mysql-keep_multiplexing_variables", Useful, Form::Any, "tx_isolation,transaction_isolation,version", "System variables that may be selected without pinning the session."),
+    flag("mysql-kill_backend_connection_when_disconnect", Useful, true, "Whether a statement is killed on its server when its client vanishes.")
+        .read_as_flag(|v, b| v.kill_backend_connection_when_disconnect = b),
+    text("mysql-ldap_user_variable", Obscure, Form::Any, "", "User variable in which the LDAP plugin puts the user."),
+    flag("mysql-log_mysql_warnings_enabled", Obscure, false, "Whether warnings of statements are fetched and logged."),
+    flag("mysql-log_unhealthy_connections", Useful, true, "Whether the log says why a connection was dropped."),
+    integer("mysql-long_query_time", Useful, 1000, 0, 1_728_000_000, "Milliseconds from which a statement counts as slow."),
+    integer("mysql-max_allowed_packet", Useful, 67_108_864, 8192, 1_073_741_824, "Bytes of the largest command a client may send; above it error 1153.")
+        .read_as_integer(|v, n| v.max_allowed_packet = n.unsigned_abs()),
+    integer("mysql-max_connections", Essential, 10_000, 1, 1_000_000, "Client connections in all; the next one gets error 1040.")
+        .read_as_integer(|v, n| v.max_connections = count(n)),
+    integer("mysql-max_stmts_cache", Useful, 10_000, 128, 1_048_576, "Prepared statements remembered by the whole process."),
+    integer("mysql-max_stmts_per_connection", Useful, 20, 1, 1024, "Prepared statements one server connection may hold."),
+    integer("mysql-max_transaction_idle_time", Useful, 14_400_000, 1000, 1_728_000_000, "Milliseconds a client may be idle in a transaction before it is disconnected.")
+        .read_as_integer(|v, n| v.max_transaction_idle_time = ms(n)),
+    integer("mysql-max_transaction_time", Useful, 14_400_000, 1000, 1_728_000_000, "Milliseconds a transaction may last before its client is disconnected.")
+        .read_as_integer(|v, n| v.max_transaction_time = ms(n)),
+    integer("mysql-min_num_servers_lantency_awareness", Obscure, 1000, 0, 10_000, "Servers a hostgroup must have before their latency influences the choice. (The name is spelt like this.)"),
+    integer("mysql-mirror_max_concurrency", Useful, 16, 1, 8192, "Mirrored statements that run at the same time at most."),
+    integer("mysql-mirror_max_queue_length", Useful, 32_000, 0, 1_048_576, "Mirrored statements that wait at most; the next ones are dropped."),
+    integer("mysql-monitor_aws_rds_topology_discovery_interval", Obscure, 0, 0, 100_000, "read_only checks between two looks at an RDS topology; 0: none."),
+    integer("mysql-monitor_connect_interval", Useful, 120_000, 100, 604_800_000, "Milliseconds between two trial connections to a server."),
+    integer("mysql-monitor_connect_timeout", Useful, 600, 100, 600_000, "Milliseconds such a connection may take."),
+    flag("mysql-monitor_enabled", Essential, true, "Whether servers are checked by the monitor."),
+    integer("mysql-monitor_galera_healthcheck_interval", Useful, 5000, 50, 604_800_000, "Milliseconds between two checks of a Galera node."),
+    integer("mysql-monitor_galera_healthcheck_max_timeout_count", Useful, 3, 1, 10, "Such checks in a row that may time out before the node goes offline."),
+    integer("mysql-monitor_galera_healthcheck_timeout", Useful, 800, 50, 600_000, "Milliseconds a Galera node has to answer a check."),
+    integer("mysql-monitor_groupreplication_healthcheck_interval", Useful, 5000, 100, 604_800_000, "Milliseconds between two checks of a group replication member."),
+    integer("mysql-monitor_groupreplication_healthcheck_max_timeout_count", Useful, 3, 1, 10, "Such checks in a row that may time out before the member goes offline."),
+    integer("mysql-monitor_groupreplication_healthcheck_timeout", Useful, 800, 100, 600_000, "Milliseconds a member has to answer a check."),
+    integer("mysql-monitor_groupreplication_max_transactions_behind_count", Useful, 3, 1, 10, "Checks in a row that must find a member too far behind before it is taken out."),
+    integer("mysql-monitor_groupreplication_max_transactions_behind_for_read_only", Obscure, 1, 0, 2, "Which members the limit of transactions behind is for: 0 writers, 1 readers, 2 both."),
+    integer("mysql-monitor_history", Useful, 7_200_000, 1000, 604_800_000, "Milliseconds of monitor results that are kept."),
+    integer("mysql-monitor_local_dns_cache_refresh_interval", Useful, 60_000, 0, 604_800_000, "Milliseconds between two refreshes of the host names in use."),
+    integer("mysql-monitor_local_dns_cache_ttl", Useful, 300_000, 0, 604_800_000, "Milliseconds a resolved host name is remembered; 0: not at all."),
+    integer("mysql-monitor_local_dns_resolver_queue_maxsize", Obscure, 128, 16, 1024, "Waiting resolutions that make ProxySQL start another resolver thread."),
+    text("mysql-monitor_password", Essential, Form::Any, "monitor", "Password of the monitor's account on the servers."),
+    integer("mysql-monitor_ping_interval", Essential, 8000, 100, 604_800_000, "Milliseconds between two pings of a server."),
+    integer("mysql-monitor_ping_max_failures", Essential, 3, 1, 1_000_000, "Pings in a row that a server may miss before it is taken out."),
+    integer("mysql-monitor_ping_timeout", Essential, 1000, 100, 600_000, "Milliseconds a server has to answer a ping."),
+    integer("mysql-monitor_query_interval", Obscure, 60_000, 100, 604_800_000, "Without effect, as in ProxySQL."),
+    integer("mysql-monitor_query_timeout", Obscure, 100, 100, 600_000, "Without effect, as in ProxySQL."),
+    integer("mysql-monitor_read_only_interval", Essential, 1000, 100, 604_800_000, "Milliseconds between two looks at a server's read_only."),
+    integer("mysql-monitor_read_only_max_timeout_count", Essential, 3, 1, 1_000_000, "Such looks in a row that may time out before the server counts as read-only."),
+    integer("mysql-monitor_read_only_timeout", Essential, 800, 100, 600_000, "Milliseconds a server has to tell its read_only."),
+    integer("mysql-monitor_replication_lag_count", Useful, 1, 1, 10, "Checks in a row that must find a replica lagging before it is taken out."),
+    flag("mysql-monitor_replication_lag_group_by_host", Obscure, false, "Whether lag is asked once per host rather than once per host and hostgroup."),
+    integer("mysql-monitor_replication_lag_interval", Essential, 10_000, 100, 604_800_000, "Milliseconds between two looks at a replica's lag."),
+    integer("mysql-monitor_replication_lag_timeout", Useful, 1000, 100, 600_000, "Milliseconds a replica has to tell its lag."),
+    text("mysql-monitor_replication_lag_use_percona_heartbeat", Useful, Form::Any, "", "Table of pt-heartbeat, as `schema.table`, that tells the lag; empty: the replica's own status does."),
+    integer("mysql-monitor_slave_lag_when_null", Essential, 60, 0, 604_800, "Seconds of lag assumed of a replica that does not know its own."),
+    integer("mysql-monitor_threads_max", Obscure, 128, 4, 1024, "Most threads of ProxySQL's monitor."),
+    integer("mysql-monitor_threads_min", Obscure, 8, 2, 256, "Fewest threads of ProxySQL's monitor."),
+    integer("mysql-monitor_threads_queue_maxsize", Obscure, 128, 16, 1024, "Waiting checks that make ProxySQL start another monitor thread."),
+    text("mysql-monitor_username", Essential, Form::Any, "monitor", "Account the monitor uses on the servers."),
+    flag("mysql-monitor_wait_timeout", Obscure, true, "Whether the monitor sets wait_timeout on its connections."),
+    flag("mysql-monitor_writer_is_also_reader", Essential, true, "Whether a writer also stands in the reader hostgroup."),
+    flag("mysql-multiplexing", Essential, true, "Whether sessions share server connections from statement to statement.")
+        .read_as_flag(|v, b| v.multiplexing = b),
+    flag("mysql-parse_failure_logs_digest", Obscure, false, "Whether the log shows the digest, not the text, of a SET that is not understood."),
+    integer("mysql-ping_interval_server_msec", Useful, 10_000, 1000, 604_800_000, "Milliseconds between two pings of an idle server connection.")
+        .read_as_integer(|v, n| v.ping_interval_server = ms(n)),
+    integer("mysql-ping_timeout_server", Useful, 200, 10, 600_000, "Milliseconds a server has to answer such a ping.")
+        .read_as_integer(|v, n| v.ping_timeout_server = ms(n)),
+    integer("mysql-poll_timeout", Obscure, 2000, 10, 20_000, "Milliseconds ProxySQL's threads wait for events."),
+    integer("mysql-poll_timeout_on_failure", Obscure, 100, 10, 20_000, "Milliseconds they wait after a failure to connect."),
+    text("mysql-proxy_protocol_networks", Useful, Form::Networks, "", "Networks whose connections may begin with a PROXY header."),
+    integer("mysql-query_cache_handle_warnings", Obscure, 0, 0, 1, "1: results with warnings are cached too."),
+    integer("mysql-query_cache_size_MB", Useful, 256, 0, 10_485_760, "Megabytes the query cache aims to stay below."),
+    integer("mysql-query_cache_soft_ttl_pct", Useful, 0, 0, 100, "Percentage of a cached result's life after which one client renews it while the others still read it; 0: never."),
+    flag("mysql-query_cache_stores_empty_result", Useful, true, "Whether empty results are cached when the rule does not say."),
+    flag("mysql-query_digests", Essential, true, "Whether digests are computed; without them `match_digest` is not asked.")
+        .read_as_flag(|v, b| v.query_digests = b),
+    integer("mysql-query_digests_grouping_limit", Useful, 3, 1, 2089, "Values of a list that a digest shows before `...`.")
+        .read_as_integer(|v, n| v.query_digests_grouping_limit = size(n)),
+    integer("mysql-query_digests_groups_grouping_limit", Useful, 10, 0, 2089, "Groups of values that a digest shows before `...`; 0: all of them.")
+        .read_as_integer(|v, n| v.query_digests_groups_grouping_limit = size(n)),
+    flag("mysql-query_digests_keep_comment", Useful, false, "Whether `/* */` comments stay in the digest.")
+        .read_as_flag(|v, b| v.query_digests_keep_comment = b),
+    flag("mysql-query_digests_lowercase", Useful, false, "Whether the digest is folded to lower case.")
+        .read_as_flag(|v, b| v.query_digests_lowercase = b),
+    integer("mysql-query_digests_max_digest_length", Useful, 2048, 16, 1_048_576, "Bytes of a digest that are kept.")
+        .read_as_integer(|v, n| v.query_digests_max_digest_length = size(n)),
+    integer("mysql-query_digests_max_query_length", Useful, 65_000, 16, 1_048_576, "Bytes of a statement that are read for its digest.")
+        .read_as_integer(|v, n| v.query_digests_max_query_length = size(n)),
+    flag("mysql-query_digests_no_digits", Useful, false, "Whether digits inside names become `?` too.")
+        .read_as_flag(|v, b| v.query_digests_no_digits = b),
+    flag("mysql-query_digests_normalize_digest_text", Obscure, false, "Whether each digest text is kept once only."),
+    flag("mysql-query_digests_replace_null", Useful, false, "Whether NULL becomes `?` too.")
+        .read_as_flag(|v, b| v.query_digests_replace_null = b),
+    flag("mysql-query_digests_track_hostname", Useful, false, "Whether digests are counted per client address."),
+    integer("mysql-query_processor_iterations", Obscure, 0, 0, 1_000_000, "How often flagOUT may lead back to the first rule; 0: rules are only read forward."),
+    integer("mysql-query_processor_regex", Useful, 1, 1, 2, "ProxySQL's choice of expression engine. Narrows uses one engine, which takes linear time."),
+    integer("mysql-query_retries_on_failure", Useful, 1, 0, 1000, "How often a statement may run again after a server failed, where that is safe."),
+    integer("mysql-query_rules_fast_routing_algorithm", Obscure, 1, 1, 2, "ProxySQL's choice of a fast-routing map per thread (1) or one for all (2)."),
+    integer("mysql-reset_connection_algorithm", Obscure, 2, 1, 2, "ProxySQL's choice of who resets connections."),
+    integer("mysql-server_capabilities", Obscure, 569_867, 11, 4_294_967_295, "Capability bits ProxySQL offers to clients. Narrows offers what it can keep."),
+    text("mysql-server_version", Essential, Form::NotEmpty, "8.0.11", "Version that clients are told in the greeting.")
+        .read_as_text(|v, s| v.server_version = s.to_owned()),
+    flag("mysql-servers_stats", Obscure, true, "Without effect, as in ProxySQL."),
+    flag("mysql-session_debug", Obscure, true, "Debug builds of ProxySQL only."),
+    integer("mysql-session_idle_ms", Obscure, 1, 1, 3_600_000, "Milliseconds after which ProxySQL moves a session to an idle thread. Narrows has no need of one."),
+    flag("mysql-session_idle_show_processlist", Obscure, true, "Whether such sessions are shown in the process list."),
+    flag("mysql-sessions_sort", Obscure, true, "Whether ProxySQL's threads serve sessions in the order of waiting."),
+    integer("mysql-set_parser_algorithm", Obscure, 2, 1, 2, "ProxySQL's choice of SET parser. Narrows has one."),
+    integer("mysql-set_query_lock_on_hostgroup", Essential, 1, 0, 1, "1: a SET that is not understood keeps the session in its hostgroup. Narrows pins such a session to its connection for as long as needed instead."),
+    integer("mysql-show_processlist_extended", Obscure, 0, 0, 2, "Whether the process list has details as JSON: 0 none, 1 compact, 2 indented."),
+    integer("mysql-shun_on_failures", Useful, 5, 0, 10_000_000, "Failures within a second that take a server out."),
+    integer("mysql-shun_recovery_time_sec", Useful, 10, 0, 31_536_000, "Seconds after which a server that failed is tried again; 0: only when somebody says so."),
+    text("mysql-ssl_p2s_ca", Useful, Form::Any, "", "File of the authorities that server certificates are checked against."),
+    text("mysql-ssl_p2s_capath", Useful, Form::Any, "", "Folder of such files."),
+    text("mysql-ssl_p2s_cert", Useful, Form::Any, "", "Certificate shown to servers."),
+    text("mysql-ssl_p2s_cipher", Useful, Form::Any, "", "Ciphers allowed towards servers."),
+    text("mysql-ssl_p2s_crl", Useful, Form::Any, "", "File of revoked certificates."),
+    text("mysql-ssl_p2s_crlpath", Useful, Form::Any, "", "Folder of such files."),
+    text("mysql-ssl_p2s_key", Useful, Form::Any, "", "Private key of the certificate shown to servers."),
+    integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads.").after_restart(),
+    flag("mysql-stats_time_backend_query", Obscure, false, "Whether the time servers take is summed up."),
+    flag("mysql-stats_time_query_processor", Obscure, false, "Whether the time rules take is summed up."),
+    integer("mysql-tcp_keepalive_time", Useful, 120, 0, 7200, "Seconds a connection is silent before TCP asks whether the peer is there.")
+        .read_as_integer(|v, n| v.tcp_keepalive = (n > 0).then(|| seconds(n))),
+    integer("mysql-threads", Essential, 0, 0, 255, "Worker threads. 0, the default, is one per core (ProxySQL: 4).").after_restart()
+        .read_as_integer(|v, n| v.threads = size(n)),
+    integer("mysql-threshold_query_length", Useful, 524_288, 1024, 1_073_741_824, "Bytes of a statement after which its server connection is not used again."),
+    integer("mysql-threshold_resultset_size", Useful, 4_194_304, 1024, 1_073_741_824, "Bytes of a result after which ProxySQL stops buffering. Narrows always streams."),
+    integer("mysql-throttle_connections_per_sec_to_hostgroup", Useful, 1_000_000, 1, 100_000_000, "New server connections per second and hostgroup at most."),
+    integer("mysql-throttle_max_bytes_per_second_to_client", Obscure, 0, 0, 2_147_483_647, "Bytes a client is sent per second at most; 0: no limit."),
+    integer("mysql-throttle_ratio_server_to_client", Obscure, 0, 0, 100, "How much faster than its client a server may be read; 0: no limit."),
+    integer("mysql-unshun_algorithm", Obscure, 0, 0, 1, "1: a server that recovers in one hostgroup recovers in all of them."),
+    flag("mysql-use_tcp_keepalive", Useful, true, "Whether TCP keepalive is on, towards clients and servers.")
+        .read_as_flag(|v, b| v.tcp_keepalive = v.tcp_keepalive.filter(|_| b)),
+    flag("mysql-verbose_query_error", Obscure, false, "Whether the log says more about statements that fail."),
+    integer("mysql-wait_timeout", Essential, 28_800_000, 0, 1_728_000_000, "Milliseconds a client may be idle before it is disconnected.")
+        .read_as_integer(|v, n| v.wait_timeout = ms(n)),
+    text("admin-admin_credentials", Essential, Form::Credentials, "admin:admin", "Accounts of the admin interface. The one called admin may only connect from the same machine."),
+    flag("admin-checksum_admin_variables", Obscure, true, "Deprecated: false stops admin_variables from being taken over, like a diffs_before_sync of 0."),
+    flag("admin-checksum_ldap_variables", Obscure, true, "Deprecated: false stops ldap_variables from being taken over, like a diffs_before_sync of 0."),
+    flag("admin-checksum_mysql_query_rules", Obscure, true, "Deprecated: false stops mysql_query_rules from being taken over, like a diffs_before_sync of 0."),
+    flag("admin-checksum_mysql_servers", Obscure, true, "Deprecated: false stops mysql_servers from being taken over, like a diffs_before_sync of 0."),
+    flag("admin-checksum_mysql_users", Obscure, true, "Deprecated: false stops mysql_users from being taken over, like a diffs_before_sync of 0."),
+    flag("admin-checksum_mysql_variables", Obscure, true, "Deprecated: false stops mysql_variables from being taken over, like a diffs_before_sync of 0."),
+    integer("admin-cluster_admin_variables_diffs_before_sync", Essential, 3, 0, 1000, "Looks in a row that must find another node's admin_variables differing before they are taken over; 0: never."),
+    flag("admin-cluster_admin_variables_save_to_disk", Essential, true, "Whether admin_variables taken over from another node are also stored."),
+    integer("admin-cluster_check_interval_ms", Essential, 1000, 10, 300_000, "Milliseconds between two looks at the other nodes' checksums."),
+    integer("admin-cluster_check_status_frequency", Useful, 10, 0, 10_000, "Every how many such looks their status is asked too."),
+    integer("admin-cluster_ldap_variables_diffs_before_sync", Essential, 3, 0, 1000, "Looks in a row that must find another node's ldap_variables differing before they are taken over; 0: never."),
+    flag("admin-cluster_ldap_variables_save_to_disk", Essential, true, "Whether ldap_variables taken over from another node are also stored."),
+    integer("admin-cluster_mysql_query_rules_diffs_before_sync", Essential, 3, 0, 1000, "Looks in a row that must find another node's mysql_query_rules differing before they are taken over; 0: never."),
+    flag("admin-cluster_mysql_query_rules_save_to_disk", Essential, true, "Whether mysql_query_rules taken over from another node are also stored."),
+    integer("admin-cluster_mysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Looks in a row that must find another node's mysql_servers differing before they are taken over; 0: never."),
+    flag("admin-cluster_mysql_servers_save_to_disk", Essential, true, "Whether mysql_servers taken over from another node are also stored."),
+    integer("admin-cluster_mysql_servers_sync_algorithm", Useful, 1, 1, 3, "Which table of servers is shared: 1 what runs and what is configured, 2 what is configured, 3 as the monitor's being on suggests."),
+    integer("admin-cluster_mysql_users_diffs_before_sync", Essential, 3, 0, 1000, "Looks in a row that must find another node's mysql_users differing before they are taken over; 0: never."),
+    flag("admin-cluster_mysql_users_save_to_disk", Essential, true, "Whether mysql_users taken over from another node are also stored."),
+    integer("admin-cluster_mysql_variables_diffs_before_sync", Essential, 3, 0, 1000, "Looks in a row that must find another node's mysql_variables differing before they are taken over; 0: never."),
+    flag("admin-cluster_mysql_variables_save_to_disk", Essential, true, "Whether mysql_variables taken over from another node are also stored."),
+    text("admin-cluster_password", Essential, Form::Any, "", "Its password."),
+    integer("admin-cluster_proxysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Looks in a row that must find another node's proxysql_servers differing before they are taken over; 0: never."),
+    flag("admin-cluster_proxysql_servers_save_to_disk", Essential, true, "Whether proxysql_servers taken over from another node are also stored."),
+    text("admin-cluster_username", Essential, Form::Any, "", "Account used towards the other nodes' admin interfaces; empty: configuration is not shared."),
+    integer("admin-coredump_generation_interval_ms", Obscure, 30_000, 0, 2_147_483_646, "Milliseconds that must pass between two core dumps on demand."),
+    integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Core dumps on demand at most."),
+    flag("admin-debug", Obscure, false, "Debug builds of ProxySQL only."),
+    integer("admin-debug_output", Obscure, 3, 1, 3, "Debug builds of ProxySQL only."),
+    text("admin-mysql_ifaces", Essential, Form::Addresses, "0.0.0.0:6032", "Where the admin interface listens."),
+    integer("admin-prometheus_memory_metrics_interval", Useful, 61, 1, 604_799, "Seconds between two looks at memory for the metrics."),
+    flag("admin-read_only", Essential, false, "Whether the admin interface refuses changes."),
+    integer("admin-refresh_interval", Obscure, 2000, 101, 99_999, "Milliseconds between two wake-ups of ProxySQL's admin thread."),
+    flag("admin-restapi_enabled", Essential, false, "Whether the HTTP interface listens."),
+    integer("admin-restapi_port", Essential, 6070, 1, 65_534, "Port of the HTTP interface."),
+    text("admin-ssl_keylog_file", Useful, Form::Any, "", "File that receives the session keys of TLS, for debugging; empty: none."),
+    text("admin-stats_credentials", Essential, Form::Credentials, "stats:stats", "Accounts of the admin interface that may read statistics and nothing else."),
+    integer("admin-stats_mysql_connection_pool", Useful, 60, 0, 300, "Seconds between two samples of the connection pool; 0: none."),
+    integer("admin-stats_mysql_connections", Useful, 60, 0, 300, "Seconds between two samples of connection counts; 0: none."),
+    integer("admin-stats_mysql_query_cache", Useful, 60, 0, 300, "Seconds between two samples of the query cache; 0: none."),
+    integer("admin-stats_mysql_query_digest_to_disk", Useful, 0, 0, 86_400, "Seconds between two copies of the digest table to disk; 0: none."),
+    integer("admin-stats_system_cpu", Useful, 60, 0, 600, "Seconds between two samples of CPU time; 0: none."),
+    integer("admin-stats_system_memory", Useful, 60, 0, 600, "Seconds between two samples of memory; 0: none."),
+    text("admin-telnet_admin_ifaces", Obscure, Form::Any, "", "Without effect, as in ProxySQL."),
+    text("admin-telnet_stats_ifaces", Obscure, Form::Any, "", "Without effect, as in ProxySQL."),
+    flag("admin-vacuum_stats", Obscure, true, "Whether statistics tables are emptied after being read."),
+    fixed_text("admin-version", Essential, env!("CARGO_PKG_VERSION"), "Version of the program."),
+    flag("admin-web_enabled", Obscure, false, "Whether the statistics pages are served."),
+    integer("admin-web_port", Obscure, 6080, 1, 65_534, "Port of the statistics pages."),
+    integer("admin-web_verbosity", Obscure, 0, 0, 10, "How much their server logs."),
+];
+
+const fn integer(
+    name: &'static str,
+    class: Class,
+    default: i64,
+    min: i64,
+    max: i64,
+    doc: &'static str,
+) -> Variable {
+    Variable::row(name, class, Kind::Integer { default, min, max }, doc)
+}
+
+const fn flag(name: &'static str, class: Class, default: bool, doc: &'static str) -> Variable {
+    Variable::row(name, class, Kind::Flag { default }, doc)
+}
+
+const fn text(
+    name: &'static str,
+    class: Class,
+    form: Form,
+    default: &'static str,
+    doc: &'static str,
+) -> Variable {
+    Variable::row(name, class, Kind::Text { default, form }, doc)
+}
+
+const fn fixed_text(name: &'static str, class: Class, default: &'static str, doc: &'static str) -> Variable {
+    Variable::row(name, class, Kind::Fixed { text: default }, doc)
+}
+
+impl Variable {
+    const fn row(name: &'static str, class: Class, kind: Kind, doc: &'static str) -> Variable {
+        Variable { name, class, kind, needs_restart: false, reader: Reader::Nobody, doc }
+    }
+
+    const fn after_restart(self) -> Variable {
+        Variable { needs_restart: true, ..self }
+    }
+
+    const fn read_as_integer(self, read: fn(&mut Variables, i64)) -> Variable {
+        Variable { reader: Reader::Integer(read), ..self }
+    }
+
+    const fn read_as_flag(self, read: fn(&mut Variables, bool)) -> Variable {
+        Variable { reader: Reader::Flag(read), ..self }
+    }
+
+    const fn read_as_text(self, read: fn(&mut Variables, &str)) -> Variable {
+        Variable { reader: Reader::Text(read), ..self }
+    }
+}
+
+fn ms(value: i64) -> Duration {
+    Duration::from_millis(value.unsigned_abs())
+}
+
+fn seconds(value: i64) -> Duration {
+    Duration::from_secs(value.unsigned_abs())
+}
+
+fn count(value: i64) -> u32 {
+    u32::try_from(value).expect(RANGE_CHECKED)
+}
+
+fn size(value: i64) -> usize {
+    usize::try_from(value).expect(RANGE_CHECKED)
+}
+
+const RANGE_CHECKED: &str = "the variable's range has been checked and fits the type";
