@@ -1,2 +1,154 @@
-//! The `narrows` program.
-fn main() {}
+//! The `narrows` program: flags, then the configuration, then the data plane.
+
+mod cli;
+
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use narrows_control::config::diagnostic::{Diagnostic, Severity};
+use narrows_control::config::{self, Loaded};
+use narrows_control::docs;
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+use cli::{Cli, Run, Verb};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.verb {
+        Some(Verb::Check { file }) => return check(&file),
+        Some(Verb::GenerateDocs { folder }) => generate_docs(&folder),
+        None if cli.run.version => print_lines(&format!("Narrows version {}\n", env!("CARGO_PKG_VERSION"))),
+        None => run(&cli.run),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("narrows: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells everything that is wrong with `file`, then whether it can be started.
+fn check(file: &Path) -> ExitCode {
+    let (diagnostics, valid) = match config::load(file) {
+        Ok(loaded) => (in_order(loaded), true),
+        Err(diagnostics) => (diagnostics, false),
+    };
+    let errors = diagnostics.iter().filter(|one| one.severity() == Severity::Error).count();
+    let warnings = diagnostics.len() - errors;
+    let mut text: String = diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect();
+    let verdict = if valid { "can be started" } else { "cannot be started" };
+    let (errors, warnings) = (counted(errors, "error"), counted(warnings, "warning"));
+    text.push_str(&format!("{}: {verdict}: {errors}, {warnings}\n", file.display()));
+    match print_lines(&text) {
+        Ok(()) if valid => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// All remarks on a configuration in the order of its file.
+fn in_order(loaded: Loaded) -> Vec<Diagnostic> {
+    let mut diagnostics = [loaded.passed_over, loaded.warnings].concat();
+    diagnostics.sort_by(|one, two| (&one.file, one.line, one.column).cmp(&(&two.file, two.line, two.column)));
+    diagnostics
+}
+
+fn counted(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
+/// A reader who has seen enough and closed the pipe is no failure.
+fn print_lines(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e).context("writing the answer"),
+        _ => Ok(()),
+    }
+}
+
+fn generate_docs(folder: &Path) -> anyhow::Result<()> {
+    for (name, text) in docs::pages() {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Reads the configuration, opens the log and serves until told to stop.
+fn run(flags: &Run) -> anyhow::Result<()> {
+    let file = flags.config.clone().or_else(config::find);
+    let mut loaded = match &file {
+        Some(path) => load(path)?,
+        None => Loaded::default(),
+    };
+    if let Some(datadir) = &flags.datadir {
+        loaded.bootstrap.datadir = Some(datadir.clone());
+    }
+    if let Some(uuid) = &flags.uuid {
+        loaded.bootstrap.uuid = Some(uuid.clone());
+    }
+    open_log(log_file(flags, &loaded).as_deref())?;
+    info!(version = env!("CARGO_PKG_VERSION"), "starting");
+    match &file {
+        Some(path) => info!(file = %path.display(), "configuration read"),
+        None => warn!(searched = ?config::SEARCHED, "no configuration file, the defaults count"),
+    }
+    loaded.passed_over.iter().chain(&loaded.warnings).for_each(|diagnostic| warn!("{diagnostic}"));
+    for flag in flags.without_effect() {
+        warn!(flag, "has no effect in this version");
+    }
+    raise_open_files_limit();
+    serve(loaded)
+}
+
+fn load(path: &Path) -> anyhow::Result<Loaded> {
+    config::load(path).map_err(|diagnostics| {
+        let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("the configuration cannot be started\n{}", lines.join("\n"))
+    })
+}
+
+/// The log goes to standard error unless the configuration names a file and -f was not given.
+fn log_file(flags: &Run, loaded: &Loaded) -> Option<PathBuf> {
+    let errorlog = loaded.bootstrap.errorlog.as_ref()?;
+    (!flags.foreground).then(|| loaded.bootstrap.resolve(errorlog))
+}
+
+fn open_log(file: Option<&Path>) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_from_env("NARROWS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter);
+    let Some(path) = file else {
+        log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
+        return Ok(());
+    };
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    let file = opened.with_context(|| format!("opening the log file {}", path.display()))?;
+    log.with_writer(file).with_ansi(false).init();
+    Ok(())
+}
+
+/// Every client and every backend connection is an open file, so the process takes as many as it may have.
+fn raise_open_files_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    limit.current = limit.maximum;
+    match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => info!(open_files = ?limit.current, "limit of open files raised"),
+        Err(e) => warn!(error = %e, "the limit of open files stays where it is"),
+    }
+}
+
+/// Runs the data plane on `loaded` until the process is told to stop.
+fn serve(loaded: Loaded) -> anyhow::Result<()> {
+    let listeners = loaded.rows.variables.interfaces.join(", ");
+    anyhow::bail!("this build has no data plane yet, so nothing listens on {listeners}")
+}

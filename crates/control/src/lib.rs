@@ -1,4 +1,5 @@
 //! The control plane: configuration in, snapshots for the data plane out.
 
 pub mod config;
+pub mod docs;
 pub mod variables;

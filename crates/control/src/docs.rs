@@ -1,0 +1,163 @@
+//! The pages made from the rows of variables and columns. They are never edited by hand.
+
+use std::fmt::Write;
+
+use crate::config::schema::{Absent, Table};
+use crate::config::tables::{BOOTSTRAP, RULES, SECTIONS_NOT_READ, SERVERS, USERS};
+use crate::variables::{Class, Reader, VARIABLES, Variable};
+
+/// Every generated page: its name in the folder `docs`, and its text.
+pub fn pages() -> Vec<(&'static str, String)> {
+    vec![("variables.md", variables_page()), ("configuration.md", configuration_page())]
+}
+
+const HEADER: &str =
+    "<!-- Made by `cargo run -- generate-docs docs`; change the rows in the sources, not this page. -->\n\n";
+
+fn variables_page() -> String {
+    let mut page = String::from(HEADER);
+    page.push_str(VARIABLES_INTRODUCTION);
+    for (prefix, section) in [("mysql-", "mysql_variables"), ("admin-", "admin_variables")] {
+        let _ =
+            write!(page, "\n## {prefix}*\n\nIn a file: section `{section}`, names without `{prefix}`.\n\n");
+        page.push_str(
+            "| name | value | default | importance | effect | meaning |\n|---|---|---|---|---|---|\n",
+        );
+        for variable in VARIABLES.iter().filter(|variable| variable.name.starts_with(prefix)) {
+            page.push_str(&variable_line(variable));
+        }
+    }
+    page
+}
+
+fn variable_line(variable: &Variable) -> String {
+    let class = match variable.class {
+        Class::Essential => "essential",
+        Class::Useful => "useful",
+        Class::Obscure => "obscure",
+    };
+    let effect = match (variable.reader, variable.needs_restart) {
+        (Reader::Nobody, _) => "stored",
+        (_, true) => "at start",
+        (_, false) => "yes",
+    };
+    let cells = [
+        format!("`{}`", variable.short_name()),
+        variable.kind.describe(),
+        default_cell(variable),
+        class.to_owned(),
+        effect.to_owned(),
+        variable.doc.to_owned(),
+    ];
+    line(&cells)
+}
+
+/// The program's own version would change the page with every release.
+fn default_cell(variable: &Variable) -> String {
+    match variable.kind {
+        crate::variables::Kind::Fixed { .. } => "the program's version".to_owned(),
+        _ => code(&variable.default_value().to_string()),
+    }
+}
+
+fn configuration_page() -> String {
+    let mut page = String::from(HEADER);
+    page.push_str(CONFIGURATION_INTRODUCTION);
+    page.push_str("\n## Keys at the top\n\n");
+    columns(&mut page, &BOOTSTRAP);
+    page.push_str(
+        "\n## mysql_variables, admin_variables\n\nGroups of variables, named without `mysql-` and `admin-`; see \
+         [variables.md](variables.md).\n",
+    );
+    table(&mut page, &SERVERS);
+    table(&mut page, &USERS);
+    table(&mut page, &RULES);
+    let names: Vec<String> = SECTIONS_NOT_READ.iter().map(|name| code(name)).collect();
+    let _ = write!(
+        page,
+        "\n## Passed over\n\nThese of ProxySQL's are not read by this version; a file with them starts, and they are \
+         named in the log: {}.\n",
+        names.join(", ")
+    );
+    page
+}
+
+fn table<R>(page: &mut String, table: &Table<R>) {
+    let _ = write!(page, "\n## {}\n\n{}\n\n", table.name, table.doc);
+    columns(page, table);
+}
+
+fn columns<R>(page: &mut String, table: &Table<R>) {
+    page.push_str("| name | value | when absent | meaning |\n|---|---|---|---|\n");
+    for column in table.columns {
+        let name = match column.alias {
+            Some(alias) => format!("`{}` or `{alias}`", column.name),
+            None => code(column.name),
+        };
+        let absent = match column.absent {
+            Absent::Required => "must be given".to_owned(),
+            Absent::Null => "not set".to_owned(),
+            Absent::Is(text) => code(text),
+        };
+        page.push_str(&line(&[name, column.kind.describe(), absent, column.doc.to_owned()]));
+    }
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { "empty".to_owned() } else { format!("`{text}`") }
+}
+
+fn line(cells: &[String]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+const VARIABLES_INTRODUCTION: &str = "\
+# Variables
+
+Every variable of ProxySQL 2.7 is accepted. **Effect** tells what Narrows does with it: *yes*, it acts on it; *at start*, it
+acts on it when it starts; *stored*, it keeps it and does nothing with it. Numbers may be written as strings; true and false
+also as 1 and 0. A value out of its range is an error and the program does not start: `narrows check FILE` tells where.
+
+Two defaults differ from ProxySQL's, and their rows say why: `threads` and `auto_increment_delay_multiplex`.
+";
+
+const CONFIGURATION_INTRODUCTION: &str = "\
+# Configuration
+
+One schema, two syntaxes: TOML (`narrows.toml`) and the libconfig syntax of `proxysql.cnf`. Which of the two a file is in is seen
+from its content, not from its name: a line like `[mysql_variables]` or `[[mysql_servers]]` makes it TOML. Names, values and
+meanings are the same in both. `examples/` has a file of each.
+
+`narrows check FILE` reports everything that is wrong with a file, with line and column. After a mistake in the syntax of a
+`proxysql.cnf` nothing further can be told. Names that Narrows does not know are passed over with a warning; a value that is
+wrong, a row that lacks a column it must have, and a row that is there twice are errors, and the program does not start.
+(ProxySQL takes a default, leaves the row out, or lets the last row win, and says nothing.)
+
+In TOML, tables are arrays of tables: `[[mysql_servers]]` begins a row. Write expressions in single quotes, where a backslash
+is a backslash. In the syntax of `proxysql.cnf`:
+
+- `name = value` or `name : value`; `;` or `,` after it may be left out;
+- `{ ... }` is a group of settings, `( ... )` and `[ ... ]` are lists with commas between their values;
+- integers are decimal or `0x` hexadecimal, with an optional `L`; `true` and `false` in any case;
+- strings stand in double quotes and may span lines; strings side by side are joined; `\\n`, `\\t`, `\\r`, `\\f`, `\\\"`, `\\\\`
+  and `\\xHH` are escapes, and any other backslash stays, so that `\"\\d\"` is the expression it looks like;
+- comments are `# ...`, `// ...` and `/* ... */`;
+- `@include \"file\"` stands for the text of that file, whose path counts from the including file; up to 10 levels.
+
+Regular expressions are those of the Rust crate `regex`: they take linear time, and have no look-around and no back-references.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_in_the_repository_are_fresh() {
+        for (name, text) in pages() {
+            let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+            let written = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(written == text, "docs/{name} is stale: cargo run -- generate-docs docs");
+        }
+    }
+}

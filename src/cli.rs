@@ -1,0 +1,140 @@
+//! The command line: the flags that operators of ProxySQL know, and Narrows' own verbs.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand};
+
+/// What was asked for.
+#[derive(Debug, Parser)]
+#[command(
+    name = "narrows",
+    about = "A MySQL-protocol proxy: routes by rules, multiplexes safely, says why.",
+    after_help = AFTER_HELP,
+    disable_version_flag = true,
+    args_conflicts_with_subcommands = true
+)]
+pub struct Cli {
+    /// A verb; without one the proxy is run.
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+    /// How the proxy is run.
+    #[command(flatten)]
+    pub run: Run,
+}
+
+/// What else the program does.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Check a configuration file and explain everything that is wrong with it
+    Check {
+        /// narrows.toml or proxysql.cnf, told apart by content
+        file: PathBuf,
+    },
+    /// Write the pages that are made from the tables of variables and columns
+    #[command(hide = true)]
+    GenerateDocs {
+        /// The folder `docs` of the sources
+        folder: PathBuf,
+    },
+}
+
+/// The flags of running the proxy.
+#[derive(Debug, clap::Args)]
+pub struct Run {
+    /// Stay in the foreground and log to standard error. This version has no background mode: without the flag
+    /// it stays in the foreground too, but logs to `errorlog` when the file names one
+    #[arg(short = 'f', long)]
+    pub foreground: bool,
+    /// Configuration file
+    #[arg(short = 'c', long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of everything Narrows writes; goes before `datadir` of the file
+    #[arg(short = 'D', short_alias = 'd', long, alias = "directory", value_name = "DIR")]
+    pub datadir: Option<PathBuf>,
+    /// Do not check servers from time to time. (For ProxySQL -n is --no-start, and this is -M, which works too)
+    #[arg(short = 'n', short_alias = 'M', long)]
+    pub no_monitor: bool,
+    /// End after a crash instead of starting again. Accepted; this version never starts again by itself
+    #[arg(short = 'e', long)]
+    pub exit_on_error: bool,
+    /// Forget what is stored and read the file. Accepted; this version always reads the file and stores nothing
+    #[arg(long, conflicts_with = "reload")]
+    pub initial: bool,
+    /// Merge the file over what is stored. Accepted; this version always reads the file and stores nothing
+    #[arg(long)]
+    pub reload: bool,
+    /// Identity of this node; goes before `uuid` of the file
+    #[arg(short = 'U', long, value_name = "UUID")]
+    pub uuid: Option<String>,
+    /// Print the version
+    #[arg(short = 'V', long, action = ArgAction::SetTrue)]
+    pub version: bool,
+    /// For start scripts written for ProxySQL; no effect
+    #[arg(long, hide = true)]
+    pub idle_threads: bool,
+    /// For start scripts written for ProxySQL; no effect
+    #[arg(short = 'r', long, hide = true)]
+    pub reuseport: bool,
+    /// For start scripts written for ProxySQL; no effect
+    #[arg(long, hide = true)]
+    pub no_version_check: bool,
+}
+
+const AFTER_HELP: &str = "\
+Without -c the first of these files is read: ./narrows.toml, /etc/narrows/narrows.toml, ./proxysql.cnf,
+./proxysql.cfg, /etc/proxysql.cnf, /etc/proxysql.cfg. Without any, the defaults count.
+The environment variable NARROWS_LOG chooses what is logged, for example `debug` or `narrows_proxy=trace`.";
+
+impl Run {
+    /// The flags that were given and that do nothing in this version.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let flags = [
+            (self.exit_on_error, "--exit-on-error"),
+            (self.initial, "--initial"),
+            (self.reload, "--reload"),
+            (self.idle_threads, "--idle-threads"),
+            (self.reuseport, "--reuseport"),
+            (self.no_version_check, "--no-version-check"),
+        ];
+        flags.into_iter().filter(|(given, _)| *given).map(|(_, name)| name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Cli {
+        Cli::try_parse_from(line.split(' ')).expect("valid flags")
+    }
+
+    #[test]
+    fn flags_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn knows_the_start_lines_of_proxysql() {
+        let container = parse("narrows -f --idle-threads -D /var/lib/proxysql").run;
+        assert!(container.foreground && container.idle_threads);
+        assert_eq!(container.datadir, Some(PathBuf::from("/var/lib/proxysql")));
+        let unit = parse("narrows --idle-threads -c /etc/proxysql.cnf --initial").run;
+        assert_eq!(unit.config, Some(PathBuf::from("/etc/proxysql.cnf")));
+        assert_eq!(unit.without_effect(), ["--initial", "--idle-threads"]);
+    }
+
+    #[test]
+    fn other_names_of_a_flag_work() {
+        assert!(parse("narrows -M").run.no_monitor && parse("narrows --no-monitor").run.no_monitor);
+        assert!(parse("narrows -d /x").run.datadir.is_some());
+        assert!(parse("narrows --directory /x").run.datadir.is_some());
+    }
+
+    #[test]
+    fn a_verb_takes_no_flags_of_the_proxy() {
+        assert!(matches!(parse("narrows check x.toml").verb, Some(Verb::Check { .. })));
+        assert!(Cli::try_parse_from(["narrows", "-f", "check", "x"]).is_err());
+        assert!(Cli::try_parse_from(["narrows", "--initial", "--reload"]).is_err());
+    }
+}
