@@ -41,8 +41,10 @@ pub enum Verb {
 /// The flags of running the proxy.
 #[derive(Debug, clap::Args)]
 pub struct Run {
-    /// Stay in the foreground and log to standard error. This version has no background mode: without the flag
-    /// it stays in the foreground too, but logs to `errorlog` when the file names one
+    /// Log to standard error whatever `errorlog` says, and stay in the foreground
+    ///
+    /// This version has no background mode: without the flag it stays in the foreground too, but logs to
+    /// `errorlog` when the file names one.
     #[arg(short = 'f', long)]
     pub foreground: bool,
     /// Configuration file
@@ -51,16 +53,18 @@ pub struct Run {
     /// Folder of everything Narrows writes; goes before `datadir` of the file
     #[arg(short = 'D', short_alias = 'd', long, alias = "directory", value_name = "DIR")]
     pub datadir: Option<PathBuf>,
-    /// Do not check servers from time to time. (For ProxySQL -n is --no-start, and this is -M, which works too)
+    /// Do not check servers from time to time; also -M
+    ///
+    /// For ProxySQL, -n is --no-start.
     #[arg(short = 'n', short_alias = 'M', long)]
     pub no_monitor: bool,
-    /// End after a crash instead of starting again. Accepted; this version never starts again by itself
+    /// End after a crash instead of starting again: what this version always does
     #[arg(short = 'e', long)]
     pub exit_on_error: bool,
-    /// Forget what is stored and read the file. Accepted; this version always reads the file and stores nothing
+    /// Read the file, forget what is stored: this version stores nothing and always reads the file
     #[arg(long, conflicts_with = "reload")]
     pub initial: bool,
-    /// Merge the file over what is stored. Accepted; this version always reads the file and stores nothing
+    /// Read the file over what is stored: this version stores nothing and always reads the file
     #[arg(long)]
     pub reload: bool,
     /// Identity of this node; goes before `uuid` of the file

@@ -93,6 +93,9 @@ fn run(flags: &Run) -> anyhow::Result<()> {
     if let Some(uuid) = &flags.uuid {
         loaded.bootstrap.uuid = Some(uuid.clone());
     }
+    if flags.no_monitor {
+        loaded.variables.switch_off("mysql-monitor_enabled");
+    }
     open_log(log_file(flags, &loaded).as_deref())?;
     info!(version = env!("CARGO_PKG_VERSION"), "starting");
     match &file {
@@ -121,7 +124,8 @@ fn log_file(flags: &Run, loaded: &Loaded) -> Option<PathBuf> {
 }
 
 fn open_log(file: Option<&Path>) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_from_env("NARROWS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let wanted = std::env::var("NARROWS_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = EnvFilter::try_new(wanted).context("reading NARROWS_LOG")?;
     let log = tracing_subscriber::fmt().with_env_filter(filter);
     let Some(path) = file else {
         log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();

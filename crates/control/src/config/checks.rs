@@ -52,22 +52,30 @@ fn report_duplicates<R, K: Hash + Eq + ToString>(
 
 /// Addresses that are listened on twice, by one variable or by two.
 fn addresses(sections: &Sections, report: &mut Report) {
-    let mut taken: Vec<(Address, String)> = Vec::new();
-    for name in ["mysql-interfaces", "admin-mysql_ifaces"] {
-        let text = sections.variables.value(name).map(ToString::to_string).unwrap_or_default();
-        let at = sections.variables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| *at);
-        let short = name.split_once('-').map_or(name, |(_, short)| short);
-        for written in items(&text, ';') {
+    let mut taken: Vec<(Address, &str, &str)> = Vec::new();
+    let names = ["mysql-interfaces", "admin-mysql_ifaces"];
+    let texts = names.map(|name| sections.variables.value(name).map(ToString::to_string).unwrap_or_default());
+    for (name, text) in names.into_iter().zip(&texts) {
+        for written in items(text, ';') {
             let Some(address) = Address::parse(written) else { continue };
-            let collision = taken.iter().find(|(other, _)| address.collides(other));
-            if let Some((_, other)) = collision {
-                let (name, address, other) = (short.to_owned(), written.to_owned(), other.clone());
-                let at = at.or(sections.variables_at.first().map(|(_, at)| *at)).unwrap_or_default();
-                report.add(at, Problem::DuplicateAddress { name, address, other });
+            let collision = taken.iter().find(|(other, ..)| address.collides(other));
+            if let Some((_, other_name, other)) = collision {
+                // The default of a variable stands nowhere: then the other one is the one that was written.
+                let at = sections.variable_at(name).or_else(|| sections.variable_at(other_name));
+                let problem = Problem::DuplicateAddress {
+                    name: short(name).to_owned(),
+                    address: written.to_owned(),
+                    other: format!("{} ({other})", short(other_name)),
+                };
+                report.add(at.unwrap_or_default(), problem);
             }
-            taken.push((address, format!("{short} ({written})")));
+            taken.push((address, name, written));
         }
     }
+}
+
+fn short(name: &str) -> &str {
+    name.split_once('-').map_or(name, |(_, short)| short)
 }
 
 fn servers(sections: &Sections, report: &mut Report) {

@@ -162,6 +162,11 @@ impl Sections {
         sections
     }
 
+    /// Where the variable of that full name is set.
+    fn variable_at(&self, name: &str) -> Option<Position> {
+        self.variables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| *at)
+    }
+
     fn read_variables(
         &mut self,
         section: &'static str,
@@ -194,15 +199,17 @@ impl Sections {
     }
 }
 
-/// Reports names that are given twice in one group, at any depth.
+/// Reports names that are given twice in one group, at any depth. Case makes no difference, as none of ours
+/// differ by it.
 fn repeated(entries: &[Entry], report: &mut Report) {
     let mut lines = std::collections::HashMap::new();
     for entry in entries {
-        match lines.get(entry.name.as_str()) {
+        let name = entry.name.to_ascii_lowercase();
+        match lines.get(&name) {
             Some(first) => {
                 report.add(entry.at, Problem::Repeated { name: entry.name.clone(), first: *first })
             }
-            None => drop(lines.insert(entry.name.as_str(), entry.at.line)),
+            None => drop(lines.insert(name, entry.at.line)),
         }
         repeated_below(&entry.node, report);
     }

@@ -2,7 +2,7 @@
 
 /// The candidate with the smallest edit distance to `name`, if one is near enough to be meant.
 ///
-/// Near enough is a third of the length of `name`, at least one edit.
+/// Near enough is one edit for every four characters of `name`, at least one and at most three.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Nobody means a name of this length by accident, and distance costs the product of both lengths.
     const LONGEST_NAME: usize = 100;
@@ -10,7 +10,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         return None;
     }
     let name = name.to_ascii_lowercase();
-    let limit = (name.chars().count() / 3).max(1);
+    let limit = (name.chars().count() / 4).clamp(1, 3);
     candidates
         .into_iter()
         .map(|candidate| (distance(&name, &candidate.to_ascii_lowercase()), candidate))

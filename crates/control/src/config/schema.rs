@@ -114,8 +114,12 @@ impl<R> Table<R> {
         let mut right = true;
         for entry in entries {
             let Some(column) = self.column(&entry.name) else { continue };
-            let earlier = placed.columns.iter().any(|(name, _)| *name == column.name);
-            if earlier && let Some(alias) = column.alias {
+            // One name given twice has been reported for every group already; two names of one column are ours.
+            let earlier = entries.iter().take_while(|other| other.at != entry.at);
+            let other_name = |other: &Entry| !other.name.eq_ignore_ascii_case(&entry.name);
+            if let Some(alias) = column.alias
+                && earlier.filter(|other| column.is_called(&other.name)).any(other_name)
+            {
                 report.add(entry.at, Problem::BothNames { name: column.name, alias });
                 right = false;
             }

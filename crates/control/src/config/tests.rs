@@ -114,3 +114,204 @@ fn an_empty_file_gives_the_defaults() {
     assert_eq!(loaded.variables, Values::default());
     assert_eq!(loaded.rows.servers, []);
 }
+
+/// Texts that cannot be started, and what is said about each.
+#[rustfmt::skip]
+const WRONG: &[(&str, &str)] = &[
+    ("mysql_servers=(\n{hostname=\"a\" hostgroup=0 port=65536})", "2:32: error: port: expected an integer from 0 to 65535, found 65536"),
+    ("mysql_servers=({hostname=\"a\" hostgroup=\"x\"})", "1:40: error: hostgroup_id: expected an integer from 0 to 2147483647, found \"x\""),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 compression=2})", "1:54: error: compression: expected true or false, found 2"),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 weight=1.5})", "1:49: error: weight: expected an integer from 0 to 10000000, found 1.5"),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 comment=()})", "1:50: error: comment: expected text, found a list"),
+    ("mysql_servers=({hostname=\"\" hostgroup=0})", "1:26: error: hostname: expected text that is not empty, found \"\""),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 status=\"ONLIEN\"})", "1:49: error: status: expected one of ONLINE, SHUNNED, OFFLINE_SOFT, OFFLINE_HARD, found \"ONLIEN\"; did you mean `ONLINE`?"),
+    ("mysql_servers=({hostname=\"a\"})", "1:16: error: mysql_servers: the column `hostgroup_id` must be given"),
+    ("mysql_servers=({hostname=\"a\" address=\"b\" hostgroup=0})", "1:30: error: hostname and its other name `address` are both given"),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 port=1 port=2})", "1:49: error: `port` is set twice in the same group; first in line 1"),
+    ("mysql_servers={}", "1:15: error: mysql_servers: expected a list of groups, found a group"),
+    ("mysql_servers=(1)", "1:16: error: mysql_servers: expected a group, found 1"),
+    ("mysql_variables=1", "1:17: error: mysql_variables: expected a group, found 1"),
+    ("mysql_variables={threads=256}", "1:26: error: threads: expected an integer from 0 to 255, found 256"),
+    ("mysql_variables={multiplexing=\"on\"}", "1:31: error: multiplexing: expected true or false, found \"on\""),
+    ("mysql_variables={default_charset=\"utf8m4\"}", "1:34: error: default_charset: expected one of"),
+    ("mysql_variables={interfaces=\"localhost:6033\"}", "1:29: error: interfaces: expected ip:port, [ipv6]:port or /path of a socket, with `;` between, found \"localhost:6033\""),
+    ("mysql_variables={interfaces=\"1.1.1.1:1;1.1.1.1:1\"}", "1:29: error: interfaces: 1.1.1.1:1 is also listened on by interfaces (1.1.1.1:1)"),
+    ("mysql_variables={interfaces=\"127.0.0.1:6032\"}", "1:29: error: mysql_ifaces: 0.0.0.0:6032 is also listened on by interfaces (127.0.0.1:6032)"),
+    ("mysql_variables={proxy_protocol_networks=\"10.0.0.0/33\"}", "1:42: error: proxy_protocol_networks: expected `*`, or address/bits with commas between, found \"10.0.0.0/33\""),
+    ("admin_variables={admin_credentials=\"admin\"}", "1:36: error: admin_credentials: expected user:password, with `;` between, found \"admin\""),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 Port=1 port=2})", "1:49: error: `port` is set twice in the same group; first in line 1"),
+    ("mysql_variables={threads=1}\nmysql_variables={threads=2}", "2:1: error: `mysql_variables` is set twice in the same group; first in line 1"),
+    ("datadir=\"\"", "1:9: error: datadir: expected text that is not empty, found \"\""),
+    ("mysql_query_rules=({rule_id=1 match_digest=\"a(b\"})", "1:44: error: match_digest: the expression does not compile, at character 2: unclosed group"),
+    ("mysql_query_rules=({rule_id=1 match_pattern=\"é(?=b)\"})", "1:45: error: match_pattern: the expression does not compile, at character 2: look-around"),
+    ("mysql_query_rules=({rule_id=1 match_digest=\"(a{1000}){1000}\"})", "1:44: error: match_digest: the expression does not compile: "),
+    ("mysql_query_rules=({rule_id=1 digest=\"3A20\"})", "1:38: error: digest: expected a digest: 0x and 1 to 16 hex digits, found \"3A20\""),
+    ("mysql_query_rules=({rule_id=1 re_modifiers=\"CASELES\"})", "1:44: error: re_modifiers: expected some of CASELESS, GLOBAL with commas between, found \"CASELES\""),
+    ("mysql_query_rules=({rule_id=1 attributes=\"{\"})", "1:42: error: attributes: expected JSON or an empty text, found \"{\""),
+    ("mysql_query_rules=({rule_id=1 replace_pattern=\"x\"})", "1:47: error: replace_pattern needs a match_pattern: it replaces what match_pattern finds"),
+    ("mysql_query_rules=({rule_id=1},\n{rule_id=1})", "2:10: error: mysql_query_rules: rule 1 is there twice; first in line 1"),
+    ("mysql_users=({username=\"a\"}\n,{username=\"a\"})", "2:12: error: mysql_users: user \"a\" is there twice; first in line 1"),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0},{hostname=\"a\" hostgroup=0 port=3306})", "1:53: error: mysql_servers: server a:3306 in hostgroup 0 is there twice; first in line 1"),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 port=0})", "1:26: error: port 0 stands for a Unix socket, whose path hostname must be; found \"a\""),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 gtid_port=3306})", "1:52: error: gtid_port must differ from port; both are 3306"),
+];
+
+#[test]
+fn says_every_error_of_a_value_or_a_row() {
+    for (text, expected) in WRONG {
+        let said = said(text);
+        assert!(read_text(text).is_err(), "{text}");
+        assert!(said.contains(&format!("test:{expected}")), "{text}\n{said}");
+    }
+}
+
+#[test]
+fn warns_of_what_is_probably_not_meant() {
+    let server = "mysql_servers=({hostname=\"a\" hostgroup=1 weight=0})\n";
+    let user = "mysql_users=({username=\"a\" password=\"*12\" default_hostgroup=2})\n";
+    let rule = "mysql_query_rules=({rule_id=7 destination_hostgroup=3 flagOUT=5})\n";
+    let expected = "\
+test:1:49: warning: hostgroup 1: every server has weight 0, so none is ever chosen
+test:2:37: warning: password: begins with `*` but is not `*` and 40 hex digits; it is taken as a password in clear text
+test:2:61: warning: user \"a\": hostgroup 2 has no server
+test:3:53: warning: rule 7: destination hostgroup 3 has no server
+test:3:63: warning: rule 7: flagOUT is 5, but no active rule has that flagIN
+";
+    assert_eq!(said(&format!("{server}{user}{rule}")), expected);
+}
+
+#[test]
+fn stored_passwords_are_taken_as_they_are() {
+    let native = "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19";
+    let sha2 = format!("$A$005${}", "x".repeat(63));
+    for password in [native, &sha2, "plain", ""] {
+        let text = format!(
+            "mysql_servers=({{hostname=\"a\" hostgroup=0}})\nmysql_users=({{username=\"a\" password=\"{password}\"}})"
+        );
+        assert_eq!(said(&text), "");
+        assert_eq!(loaded(&text).rows.users[0].password, password);
+    }
+}
+
+#[test]
+fn numbers_in_text_columns_stay_as_written() {
+    let text = "mysql_servers=({hostname=\"a\" hostgroup=0}) mysql_users=({username=7 password=0123})";
+    let users = loaded(text).rows.users;
+    assert_eq!((users[0].username.as_str(), users[0].password.as_str()), ("7", "0123"));
+}
+
+#[test]
+fn reports_all_errors_of_a_file_in_its_order() {
+    let text = "mysql_users=({username=\"a\" active=5})\nmysql_variables={threads=\"x\" weight=1}\nmysql_servers=({port=-1})";
+    let problems = read_text(text).expect_err("errors");
+    let lines: Vec<u32> = problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [1, 2, 2, 3, 3, 3]);
+}
+
+#[test]
+fn toml_errors_have_their_places_too() {
+    let text = "[mysql_variables]\nthreads = 'x'\n\n[[mysql_servers]]\nhostname = 'a'\n  wieght = 1\n";
+    assert_eq!(
+        said(text),
+        "test:2:11: error: threads: expected an integer from 0 to 255, found \"x\"\n\
+         test:4:1: error: mysql_servers: the column `hostgroup_id` must be given\n\
+         test:6:3: warning: passed over: there is no column `wieght` in mysql_servers; did you mean `weight`?\n"
+    );
+    let broken = said("[mysql_variables]\nthreads = \n[x\n");
+    assert!(broken.contains("test:2:") && broken.contains("test:3:"), "{broken}");
+}
+
+#[test]
+fn a_real_proxysql_cnf_starts_and_says_what_it_passed_over() {
+    let loaded = load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/field.cnf")))
+        .unwrap_or_else(|p| panic!("{}", lines(&p)));
+    let said: Vec<String> =
+        loaded.passed_over.iter().map(|one| format!("{}: {}", one.line, one.problem)).collect();
+    assert_eq!(
+        said,
+        [
+            "16: passed over: `version` cannot be set",
+            "26: passed over: the variable `ping_interval_server` of older releases no longer exists",
+            "39: passed over: the variable `default_sql_mode` of older releases no longer exists",
+            "40: passed over: there is no variable `monitor_timeout` in mysql_variables",
+            "41: passed over: there is no variable `max_conections` in mysql_variables; did you mean `max_connections`?",
+            "48: passed over: there is no column `max_conn` in mysql_servers",
+            "74: passed over: `scheduler` is not read by this version of Narrows",
+            "87: passed over: `mysql_replication_hostgroups` is not read by this version of Narrows",
+            "96: passed over: `proxysql_servers` is not read by this version of Narrows",
+            "98: passed over: there is no section or key `mysql_user`; did you mean `mysql_users`?",
+            "99: passed over: there is no section or key `house_keeping`",
+        ]
+    );
+    assert_eq!(lines(&loaded.warnings), "");
+    assert_eq!((loaded.rows.servers.len(), loaded.rows.users.len(), loaded.rows.rules.len()), (3, 2, 3));
+    assert_eq!(loaded.rows.rules[2].match_pattern.as_deref(), Some(r"\bFROM\s+archive_\d+"));
+}
+
+#[test]
+fn the_examples_start_and_say_the_same_in_both_syntaxes() {
+    let example = |name: &str| {
+        let path = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
+        let loaded = load(Path::new(&path)).unwrap_or_else(|problems| panic!("{}", lines(&problems)));
+        assert!(loaded.passed_over.is_empty() && loaded.warnings.is_empty(), "{name}");
+        loaded
+    };
+    for (cnf, toml) in [("proxysql.cnf", "narrows.toml"), ("minimal.cnf", "minimal.toml")] {
+        let (cnf, toml) = (example(cnf), example(toml));
+        assert_eq!(cnf.rows, toml.rows);
+        assert_eq!(cnf.variables, toml.variables);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error() {
+    let problems = load(Path::new("/nonexistent/narrows.toml")).expect_err("no such file");
+    assert_eq!(
+        lines(&problems),
+        "/nonexistent/narrows.toml: error: cannot be read: No such file or directory (os error 2)\n"
+    );
+}
+
+/// Changed, removed, doubled and inserted bytes must give an answer, whatever it is.
+#[test]
+fn any_bytes_give_an_answer() {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+    let seed = 20_260_101;
+    let mut random = StdRng::seed_from_u64(seed);
+    const INTERESTING: &[u8] = b"\"'\\{}()[]=:;,.#/*\n\r\0@xX0-+L_e\xff\xc3";
+    for round in 0..4_000 {
+        let original = if round % 2 == 0 { MINIMAL } else { MINIMAL_TOML };
+        let mut bytes = original.as_bytes().to_vec();
+        for _ in 0..random.random_range(1..8) {
+            let at = random.random_range(0..bytes.len());
+            let interesting = INTERESTING[random.random_range(0..INTERESTING.len())];
+            match random.random_range(0..5) {
+                0 => bytes[at] = random.random(),
+                1 => bytes[at] = interesting,
+                2 => bytes.insert(at, interesting),
+                3 => bytes.truncate(at + 1),
+                _ => {
+                    let end = random.random_range(at..bytes.len().min(at + 40));
+                    let piece = bytes[at..end].to_vec();
+                    bytes.splice(at..at, piece);
+                }
+            }
+        }
+        let _ = read_untrusted(&bytes);
+    }
+}
+
+#[test]
+fn depth_and_size_give_an_answer() {
+    let deep = [
+        format!("a={}", "[".repeat(200_000)),
+        format!("a={}", "{a=".repeat(200_000)),
+        format!("[{}a]", "a.".repeat(200_000)),
+        format!("{}a = 1\n[x]", "'a'.".repeat(200_000)),
+        "[[a]]\n".repeat(50_000),
+    ];
+    for text in deep {
+        let _ = read_untrusted(text.as_bytes());
+    }
+}

@@ -1,4 +1,6 @@
 //! The syntax of `narrows.toml`, read into the same tree as `proxysql.cnf`.
+//!
+//! The `toml` crate bounds the nesting, of dotted keys too, so walking its tables cannot exhaust the stack.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +10,10 @@ use toml::de::{DeTable, DeValue};
 use super::diagnostic::{Diagnostic, Problem, placed};
 use super::tree::{Document, Entry, Node, Position, Value};
 
-/// More dots than any key of ours has. Tables nest once per dot, and what nests must be bounded.
-const MOST_DOTS_IN_A_ROW: usize = 64;
-
 /// Reads `text`, the content of the file `path`; reports every mistake of the syntax.
 pub fn parse(path: &Path, text: &str) -> Result<Document, Vec<Diagnostic>> {
     let files = vec![path.to_owned()];
     let lines = Lines::of(text);
-    if let Some(offset) = deep_key(text) {
-        return Err(vec![mistake(&files, lines.position(offset), "a key with this many dots")]);
-    }
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
         return Ok(Document { files, root: entries(table.get_ref(), &lines) });
@@ -33,19 +29,6 @@ pub fn parse(path: &Path, text: &str) -> Result<Document, Vec<Diagnostic>> {
 
 fn mistake(files: &[PathBuf], at: Position, message: &str) -> Diagnostic {
     placed(files, at, Problem::Syntax(message.replace('\n', ", ")))
-}
-
-/// Where a line has more dots than a key may have, outside of quotes as far as one line can tell.
-fn deep_key(text: &str) -> Option<usize> {
-    let mut line_start = 0;
-    for line in text.split_inclusive('\n') {
-        let key = line.split(['"', '\'', '#']).next().unwrap_or_default();
-        if key.bytes().filter(|byte| *byte == b'.').count() > MOST_DOTS_IN_A_ROW {
-            return Some(line_start);
-        }
-        line_start += line.len();
-    }
-    None
 }
 
 /// In the order of the file, whatever order the table keeps.

@@ -191,6 +191,15 @@ impl Values {
         Ok(())
     }
 
+    /// Sets the flag of that full name to false.
+    pub fn switch_off(&mut self, name: &str) {
+        for (row, kept) in VARIABLES.iter().zip(&mut self.values) {
+            if row.name == name && matches!(row.kind, Kind::Flag { .. }) {
+                *kept = Value::Flag(false);
+            }
+        }
+    }
+
     /// Every variable with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Variable, &Value)> {
         VARIABLES.iter().zip(&self.values)
