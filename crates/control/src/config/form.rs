@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::charset;
 use super::diagnostic::{Problem, Severity};
 use super::nearest::nearest;
 use super::tree::Value;
@@ -17,6 +18,10 @@ pub enum Form {
     OneOf(&'static [&'static str]),
     /// Some of these with commas between, in any case.
     ListOf(&'static [&'static str]),
+    /// A character set that a session can have.
+    Charset,
+    /// A collation.
+    Collation,
     /// A regular expression.
     Expression,
     /// JSON, or nothing.
@@ -41,6 +46,8 @@ impl Form {
             Form::NotEmpty => "text that is not empty".to_owned(),
             Form::OneOf(names) => format!("one of {}", names.join(", ")),
             Form::ListOf(names) => format!("some of {} with commas between", names.join(", ")),
+            Form::Charset => "a character set of MySQL or MariaDB that clients can use".to_owned(),
+            Form::Collation => "a collation of MySQL or MariaDB".to_owned(),
             Form::Expression => "a regular expression".to_owned(),
             Form::Json => "JSON or an empty text".to_owned(),
             Form::Digest => "a digest: 0x and 1 to 16 hex digits".to_owned(),
@@ -90,6 +97,8 @@ impl Form {
             Form::NotEmpty => !text.is_empty(),
             Form::OneOf(names) => names.iter().any(|name| name.eq_ignore_ascii_case(text)),
             Form::ListOf(names) => items(text, ',').all(|item| Form::OneOf(names).holds(item)),
+            Form::Charset => charset::is_usable(text),
+            Form::Collation => charset::collation(text).is_some(),
             Form::Expression => expression_problem("", text).is_none(),
             Form::Json => text.is_empty() || serde_json::from_str::<serde_json::Value>(text).is_ok(),
             Form::Digest => is_digest(text),
@@ -183,9 +192,19 @@ fn is_network(text: &str) -> bool {
     bits.is_none_or(|bits| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
 }
 
+/// Whether an expression is sure to stay below the size limit of compiled expressions, as only counted
+/// repetitions make a short one large. Most expressions are, and compiling ten thousand of them takes seconds.
+fn is_small(expression: &str) -> bool {
+    expression.len() <= SHORT_EXPRESSION && !expression.contains('{')
+}
+
+/// The largest classes, repeated to this length, compile with room to spare; a test holds that.
+const SHORT_EXPRESSION: usize = 200;
+
 fn expression_problem(name: &str, text: &str) -> Option<Problem> {
     let name = name.to_owned();
     let (character, reason) = match regex_syntax::Parser::new().parse(text) {
+        Ok(_) if is_small(text) => return None,
         Ok(_) => {
             let compiled = regex::Regex::new(text);
             return compiled.err().map(|e| Problem::ExpressionTooLarge { name, reason: e.to_string() });
@@ -210,4 +229,44 @@ fn password_remark(name: &str, text: &str) -> Option<Problem> {
     let problem = Problem::PasswordForm { name: name.to_owned(), prefix, expected };
     debug_assert_eq!(problem.severity(), Severity::Warning);
     Some(problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_expressions_without_counts_compile() {
+        for piece in [r"\W", r"\w", r"\PL", r"\pL", r"\PM+", r"\S*", r"(\W)", "[^a]", ".", r"\W|"] {
+            let text = piece.repeat(SHORT_EXPRESSION / piece.len());
+            assert!(is_small(&text));
+            let compiled = regex::bytes::RegexBuilder::new(&text).case_insensitive(true).build();
+            assert!(compiled.is_ok(), "{piece}");
+        }
+    }
+
+    #[test]
+    fn addresses_collide_when_both_cannot_be_bound() {
+        let collide = |one: &str, two: &str| {
+            let address = |text| Address::parse(text).expect("an address");
+            address(one).collides(&address(two)) && address(two).collides(&address(one))
+        };
+        assert!(collide("127.0.0.1:6033", "127.0.0.1:6033"));
+        assert!(collide("0.0.0.0:6033", "127.0.0.1:6033"));
+        assert!(collide("[::]:6033", "[::1]:6033"));
+        assert!(collide("/tmp/a", "/tmp/a"));
+        assert!(!collide("127.0.0.1:6033", "127.0.0.2:6033"));
+        assert!(!collide("0.0.0.0:6033", "[::1]:6033"));
+        assert!(!collide("0.0.0.0:6033", "0.0.0.0:6032"));
+    }
+
+    #[test]
+    fn networks_have_an_address_and_few_enough_bits() {
+        for text in ["", "*", "10.0.0.0/8", "10.0.0.1, ::1/128"] {
+            assert!(Form::Networks.holds(text), "{text}");
+        }
+        for text in ["10.0.0.0/33", "::/129", "10.0.0/8", "a", "1.1.1.1/"] {
+            assert!(!Form::Networks.holds(text), "{text}");
+        }
+    }
 }

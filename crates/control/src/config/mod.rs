@@ -5,6 +5,7 @@
 //! What Narrows does not know is passed over and said, so that a `proxysql.cnf` from anywhere starts.
 
 pub mod bootstrap;
+pub mod charset;
 mod checks;
 pub mod diagnostic;
 pub mod form;
@@ -92,6 +93,8 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, 
 /// What can be read in both syntaxes means the same in both; of what can be read in neither, the mistakes are
 /// told as those of the syntax it looks like.
 pub fn parse(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Document, Vec<Diagnostic>> {
+    // Editors of Windows begin a file with this mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let libconfig = || libconfig::parse(path, text, read_file).map_err(|diagnostic| vec![diagnostic]);
     let toml = || toml_syntax::parse(path, text);
     match looks_like(text) {

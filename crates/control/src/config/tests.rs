@@ -109,6 +109,14 @@ fn tells_the_syntaxes_apart_by_content() {
 }
 
 #[test]
+fn files_of_windows_are_read() {
+    for text in [MINIMAL, MINIMAL_TOML] {
+        let windows = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        assert_eq!(loaded(&windows).rows, loaded(text).rows);
+    }
+}
+
+#[test]
 fn an_empty_file_gives_the_defaults() {
     let loaded = loaded("");
     assert_eq!(loaded.variables, Values::default());
@@ -133,7 +141,9 @@ const WRONG: &[(&str, &str)] = &[
     ("mysql_variables=1", "1:17: error: mysql_variables: expected a group, found 1"),
     ("mysql_variables={threads=256}", "1:26: error: threads: expected an integer from 0 to 255, found 256"),
     ("mysql_variables={multiplexing=\"on\"}", "1:31: error: multiplexing: expected true or false, found \"on\""),
-    ("mysql_variables={default_charset=\"utf8m4\"}", "1:34: error: default_charset: expected one of"),
+    ("mysql_variables={default_charset=\"utf8m4\"}", "1:34: error: default_charset: expected a character set of MySQL or MariaDB that clients can use, found \"utf8m4\""),
+    ("mysql_variables={default_charset=\"utf32\"}", "1:34: error: default_charset: expected a character set of MySQL or MariaDB that clients can use, found \"utf32\""),
+    ("mysql_variables={default_collation_connection=\"utf8mb4\"}", "1:47: error: default_collation_connection: expected a collation of MySQL or MariaDB, found \"utf8mb4\""),
     ("mysql_variables={interfaces=\"localhost:6033\"}", "1:29: error: interfaces: expected ip:port, [ipv6]:port or /path of a socket, with `;` between, found \"localhost:6033\""),
     ("mysql_variables={interfaces=\"1.1.1.1:1;1.1.1.1:1\"}", "1:29: error: interfaces: 1.1.1.1:1 is also listened on by interfaces (1.1.1.1:1)"),
     ("mysql_variables={interfaces=\"127.0.0.1:6032\"}", "1:29: error: mysql_ifaces: 0.0.0.0:6032 is also listened on by interfaces (127.0.0.1:6032)"),

@@ -3,11 +3,11 @@
 //! A value is text outside (admin interface, file) and typed inside. What a variable is, is its row in
 //! [`VARIABLES`].
 
-pub mod charset;
 mod table;
 
 use narrows_proxy::snapshot::Variables;
 
+use crate::config::charset;
 use crate::config::diagnostic::Problem;
 use crate::config::form::{Form, flag_of, integer_of};
 use crate::config::tree;
@@ -220,11 +220,11 @@ impl Values {
         if variables.interfaces.is_empty() {
             variables.interfaces = Variables::default().interfaces;
         }
-        let charset = &variables.default_charset;
-        if !charset::belongs(&variables.default_collation_connection, charset)
-            && let Some(collation) = charset::default_collation(charset)
+        let chosen = charset::collation(&variables.default_collation_connection);
+        if let Some(first) = charset::default_collation(&variables.default_charset)
+            && chosen.is_none_or(|chosen| chosen.charset != first.charset)
         {
-            variables.default_collation_connection = collation.to_owned();
+            variables.default_collation_connection = first.name.to_owned();
         }
         variables
     }

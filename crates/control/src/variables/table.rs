@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::Class::{Essential, Obscure, Useful};
-use super::charset::CHARSETS;
 use super::{Class, Kind, Reader, Variable};
 use crate::config::form::{Form, items};
 use narrows_proxy::snapshot::Variables;
@@ -47,9 +46,9 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-data_packets_history_size", Obscure, 0, 0, 2_147_483_647, "Packets kept in memory for debugging."),
     text("mysql-default_authentication_plugin", Useful, Form::OneOf(PLUGINS), "mysql_native_password", "The authentication plugin that the greeting offers.")
         .read_as_text(|v, s| v.default_authentication_plugin = s.to_owned()),
-    text("mysql-default_charset", Useful, Form::OneOf(CHARSETS), "utf8", "Character set of the greeting, and of sessions that choose none.")
+    text("mysql-default_charset", Useful, Form::Charset, "utf8", "Character set of the greeting, and of sessions that choose none.")
         .read_as_text(|v, s| v.default_charset = s.to_owned()),
-    text("mysql-default_collation_connection", Useful, Form::Any, "utf8_general_ci", "Collation of the greeting. One that does not belong to default_charset gives way to that character set's default.")
+    text("mysql-default_collation_connection", Useful, Form::Collation, "utf8_general_ci", "Collation of the greeting. One that does not belong to default_charset gives way to that character set's default.")
         .read_as_text(|v, s| v.default_collation_connection = s.to_owned()),
     integer("mysql-default_max_latency_ms", Useful, 1000, 0, 1_728_000_000, "Ping time above which a server is left out, for servers whose row says 0."),
     integer("mysql-default_query_delay", Obscure, 0, 0, 3_600_000, "Milliseconds every statement waits before it runs."),

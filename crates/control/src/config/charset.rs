@@ -1,0 +1,25 @@
+//! Character sets and collations as the configuration names them: those of MySQL and of MariaDB.
+
+use narrows_wire::charset::{Collation, Family};
+
+/// MariaDB first: for utf8mb4 it begins with a collation that MySQL has too.
+const FAMILIES: [Family; 2] = [Family::MariaDb, Family::MySql];
+
+/// Character sets that the protocol does not allow a session to have: their ASCII takes more than one byte.
+const NOT_FOR_CLIENTS: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
+
+/// The collation of that name.
+pub fn collation(name: &str) -> Option<&'static Collation> {
+    FAMILIES.into_iter().find_map(|family| Collation::by_name(name, family))
+}
+
+/// The collation a character set begins with.
+pub fn default_collation(charset: &str) -> Option<&'static Collation> {
+    FAMILIES.into_iter().find_map(|family| Collation::default_of(charset, family))
+}
+
+/// Whether a session can have that character set.
+pub fn is_usable(charset: &str) -> bool {
+    let excluded = NOT_FOR_CLIENTS.iter().any(|name| charset.eq_ignore_ascii_case(name));
+    !excluded && default_collation(charset).is_some()
+}
