@@ -132,7 +132,8 @@ meanings are the same in both. `examples/` has a file of each.
 `narrows check FILE` reports everything that is wrong with a file, with line and column. After a mistake in the syntax of a
 `proxysql.cnf` nothing further can be told. Names that Narrows does not know are passed over with a warning; a value that is
 wrong, a row that lacks a column it must have, and a row that is there twice are errors, and the program does not start.
-(ProxySQL takes a default, leaves the row out, or lets the last row win, and says nothing.)
+(ProxySQL takes a default, leaves the row out, or lets the last row win, and says nothing.) A file named with `-c` that cannot be
+read is an error too, where ProxySQL ends with status 0.
 
 In TOML, tables are arrays of tables: `[[mysql_servers]]` begins a row. Write expressions in single quotes, where a backslash
 is a backslash. In the syntax of `proxysql.cnf`:

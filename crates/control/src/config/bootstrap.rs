@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// The top-level keys. The command line goes before them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bootstrap {
     /// Folder of everything Narrows writes; `None`: the current folder.
     pub datadir: Option<PathBuf>,
@@ -19,6 +19,20 @@ pub struct Bootstrap {
     pub execute_on_exit_failure: Option<String>,
     /// Whether listening addresses are part of what nodes share.
     pub cluster_sync_interfaces: bool,
+}
+
+impl Default for Bootstrap {
+    fn default() -> Bootstrap {
+        Bootstrap {
+            datadir: None,
+            errorlog: None,
+            pidfile: None,
+            uuid: None,
+            restart_on_missing_heartbeats: 10,
+            execute_on_exit_failure: None,
+            cluster_sync_interfaces: false,
+        }
+    }
 }
 
 impl Bootstrap {

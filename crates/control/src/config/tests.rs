@@ -119,8 +119,10 @@ fn files_of_windows_are_read() {
 #[test]
 fn an_empty_file_gives_the_defaults() {
     let loaded = loaded("");
-    assert_eq!(loaded.variables, Values::default());
-    assert_eq!(loaded.rows.servers, []);
+    let default = Loaded::default();
+    assert_eq!(loaded.variables, default.variables);
+    assert_eq!(loaded.bootstrap, default.bootstrap);
+    assert_eq!(loaded.rows, default.rows);
 }
 
 /// Texts that cannot be started, and what is said about each.
