@@ -1,2 +1,127 @@
-//! Load generators and side-by-side comparisons.
-fn main() {}
+//! Load generators and side-by-side comparisons; README.md beside this folder's sources says what is measured.
+
+mod codec;
+mod forward;
+mod load;
+mod mock_server;
+mod process;
+mod socket;
+
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::load::{Generator, Limit, Plan, Usage};
+use crate::socket::Address;
+
+#[derive(Debug, Parser)]
+#[command(name = "narrows-bench", about = "Load generators and side-by-side comparisons.")]
+struct Flags {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// A MySQL server that answers from memory.
+    MockServer {
+        /// Where to listen: IP:PORT or /path.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: Address,
+    },
+    /// A proxy that finds packet ends and does nothing else.
+    Forward {
+        /// Where to listen: IP:PORT or /path.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: Address,
+        /// The server: IP:PORT or /path.
+        #[arg(long)]
+        backend: Address,
+    },
+    /// A closed-loop load generator; prints its figures as JSON.
+    Load(LoadFlags),
+}
+
+#[derive(Debug, Args)]
+struct LoadFlags {
+    /// The proxy or server: IP:PORT or /path.
+    #[arg(long)]
+    target: Address,
+    /// Account.
+    #[arg(long, default_value = "bench")]
+    user: String,
+    /// Its password.
+    #[arg(long, default_value = "bench")]
+    password: String,
+    /// Current schema; empty for none.
+    #[arg(long, default_value = "")]
+    schema: String,
+    /// Connections, each with one query outstanding.
+    #[arg(long, default_value_t = 16)]
+    connections: usize,
+    /// The statement.
+    #[arg(long, default_value = "SELECT c FROM sbtest1 WHERE id=5000")]
+    statement: String,
+    /// Rows that each answer must have.
+    #[arg(long, default_value_t = 1)]
+    rows: u64,
+    /// Whether connections are kept, or serve one query each.
+    #[arg(long, value_enum, default_value = "keep")]
+    usage: Usage,
+    /// Ask for results in the older form, with EOF packets.
+    #[arg(long)]
+    classic_eof: bool,
+    /// Seconds before counting begins.
+    #[arg(long, default_value_t = 0.3)]
+    warm_up: f64,
+    /// Seconds to count for.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Stop after so many answers instead.
+    #[arg(long)]
+    queries: Option<u64>,
+    /// Run on this core.
+    #[arg(long)]
+    core: Option<usize>,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Flags::parse().command {
+        Command::MockServer { listen } => mock_server::run(&listen),
+        Command::Forward { listen, backend } => forward::run(&listen, &backend),
+        Command::Load(flags) => load(flags),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("narrows-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn load(flags: LoadFlags) -> io::Result<()> {
+    if let Some(core) = flags.core {
+        process::pin_to(core)?;
+    }
+    let limit =
+        flags.queries.map_or_else(|| Limit::Time(Duration::from_secs_f64(flags.seconds)), Limit::Queries);
+    let mut generator = Generator::new(Plan {
+        target: flags.target,
+        user: flags.user,
+        password: flags.password,
+        schema: flags.schema,
+        connections: flags.connections,
+        statement: flags.statement,
+        rows: flags.rows,
+        usage: flags.usage,
+        deprecate_eof: !flags.classic_eof,
+    })?;
+    generator.warm_up(Duration::from_secs_f64(flags.warm_up))?;
+    let report = generator.measure(limit)?;
+    generator.finish()?;
+    println!("{}", serde_json::to_string_pretty(&report)?);
+    Ok(())
+}

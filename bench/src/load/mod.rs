@@ -1,0 +1,416 @@
+//! A closed-loop load generator: N connections on one thread, each with one query outstanding.
+//!
+//! It logs in as an ordinary client, so that it works through any proxy, and it walks every answer to its
+//! end: an answer that is cut, has the wrong number of rows or is followed by bytes is an error. It does not
+//! decode rows. A run has four parts, so that its caller can read clocks between them: [`Generator::new`]
+//! connects, [`Generator::warm_up`], [`Generator::measure`], [`Generator::finish`].
+
+mod report;
+mod response;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Interest, Poll, Token};
+
+pub use self::report::Report;
+use self::report::Tally;
+use self::response::{Response, Step};
+use crate::codec::{
+    Greeting, NATIVE_PASSWORD, Walker, capability, error_text, native_scramble, put_packet, whole_packet,
+    write_login,
+};
+use crate::process;
+use crate::socket::{Address, Stream};
+
+/// Time that all connections together have to log in, and at the end to receive what is outstanding.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Reads of one connection before the others have their turn; matters to large results only.
+const READS_PER_TURN: usize = 16;
+const READ_BYTES: usize = 128 << 10;
+
+/// What to do, against whom.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The proxy or server.
+    pub target: Address,
+    /// Account.
+    pub user: String,
+    /// Its password, in clear.
+    pub password: String,
+    /// Current schema; empty: none.
+    pub schema: String,
+    /// Connections, all open for the whole run.
+    pub connections: usize,
+    /// The statement.
+    pub statement: String,
+    /// Rows that its answer must have.
+    pub rows: u64,
+    /// How a connection is used.
+    pub usage: Usage,
+    /// Whether CLIENT_DEPRECATE_EOF is asked for.
+    pub deprecate_eof: bool,
+}
+
+/// How a connection is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Usage {
+    /// Query after query.
+    Keep,
+    /// Connect, log in, one query, COM_QUIT; latency is that of all of it.
+    Reconnect,
+}
+
+/// When a window ends.
+#[derive(Debug, Clone, Copy)]
+pub enum Limit {
+    /// After a time.
+    Time(Duration),
+    /// After a number of answers, right or wrong.
+    Queries(u64),
+}
+
+/// The generator, with its connections.
+#[derive(Debug)]
+pub struct Generator {
+    plan: Plan,
+    query: Vec<u8>,
+    poll: Poll,
+    events: Events,
+    buffer: Vec<u8>,
+    slots: Vec<Slot>,
+    tally: Tally,
+    /// Whether an answered connection asks again.
+    asking: bool,
+}
+
+#[derive(Debug)]
+struct Slot {
+    stream: Stream,
+    stage: Stage,
+    /// The start of a packet of the login.
+    inbox: Vec<u8>,
+    walker: Walker,
+    response: Response,
+    deprecate_eof: bool,
+    /// When the query, or the connection of [`Usage::Reconnect`], began.
+    begun: Instant,
+}
+
+/// Greeting -> Verdict -> Answer, and Answer again for each query.
+#[derive(Debug)]
+enum Stage {
+    /// Waits for the greeting.
+    Greeting,
+    /// Waits for OK, ERR or a request for another plugin.
+    Verdict { salt: [u8; 20] },
+    /// Waits for the answer to a query.
+    Answer,
+    /// Asks nothing more.
+    Rest,
+}
+
+/// What became of a connection in a turn.
+enum Turn {
+    Waits,
+    /// More may be there to read, of which no new event will tell.
+    Unfinished,
+    Answered,
+    Failed(String),
+}
+
+impl Generator {
+    /// Connects, logs in and begins to ask on every connection.
+    pub fn new(plan: Plan) -> io::Result<Generator> {
+        let mut query = Vec::new();
+        put_packet(&mut query, 0, |out| {
+            out.push(3);
+            out.extend_from_slice(plan.statement.as_bytes());
+        });
+        let mut generator = Generator {
+            query,
+            poll: Poll::new()?,
+            events: Events::with_capacity(1024),
+            buffer: vec![0; READ_BYTES],
+            slots: Vec::with_capacity(plan.connections),
+            tally: Tally::new(),
+            asking: true,
+            plan,
+        };
+        for index in 0..generator.plan.connections {
+            let slot = generator.connect(index)?;
+            generator.slots.push(slot);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while generator.slots.iter().any(Slot::logs_in) && generator.plan.usage == Usage::Keep {
+            generator.turn(deadline)?;
+            let waiting = generator.slots.iter().filter(|slot| slot.logs_in()).count();
+            let hopeless = generator.tally.errors > 10 * generator.plan.connections as u64;
+            if waiting > 0 && (hopeless || Instant::now() >= deadline) {
+                return Err(io::Error::other(format!(
+                    "{waiting} of {} connections could not log in: {}",
+                    generator.plan.connections,
+                    generator.tally.first_error.as_deref().unwrap_or("no answer")
+                )));
+            }
+        }
+        Ok(generator)
+    }
+
+    /// Asks for a while without counting; fails when nothing but errors comes back.
+    pub fn warm_up(&mut self, time: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + time;
+        while Instant::now() < deadline {
+            self.turn(deadline)?;
+        }
+        match self.tally.first_error.take() {
+            Some(error) if self.tally.queries == 0 => Err(io::Error::other(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks and counts until the limit.
+    pub fn measure(&mut self, limit: Limit) -> io::Result<Report> {
+        let begun = Instant::now();
+        let (deadline, queries) = match limit {
+            Limit::Time(time) => (begun + time, u64::MAX),
+            Limit::Queries(queries) => (begun + Duration::from_secs(3600), queries),
+        };
+        self.tally = Tally::new();
+        let cpu = process::own_cpu()?;
+        while Instant::now() < deadline && self.tally.queries + self.tally.errors < queries {
+            self.turn(deadline)?;
+        }
+        let elapsed = begun.elapsed();
+        Ok(self.tally.report(elapsed, process::own_cpu()?.saturating_sub(cpu)))
+    }
+
+    /// Receives what is outstanding and says goodbye; fails when an answer never comes.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.asking = false;
+        let deadline = Instant::now() + PATIENCE;
+        while self.slots.iter().any(|slot| !matches!(slot.stage, Stage::Rest)) {
+            if Instant::now() >= deadline {
+                let stuck = self.slots.iter().filter(|slot| !matches!(slot.stage, Stage::Rest)).count();
+                return Err(io::Error::other(format!("{stuck} connections never got their answer")));
+            }
+            self.turn(deadline)?;
+        }
+        self.slots.iter_mut().for_each(Slot::quit);
+        Ok(())
+    }
+
+    /// Waits for events, at most until `deadline`, and serves them.
+    fn turn(&mut self, deadline: Instant) -> io::Result<()> {
+        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        self.poll.poll(&mut events, Some(deadline.saturating_duration_since(Instant::now())))?;
+        for event in &events {
+            let index = event.token().0;
+            match self.slots[index].turn(&self.plan, &self.query, &mut self.buffer, &mut self.tally) {
+                Ok(Turn::Waits) => {}
+                Ok(Turn::Unfinished) => {
+                    let stream = &mut self.slots[index].stream;
+                    self.poll.registry().reregister(stream, Token(index), Interest::READABLE)?;
+                }
+                Ok(Turn::Answered) => self.answered(index)?,
+                Ok(Turn::Failed(why)) => self.failed(index, why)?,
+                Err(error) => self.failed(index, error.to_string())?,
+            }
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    fn answered(&mut self, index: usize) -> io::Result<()> {
+        let slot = &mut self.slots[index];
+        let now = Instant::now();
+        self.tally.answered(now - slot.begun);
+        if !self.asking {
+            slot.stage = Stage::Rest;
+            return Ok(());
+        }
+        match self.plan.usage {
+            Usage::Reconnect => {
+                slot.quit();
+                self.reconnect(index)
+            }
+            Usage::Keep => {
+                slot.begun = now;
+                match slot.ask(&self.query) {
+                    Ok(()) => Ok(()),
+                    Err(error) => self.failed(index, error.to_string()),
+                }
+            }
+        }
+    }
+
+    fn failed(&mut self, index: usize, why: String) -> io::Result<()> {
+        self.tally.failed(|| why);
+        if self.asking {
+            return self.reconnect(index);
+        }
+        self.slots[index].stage = Stage::Rest;
+        Ok(())
+    }
+
+    fn reconnect(&mut self, index: usize) -> io::Result<()> {
+        self.slots[index] = self.connect(index)?;
+        Ok(())
+    }
+
+    fn connect(&self, index: usize) -> io::Result<Slot> {
+        let begun = Instant::now();
+        let mut stream = Stream::connect(&self.plan.target)?;
+        self.poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
+        Ok(Slot {
+            stream,
+            stage: Stage::Greeting,
+            inbox: Vec::new(),
+            walker: Walker::default(),
+            response: Response::new(false),
+            deprecate_eof: false,
+            begun,
+        })
+    }
+}
+
+impl Slot {
+    fn logs_in(&self) -> bool {
+        matches!(self.stage, Stage::Greeting | Stage::Verdict { .. })
+    }
+
+    /// Reads what has arrived and takes it in.
+    fn turn(&mut self, plan: &Plan, query: &[u8], buffer: &mut [u8], tally: &mut Tally) -> io::Result<Turn> {
+        for _ in 0..READS_PER_TURN {
+            let count = match self.stream.read_some(buffer)? {
+                None => return Ok(Turn::Waits),
+                Some(0) if matches!(self.stage, Stage::Rest) => return Ok(Turn::Waits),
+                Some(0) => return Ok(Turn::Failed("the connection was closed".to_owned())),
+                Some(count) => count,
+            };
+            let bytes = &buffer[..count];
+            let turn = match self.stage {
+                Stage::Greeting | Stage::Verdict { .. } => self.login(bytes, plan, query)?,
+                Stage::Answer => self.answer(bytes, plan, tally),
+                Stage::Rest => Turn::Failed("bytes that nobody asked for".to_owned()),
+            };
+            // One query is outstanding, so nothing follows an answer; and a short read has emptied the socket.
+            if !matches!(turn, Turn::Waits) || count < buffer.len() {
+                return Ok(turn);
+            }
+        }
+        Ok(Turn::Unfinished)
+    }
+
+    fn login(&mut self, bytes: &[u8], plan: &Plan, query: &[u8]) -> io::Result<Turn> {
+        self.inbox.extend_from_slice(bytes);
+        let inbox = std::mem::take(&mut self.inbox);
+        let Some((sequence, payload)) = whole_packet(&inbox) else {
+            self.inbox = inbox;
+            return Ok(Turn::Waits);
+        };
+        match (&self.stage, payload.first()) {
+            (_, Some(0xFF)) => Ok(Turn::Failed(error_text(payload))),
+            (Stage::Greeting, _) => self.present(sequence, payload, plan),
+            (Stage::Verdict { .. }, Some(0)) => {
+                if plan.usage == Usage::Keep {
+                    self.begun = Instant::now();
+                }
+                self.ask(query).map(|()| Turn::Waits)
+            }
+            (Stage::Verdict { .. }, Some(0xFE)) => self.switch(sequence, payload, plan),
+            _ => Ok(Turn::Failed(format!("unexpected packet in the login: {payload:02x?}"))),
+        }
+    }
+
+    /// Answers the greeting.
+    fn present(&mut self, sequence: u8, payload: &[u8], plan: &Plan) -> io::Result<Turn> {
+        let Some(greeting) = Greeting::read(payload) else {
+            return Ok(Turn::Failed(format!("not a greeting: {payload:02x?}")));
+        };
+        let mut wanted = capability::LONG_PASSWORD
+            | capability::LONG_FLAG
+            | capability::PROTOCOL_41
+            | capability::TRANSACTIONS
+            | capability::SECURE_CONNECTION
+            | capability::MULTI_RESULTS
+            | capability::PLUGIN_AUTH;
+        if !plan.schema.is_empty() {
+            wanted |= capability::CONNECT_WITH_DB;
+        }
+        if plan.deprecate_eof {
+            wanted |= capability::DEPRECATE_EOF;
+        }
+        // Without this bit MariaDB takes a client for one of its own and looks for extended capabilities.
+        let capabilities = wanted & (greeting.capabilities | capability::LONG_PASSWORD);
+        self.deprecate_eof = capabilities & capability::DEPRECATE_EOF != 0;
+        let scramble = native_scramble(&plan.password, &greeting.salt);
+        let mut packet = Vec::new();
+        put_packet(&mut packet, sequence.wrapping_add(1), |out| {
+            write_login(out, capabilities, &plan.user, &scramble, &plan.schema);
+        });
+        self.stage = Stage::Verdict { salt: greeting.salt };
+        self.write_all(&packet).map(|()| Turn::Waits)
+    }
+
+    /// Answers a request for another plugin, when it is the one we have.
+    fn switch(&mut self, sequence: u8, payload: &[u8], plan: &Plan) -> io::Result<Turn> {
+        let Stage::Verdict { salt } = &self.stage else { return Ok(Turn::Waits) };
+        let mut fields = payload[1..].splitn(2, |&byte| byte == 0);
+        let plugin = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
+        if plugin != NATIVE_PASSWORD {
+            return Ok(Turn::Failed(format!(
+                "the server wants {plugin}, the generator has {NATIVE_PASSWORD}"
+            )));
+        }
+        let salt = fields.next().and_then(|rest| rest.first_chunk::<20>()).unwrap_or(salt);
+        let scramble = native_scramble(&plan.password, salt);
+        let mut packet = Vec::new();
+        put_packet(&mut packet, sequence.wrapping_add(1), |out| out.extend_from_slice(&scramble));
+        self.write_all(&packet).map(|()| Turn::Waits)
+    }
+
+    fn answer(&mut self, bytes: &[u8], plan: &Plan, tally: &mut Tally) -> Turn {
+        let Slot { walker, response, .. } = self;
+        let (mut last, mut rows) = (Step::More, 0);
+        walker.feed(bytes, |packet| {
+            let step = response.packet(packet);
+            rows += u64::from(step == Step::Row);
+            if last != Step::Broken {
+                last = step;
+            }
+        });
+        tally.rows += rows;
+        match last {
+            Step::More | Step::Row => Turn::Waits,
+            Step::End(rows) if rows != plan.rows => {
+                Turn::Failed(format!("{rows} rows instead of {}", plan.rows))
+            }
+            Step::End(_) if !walker.between_packets() => Turn::Failed("bytes after the answer".to_owned()),
+            Step::End(_) => Turn::Answered,
+            Step::Refused => Turn::Failed(
+                whole_packet(bytes).map_or("refused".to_owned(), |(_, payload)| error_text(payload)),
+            ),
+            Step::Broken => Turn::Failed("a packet that does not belong there".to_owned()),
+        }
+    }
+
+    fn ask(&mut self, query: &[u8]) -> io::Result<()> {
+        self.stage = Stage::Answer;
+        self.response = Response::new(self.deprecate_eof);
+        self.write_all(query)
+    }
+
+    fn quit(&mut self) {
+        // The connection is dropped next, so a peer that has gone already is no matter.
+        let _ = self.stream.write_some(&[1, 0, 0, 0, 1]);
+    }
+
+    /// Writes what must fit: with one query outstanding the socket's buffer is empty.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.stream.write_some(bytes)? < bytes.len() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Processes that a bench starts: pinned to a core, measured, and stopped whatever happens.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// Time a process has to begin serving.
+const START_PATIENCE: Duration = Duration::from_secs(20);
+/// Time a process has to end by itself once asked.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A running process; dropping it stops it and its descendants.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+}
+
+impl Process {
+    /// Starts `program`, on one core when `core` says so. What it prints goes to `log`.
+    ///
+    /// It is asked to end when this process dies, even by a signal that runs no destructor.
+    pub fn start(
+        name: &str,
+        core: Option<usize>,
+        program: &Path,
+        arguments: &[String],
+        log: &Path,
+    ) -> io::Result<Process> {
+        let log = fs::File::options().create(true).append(true).open(log)?;
+        let mut command = Self::command(core, program, arguments);
+        command.stdout(log.try_clone()?).stderr(log);
+        Ok(Process { name: name.to_owned(), child: spawn(name, &mut command)? })
+    }
+
+    /// Starts a subcommand of this binary that prints `listening on ADDRESS`, and returns the address.
+    pub fn start_own(core: Option<usize>, arguments: &[String]) -> io::Result<(Process, String)> {
+        let name = arguments.first().map_or("bench", String::as_str).to_owned();
+        let mut command = Self::command(core, &std::env::current_exe()?, arguments);
+        command.stdout(Stdio::piped());
+        let mut child = spawn(&name, &mut command)?;
+        let stdout = child.stdout.take().expect("it was piped");
+        let process = Process { name, child };
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        match line.trim_end().strip_prefix("listening on ") {
+            Some(address) => Ok((process, address.to_owned())),
+            None => Err(io::Error::other(format!("{} did not say where it listens: {line:?}", process.name))),
+        }
+    }
+
+    fn command(core: Option<usize>, program: &Path, arguments: &[String]) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", "--"]);
+        if let Some(core) = core {
+            command.args(["taskset", "-c", &core.to_string()]);
+        }
+        command.arg(program).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// Waits until somebody accepts connections at `address`; fails when the process ends first.
+    pub fn wait_for_port(&mut self, address: SocketAddr, log: &Path) -> io::Result<()> {
+        let deadline = Instant::now() + START_PATIENCE;
+        loop {
+            if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+                return Ok(());
+            }
+            let ended = self.child.try_wait()?;
+            if ended.is_some() || Instant::now() >= deadline {
+                let how =
+                    ended.map_or("does not serve in time".to_owned(), |status| format!("ended: {status}"));
+                let printed = fs::read_to_string(log).unwrap_or_default();
+                return Err(io::Error::other(format!("{} {how}\n{}", self.name, last_lines(&printed, 15))));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// CPU time so far of all threads of the process and of its descendants.
+    ///
+    /// A thread that has ended takes its time with it, so this serves for windows in which threads live on.
+    pub fn cpu(&self) -> io::Result<Duration> {
+        let mut total = Duration::ZERO;
+        for pid in self.family() {
+            for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+                total += on_cpu(&task?.path().join("schedstat"))?;
+            }
+        }
+        Ok(total)
+    }
+
+    /// The process and its descendants, parents first.
+    fn family(&self) -> Vec<u32> {
+        let mut family = vec![self.child.id()];
+        let mut at = 0;
+        while at < family.len() {
+            let tasks = fs::read_dir(format!("/proc/{}/task", family[at])).into_iter().flatten().flatten();
+            for task in tasks {
+                let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+                family.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+            at += 1;
+        }
+        family
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let family = self.family();
+        signal(self.child.id(), Signal::TERM);
+        let deadline = Instant::now() + STOP_PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if matches!(self.child.try_wait(), Ok(None)) {
+            eprintln!("{} does not end when asked; killing it", self.name);
+            family.iter().rev().for_each(|&pid| signal(pid, Signal::KILL));
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn spawn(name: &str, command: &mut Command) -> io::Result<Child> {
+    command.spawn().map_err(|error| io::Error::new(error.kind(), format!("cannot start {name}: {error}")))
+}
+
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // It may have ended by itself, which is what we want.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// CPU time so far of the calling thread.
+pub fn own_cpu() -> io::Result<Duration> {
+    on_cpu(Path::new("/proc/thread-self/schedstat"))
+}
+
+/// The first field of a schedstat file: nanoseconds on a CPU.
+fn on_cpu(schedstat: &Path) -> io::Result<Duration> {
+    let text = fs::read_to_string(schedstat)?;
+    let nanoseconds = text.split_whitespace().next().and_then(|field| field.parse().ok());
+    nanoseconds
+        .map(Duration::from_nanos)
+        .ok_or_else(|| io::Error::other(format!("{}: {text:?}", schedstat.display())))
+}
+
+/// Keeps the calling thread, and what it starts unless that is pinned elsewhere, on one core.
+pub fn pin_to(core: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set)
+        .map_err(|error| io::Error::other(format!("cannot pin to core {core}: {error}")))
+}
+
+/// A port of the loopback interface that nobody listens at now.
+pub fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
+
+/// The full path of a program, searched in PATH and in the folders of system programs.
+pub fn find_program(name: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(std::path::PathBuf::from);
+    std::env::split_paths(&path).chain(system).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
