@@ -1,9 +1,11 @@
 //! Load generators and side-by-side comparisons; README.md beside this folder's sources says what is measured.
 
 mod codec;
+mod compare;
 mod forward;
 mod load;
 mod mock_server;
+mod peers;
 mod process;
 mod socket;
 
@@ -42,6 +44,8 @@ enum Command {
     },
     /// A closed-loop load generator; prints its figures as JSON.
     Load(LoadFlags),
+    /// Every proxy in every case, side by side.
+    Compare(compare::Flags),
 }
 
 #[derive(Debug, Args)]
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
         Command::MockServer { listen } => mock_server::run(&listen),
         Command::Forward { listen, backend } => forward::run(&listen, &backend),
         Command::Load(flags) => load(flags),
+        Command::Compare(flags) => compare::run(&flags),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
 
-pub use self::report::Report;
-use self::report::Tally;
+pub use self::report::{Report, Tally};
 use self::response::{Response, Step};
 use crate::codec::{
     Greeting, NATIVE_PASSWORD, Walker, capability, error_text, native_scramble, put_packet, whole_packet,

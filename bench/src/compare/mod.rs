@@ -1,0 +1,205 @@
+//! The side-by-side comparison: every peer in every case, in alternating rounds, and a table of each case.
+//!
+//! The mock server and the generator (this process) share one core, the proxy has the other to itself. The
+//! figure is the proxy's CPU time in a window divided by what the generator received in it.
+
+mod cases;
+mod table;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use self::cases::{CASES, Case};
+use self::table::{Sample, Series, render};
+use crate::load::{Generator, Limit, Plan};
+use crate::peers::{self, Account, Peer, Running, Setup};
+use crate::process::{self, Process};
+
+/// Options of `compare`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The Narrows binary.
+    #[arg(long, default_value = "target/release/narrows")]
+    narrows: PathBuf,
+    /// Who takes part.
+    #[arg(long, value_delimiter = ',', default_value = "direct,forwarder,haproxy,narrows")]
+    peers: Vec<String>,
+    /// Which cases; all when not given.
+    #[arg(long, value_delimiter = ',')]
+    cases: Vec<String>,
+    /// Rounds per case; every peer has its turn in each.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds of a window.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Two rounds of 0.7 seconds: about a minute in all, noisier.
+    #[arg(long)]
+    quick: bool,
+    /// Also write every sample to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Core of the mock server and the generator.
+    #[arg(long, default_value_t = 0)]
+    load_core: usize,
+    /// Core of the proxy.
+    #[arg(long, default_value_t = 1)]
+    proxy_core: usize,
+}
+
+/// Runs it; an error when a peer that was asked for could not be measured, or any query failed.
+pub fn run(flags: &Flags) -> io::Result<()> {
+    let (rounds, window) = if flags.quick { (2, 0.7) } else { (flags.rounds, flags.seconds) };
+    let window = Duration::from_secs_f64(window);
+    let peers = peers::choose(&flags.peers)?;
+    let cases = choose_cases(&flags.cases)?;
+    if flags.load_core == flags.proxy_core {
+        return Err(io::Error::other("the proxy needs a core of its own"));
+    }
+    let (mock, mock_address) = Process::start_own(Some(flags.load_core), &["mock-server".to_owned()])?;
+    let folder = tempfile::tempdir()?;
+    let setup = Setup {
+        primary: mock_address,
+        replicas: Vec::new(),
+        account: Account { user: "bench".to_owned(), password: "bench".to_owned() },
+        folder: folder.path(),
+        core: Some(flags.proxy_core),
+        narrows: &flags.narrows,
+    };
+    let parties: Vec<Party> = peers.into_iter().map(|peer| Party::start(peer, &setup)).collect();
+    process::pin_to(flags.load_core)?;
+    describe(&parties, flags);
+
+    let mut all = Vec::new();
+    for case in cases {
+        let series = measure_case(case, &parties, &mock, &setup.account, rounds, window);
+        print!("{}", render(case, rounds, window, &series));
+        io::stdout().flush()?;
+        all.extend(series);
+    }
+    if let Some(file) = &flags.json {
+        fs::write(file, serde_json::to_string_pretty(&all)?)?;
+    }
+    let lame: Vec<String> = all
+        .iter()
+        .filter(|series| series.failure.is_some() || series.errors() > 0)
+        .map(|series| format!("{} in {}", series.peer, series.case))
+        .collect();
+    if lame.is_empty() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("not measured, or with errors: {}", lame.join(", "))))
+}
+
+/// A peer, serving or not.
+struct Party {
+    peer: &'static Peer,
+    running: Result<Running, String>,
+}
+
+impl Party {
+    fn start(peer: &'static Peer, setup: &Setup) -> Party {
+        Party { peer, running: (peer.start)(setup).map_err(|error| error.to_string()) }
+    }
+}
+
+fn choose_cases(names: &[String]) -> io::Result<Vec<&'static Case>> {
+    if let Some(unknown) = names.iter().find(|name| CASES.iter().all(|case| case.name != name.as_str())) {
+        let known: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+        return Err(io::Error::other(format!(
+            "no case is called {unknown:?}; there are {}",
+            known.join(", ")
+        )));
+    }
+    Ok(CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name)).collect())
+}
+
+fn describe(parties: &[Party], flags: &Flags) {
+    println!(
+        "Mock server and load generator on core {}, the proxy on core {}.",
+        flags.load_core, flags.proxy_core
+    );
+    println!("CPU: least of the rounds, then their median; the ratios compare the least ones.");
+    println!(
+        "Rates and latencies: medians of the rounds; max: of all rounds. `load gen`, `mock`: their own CPU."
+    );
+    for Party { peer, running } in parties {
+        println!("  {:<10}{}", peer.name, peer.terms);
+        if let Err(why) = running {
+            println!("  {:<10}!! WILL BE MISSING: {why}", "");
+        }
+    }
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or_default();
+    if load > 0.5 {
+        println!("!! The machine is busy with something else (load {load}): figures will be noisy.");
+    }
+}
+
+/// All peers in one case. The order turns by one with each round, so that no peer always follows the same one.
+fn measure_case(
+    case: &'static Case,
+    parties: &[Party],
+    mock: &Process,
+    account: &Account,
+    rounds: usize,
+    window: Duration,
+) -> Vec<Series> {
+    let mut all: Vec<Series> = parties
+        .iter()
+        .map(|Party { peer, running }| Series {
+            case: case.name,
+            unit: case.unit,
+            peer: peer.name,
+            samples: Vec::with_capacity(rounds),
+            failure: running.as_ref().err().cloned(),
+        })
+        .collect();
+    for round in 0..rounds {
+        for turn in 0..parties.len() {
+            let index = (round + turn) % parties.len();
+            let Ok(running) = &parties[index].running else { continue };
+            match measure(case, running, mock, account, window) {
+                Ok(sample) => all[index].samples.push(sample),
+                Err(error) => all[index].failure = Some(format!("round {}: {error}", round + 1)),
+            }
+        }
+    }
+    all
+}
+
+fn measure(
+    case: &Case,
+    running: &Running,
+    mock: &Process,
+    account: &Account,
+    window: Duration,
+) -> io::Result<Sample> {
+    let mut generator = Generator::new(Plan {
+        target: running.address.clone(),
+        user: account.user.clone(),
+        password: account.password.clone(),
+        schema: String::new(),
+        connections: case.connections,
+        statement: case.statement.to_owned(),
+        rows: case.rows,
+        usage: case.usage,
+        deprecate_eof: true,
+    })?;
+    generator.warm_up(window / 5)?;
+    let proxy_cpu = || running.process.as_ref().map(Process::cpu).transpose();
+    let (proxy_before, mock_before) = (proxy_cpu()?, mock.cpu()?);
+    let report = generator.measure(Limit::Time(window))?;
+    let (proxy_after, mock_after) = (proxy_cpu()?, mock.cpu()?);
+    generator.finish()?;
+    let spent = |before: Duration, after: Duration| after.saturating_sub(before).as_nanos() as u64;
+    Ok(Sample {
+        report,
+        proxy_cpu_ns: proxy_before.zip(proxy_after).map(|(before, after)| spent(before, after)),
+        mock_cpu_ns: spent(mock_before, mock_after),
+    })
+}

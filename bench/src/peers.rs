@@ -1,0 +1,219 @@
+//! The parties of a comparison: how each is configured and started. One row each in [`PEERS`].
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::process::{Process, find_program, free_address};
+use crate::socket::Address;
+
+/// Account that proxies which authenticate their clients are configured with.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// Name.
+    pub user: String,
+    /// Password, in clear.
+    pub password: String,
+}
+
+/// What the peers stand in front of.
+#[derive(Debug)]
+pub struct Setup<'s> {
+    /// `IP:PORT` of the primary, or the only server.
+    pub primary: String,
+    /// `IP:PORT` of servers for reads; empty: the primary reads too.
+    pub replicas: Vec<String>,
+    /// Account on all of them.
+    pub account: Account,
+    /// For configurations and logs.
+    pub folder: &'s Path,
+    /// The proxy's core; `None`: wherever the kernel likes.
+    pub core: Option<usize>,
+    /// The Narrows binary.
+    pub narrows: &'s Path,
+}
+
+/// One way from the load generator to the server.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its name in options and tables.
+    pub name: &'static str,
+    /// How it is set up, in a line for the reader of a table.
+    pub terms: &'static str,
+    /// Starts it and waits until it serves.
+    pub start: fn(&Setup) -> io::Result<Running>,
+}
+
+/// A peer that serves.
+#[derive(Debug)]
+pub struct Running {
+    /// Where the load goes.
+    pub address: Address,
+    /// What costs CPU on the way; `None` where nothing is in between.
+    pub process: Option<Process>,
+}
+
+/// All peers, in the order of the tables.
+pub const PEERS: &[Peer] = &[
+    Peer {
+        name: DIRECT,
+        terms: "no proxy; shares the load's core, so only its latency says something",
+        start: direct,
+    },
+    Peer { name: FORWARDER, terms: "finds packet ends, nothing else; one thread, epoll", start: forwarder },
+    Peer { name: HAPROXY, terms: "mode tcp, 1 thread, TCP keepalive, no log, no splicing", start: haproxy },
+    Peer {
+        name: NARROWS,
+        terms: "1 thread, one user, the two rules of the read/write split",
+        start: narrows,
+    },
+];
+
+/// The way without a proxy.
+pub const DIRECT: &str = "direct";
+/// The floor: [`crate::forward`].
+pub const FORWARDER: &str = "forwarder";
+/// The peer to beat.
+pub const HAPROXY: &str = "haproxy";
+/// This project.
+pub const NARROWS: &str = "narrows";
+
+/// The peers of a comma-separated list, in the order of the table.
+pub fn choose(list: &[String]) -> io::Result<Vec<&'static Peer>> {
+    if let Some(unknown) = list.iter().find(|name| PEERS.iter().all(|peer| peer.name != name.as_str())) {
+        let known: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
+        return Err(io::Error::other(format!(
+            "no peer is called {unknown:?}; there are {}",
+            known.join(", ")
+        )));
+    }
+    Ok(PEERS.iter().filter(|peer| list.iter().any(|name| name == peer.name)).collect())
+}
+
+fn direct(setup: &Setup) -> io::Result<Running> {
+    Ok(Running { address: parse(&setup.primary)?, process: None })
+}
+
+fn forwarder(setup: &Setup) -> io::Result<Running> {
+    let arguments = ["forward", "--backend", &setup.primary].map(str::to_owned);
+    let (process, address) = Process::start_own(setup.core, &arguments)?;
+    Ok(Running { address: parse(&address)?, process: Some(process) })
+}
+
+fn haproxy(setup: &Setup) -> io::Result<Running> {
+    let program =
+        find_program("haproxy").ok_or_else(|| io::Error::other("not installed: apt-get install haproxy"))?;
+    let primary = &setup.primary;
+    serve(setup, HAPROXY, "haproxy.cfg", &program, |listen| {
+        format!(
+            "global\n    nbthread 1\n    maxconn 8000\n\
+             defaults\n    mode tcp\n    option tcpka\n    timeout connect 5s\n    timeout client 1h\n    \
+             timeout server 1h\n    maxconn 8000\n\
+             listen mysql\n    bind {listen}\n    server primary {primary}\n"
+        )
+    })
+}
+
+fn narrows(setup: &Setup) -> io::Result<Running> {
+    if !setup.narrows.is_file() {
+        let path = setup.narrows.display();
+        return Err(io::Error::other(format!(
+            "no binary at {path}: cargo build --release, or --narrows FILE"
+        )));
+    }
+    let admin = free_address()?;
+    serve(setup, NARROWS, "narrows.toml", setup.narrows, |listen| {
+        narrows_toml(setup, &listen, &admin.to_string())
+    })
+}
+
+/// Writes a configuration, starts a program on it and waits until it accepts connections.
+fn serve(
+    setup: &Setup,
+    name: &str,
+    file: &str,
+    program: &Path,
+    configuration: impl FnOnce(String) -> String,
+) -> io::Result<Running> {
+    let listen = free_address()?;
+    let file = setup.folder.join(file);
+    fs::write(&file, configuration(listen.to_string()))?;
+    let data = setup.folder.join(format!("{name}-data"));
+    fs::create_dir_all(&data)?;
+    let (file, data) = (file.display().to_string(), data.display().to_string());
+    let arguments: Vec<String> = match name {
+        NARROWS => vec!["-f".into(), "-n".into(), "-D".into(), data, "-c".into(), file],
+        _ => vec!["-db".into(), "-f".into(), file],
+    };
+    let log: PathBuf = setup.folder.join(format!("{name}.log"));
+    let mut process = Process::start(name, setup.core, program, &arguments, &log)?;
+    process.wait_for_port(listen, &log)?;
+    Ok(Running { address: Address::Tcp(listen), process: Some(process) })
+}
+
+/// Writers in hostgroup 0, readers in 1.
+fn narrows_toml(setup: &Setup, listen: &str, admin: &str) -> String {
+    let Account { user, password } = &setup.account;
+    let readers =
+        if setup.replicas.is_empty() { std::slice::from_ref(&setup.primary) } else { &setup.replicas };
+    let mut servers = vec![(0, &setup.primary)];
+    servers.extend(readers.iter().map(|reader| (1, reader)));
+    let mut text = format!(
+        "[admin_variables]\nmysql_ifaces = \"{admin}\"\n\n\
+         [mysql_variables]\ninterfaces = \"{listen}\"\nthreads = 1\n\n"
+    );
+    for (hostgroup, server) in servers {
+        let (host, port) = server.rsplit_once(':').unwrap_or((server, "3306"));
+        text += &format!(
+            "[[mysql_servers]]\nhostgroup = {hostgroup}\naddress = \"{host}\"\nport = {port}\n\
+             max_connections = 1000\n\n"
+        );
+    }
+    text += &format!(
+        "[[mysql_users]]\nusername = \"{user}\"\npassword = \"{password}\"\ndefault_hostgroup = 0\n\n"
+    );
+    for (rule, pattern, hostgroup) in [(1, "^SELECT.*FOR UPDATE", 0), (2, "^SELECT", 1)] {
+        text += &format!(
+            "[[mysql_query_rules]]\nrule_id = {rule}\nactive = true\nmatch_digest = \"{pattern}\"\n\
+             destination_hostgroup = {hostgroup}\napply = true\n\n"
+        );
+    }
+    text
+}
+
+fn parse(address: &str) -> io::Result<Address> {
+    address.parse().map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choosing_keeps_the_order_of_the_table_and_names_what_is_unknown() {
+        let names = |list: &[&str]| {
+            choose(&list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+                .map(|peers| peers.iter().map(|peer| peer.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[NARROWS, DIRECT]).unwrap(), [DIRECT, NARROWS]);
+        assert!(names(&["haprxy"]).unwrap_err().to_string().contains("haproxy"));
+    }
+
+    #[test]
+    fn readers_are_the_replicas_or_else_the_primary() {
+        let mut setup = Setup {
+            primary: "127.0.0.1:3306".to_owned(),
+            replicas: Vec::new(),
+            account: Account { user: "app".to_owned(), password: "x".to_owned() },
+            folder: Path::new("/nowhere"),
+            core: None,
+            narrows: Path::new("/nowhere/narrows"),
+        };
+        let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2");
+        assert!(alone.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));
+        setup.replicas = vec!["127.0.0.1:3307".to_owned(), "127.0.0.1:3308".to_owned()];
+        let split = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2");
+        assert_eq!(split.matches("hostgroup = 1\naddress").count(), 2);
+        assert!(!split.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));
+    }
+}
