@@ -8,6 +8,7 @@ mod mock_server;
 mod peers;
 mod process;
 mod socket;
+mod sysbench;
 
 use std::io;
 use std::process::ExitCode;
@@ -46,6 +47,8 @@ enum Command {
     Load(LoadFlags),
     /// Every proxy in every case, side by side.
     Compare(compare::Flags),
+    /// sysbench on a real server, directly and through each proxy.
+    Sysbench(sysbench::Flags),
 }
 
 #[derive(Debug, Args)]
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         Command::Forward { listen, backend } => forward::run(&listen, &backend),
         Command::Load(flags) => load(flags),
         Command::Compare(flags) => compare::run(&flags),
+        Command::Sysbench(flags) => sysbench::run(&flags),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

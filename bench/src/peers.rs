@@ -174,8 +174,8 @@ fn narrows_toml(setup: &Setup, listen: &str, admin: &str) -> String {
     );
     for (rule, pattern, hostgroup) in [(1, "^SELECT.*FOR UPDATE", 0), (2, "^SELECT", 1)] {
         text += &format!(
-            "[[mysql_query_rules]]\nrule_id = {rule}\nactive = true\nmatch_digest = \"{pattern}\"\n\
-             destination_hostgroup = {hostgroup}\napply = true\n\n"
+            "[[mysql_query_rules]]\nrule_id = {rule}\nmatch_digest = \"{pattern}\"\n\
+             destination_hostgroup = {hostgroup}\napply = 1\n\n"
         );
     }
     text

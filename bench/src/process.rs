@@ -13,7 +13,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 /// Time a process has to begin serving.
 const START_PATIENCE: Duration = Duration::from_secs(20);
 /// Time a process has to end by itself once asked.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running process; dropping it stops it and its descendants.
 #[derive(Debug)]
@@ -86,11 +86,13 @@ impl Process {
     /// CPU time so far of all threads of the process and of its descendants.
     ///
     /// A thread that has ended takes its time with it, so this serves for windows in which threads live on.
-    pub fn cpu(&self) -> io::Result<Duration> {
-        let mut total = Duration::ZERO;
+    pub fn cpu(&self) -> io::Result<Cpu> {
+        let mut total = Cpu::default();
         for pid in self.family() {
             for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-                total += on_cpu(&task?.path().join("schedstat"))?;
+                let task = Cpu::read(&task?.path().join("schedstat"))?;
+                total.used += task.used;
+                total.waited += task.waited;
             }
         }
         Ok(total)
@@ -122,9 +124,11 @@ impl Drop for Process {
         }
         if matches!(self.child.try_wait(), Ok(None)) {
             eprintln!("{} does not end when asked; killing it", self.name);
-            family.iter().rev().for_each(|&pid| signal(pid, Signal::KILL));
+            signal(self.child.id(), Signal::KILL);
             let _ = self.child.wait();
         }
+        // Descendants that outlived it would take CPU from whoever is measured next.
+        family.iter().skip(1).for_each(|&pid| signal(pid, Signal::KILL));
     }
 }
 
@@ -139,18 +143,36 @@ fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// CPU time so far of the calling thread.
-pub fn own_cpu() -> io::Result<Duration> {
-    on_cpu(Path::new("/proc/thread-self/schedstat"))
+/// What the scheduler says of threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cpu {
+    /// Time on a CPU.
+    pub used: Duration,
+    /// Time ready to run while something else had the CPU.
+    pub waited: Duration,
 }
 
-/// The first field of a schedstat file: nanoseconds on a CPU.
-fn on_cpu(schedstat: &Path) -> io::Result<Duration> {
-    let text = fs::read_to_string(schedstat)?;
-    let nanoseconds = text.split_whitespace().next().and_then(|field| field.parse().ok());
-    nanoseconds
-        .map(Duration::from_nanos)
-        .ok_or_else(|| io::Error::other(format!("{}: {text:?}", schedstat.display())))
+impl Cpu {
+    /// Reads a schedstat file: nanoseconds on a CPU, nanoseconds waited, time slices.
+    fn read(schedstat: &Path) -> io::Result<Cpu> {
+        let text = fs::read_to_string(schedstat)?;
+        let mut fields =
+            text.split_whitespace().map_while(|field| field.parse().ok().map(Duration::from_nanos));
+        match (fields.next(), fields.next()) {
+            (Some(used), Some(waited)) => Ok(Cpu { used, waited }),
+            _ => Err(io::Error::other(format!("{}: {text:?}", schedstat.display()))),
+        }
+    }
+
+    /// What was added since `before`.
+    pub fn since(self, before: Cpu) -> Cpu {
+        Cpu { used: self.used.saturating_sub(before.used), waited: self.waited.saturating_sub(before.waited) }
+    }
+}
+
+/// CPU time so far of the calling thread.
+pub fn own_cpu() -> io::Result<Duration> {
+    Cpu::read(Path::new("/proc/thread-self/schedstat")).map(|cpu| cpu.used)
 }
 
 /// Keeps the calling thread, and what it starts unless that is pinned elsewhere, on one core.
@@ -176,4 +198,31 @@ pub fn find_program(name: &str) -> Option<std::path::PathBuf> {
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropping_a_process_ends_its_descendants_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let program = find_program("sh").unwrap();
+        // The shell ignores the request to end, and so do the children that it leaves it to.
+        let script = "trap '' TERM; sleep 600 & echo started; wait";
+        let arguments = ["-c", script].map(str::to_owned);
+        let process = Process::start("sh", None, &program, &arguments, &log).unwrap();
+        while !fs::read_to_string(&log).unwrap().contains("started") {
+            std::thread::yield_now();
+        }
+        let family = process.family();
+        assert_eq!(family.len(), 2);
+        assert!(process.cpu().unwrap().used > Duration::ZERO);
+        drop(process);
+        for pid in family {
+            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            assert!(state.is_empty() || state.contains(") Z "), "{pid} is alive: {state}");
+        }
+    }
 }

@@ -125,7 +125,10 @@ fn describe(parties: &[Party], flags: &Flags) {
     );
     println!("CPU: least of the rounds, then their median; the ratios compare the least ones.");
     println!(
-        "Rates and latencies: medians of the rounds; max: of all rounds. `load gen`, `mock`: their own CPU."
+        "busy: share of its core the proxy used; wait: share of the time something else kept it off that core."
+    );
+    println!(
+        "Rates and latencies: medians of the rounds; max: of all rounds. load gen, mock: their own CPU."
     );
     for Party { peer, running } in parties {
         println!("  {:<10}{}", peer.name, peer.terms);
@@ -196,10 +199,11 @@ fn measure(
     let report = generator.measure(Limit::Time(window))?;
     let (proxy_after, mock_after) = (proxy_cpu()?, mock.cpu()?);
     generator.finish()?;
-    let spent = |before: Duration, after: Duration| after.saturating_sub(before).as_nanos() as u64;
+    let proxy = proxy_before.zip(proxy_after).map(|(before, after)| after.since(before));
     Ok(Sample {
         report,
-        proxy_cpu_ns: proxy_before.zip(proxy_after).map(|(before, after)| spent(before, after)),
-        mock_cpu_ns: spent(mock_before, mock_after),
+        proxy_cpu_ns: proxy.map(|cpu| cpu.used.as_nanos() as u64),
+        proxy_wait_ns: proxy.map(|cpu| cpu.waited.as_nanos() as u64),
+        mock_cpu_ns: mock_after.since(mock_before).used.as_nanos() as u64,
     })
 }

@@ -17,6 +17,8 @@ pub struct Sample {
     pub report: Report,
     /// CPU of the proxy in the window; `None` without a proxy.
     pub proxy_cpu_ns: Option<u64>,
+    /// Time in the window that something else kept the proxy off its core.
+    pub proxy_wait_ns: Option<u64>,
     /// CPU of the mock server in the window.
     pub mock_cpu_ns: u64,
 }
@@ -71,8 +73,8 @@ impl Series {
             let other = all.iter().find(|series| series.peer == peer)?;
             Some(cost.first()? / other.proxy_cost().first()?)
         };
-        let busy = |sample: &Sample| {
-            sample.proxy_cpu_ns.map_or(0.0, |ns| ns as f64 / sample.report.seconds / 10_000_000.0)
+        let share = |figure: fn(&Sample) -> Option<u64>| {
+            median(&self.sorted(|sample| Some(figure(sample)? as f64 / sample.report.seconds / 10_000_000.0)))
         };
         let rate = |sample: &Sample| match self.unit {
             Unit::Query | Unit::Connection => sample.report.queries_per_second,
@@ -85,7 +87,8 @@ impl Series {
             (9, 2, median(&cost)),
             (11, 2, ratio_to(HAPROXY)),
             (13, 2, ratio_to(FORWARDER)),
-            (8, 0, self.median(busy).filter(|_| !cost.is_empty())),
+            (8, 0, share(|sample| sample.proxy_cpu_ns)),
+            (8, 0, share(|sample| sample.proxy_wait_ns)),
             (11, 0, self.median(rate)),
             (9, 0, self.median(|sample| sample.report.p50_us)),
             (9, 0, self.median(|sample| sample.report.p99_us)),
@@ -109,13 +112,14 @@ pub fn render(case: &Case, rounds: usize, window: Duration, all: &[Series]) -> S
     let mut text = format!("\n{} ({} rounds of {:.1} s)\n", case.title, rounds, window.as_secs_f64());
     let rate = if case.unit == Unit::Row { "rows/s" } else { "queries/s" };
     text += &format!(
-        "  {:<10}{:>10}{:>9}{:>11}{:>13}{:>8}{rate:>11}{:>9}{:>9}{:>9}{:>8}{:>9}{:>9}\n",
+        "  {:<10}{:>10}{:>9}{:>11}{:>13}{:>8}{:>8}{rate:>11}{:>9}{:>9}{:>9}{:>8}{:>9}{:>9}\n",
         "CPU",
         case.unit.label(),
         "median",
         "x haproxy",
         "x forwarder",
         "busy %",
+        "wait %",
         "p50 us",
         "p99 us",
         "max us",
@@ -138,9 +142,11 @@ pub fn render(case: &Case, rounds: usize, window: Duration, all: &[Series]) -> S
     text
 }
 
-/// The middle of sorted figures; the lower one of two.
+/// The middle of sorted figures; between the middle two of an even number.
 fn median(sorted: &[f64]) -> Option<f64> {
-    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+    let upper = sorted.get(sorted.len() / 2)?;
+    let lower = sorted.get(sorted.len().checked_sub(1)? / 2)?;
+    Some((lower + upper) / 2.0)
 }
 
 #[cfg(test)]
@@ -154,7 +160,12 @@ mod tests {
             let mut tally = Tally::new();
             tally.answered(Duration::from_micros(50));
             let report = tally.report(Duration::from_secs(1), Duration::from_micros(3));
-            Sample { report, proxy_cpu_ns: (us > 0).then_some(us * 1_000), mock_cpu_ns: 2_000 }
+            Sample {
+                report,
+                proxy_cpu_ns: (us > 0).then_some(us * 1_000),
+                proxy_wait_ns: None,
+                mock_cpu_ns: 2_000,
+            }
         };
         let samples = cpu_us.iter().map(sample).collect();
         Series { case: "point-1", unit: Unit::Query, peer, samples, failure: None }

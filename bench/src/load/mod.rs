@@ -7,6 +7,8 @@
 
 mod report;
 mod response;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::time::{Duration, Instant};

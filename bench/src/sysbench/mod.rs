@@ -1,0 +1,197 @@
+//! sysbench on a real server: directly and through each proxy.
+//!
+//! Here the server is what saturates, not the proxy; what the tables show is that a real workload passes
+//! without errors, what it loses on the way, and what the proxy's share of the CPU is.
+
+mod output;
+mod server;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use clap::Args;
+
+use self::output::Outcome;
+use self::server::Server;
+use crate::peers::{self, Account, Running, Setup};
+use crate::process::{Cpu, Process, find_program};
+use crate::socket::Address;
+
+/// Options of `sysbench`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// A running primary, IP:PORT; without it a throw-away mariadbd is started.
+    #[arg(long)]
+    server: Option<String>,
+    /// Running replicas of it, IP:PORT, for the reads through Narrows.
+    #[arg(long, value_delimiter = ',')]
+    replicas: Vec<String>,
+    /// Account on the servers.
+    #[arg(long, default_value = "sbtest")]
+    user: String,
+    /// Its password.
+    #[arg(long, default_value = "sbtest")]
+    password: String,
+    /// Schema of the tables; must exist on a running server.
+    #[arg(long, default_value = "sbtest")]
+    schema: String,
+    /// The tables are there already.
+    #[arg(long)]
+    no_prepare: bool,
+    /// The Narrows binary.
+    #[arg(long, default_value = "target/release/narrows")]
+    narrows: PathBuf,
+    /// Who takes part.
+    #[arg(long, value_delimiter = ',', default_value = "direct,haproxy,narrows")]
+    peers: Vec<String>,
+    /// Scripts of sysbench.
+    #[arg(long, value_delimiter = ',', default_value = "oltp_point_select,oltp_read_only,oltp_read_write")]
+    tests: Vec<String>,
+    /// Threads, each with a connection.
+    #[arg(long, default_value_t = 64)]
+    threads: usize,
+    /// Seconds of a run.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Tables.
+    #[arg(long, default_value_t = 4)]
+    tables: usize,
+    /// Rows of each.
+    #[arg(long, default_value_t = 10_000)]
+    table_size: usize,
+}
+
+/// Runs it; an error when a peer that was asked for could not be measured, or any statement failed.
+pub fn run(flags: &Flags) -> io::Result<()> {
+    let program = find_program("sysbench")
+        .ok_or_else(|| io::Error::other("not installed: apt-get install sysbench"))?;
+    let peers = peers::choose(&flags.peers)?;
+    let folder = tempfile::tempdir()?;
+    let account = Account { user: flags.user.clone(), password: flags.password.clone() };
+    let own = match flags.server {
+        None => Some(Server::start(folder.path(), &account, &flags.schema)?),
+        Some(_) => None,
+    };
+    let primary = own.as_ref().map(Server::address).or_else(|| flags.server.clone()).unwrap_or_default();
+    let setup = Setup {
+        primary,
+        replicas: flags.replicas.clone(),
+        account,
+        folder: folder.path(),
+        core: None,
+        narrows: &flags.narrows,
+    };
+    let bench = Bench { program: &program, flags };
+    if !flags.no_prepare {
+        bench.prepare(&setup)?;
+    }
+    let parties: Vec<_> = peers.into_iter().map(|peer| (peer.name, (peer.start)(&setup))).collect();
+    let mut lame = Vec::new();
+    for test in &flags.tests {
+        println!("\n{test}, {} threads, {} s, text protocol", flags.threads, flags.seconds);
+        println!(
+            "  {:<10}{:>9}{:>10}{:>10}{:>9}{:>13}{:>13}{:>12}",
+            "", "tps", "queries/s", "p95 ms", "errors", "reconnects", "CPU us/query", "CPU busy %"
+        );
+        for (name, started) in &parties {
+            let measured = match started {
+                Ok(running) => bench.measure(test, running).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if !matches!(&measured, Ok(row) if row.outcome.errors == 0) {
+                lame.push(format!("{name} in {test}"));
+            }
+            match measured {
+                Ok(row) => println!("  {name:<10}{row}"),
+                Err(error) => println!("  {name:<10}!! NOT MEASURED: {error}"),
+            }
+            io::stdout().flush()?;
+        }
+    }
+    if lame.is_empty() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("not measured, or with errors: {}", lame.join(", "))))
+}
+
+/// One line of a table.
+struct Row {
+    outcome: Outcome,
+    /// CPU of the proxy, and the time it was spent in; `None` without a proxy.
+    proxy: Option<(Cpu, f64)>,
+}
+
+impl std::fmt::Display for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Outcome {
+            transactions_per_second: tps, queries_per_second: qps, p95_ms, errors, reconnects, ..
+        } = self.outcome;
+        write!(f, "{tps:>9.0}{qps:>10.0}{p95_ms:>10.2}{errors:>9}{reconnects:>13}")?;
+        match self.proxy {
+            None => write!(f, "{:>13}{:>12}", "-", "-"),
+            Some((cpu, seconds)) => {
+                let each = cpu.used.as_secs_f64() * 1e6 / self.outcome.queries.max(1) as f64;
+                write!(f, "{each:>13.2}{:>12.0}", cpu.used.as_secs_f64() / seconds * 100.0)
+            }
+        }
+    }
+}
+
+struct Bench<'b> {
+    program: &'b Path,
+    flags: &'b Flags,
+}
+
+impl Bench<'_> {
+    /// Fills the tables and waits until the replicas have them.
+    fn prepare(&self, setup: &Setup) -> io::Result<()> {
+        let primary = setup.primary.parse().map_err(io::Error::other)?;
+        self.sysbench("oltp_read_write", &primary, "cleanup")?;
+        self.sysbench("oltp_read_write", &primary, "prepare")?;
+        for replica in &setup.replicas {
+            server::wait_for_copy(setup, &self.flags.schema, self.flags.tables, replica)?;
+        }
+        Ok(())
+    }
+
+    fn measure(&self, test: &str, running: &Running) -> io::Result<Row> {
+        let cpu = || running.process.as_ref().map(Process::cpu).transpose();
+        let (before, begun) = (cpu()?, Instant::now());
+        let printed = self.sysbench(test, &running.address, "run")?;
+        let (after, seconds) = (cpu()?, begun.elapsed().as_secs_f64());
+        let outcome = Outcome::read(&printed)
+            .ok_or_else(|| io::Error::other(format!("cannot read what sysbench printed:\n{printed}")))?;
+        Ok(Row { outcome, proxy: before.zip(after).map(|(before, after)| (after.since(before), seconds)) })
+    }
+
+    /// Runs one command of sysbench and returns what it printed.
+    fn sysbench(&self, test: &str, address: &Address, command: &str) -> io::Result<String> {
+        let flags = self.flags;
+        let mut process = Command::new(self.program);
+        match address {
+            Address::Tcp(address) => process
+                .arg(format!("--mysql-host={}", address.ip()))
+                .arg(format!("--mysql-port={}", address.port())),
+            Address::Unix(path) => process.arg(format!("--mysql-socket={}", path.display())),
+        };
+        let output = process
+            .arg(format!("--mysql-user={}", flags.user))
+            .arg(format!("--mysql-password={}", flags.password))
+            .arg(format!("--mysql-db={}", flags.schema))
+            .arg(format!("--tables={}", flags.tables))
+            .arg(format!("--table-size={}", flags.table_size))
+            .arg(format!("--threads={}", if command == "run" { flags.threads } else { 1 }))
+            .arg(format!("--time={}", flags.seconds))
+            .args(["--db-ps-mode=disable", test, command])
+            .stdin(Stdio::null())
+            .output()?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(printed);
+        }
+        let complaint = printed.lines().find(|line| line.contains("FATAL")).unwrap_or("no reason printed");
+        Err(io::Error::other(format!("sysbench {command} {test}: {}: {complaint}", output.status)))
+    }
+}
