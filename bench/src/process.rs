@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Time a process has to begin serving.
@@ -181,6 +181,12 @@ pub fn pin_to(core: usize) -> io::Result<()> {
     set.set(core);
     sched_setaffinity(None, &set)
         .map_err(|error| io::Error::other(format!("cannot pin to core {core}: {error}")))
+}
+
+/// Gives the calling thread, and what it starts, another priority.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    setpriority_process(None, nice)
+        .map_err(|error| io::Error::other(format!("cannot set the nice value {nice}: {error}")))
 }
 
 /// A port of the loopback interface that nobody listens at now.

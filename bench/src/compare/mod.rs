@@ -49,6 +49,9 @@ pub struct Flags {
     /// Core of the proxy.
     #[arg(long, default_value_t = 1)]
     proxy_core: usize,
+    /// Nice value of all parties; a negative one needs root, and helps on a machine that is not quiet.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    nice: i32,
 }
 
 /// Runs it; an error when a peer that was asked for could not be measured, or any query failed.
@@ -59,6 +62,9 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     let cases = choose_cases(&flags.cases)?;
     if flags.load_core == flags.proxy_core {
         return Err(io::Error::other("the proxy needs a core of its own"));
+    }
+    if flags.nice != 0 {
+        process::set_nice(flags.nice)?;
     }
     let (mock, mock_address) = Process::start_own(Some(flags.load_core), &["mock-server".to_owned()])?;
     let folder = tempfile::tempdir()?;
