@@ -183,10 +183,38 @@ pub fn pin_to(core: usize) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("cannot pin to core {core}: {error}")))
 }
 
-/// Gives the calling thread, and what it starts, another priority.
-pub fn set_nice(nice: i32) -> io::Result<()> {
-    setpriority_process(None, nice)
-        .map_err(|error| io::Error::other(format!("cannot set the nice value {nice}: {error}")))
+/// Another priority for the calling thread and what it starts, for as long as this value lives.
+#[derive(Debug)]
+pub struct Priority {
+    /// The nice value to give back to the session's group, where the kernel has such groups.
+    group: Option<i32>,
+}
+
+/// Where sessions are scheduled as groups, a nice value counts within a session only: the group has its own.
+const AUTOGROUP: &str = "/proc/self/autogroup";
+
+impl Priority {
+    /// Sets the nice value of the thread and of its session's group; negative ones need root.
+    pub fn set(nice: i32) -> io::Result<Priority> {
+        setpriority_process(None, nice)
+            .map_err(|error| io::Error::other(format!("cannot set the nice value {nice}: {error}")))?;
+        let grouped = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+        if grouped.is_ok_and(|text| text.trim() == "1") {
+            let group = fs::read_to_string(AUTOGROUP)?;
+            let before = group.trim_end().rsplit(' ').next().and_then(|field| field.parse().ok());
+            fs::write(AUTOGROUP, nice.to_string())?;
+            return Ok(Priority { group: before });
+        }
+        Ok(Priority { group: None })
+    }
+}
+
+impl Drop for Priority {
+    fn drop(&mut self) {
+        if let Some(before) = self.group {
+            let _ = fs::write(AUTOGROUP, before.to_string());
+        }
+    }
 }
 
 /// A port of the loopback interface that nobody listens at now.

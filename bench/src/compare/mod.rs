@@ -32,12 +32,12 @@ pub struct Flags {
     #[arg(long, value_delimiter = ',')]
     cases: Vec<String>,
     /// Rounds per case; every peer has its turn in each.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Seconds of a window.
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 1.2)]
     seconds: f64,
-    /// Two rounds of 0.7 seconds: about a minute in all, noisier.
+    /// Three rounds of 0.5 seconds: under a minute in all, noisier.
     #[arg(long)]
     quick: bool,
     /// Also write every sample to this file.
@@ -56,16 +56,14 @@ pub struct Flags {
 
 /// Runs it; an error when a peer that was asked for could not be measured, or any query failed.
 pub fn run(flags: &Flags) -> io::Result<()> {
-    let (rounds, window) = if flags.quick { (2, 0.7) } else { (flags.rounds, flags.seconds) };
+    let (rounds, window) = if flags.quick { (3, 0.5) } else { (flags.rounds, flags.seconds) };
     let window = Duration::from_secs_f64(window);
     let peers = peers::choose(&flags.peers)?;
     let cases = choose_cases(&flags.cases)?;
     if flags.load_core == flags.proxy_core {
         return Err(io::Error::other("the proxy needs a core of its own"));
     }
-    if flags.nice != 0 {
-        process::set_nice(flags.nice)?;
-    }
+    let _priority = if flags.nice == 0 { None } else { Some(process::Priority::set(flags.nice)?) };
     let (mock, mock_address) = Process::start_own(Some(flags.load_core), &["mock-server".to_owned()])?;
     let folder = tempfile::tempdir()?;
     let setup = Setup {
@@ -129,7 +127,7 @@ fn describe(parties: &[Party], flags: &Flags) {
         "Mock server and load generator on core {}, the proxy on core {}.",
         flags.load_core, flags.proxy_core
     );
-    println!("CPU: least of the rounds, then their median; the ratios compare the least ones.");
+    println!("CPU: least of the rounds, then their median; the ratios compare the medians.");
     println!(
         "busy: share of its core the proxy used; wait: share of the time something else kept it off that core."
     );

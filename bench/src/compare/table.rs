@@ -71,7 +71,7 @@ impl Series {
         let cost = self.proxy_cost();
         let ratio_to = |peer: &str| {
             let other = all.iter().find(|series| series.peer == peer)?;
-            Some(cost.first()? / other.proxy_cost().first()?)
+            Some(median(&cost)? / median(&other.proxy_cost())?)
         };
         let share = |figure: fn(&Sample) -> Option<u64>| {
             median(&self.sorted(|sample| Some(figure(sample)? as f64 / sample.report.seconds / 10_000_000.0)))
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_compare_the_least_of_the_rounds() {
+    fn ratios_compare_the_medians_of_the_rounds() {
         let all =
             [series("direct", &[0, 0]), series(HAPROXY, &[14, 10, 12]), series("narrows", &[13, 30, 15])];
         let text = render(&CASES[0], 3, Duration::from_secs(2), &all);
@@ -180,7 +180,7 @@ mod tests {
             |line: usize| -> Vec<&str> { text.lines().nth(line).unwrap().split_whitespace().collect() };
         assert_eq!(words(3)[..4], ["direct", "-", "-", "-"]);
         assert_eq!(words(4)[..5], ["haproxy", "10.00", "12.00", "1.00", "-"]);
-        assert_eq!(words(5)[..5], ["narrows", "13.00", "15.00", "1.30", "-"]);
+        assert_eq!(words(5)[..5], ["narrows", "13.00", "15.00", "1.25", "-"]);
     }
 
     #[test]
