@@ -30,6 +30,8 @@ pub enum Verb {
         /// narrows.toml or proxysql.cnf, told apart by content
         file: PathBuf,
     },
+    /// A throw-away primary with replicas, for trying things out
+    Sandbox(crate::sandbox::Args),
     /// Write the pages that are made from the tables of variables and columns
     #[command(hide = true)]
     GenerateDocs {

@@ -1,6 +1,7 @@
 //! The `narrows` program: flags, then the configuration, then the data plane.
 
 mod cli;
+mod sandbox;
 
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
@@ -12,6 +13,8 @@ use clap::Parser;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
 use narrows_control::config::{self, Loaded};
 use narrows_control::docs;
+use narrows_proxy::server::DataPlane;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
     let outcome = match cli.verb {
         Some(Verb::Check { file }) => return check(&file),
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder),
+        Some(Verb::Sandbox(args)) => sandbox::run(args),
         None if cli.run.version => print_lines(&format!("Narrows version {}\n", env!("CARGO_PKG_VERSION"))),
         None => run(&cli.run),
     };
@@ -153,6 +157,22 @@ fn raise_open_files_limit() {
 
 /// Runs the data plane on `loaded` until the process is told to stop.
 fn serve(loaded: Loaded) -> anyhow::Result<()> {
-    let listeners = loaded.rows.variables.interfaces.join(", ");
-    anyhow::bail!("this build has no data plane yet, so nothing listens on {listeners}")
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _entered = runtime.enter();
+    // Taken before anything is served, so that no signal falls between.
+    let terminate = signal(SignalKind::terminate()).context("taking SIGTERM")?;
+    let interrupt = signal(SignalKind::interrupt()).context("taking SIGINT")?;
+    let plane = DataPlane::start(loaded.rows)?;
+    info!(interfaces = plane.addresses().join(", "), workers = plane.workers(), "serving");
+    runtime.block_on(told_to_stop(terminate, interrupt));
+    plane.stop();
+    Ok(())
+}
+
+async fn told_to_stop(mut terminate: Signal, mut interrupt: Signal) {
+    let name = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    info!(signal = name, "stopping");
 }

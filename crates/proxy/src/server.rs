@@ -82,6 +82,11 @@ impl DataPlane {
         &self.addresses
     }
 
+    /// Number of worker threads.
+    pub fn workers(&self) -> usize {
+        self.threads.len()
+    }
+
     /// The configuration in force.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot

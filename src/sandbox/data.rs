@@ -1,0 +1,199 @@
+//! Folders of a sandbox: the template that data folders are copied from, ports, and what is left behind.
+//!
+//! Initialising a data folder takes MySQL four seconds and a copy a fraction of one, so the first sandbox of a
+//! server version leaves a template in the user's cache folder.
+
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::program::{Flavour, Program, run_as_root};
+use super::record::{Record, temporary_folders, temporary_root};
+
+/// A fresh folder for a sandbox that is removed when it stops.
+pub fn create_temporary_folder() -> anyhow::Result<PathBuf> {
+    let root = temporary_root();
+    let mut private = fs::DirBuilder::new();
+    private.mode(0o700).recursive(true);
+    private.create(&root).with_context(|| format!("cannot create {}", root.display()))?;
+    private.recursive(false);
+    loop {
+        let dir = root.join(format!("{:06x}", random() & 0xff_ffff));
+        match private.create(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot create {}", dir.display())),
+        }
+    }
+}
+
+/// Removes temporary sandboxes whose servers are gone, which a killed process leaves behind.
+pub fn sweep_temporary_folders() {
+    for dir in temporary_folders() {
+        let abandoned = match Record::read(&dir) {
+            Ok(record) => !record.is_running(),
+            // Without a record it may be starting just now.
+            Err(_) => age(&dir).is_some_and(|age| age > STARTS_WITHIN),
+        };
+        if abandoned {
+            // Another sandbox may be sweeping too; what stays is swept next time.
+            let _ = fs::remove_dir_all(&dir);
+        }
+    }
+}
+
+fn age(path: &Path) -> Option<Duration> {
+    fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
+}
+
+/// Puts a fresh data folder at `data`, unless there is one from an earlier run.
+pub fn create_data_folder(program: &Program, data: &Path) -> anyhow::Result<()> {
+    if data.join("mysql").is_dir() {
+        return Ok(());
+    }
+    let template = template(program)?;
+    copy_folder(&template, data)
+        .with_context(|| format!("cannot copy {} to {}", template.display(), data.display()))
+}
+
+/// The template of this server version, made by whoever comes first.
+fn template(program: &Program) -> anyhow::Result<PathBuf> {
+    let family = match program.flavour {
+        Flavour::MariaDb => "mariadb",
+        Flavour::MySql => "mysql",
+    };
+    let folder = cache_folder().join(format!("{family}-{}", program.version));
+    let data = folder.join("data");
+    if data.is_dir() {
+        return Ok(data);
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let lock = File::create(folder.join("lock"))?;
+    lock.lock()?;
+    if !data.is_dir() {
+        let unfinished = folder.join("unfinished");
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished)?;
+        }
+        initialise(program, &unfinished, &folder.join("initialise.log"))?;
+        fs::rename(&unfinished, &data)?;
+    }
+    Ok(data)
+}
+
+fn initialise(program: &Program, data: &Path, log: &Path) -> anyhow::Result<()> {
+    let datadir = format!("--datadir={}", data.display());
+    let mut command = match program.flavour {
+        Flavour::MariaDb => {
+            let mut command = Command::new(install_program(program)?);
+            command.args(["--no-defaults", &datadir, "--auth-root-authentication-method=normal"]);
+            command.args(["--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=32M"]);
+            command
+        }
+        Flavour::MySql => {
+            let mut command = Command::new(&program.path);
+            command.args([
+                "--no-defaults",
+                &datadir,
+                "--initialize-insecure",
+                "--innodb-redo-log-capacity=64M",
+            ]);
+            command
+        }
+    };
+    let output = File::create(log)?;
+    command.args(run_as_root()).stdout(output.try_clone()?).stderr(output);
+    let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    if !status.success() {
+        bail!("initialising a data folder failed:\n{}", last_lines(log));
+    }
+    // The id of a server must not be shared by its copies: each makes its own when it finds none.
+    match fs::remove_file(data.join("auto.cnf")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// `mariadb-install-db`, beside the server or where packages put it.
+fn install_program(program: &Program) -> anyhow::Result<PathBuf> {
+    let beside = program.path.parent().into_iter().flat_map(|folder| {
+        let prefix = folder.parent().unwrap_or(folder);
+        [folder.to_owned(), prefix.join("bin"), prefix.join("scripts")]
+    });
+    let names = ["mariadb-install-db", "mysql_install_db"];
+    beside
+        .chain([PathBuf::from("/usr/bin")])
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|file| file.is_file())
+        .context("mariadb-install-db is missing; on Debian it is in the package mariadb-server")
+}
+
+/// The end of a log, for an error message.
+pub fn last_lines(log: &Path) -> String {
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(15)..].join("\n")
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+fn cache_folder() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    cache
+        .or_else(home)
+        .map_or_else(|| temporary_root().with_extension("cache"), |cache| cache.join("narrows-sandbox"))
+}
+
+/// `count` ports that nobody listens on: from `base` upwards, or anywhere below the range from which the kernel
+/// takes the ports of outgoing connections.
+pub fn free_ports(base: Option<u16>, count: u16) -> anyhow::Result<Vec<u16>> {
+    if let Some(base) = base {
+        let end = base.checked_add(count).context("the ports of the replicas would exceed 65535")?;
+        return match (base..end).find(|&port| !is_free(port)) {
+            Some(taken) => bail!("port {taken} is taken"),
+            None => Ok((base..end).collect()),
+        };
+    }
+    let mut ports = Vec::new();
+    for _ in 0..10_000 {
+        if ports.len() == usize::from(count) {
+            return Ok(ports);
+        }
+        let port = 20_000 + (random() % 12_000) as u16;
+        if !ports.contains(&port) && is_free(port) {
+            ports.push(port);
+        }
+    }
+    bail!("found no free ports between 20000 and 32000")
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Good enough for names and ports: `RandomState` is seeded by the system.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// A starting sandbox writes its record within seconds.
+const STARTS_WITHIN: Duration = Duration::from_secs(600);

@@ -1,0 +1,96 @@
+//! `narrows sandbox`: a throw-away primary and its replicas, for the demo, for tests and for trying things out.
+//!
+//! It starts whatever MariaDB or MySQL is installed, on loopback only, in a folder of its own, with GTID
+//! replication and without durability. It is not a way to run a database that matters.
+
+mod client;
+mod data;
+mod lifecycle;
+mod program;
+mod proxy_config;
+mod record;
+mod replication;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Starts, stops and describes a throw-away primary with replicas.
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    start: Start,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Starts the servers and stays until Ctrl-C; what `narrows sandbox` alone does.
+    Start(Start),
+    /// Stops the servers of a sandbox, and removes its folder when it was a temporary one.
+    Stop(Place),
+    /// Prints a narrows.toml with a read/write split over the running sandbox.
+    Config(Config),
+}
+
+/// Which sandbox is meant.
+#[derive(Debug, clap::Args)]
+pub struct Place {
+    /// Folder of the sandbox; not needed while only one temporary sandbox runs.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// How a sandbox is started.
+#[derive(Debug, clap::Args)]
+pub struct Start {
+    /// Number of replicas beside the primary.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=16))]
+    replicas: u16,
+    /// Folder for the data, kept when the sandbox stops; without it a temporary one, removed then.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// `mariadbd`, `mysqld`, a path to one of them, or a folder a server was unpacked into.
+    #[arg(long, value_name = "PROGRAM")]
+    server: Option<PathBuf>,
+    /// Port of the primary, the replicas take the following ones; without it free ports are chosen.
+    #[arg(long, value_name = "PORT")]
+    base_port: Option<u16>,
+    /// Return once all servers are up and leave them running; end them with `narrows sandbox stop`.
+    #[arg(long, conflicts_with = "until_eof")]
+    detach: bool,
+    /// Print the contents of sandbox.json, on one line, instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Stop when standard input ends: a program that starts a sandbox and dies takes it along.
+    #[arg(long)]
+    until_eof: bool,
+    /// One more option for every server, for instance `--option=--max-connections=20`; may be repeated.
+    #[arg(long = "option", value_name = "OPTION", allow_hyphen_values = true)]
+    options: Vec<String>,
+}
+
+/// How the configuration of a sandbox is printed.
+#[derive(Debug, clap::Args)]
+pub struct Config {
+    #[command(flatten)]
+    place: Place,
+    /// Address Narrows listens on, or several separated by `;`.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6033")]
+    listen: String,
+}
+
+/// Does what the arguments ask for; for a start that is not detached it returns when the sandbox is over.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    match args.verb.unwrap_or(Verb::Start(args.start)) {
+        Verb::Start(start) => lifecycle::start(&start),
+        Verb::Stop(place) => lifecycle::stop(&record::Record::find(place.dir.as_deref())?),
+        Verb::Config(config) => {
+            let record = record::Record::find(config.place.dir.as_deref())?;
+            print!("{}", proxy_config::narrows_toml(&record, &config.listen));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The narrows.toml that fits a running sandbox.
+
+use std::fmt::Write;
+
+use super::record::Record;
+
+/// A configuration with the classic split: writes and everything in a transaction on the primary (hostgroup 0),
+/// other reads on the replicas (hostgroup 1).
+pub fn narrows_toml(record: &Record, listen: &str) -> String {
+    let mut toml = format!("# Read/write split over the sandbox in {}\n\n", record.dir.display());
+    let mut line = |text: &str| writeln!(toml, "{text}").expect("writing to a String cannot fail");
+    line(&format!("[mysql_variables]\ninterfaces = \"{listen}\""));
+    let replicas_exist = record.servers.len() > 1;
+    for server in &record.servers {
+        line(&format!("\n[[mysql_servers]] # {}", server.name));
+        line(&format!("hostgroup = {}", u8::from(server.is_replica())));
+        line(&format!("address = \"127.0.0.1\"\nport = {}", server.port));
+    }
+    for user in record.users.iter().filter(|user| ["app", "sbtest"].contains(&user.name.as_str())) {
+        line(&format!("\n[[mysql_users]]\nusername = \"{}\"\npassword = \"{}\"", user.name, user.password));
+        line("default_hostgroup = 0");
+    }
+    if replicas_exist {
+        line("\n[[mysql_query_rules]]\nrule_id = 1\nmatch_digest = \"^SELECT .*FOR UPDATE$\"");
+        line("destination_hostgroup = 0\napply = 1");
+        line("\n[[mysql_query_rules]]\nrule_id = 2\nmatch_digest = \"^SELECT\"");
+        line("destination_hostgroup = 1\napply = 1");
+    }
+    toml
+}

@@ -1,0 +1,145 @@
+//! sandbox.json: what runs where, for `stop`, for `config` and for tests.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::program::Flavour;
+
+/// A sandbox, as written to sandbox.json in its folder.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The folder that holds everything.
+    pub dir: PathBuf,
+    /// Whether the folder is removed when the sandbox stops.
+    pub temporary: bool,
+    /// False until all replicas follow the primary.
+    pub ready: bool,
+    /// Which family the servers belong to.
+    pub flavour: Flavour,
+    /// Version of the servers.
+    pub version: String,
+    /// The primary first, then the replicas.
+    pub servers: Vec<Server>,
+    /// Accounts that exist on every server.
+    pub users: Vec<User>,
+}
+
+/// One server of a sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Server {
+    /// `primary`, `replica1`, `replica2`, ...
+    pub name: String,
+    /// Process id.
+    pub pid: u32,
+    /// TCP port on 127.0.0.1.
+    pub port: u16,
+    /// Unix socket; `root` logs in there without a password.
+    pub socket: PathBuf,
+    /// Data folder.
+    pub data: PathBuf,
+    /// Error log.
+    pub log: PathBuf,
+    /// Replication id: 1 for the primary.
+    pub server_id: u32,
+    /// The command line, so that a test can start a server again that it has ended.
+    pub command: Vec<String>,
+}
+
+/// An account of the sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct User {
+    /// Name, from any host.
+    pub name: String,
+    /// Password in clear.
+    pub password: String,
+    /// What it is for.
+    pub purpose: String,
+}
+
+impl Record {
+    /// The sandbox in `dir`, or the only temporary one that runs.
+    pub fn find(dir: Option<&Path>) -> anyhow::Result<Record> {
+        if let Some(dir) = dir {
+            return Record::read(dir);
+        }
+        let mut running: Vec<Record> = temporary_folders()
+            .filter_map(|dir| Record::read(&dir).ok())
+            .filter(Record::is_running)
+            .collect();
+        match (running.pop(), running.len()) {
+            (None, _) => bail!("no sandbox is running; start one with `narrows sandbox`"),
+            (Some(record), 0) => Ok(record),
+            (Some(record), _) => {
+                running.push(record);
+                let folders: Vec<_> = running.iter().map(|record| record.dir.display().to_string()).collect();
+                bail!("several sandboxes are running, choose one with --dir: {}", folders.join(", "))
+            }
+        }
+    }
+
+    /// Reads sandbox.json of a folder.
+    pub fn read(dir: &Path) -> anyhow::Result<Record> {
+        let path = dir.join(FILE);
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("no sandbox in {}: cannot read {}", dir.display(), path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not a sandbox.json", path.display()))
+    }
+
+    /// Writes sandbox.json; readers see the old one or the new one, never a part.
+    pub fn write(&self) -> anyhow::Result<()> {
+        let unfinished = self.dir.join("sandbox.json.new");
+        std::fs::write(&unfinished, serde_json::to_string_pretty(self)?)
+            .with_context(|| format!("cannot write {}", unfinished.display()))?;
+        std::fs::rename(&unfinished, self.path())?;
+        Ok(())
+    }
+
+    /// Where sandbox.json is.
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(FILE)
+    }
+
+    /// Whether any of the servers is alive.
+    pub fn is_running(&self) -> bool {
+        self.servers.iter().any(Server::is_running)
+    }
+}
+
+impl Server {
+    /// Whether it follows another server.
+    pub fn is_replica(&self) -> bool {
+        self.server_id != 1
+    }
+
+    /// Whether the recorded process is alive and is this very server: a pid may have been given out again.
+    pub fn is_running(&self) -> bool {
+        let Ok(command) = std::fs::read(format!("/proc/{}/cmdline", self.pid)) else { return false };
+        let data = format!("--datadir={}", self.data.display());
+        command.split(|&byte| byte == 0).any(|argument| argument == data.as_bytes())
+    }
+
+    /// Sends a signal, unless the process is gone.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        match pid {
+            Some(pid) if self.is_running() => kill_process(pid, signal)
+                .with_context(|| format!("cannot end {} (pid {})", self.name, self.pid)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Folder of the temporary sandboxes of this user.
+pub fn temporary_root() -> PathBuf {
+    std::env::temp_dir().join(format!("narrows-sandbox-{}", rustix::process::geteuid().as_raw()))
+}
+
+/// Folders of the temporary sandboxes of this user, running or left behind.
+pub fn temporary_folders() -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(temporary_root()).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+const FILE: &str = "sandbox.json";
