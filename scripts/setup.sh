@@ -1,0 +1,116 @@
+#!/bin/bash
+# setup.sh [what...]
+# Installs what is missing on a Debian machine, with apt as root or through sudo; quick when all is there.
+#   rust     a stable Rust toolchain, a C compiler and linker
+#   servers  MariaDB (server and client), for the sandbox
+#   load     sysbench and HAProxy, for the demo and the benches
+#   drivers  the drivers that tests connect with, into target/drivers
+#   mysql9   MySQL 9 of Debian sid, into /opt/mysql9
+#   fuzz     nightly Rust and cargo-fuzz
+# Without arguments: rust, servers and load.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() { echo "setup: $*" >&2; exit 1; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo > /dev/null; then sudo "$@"
+  else die "this needs root, and there is no sudo: run as root: $*"
+  fi
+}
+
+# Installs the packages that are not there. One that is not asked for keeps its version.
+packages() {
+  local missing=() package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get > /dev/null || die "not a Debian machine; install by hand: ${missing[*]}"
+  echo "setup: installing ${missing[*]}"
+  as_root apt-get update -qq
+  # A fresh package of a server would start its service; the policy says no for the time of this installation.
+  local policy=/usr/sbin/policy-rc.d
+  if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy > /dev/null
+    as_root chmod +x $policy
+    # shellcheck disable=SC2064 # the path is fixed
+    trap "as_root rm -f $policy" EXIT
+  fi
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+  as_root rm -f $policy
+  trap - EXIT
+}
+
+# The command itself or, where somebody installed it another way, nothing to do.
+command_or_package() { command -v "$1" > /dev/null || packages "$2"; }
+
+install_rust() {
+  command_or_package cc gcc
+  [ -e /usr/include/stdio.h ] || packages libc6-dev
+  PATH=$HOME/.cargo/bin:$PATH
+  local wanted have
+  wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+  if have=$(cargo --version 2> /dev/null | cut -d' ' -f2) && [ -n "$have" ]; then
+    [ "$(printf '%s\n' "$wanted" "$have" | sort -V | head -n 1)" = "$wanted" ] && return 0
+    echo "setup: cargo $have is older than $wanted"
+  fi
+  if ! command -v rustup > /dev/null; then
+    packages curl ca-certificates
+    echo "setup: installing Rust with rustup, for this user only"
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --no-modify-path ||
+      die "rustup could not be installed; install Rust $wanted or later by hand (https://rustup.rs)"
+  fi
+  rustup toolchain install stable --profile minimal --component rustfmt --component clippy
+  cargo --version
+}
+
+install_servers() {
+  [ -x /usr/sbin/mariadbd ] || packages mariadb-server
+  command_or_package mariadb mariadb-client
+}
+
+install_load() {
+  command_or_package sysbench sysbench
+  [ -x /usr/sbin/haproxy ] || packages haproxy
+}
+
+install_drivers() {
+  install_servers
+  command_or_package python3 python3
+  python3 -c 'import venv, ensurepip' 2> /dev/null || packages python3-venv
+  # mysqlclient is compiled against the client library, and against Python where that is Debian's.
+  command_or_package cc gcc
+  command_or_package pkg-config pkg-config
+  packages libmariadb-dev
+  [ "$(command -v python3)" != /usr/bin/python3 ] || packages python3-dev
+  command_or_package node nodejs
+  command_or_package npm npm
+  command_or_package go golang-go
+  command_or_package java default-jdk-headless
+  command_or_package mvn maven
+  tests/drivers/install.sh
+}
+
+install_mysql9() {
+  packages ca-certificates debian-archive-keyring
+  if [ -w /opt ] || [ -x /opt/mysql9/bin/mysqld ]; then scripts/install-mysql9.sh
+  else as_root scripts/install-mysql9.sh
+  fi
+}
+
+install_fuzz() {
+  install_rust
+  command_or_package c++ g++
+  cargo +nightly --version > /dev/null 2>&1 || rustup toolchain install nightly --profile minimal
+  cargo fuzz --version > /dev/null 2>&1 || cargo install --locked cargo-fuzz
+}
+
+[ $# -gt 0 ] || set -- rust servers load
+for what in "$@"; do
+  case $what in
+    rust | servers | load | drivers | mysql9 | fuzz) "install_$what" ;;
+    *) die "unknown: $what; see the head of $0" ;;
+  esac
+done

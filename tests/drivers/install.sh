@@ -1,0 +1,57 @@
+#!/bin/bash
+# install.sh [python|go|node|java...]
+# Puts the drivers, in pinned versions and from their ordinary registries, under target/drivers. What is there in the
+# right version stays. The toolchains themselves are installed by scripts/setup.sh drivers.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+target=$(cd "$here/../.." && pwd)/target/drivers
+mkdir -p "$target"
+
+# A file in the folder tells what has been installed there: it is compared as a whole.
+is_current() { [ -f "$1/installed" ] && cmp -s "$1/installed" "$2"; }
+is_now() { cp "$2" "$1/installed"; }
+
+install_python() {
+  is_current "$target/python" "$here/python/requirements.txt" && return
+  rm -rf "$target/python"
+  python3 -m venv "$target/python"
+  "$target/python/bin/pip" install -q --disable-pip-version-check -r "$here/python/requirements.txt"
+  is_now "$target/python" "$here/python/requirements.txt"
+}
+
+install_go() {
+  mkdir -p "$target/go"
+  cat "$here"/go-mysql/* > "$target/go/wanted"
+  is_current "$target/go" "$target/go/wanted" && return
+  (cd "$here/go-mysql" && go build -o "$target/go/checks" .)
+  is_now "$target/go" "$target/go/wanted"
+}
+
+install_node() {
+  is_current "$target/node" "$here/node-mysql2/package-lock.json" && return
+  mkdir -p "$target/node"
+  cp "$here"/node-mysql2/package*.json "$target/node"
+  npm ci --silent --no-audit --no-fund --prefix "$target/node"
+  is_now "$target/node" "$here/node-mysql2/package-lock.json"
+}
+
+install_java() {
+  mkdir -p "$target/java"
+  cat "$here"/java/* > "$target/java/wanted"
+  is_current "$target/java" "$target/java/wanted" && return
+  mvn -q -B -Dstyle.color=never -f "$here/java/pom.xml" -DbuildDirectory="$target/java/build" dependency:copy-dependencies \
+    -DoutputDirectory="$target/java/jars" -DincludeScope=runtime
+  javac -d "$target/java/classes" "$here/java/Checks.java"
+  is_now "$target/java" "$target/java/wanted"
+}
+
+# Tests run side by side: one installer at a time.
+exec 9> "$target/lock"
+flock 9
+[ $# -gt 0 ] || set -- python go node java
+for what in "$@"; do
+  case $what in
+    python | go | node | java) "install_$what" ;;
+    *) echo "install.sh: unknown: $what" >&2; exit 2 ;;
+  esac
+done

@@ -1,0 +1,27 @@
+#!/bin/bash
+# run.sh DRIVER HOST PORT USER PASSWORD
+# Runs the checks of one driver against a server: a line for each, and a failure at the first that does not hold.
+# The user needs all privileges; everything is done in a schema made for the run and dropped at its end.
+set -euo pipefail
+[ $# = 5 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+target=$(cd "$here/../.." && pwd)/target/drivers
+driver=$1
+shift
+case $driver in
+  mariadb-cli) exec "$here/mariadb-cli/checks.sh" "$@" ;;
+  pymysql) module=pymysql && kind=python ;;
+  mysqlclient) module=MySQLdb && kind=python ;;
+  go-mysql) kind=go ;;
+  node-mysql2) kind=node ;;
+  connector-j) kind=java && scheme=mysql ;;
+  mariadb-java) kind=java && scheme=mariadb ;;
+  *) echo "run.sh: unknown driver: $driver" >&2 && exit 2 ;;
+esac
+"$here/install.sh" $kind
+case $kind in
+  python) exec "$target/python/bin/python" "$here/python/checks.py" "$module" "$@" ;;
+  go) exec "$target/go/checks" "$@" ;;
+  node) NODE_PATH=$target/node/node_modules exec node "$here/node-mysql2/checks.js" "$@" ;;
+  java) exec java -cp "$target/java/classes:$target/java/jars/*" Checks "$scheme" "$@" ;;
+esac
