@@ -1,1 +1,46 @@
-//! Test servers and clients.
+//! Test servers and clients: what the end-to-end tests stand on.
+//!
+//! * [`RealServer`]: a throw-away MariaDB or MySQL on loopback.
+//! * [`Narrows`]: the built binary with a configuration of its own.
+//! * [`RawClient`]: a blocking client that shows every packet and can send any bytes.
+//! * [`FakeMysql`]: a scripted server in the test's own process.
+//!
+//! The client and the fake server read and write the protocol by code of their own, not by `narrows-wire`:
+//! a mistake made in both places would otherwise be invisible.
+
+mod client;
+mod fake;
+mod folder;
+mod narrows;
+mod process;
+mod protocol;
+mod real_server;
+
+pub use client::{Answer, Login, RawClient};
+pub use fake::{Conversation, FakeMysql, Move, Received};
+pub use folder::TempFolder;
+pub use narrows::{Narrows, NarrowsConfig};
+pub use process::{Process, free_port};
+pub use protocol::{
+    Column, ErrorPacket, Greeting, OkPacket, Packet, capability, command, reader, scramble, writer,
+};
+pub use real_server::{Flavour, RealServer, ServerOptions};
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// A TCP port of 127.0.0.1.
+    pub fn local(port: u16) -> Endpoint {
+        Endpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+}

@@ -1,0 +1,199 @@
+//! Logging in: the handshake response, the switch of the plugin, the full authentication of `caching_sha2_password`
+//! over a Unix socket.
+
+use crate::protocol::{ErrorPacket, Packet, capability, scramble, writer};
+use crate::{Endpoint, RawClient};
+
+/// What a client says when it logs in.
+#[derive(Debug, Clone)]
+pub struct Login {
+    /// Account.
+    pub user: String,
+    /// Password.
+    pub password: String,
+    /// Schema; `Some` adds CONNECT_WITH_DB.
+    pub schema: Option<String>,
+    /// Capability flags, sent as they are.
+    pub capabilities: u32,
+    /// Collation number.
+    pub collation: u8,
+    /// Plugin that answers the greeting; by default the one the greeting names.
+    pub plugin: Option<String>,
+    /// Connection attributes; any adds CONNECT_ATTRS.
+    pub attributes: Vec<(String, String)>,
+}
+
+impl Login {
+    /// An ordinary one: utf8mb3, the usual capabilities.
+    pub fn new(user: &str, password: &str) -> Login {
+        Login {
+            user: user.to_owned(),
+            password: password.to_owned(),
+            schema: None,
+            capabilities: capability::USUAL,
+            collation: 33,
+            plugin: None,
+            attributes: Vec::new(),
+        }
+    }
+
+    /// With a schema.
+    #[must_use]
+    pub fn schema(mut self, schema: &str) -> Login {
+        self.schema = Some(schema.to_owned());
+        self
+    }
+
+    /// With more capabilities.
+    #[must_use]
+    pub fn with(mut self, capabilities: u32) -> Login {
+        self.capabilities |= capabilities;
+        self
+    }
+
+    /// With less capabilities.
+    #[must_use]
+    pub fn without(mut self, capabilities: u32) -> Login {
+        self.capabilities &= !capabilities;
+        self
+    }
+
+    /// With an authentication plugin of its own choice.
+    #[must_use]
+    pub fn plugin(mut self, plugin: &str) -> Login {
+        self.plugin = Some(plugin.to_owned());
+        self
+    }
+
+    /// With a connection attribute.
+    #[must_use]
+    pub fn attribute(mut self, name: &str, value: &str) -> Login {
+        self.attributes.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The flags as they are sent.
+    pub fn flags(&self) -> u32 {
+        let mut flags = self.capabilities;
+        if self.schema.is_some() {
+            flags |= capability::CONNECT_WITH_DB;
+        }
+        if !self.attributes.is_empty() {
+            flags |= capability::CONNECT_ATTRS;
+        }
+        flags
+    }
+
+    /// The payload of the handshake response to a challenge.
+    pub fn response(&self, seed: &[u8], plugin: &str) -> Vec<u8> {
+        let flags = self.flags();
+        let mut payload = flags.to_le_bytes().to_vec();
+        payload.extend(0x0100_0000_u32.to_le_bytes());
+        payload.push(self.collation);
+        payload.extend([0; 23]);
+        payload.extend(self.user.bytes());
+        payload.push(0);
+        payload.extend(writer::lenenc_bytes(&scrambled(plugin, &self.password, seed)));
+        if let Some(schema) = &self.schema {
+            payload.extend(schema.bytes());
+            payload.push(0);
+        }
+        if flags & capability::PLUGIN_AUTH != 0 {
+            payload.extend(plugin.bytes());
+            payload.push(0);
+        }
+        payload.extend(self.attribute_bytes(flags));
+        payload
+    }
+
+    /// The body of COM_CHANGE_USER.
+    pub fn change_user(&self, seed: &[u8], plugin: &str) -> Vec<u8> {
+        let answer = scrambled(plugin, &self.password, seed);
+        let mut body = self.user.clone().into_bytes();
+        body.push(0);
+        body.push(answer.len() as u8);
+        body.extend(answer);
+        body.extend(self.schema.clone().unwrap_or_default().into_bytes());
+        body.extend([0, self.collation, 0]);
+        body.extend(plugin.bytes());
+        body.push(0);
+        body.extend(self.attribute_bytes(self.flags()));
+        body
+    }
+
+    fn attribute_bytes(&self, flags: u32) -> Vec<u8> {
+        if flags & capability::CONNECT_ATTRS == 0 {
+            return Vec::new();
+        }
+        let pair = |(name, value): &(String, String)| {
+            [writer::lenenc_bytes(name.as_bytes()), writer::lenenc_bytes(value.as_bytes())].concat()
+        };
+        writer::lenenc_bytes(&self.attributes.iter().flat_map(pair).collect::<Vec<u8>>())
+    }
+}
+
+pub(super) fn log_in(client: &mut RawClient, login: &Login) -> Result<Vec<u8>, ErrorPacket> {
+    let greeting = client.greeting()?.clone();
+    let plugin = login.plugin.clone().unwrap_or(greeting.plugin);
+    client.capabilities = login.flags() & greeting.capabilities;
+    // An eight-bit answer length is what servers without this capability expect.
+    let mut login = login.clone();
+    login.capabilities &= greeting.capabilities | capability::PLUGIN_AUTH | capability::CONNECT_WITH_DB;
+    client.send(&login.response(&greeting.seed, &plugin)).map_err(|error| super::lost(&error))?;
+    finish(client, &login.password, plugin)
+}
+
+/// COM_CHANGE_USER, with all its packets.
+impl RawClient {
+    /// Changes the user of the session.
+    ///
+    /// # Errors
+    /// The server's refusal, or error 2013 when the connection is closed.
+    pub fn change_user(&mut self, login: &Login) -> Result<Vec<u8>, ErrorPacket> {
+        let greeting = self.greeting()?.clone();
+        let plugin = login.plugin.clone().unwrap_or(greeting.plugin);
+        let mut login = login.clone();
+        login.capabilities = self.capabilities;
+        let body = login.change_user(&greeting.seed, &plugin);
+        self.send_command(crate::command::CHANGE_USER, &body).map_err(|error| super::lost(&error))?;
+        finish(self, &login.password, plugin)
+    }
+}
+
+/// Answers what the server asks until it says OK or ERR.
+fn finish(client: &mut RawClient, password: &str, mut plugin: String) -> Result<Vec<u8>, ErrorPacket> {
+    loop {
+        let packet: Packet = client.read().map_err(|error| super::lost(&error))?;
+        match packet.first() {
+            0 => return Ok(packet.payload),
+            0xFF => return Err(ErrorPacket::decode(&packet.payload).expect("an ERR packet has its code")),
+            0xFE => {
+                let mut bytes = crate::reader::Bytes::new(&packet.payload[1..]);
+                let name = bytes.until_zero().expect("a plugin name ends with zero");
+                plugin = String::from_utf8_lossy(name).into_owned();
+                let seed: Vec<u8> = bytes.rest().iter().copied().take(20).collect();
+                client.send(&scrambled(&plugin, password, &seed)).map_err(|error| super::lost(&error))?;
+            }
+            // caching_sha2_password: 3, the fast path went through; 4, the whole password please.
+            1 if packet.payload == [1, 3] => {}
+            1 if packet.payload == [1, 4] => {
+                assert!(
+                    matches!(client.endpoint, Endpoint::Unix(_)),
+                    "full authentication needs a secure transport: log in through the Unix socket first"
+                );
+                client.send(&[password.as_bytes(), &[0]].concat()).map_err(|error| super::lost(&error))?;
+            }
+            _ => panic!("unexpected while {plugin} authenticates: {packet:?}"),
+        }
+    }
+}
+
+fn scrambled(plugin: &str, password: &str, seed: &[u8]) -> Vec<u8> {
+    match plugin {
+        "mysql_native_password" => scramble::native(password, seed),
+        "caching_sha2_password" => scramble::sha2(password, seed),
+        "mysql_clear_password" => [password.as_bytes(), &[0]].concat(),
+        // What this client cannot do, it answers with nothing, as libraries do; the server then switches or refuses.
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,265 @@
+//! A blocking client that shows every packet and can send any bytes.
+
+mod answer;
+mod login;
+
+pub use answer::Answer;
+pub use login::Login;
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::protocol::{Greeting, Packet, capability, command};
+use crate::{Endpoint, ErrorPacket};
+
+/// How long the client waits for a byte before it gives up; far above what any test takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection to a server or to Narrows.
+#[derive(Debug)]
+pub struct RawClient {
+    stream: io::BufReader<Stream>,
+    endpoint: Endpoint,
+    greeting: Option<Greeting>,
+    capabilities: u32,
+    sequence: u8,
+    /// What LOAD DATA LOCAL sends when the server asks, whatever file it names.
+    local_file: Vec<u8>,
+}
+
+impl RawClient {
+    /// Connects and sends nothing.
+    ///
+    /// # Panics
+    /// When nobody listens there.
+    pub fn connect(endpoint: &Endpoint) -> RawClient {
+        RawClient::try_connect(endpoint).unwrap_or_else(|error| panic!("connect to {endpoint:?}: {error}"))
+    }
+
+    /// Connects and sends nothing.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn try_connect(endpoint: &Endpoint) -> io::Result<RawClient> {
+        let stream = match endpoint {
+            Endpoint::Tcp(address) => {
+                let stream = TcpStream::connect(address)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Stream::Tcp(stream)
+            }
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Stream::Unix(stream)
+            }
+        };
+        Ok(RawClient {
+            stream: io::BufReader::with_capacity(64 * 1024, stream),
+            endpoint: endpoint.clone(),
+            greeting: None,
+            capabilities: capability::USUAL,
+            sequence: 0,
+            local_file: Vec::new(),
+        })
+    }
+
+    /// Connects and logs in.
+    ///
+    /// # Panics
+    /// When either fails.
+    pub fn open(endpoint: &Endpoint, login: &Login) -> RawClient {
+        let mut client = RawClient::connect(endpoint);
+        client
+            .login(login)
+            .unwrap_or_else(|error| panic!("log in to {endpoint:?} with {login:?}: {error:?}"));
+        client
+    }
+
+    /// Logs in; the answer is the payload of the OK packet.
+    ///
+    /// # Errors
+    /// The server's refusal. A connection that is closed instead is error 2013 of our own.
+    pub fn login(&mut self, login: &Login) -> Result<Vec<u8>, ErrorPacket> {
+        login::log_in(self, login)
+    }
+
+    /// Reads the greeting, unless it has been.
+    ///
+    /// # Errors
+    /// A refusal sent in its place, or error 2013 when the connection is closed.
+    pub fn greeting(&mut self) -> Result<&Greeting, ErrorPacket> {
+        if self.greeting.is_none() {
+            let packet = self.read().map_err(|error| lost(&error))?;
+            if let Some(error) = ErrorPacket::decode(&packet.payload) {
+                return Err(error);
+            }
+            self.greeting =
+                Some(Greeting::decode(&packet.payload).unwrap_or_else(|| panic!("no greeting: {packet:?}")));
+        }
+        Ok(self.greeting.as_ref().expect("just set"))
+    }
+
+    /// The capabilities of the session.
+    pub fn capabilities(&self) -> u32 {
+        self.capabilities
+    }
+
+    /// Sets what LOAD DATA LOCAL sends.
+    pub fn set_local_file(&mut self, content: Vec<u8>) {
+        self.local_file = content;
+    }
+
+    /// COM_QUERY and its whole answer.
+    pub fn query(&mut self, statement: impl AsRef<[u8]>) -> Answer {
+        let attributes: &[u8] =
+            if self.capabilities & capability::QUERY_ATTRIBUTES != 0 { &[0, 1] } else { &[] };
+        self.command(command::QUERY, &[attributes, statement.as_ref()].concat())
+    }
+
+    /// Any command and its whole answer, as long as that kind of command has one.
+    pub fn command(&mut self, code: u8, body: &[u8]) -> Answer {
+        if let Err(error) = self.send_command(code, body) {
+            return Answer::lost(Vec::new(), &error);
+        }
+        self.answer(code)
+    }
+
+    /// Sends a command and reads nothing.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn send_command(&mut self, code: u8, body: &[u8]) -> io::Result<()> {
+        self.sequence = Packet::write(self.stream.get_mut(), &[&[code], body].concat(), 0)?;
+        Ok(())
+    }
+
+    /// Reads the whole answer to a command of this code.
+    pub fn answer(&mut self, code: u8) -> Answer {
+        answer::read_answer(self, code)
+    }
+
+    /// Sends a payload with the sequence number that is due.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn send(&mut self, payload: &[u8]) -> io::Result<()> {
+        self.sequence = Packet::write(self.stream.get_mut(), payload, self.sequence)?;
+        Ok(())
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
+    /// Reads one packet.
+    ///
+    /// # Errors
+    /// Those of the stream; `UnexpectedEof` when the peer has closed.
+    pub fn read(&mut self) -> io::Result<Packet> {
+        let packet = Packet::read(&mut self.stream)?;
+        self.sequence = packet.sequence.wrapping_add(1);
+        Ok(packet)
+    }
+
+    /// Reads up to `buffer.len()` bytes as they come.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn read_bytes(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer)
+    }
+
+    /// Whether the peer closes, after whatever it still sends, within `limit`.
+    pub fn is_closed_within(&mut self, limit: Duration) -> bool {
+        self.stream.get_ref().set_read_timeout(limit);
+        let mut buffer = [0; 4096];
+        let closed = loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => break true,
+                Ok(_) => {}
+                Err(error) => {
+                    break !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+                }
+            }
+        };
+        self.stream.get_ref().set_read_timeout(PATIENCE);
+        closed
+    }
+
+    /// Sets how long a read waits.
+    pub fn set_patience(&mut self, limit: Duration) {
+        self.stream.get_ref().set_read_timeout(limit);
+    }
+
+    /// Closes the sending half.
+    pub fn finish_sending(&mut self) {
+        // A peer that has closed already makes this fail, and nothing is lost by it.
+        let _ = match self.stream.get_ref() {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        };
+    }
+
+    /// Closes with a reset, as a killed host would; over a Unix socket just closes.
+    pub fn vanish(self) {
+        if let Stream::Tcp(stream) = self.stream.get_ref() {
+            crate::fake::linger_zero(stream);
+        }
+    }
+}
+
+/// What a client library says when the peer is gone.
+fn lost(error: &io::Error) -> ErrorPacket {
+    ErrorPacket {
+        code: 2013,
+        state: "HY000".to_owned(),
+        message: format!("connection lost: {:?}", error.kind()),
+    }
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn set_read_timeout(&self, limit: Duration) {
+        let result = match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(Some(limit)),
+            Stream::Unix(stream) => stream.set_read_timeout(Some(limit)),
+        };
+        result.expect("a positive time is always accepted");
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(buffer),
+            Stream::Unix(stream) => stream.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

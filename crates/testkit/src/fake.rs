@@ -1,0 +1,395 @@
+//! A scripted MySQL server in the test's own process: for what no real server can be made to do on demand.
+//!
+//! A test writes a [`Conversation`]: which statement gets which [`Move`]. What nobody scripted gets OK, so that the
+//! statements by which a proxy prepares a connection need no script. Everything received is kept, by connection.
+
+use std::io::Read;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::protocol::{Packet, capability, command, writer};
+use crate::{Endpoint, free_port};
+
+/// What the server does next.
+#[derive(Debug, Clone)]
+pub enum Move {
+    /// Sends these payloads as packets, numbered on from the client's.
+    Reply(Vec<Vec<u8>>),
+    /// Sends bytes as they are.
+    Bytes(Vec<u8>),
+    /// Sends one row after the other, without end, until the client closes: this payload again and again.
+    Endless(Vec<u8>),
+    /// Closes the connection.
+    Close,
+    /// Closes the connection with a reset.
+    Reset,
+    /// Says nothing more and keeps the connection until the client closes it.
+    Hang,
+    /// Waits until the test calls [`FakeMysql::release`].
+    Wait,
+}
+
+impl Move {
+    /// An OK packet.
+    pub fn ok() -> Move {
+        Move::Reply(vec![writer::ok(0, 0, AUTOCOMMIT, 0)])
+    }
+
+    /// An ERR packet.
+    pub fn error(code: u16, state: &str, message: &str) -> Move {
+        Move::Reply(vec![writer::error(code, state, message)])
+    }
+
+    /// A result set of one text column, for a client without DEPRECATE_EOF.
+    pub fn rows(column: &str, cells: &[&str]) -> Move {
+        let mut payloads = head_of_rows(column);
+        payloads.extend(cells.iter().map(|cell| writer::row(&[Some(cell)])));
+        payloads.push(writer::eof(AUTOCOMMIT, 0));
+        Move::Reply(payloads)
+    }
+
+    /// The beginning of such a result set, up to where its rows begin.
+    pub fn beginning_of_rows(column: &str) -> Move {
+        Move::Reply(head_of_rows(column))
+    }
+}
+
+fn head_of_rows(column: &str) -> Vec<Vec<u8>> {
+    vec![vec![1], writer::column(column), writer::eof(AUTOCOMMIT, 0)]
+}
+
+const AUTOCOMMIT: u16 = 2;
+
+/// One command as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Which connection, counted from 0 in the order of their coming.
+    pub connection: usize,
+    /// The command's code.
+    pub code: u8,
+    /// Its body as text.
+    pub body: String,
+}
+
+/// What the server says when.
+#[derive(Debug, Clone, Default)]
+pub struct Conversation {
+    instead_of_greeting: Option<Vec<Move>>,
+    instead_of_login: Option<Vec<Move>>,
+    script: Vec<(String, Vec<Move>)>,
+}
+
+impl Conversation {
+    /// One in which every login succeeds and every command gets OK.
+    pub fn new() -> Conversation {
+        Conversation::default()
+    }
+
+    /// What happens to whoever connects, instead of the greeting.
+    #[must_use]
+    pub fn at_connect(mut self, moves: &[Move]) -> Conversation {
+        self.instead_of_greeting = Some(moves.to_vec());
+        self
+    }
+
+    /// What happens after the handshake response, instead of OK.
+    #[must_use]
+    pub fn at_login(mut self, moves: &[Move]) -> Conversation {
+        self.instead_of_login = Some(moves.to_vec());
+        self
+    }
+
+    /// What happens at this statement, every time.
+    #[must_use]
+    pub fn on(mut self, statement: &str, moves: &[Move]) -> Conversation {
+        self.script.push((statement.to_owned(), moves.to_vec()));
+        self
+    }
+
+    fn moves_for(&self, received: &Received) -> Vec<Move> {
+        let scripted = |(statement, _): &&(String, Vec<Move>)| {
+            received.code == command::QUERY && received.body == *statement
+        };
+        match self.script.iter().find(scripted) {
+            Some((_, moves)) => moves.clone(),
+            None => vec![Move::ok()],
+        }
+    }
+}
+
+/// The running server; stops when dropped.
+#[derive(Debug)]
+pub struct FakeMysql {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    conversation: Mutex<Conversation>,
+    stopped: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    received: Vec<Received>,
+    streams: Vec<TcpStream>,
+    open: usize,
+    releases: usize,
+}
+
+impl FakeMysql {
+    /// Starts it on a port of its own.
+    pub fn start(conversation: Conversation) -> FakeMysql {
+        FakeMysql::start_on(0, conversation)
+    }
+
+    /// A port on which nobody listens: for a server that is down.
+    pub fn nobody() -> u16 {
+        free_port()
+    }
+
+    /// Starts it on a given port: for a server that comes back.
+    pub fn start_on(port: u16, conversation: Conversation) -> FakeMysql {
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("bind a port for the fake server");
+        let port = listener.local_addr().expect("bound").port();
+        let shared = Arc::new(Shared {
+            conversation: Mutex::new(conversation),
+            stopped: AtomicBool::new(false),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let acceptor = shared.clone();
+        std::thread::spawn(move || accept(&listener, &acceptor));
+        FakeMysql { port, shared }
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its endpoint.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::local(self.port)
+    }
+
+    /// Changes what it says from now on, on every connection.
+    pub fn say(&self, conversation: Conversation) {
+        *self.shared.conversation.lock().expect("no panic while held") = conversation;
+    }
+
+    /// Every command received so far.
+    pub fn received(&self) -> Vec<Received> {
+        self.shared.lock().received.clone()
+    }
+
+    /// How many connections have come so far.
+    pub fn connections(&self) -> usize {
+        self.shared.lock().streams.len()
+    }
+
+    /// How many connections are open.
+    pub fn open_connections(&self) -> usize {
+        self.shared.lock().open
+    }
+
+    /// Waits until a COM_QUERY of this text has come, and says on which connection it came first.
+    ///
+    /// # Panics
+    /// When it has not come after 30 seconds.
+    pub fn wait_for(&self, statement: &str) -> usize {
+        self.shared.wait_until(&format!("no {statement}"), |state| {
+            let wanted = |received: &&Received| received.code == command::QUERY && received.body == statement;
+            state.received.iter().find(wanted).map(|received| received.connection)
+        })
+    }
+
+    /// Waits until this many connections are open.
+    ///
+    /// # Panics
+    /// When there are not after 30 seconds.
+    pub fn wait_for_open(&self, count: usize) {
+        self.shared
+            .wait_until(&format!("not {count} connections"), |state| (state.open == count).then_some(()));
+    }
+
+    /// Lets one [`Move::Wait`] go on.
+    pub fn release(&self) {
+        self.shared.lock().releases += 1;
+        self.shared.changed.notify_all();
+    }
+
+    /// Closes every connection there is now.
+    pub fn hang_up(&self) {
+        for stream in &self.shared.lock().streams {
+            // One that is closed already is as wanted.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for FakeMysql {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        self.hang_up();
+        self.shared.changed.notify_all();
+        // Wakes the accept, which then sees the flag; when that fails the process ends with it.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while held")
+    }
+
+    fn wait_until<T>(&self, complaint: &str, condition: impl Fn(&State) -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut state = self.lock();
+        loop {
+            if let Some(value) = condition(&state) {
+                return value;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "{complaint} after 30 s; received: {:?}", state.received);
+            state = self.changed.wait_timeout(state, left).expect("no panic while held").0;
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming().flatten() {
+        if shared.stopped.load(Ordering::SeqCst) {
+            return;
+        }
+        let connection = {
+            let mut state = shared.lock();
+            state.streams.push(stream.try_clone().expect("a file descriptor"));
+            state.open += 1;
+            state.streams.len() - 1
+        };
+        shared.changed.notify_all();
+        let shared = shared.clone();
+        std::thread::spawn(move || {
+            // A peer that goes away is part of the play.
+            let _ = converse(&stream, connection, &shared);
+            let _ = stream.shutdown(Shutdown::Both);
+            shared.lock().open -= 1;
+            shared.changed.notify_all();
+        });
+    }
+}
+
+/// One connection from its greeting to its end.
+fn converse(mut stream: &TcpStream, connection: usize, shared: &Shared) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let conversation = || shared.conversation.lock().expect("no panic while held").clone();
+    if let Some(moves) = conversation().instead_of_greeting {
+        perform(stream, &moves, 0, shared)?;
+        return Ok(());
+    }
+    Packet::write(&mut stream, &greeting(connection as u32 + 1), 0)?;
+    let response = Packet::read(&mut stream)?;
+    let moves = conversation().instead_of_login.unwrap_or_else(|| vec![Move::ok()]);
+    if !perform(stream, &moves, response.sequence.wrapping_add(1), shared)? {
+        return Ok(());
+    }
+    loop {
+        let packet = Packet::read(&mut stream)?;
+        let Some((code, body)) = packet.payload.split_first() else { return Ok(()) };
+        let body = String::from_utf8_lossy(body).into_owned();
+        let received = Received { connection, code: *code, body };
+        shared.lock().received.push(received.clone());
+        shared.changed.notify_all();
+        if *code == command::QUIT {
+            return Ok(());
+        }
+        let moves = conversation().moves_for(&received);
+        if !perform(stream, &moves, packet.sequence.wrapping_add(1), shared)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Makes the moves; whether the connection lives on.
+fn perform(
+    mut stream: &TcpStream,
+    moves: &[Move],
+    mut sequence: u8,
+    shared: &Shared,
+) -> std::io::Result<bool> {
+    use std::io::Write;
+    for one in moves {
+        match one {
+            Move::Reply(payloads) => {
+                for payload in payloads {
+                    sequence = Packet::write(&mut stream, payload, sequence)?;
+                }
+            }
+            Move::Bytes(bytes) => stream.write_all(bytes)?,
+            Move::Endless(payload) => loop {
+                sequence = Packet::write(&mut stream, payload, sequence)?;
+            },
+            Move::Close => return Ok(false),
+            Move::Reset => {
+                linger_zero(stream);
+                return Ok(false);
+            }
+            Move::Hang => {
+                let mut buffer = [0; 4096];
+                while stream.read(&mut buffer)? > 0 {}
+                return Ok(false);
+            }
+            Move::Wait => {
+                let mut state = shared.lock();
+                while state.releases == 0 && !shared.stopped.load(Ordering::SeqCst) {
+                    state = shared.changed.wait(state).expect("no panic while held");
+                }
+                state.releases = state.releases.saturating_sub(1);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Makes the close of this connection a reset.
+pub(crate) fn linger_zero(stream: &TcpStream) {
+    use std::os::fd::AsRawFd;
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    // SAFETY: the descriptor is open and the option's value has the size given.
+    unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const linger).cast(),
+            size_of::<libc::linger>() as libc::socklen_t,
+        );
+    }
+}
+
+/// A greeting like MySQL 8's, with a plugin that any password satisfies here: nobody checks the answer.
+fn greeting(connection_id: u32) -> Vec<u8> {
+    let capabilities = capability::USUAL
+        | capability::FOUND_ROWS
+        | capability::CONNECT_WITH_DB
+        | capability::MULTI_STATEMENTS
+        | capability::CONNECT_ATTRS;
+    let mut payload = vec![10];
+    payload.extend(b"8.0.40-fake\0");
+    payload.extend(connection_id.to_le_bytes());
+    payload.extend(b"12345678\0");
+    payload.extend(&capabilities.to_le_bytes()[..2]);
+    payload.push(33);
+    payload.extend(AUTOCOMMIT.to_le_bytes());
+    payload.extend(&capabilities.to_le_bytes()[2..]);
+    payload.push(21);
+    payload.extend([0; 10]);
+    payload.extend(b"901234567890\0mysql_native_password\0");
+    payload
+}

@@ -1,0 +1,217 @@
+//! The program under test, started with a configuration of its own.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Endpoint, Login, Process, RawClient, TempFolder, free_port};
+
+/// The configuration a test writes; rows are the inside of a `{ ... }` of `proxysql.cnf`.
+#[derive(Debug, Clone, Default)]
+pub struct NarrowsConfig {
+    variables: Vec<(String, String)>,
+    servers: Vec<String>,
+    users: Vec<String>,
+    rules: Vec<String>,
+    monitor: bool,
+}
+
+impl NarrowsConfig {
+    /// One worker, no servers, no users.
+    pub fn new() -> NarrowsConfig {
+        NarrowsConfig::default()
+    }
+
+    /// A server in hostgroup 0 with the account `sbtest`: what most tests need.
+    pub fn in_front_of(port: u16) -> NarrowsConfig {
+        NarrowsConfig::new().server(0, port, "").user("sbtest", "sbtest", "")
+    }
+
+    /// Sets one of the `mysql_variables`; the last setting of a name counts. A value that is neither a number nor a
+    /// boolean is quoted.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> NarrowsConfig {
+        self.variables.retain(|(other, _)| other != name);
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a server of 127.0.0.1; `more` are further columns.
+    #[must_use]
+    pub fn server(mut self, hostgroup: i32, port: u16, more: &str) -> NarrowsConfig {
+        self.servers.push(format!("hostgroup={hostgroup} address=\"127.0.0.1\" port={port} {more}"));
+        self
+    }
+
+    /// Adds a user; `more` are further columns.
+    #[must_use]
+    pub fn user(mut self, name: &str, password: &str, more: &str) -> NarrowsConfig {
+        self.users.push(format!("username=\"{name}\" password=\"{password}\" {more}"));
+        self
+    }
+
+    /// Adds a query rule.
+    #[must_use]
+    pub fn rule(mut self, columns: &str) -> NarrowsConfig {
+        self.rules.push(columns.to_owned());
+        self
+    }
+
+    /// Starts the monitor too, which is off otherwise.
+    #[must_use]
+    pub fn monitor(mut self) -> NarrowsConfig {
+        self.monitor = true;
+        self
+    }
+
+    /// The file, for these listeners.
+    pub fn text(&self, interfaces: &str, admin: &str) -> String {
+        let mut text = format!("admin_variables = {{ mysql_ifaces=\"{admin}\" }}\nmysql_variables =\n{{\n");
+        writeln!(text, "    interfaces=\"{interfaces}\"").expect("a String takes all");
+        if !self.variables.iter().any(|(name, _)| name == "threads") {
+            text.push_str("    threads=2\n");
+        }
+        for (name, value) in &self.variables {
+            let bare = value.parse::<i64>().is_ok() || value == "true" || value == "false";
+            let quote = if bare { "" } else { "\"" };
+            writeln!(text, "    {name}={quote}{value}{quote}").expect("a String takes all");
+        }
+        text.push_str("}\n");
+        for (section, rows) in [
+            ("mysql_servers", &self.servers),
+            ("mysql_users", &self.users),
+            ("mysql_query_rules", &self.rules),
+        ] {
+            let rows: Vec<String> = rows.iter().map(|row| format!("    {{ {row} }}")).collect();
+            writeln!(text, "{section} =\n(\n{}\n)", rows.join(",\n")).expect("a String takes all");
+        }
+        text
+    }
+}
+
+/// A running Narrows; stopped when dropped.
+#[derive(Debug)]
+pub struct Narrows {
+    process: Process,
+    port: u16,
+    admin_port: u16,
+    folder: TempFolder,
+}
+
+impl Narrows {
+    /// Starts `binary` and waits until it greets. A test of the root package passes `env!("CARGO_BIN_EXE_narrows")`.
+    ///
+    /// # Panics
+    /// When it does not start; the message has its log.
+    pub fn start(binary: &str, config: &NarrowsConfig) -> Narrows {
+        let folder = TempFolder::new("narrows");
+        // Another process may take a port between its choice and its use.
+        for _ in 0..5 {
+            let (port, admin_port) = (free_port(), free_port());
+            let interfaces = format!("127.0.0.1:{port};{}", folder.file("narrows.sock").display());
+            let text = config.text(&interfaces, &format!("127.0.0.1:{admin_port}"));
+            fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
+            if let Some(process) = launch(binary, config, &folder, port) {
+                return Narrows { process, port, admin_port, folder };
+            }
+        }
+        panic!("narrows does not start:\n{}", fs::read_to_string(folder.file("log")).unwrap_or_default());
+    }
+
+    /// Its TCP port for clients.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its TCP endpoint for clients.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::local(self.port)
+    }
+
+    /// Its Unix socket for clients.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.file("narrows.sock")
+    }
+
+    /// Its TCP endpoint for administrators.
+    pub fn admin_endpoint(&self) -> Endpoint {
+        Endpoint::local(self.admin_port)
+    }
+
+    /// Everything it has written so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.file("log")).unwrap_or_default()
+    }
+
+    /// Waits until a line of the log, after its first `skipped` bytes, fits; returns that line.
+    ///
+    /// # Panics
+    /// When none has come after ten seconds.
+    pub fn wait_for_log(&self, skipped: usize, fits: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let log = self.log();
+            if let Some(line) = log.get(skipped..).unwrap_or_default().lines().find(|line| fits(line)) {
+                return line.to_owned();
+            }
+            assert!(
+                Instant::now() < deadline,
+                "no such line in the log:\n{}",
+                &log[skipped.min(log.len())..]
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Its process: for signals and figures.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// A session of `sbtest`.
+    pub fn client(&self) -> RawClient {
+        RawClient::open(&self.endpoint(), &Login::new("sbtest", "sbtest"))
+    }
+}
+
+impl Drop for Narrows {
+    fn drop(&mut self) {
+        self.process.stop(Duration::from_secs(5));
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!(
+                "the log of narrows ends with:\n{}",
+                lines[lines.len().saturating_sub(30)..].join("\n")
+            );
+        }
+    }
+}
+
+/// Starts it; `None` when it ended at once.
+fn launch(binary: &str, config: &NarrowsConfig, folder: &TempFolder, port: u16) -> Option<Process> {
+    let log =
+        fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
+    let mut command = Command::new(binary);
+    command.arg("-f").arg("-c").arg(folder.file("narrows.cnf")).arg("-D").arg(folder.path());
+    if !config.monitor {
+        command.arg("-n");
+    }
+    command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file descriptor")).stderr(log);
+    let mut process = Process::spawn(command).unwrap_or_else(|error| panic!("start {binary}: {error}"));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while process.try_wait().is_none() {
+        if RawClient::try_connect(&Endpoint::local(port)).is_ok_and(|mut client| client.greeting().is_ok()) {
+            return Some(process);
+        }
+        assert!(
+            Instant::now() < deadline,
+            "narrows does not greet:\n{}",
+            fs::read_to_string(folder.file("log")).unwrap_or_default()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}

@@ -1,0 +1,369 @@
+//! A throw-away MariaDB or MySQL server on loopback.
+//!
+//! The data folder is a copy of a template made once per machine and kept below `target/`; nothing is durable.
+//! Accounts: `root` without a password and `sbtest`/`sbtest`, both from everywhere and with all privileges.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::{Endpoint, Login, Process, RawClient, TempFolder, free_port};
+
+/// Which server software.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Flavour {
+    /// `mariadbd` of PATH.
+    MariaDb,
+    /// MySQL 9 below the folder named by `NARROWS_MYSQL9`, by default `/opt/mysql9`.
+    MySql9,
+}
+
+impl Flavour {
+    /// The flavours a test that wants both runs on: both, or MariaDB alone where `NARROWS_SKIP_MYSQL9=1` says so.
+    pub fn both() -> Vec<Flavour> {
+        if std::env::var("NARROWS_SKIP_MYSQL9").as_deref() == Ok("1") {
+            eprintln!("MySQL 9 is skipped: NARROWS_SKIP_MYSQL9=1");
+            return vec![Flavour::MariaDb];
+        }
+        vec![Flavour::MariaDb, Flavour::MySql9]
+    }
+}
+
+/// How a server is started.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Which software.
+    pub flavour: Flavour,
+    /// Command line options of the server, last so that they win.
+    pub options: Vec<String>,
+    /// Statements run at every start, one per entry.
+    pub statements: Vec<String>,
+}
+
+impl ServerOptions {
+    /// Those of a server without anything special.
+    pub fn new(flavour: Flavour) -> ServerOptions {
+        ServerOptions { flavour, options: Vec::new(), statements: Vec::new() }
+    }
+
+    /// Adds a command line option.
+    #[must_use]
+    pub fn option(mut self, option: &str) -> ServerOptions {
+        self.options.push(option.to_owned());
+        self
+    }
+
+    /// Adds an account with all privileges.
+    #[must_use]
+    pub fn account(mut self, user: &str, password: &str) -> ServerOptions {
+        self.statements.extend(account_statements(user, password));
+        self
+    }
+
+    /// Starts the server.
+    ///
+    /// # Panics
+    /// When it does not start within a minute; the message has the end of its log.
+    pub fn start(self) -> RealServer {
+        RealServer::start(self)
+    }
+}
+
+/// A running server; killed when dropped.
+#[derive(Debug)]
+pub struct RealServer {
+    options: ServerOptions,
+    process: Process,
+    port: u16,
+    // Dropped after the process, which is declared first.
+    folder: TempFolder,
+}
+
+impl RealServer {
+    /// The server of this flavour that all tests of the binary share. They use schemas of their own.
+    pub fn shared(flavour: Flavour) -> &'static RealServer {
+        static MARIADB: OnceLock<RealServer> = OnceLock::new();
+        static MYSQL9: OnceLock<RealServer> = OnceLock::new();
+        let cell = match flavour {
+            Flavour::MariaDb => &MARIADB,
+            Flavour::MySql9 => &MYSQL9,
+        };
+        cell.get_or_init(|| {
+            ServerOptions::new(flavour)
+                .option("--max-connections=1000")
+                .option("--max-allowed-packet=256M")
+                .option("--local-infile=1")
+                .start()
+        })
+    }
+
+    fn start(options: ServerOptions) -> RealServer {
+        let folder = TempFolder::new("server");
+        copy_folder(template(options.flavour), &folder.file("data"));
+        let statements = account_statements("root", "")
+            .into_iter()
+            .chain(account_statements("sbtest", "sbtest"))
+            .chain(options.statements.iter().cloned());
+        let text: String = statements.map(|statement| statement + ";\n").collect();
+        fs::write(folder.file("init.sql"), text).expect("write the init file");
+        // Another process may take the port between its choice and its use.
+        for _ in 0..5 {
+            let port = free_port();
+            if let Some(process) = launch(&options, &folder, port) {
+                return RealServer { options, process, port, folder };
+            }
+        }
+        panic!("{:?} does not start:\n{}", options.flavour, log_tail(&folder));
+    }
+
+    /// Its TCP port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its TCP endpoint.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::local(self.port)
+    }
+
+    /// Its Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.file("sock")
+    }
+
+    /// Which software it is.
+    pub fn flavour(&self) -> Flavour {
+        self.options.flavour
+    }
+
+    /// Its error log so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.file("log")).unwrap_or_default()
+    }
+
+    /// Its process: for signals and figures.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// SIGSTOP: it accepts connections (the kernel does) and answers nothing.
+    pub fn freeze(&mut self) {
+        self.process.signal(libc::SIGSTOP);
+    }
+
+    /// SIGCONT.
+    pub fn thaw(&mut self) {
+        self.process.signal(libc::SIGCONT);
+    }
+
+    /// Starts it again on the same port and data, killing it first where it still runs.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart(&mut self) {
+        self.process.kill();
+        self.process = launch(&self.options, &self.folder, self.port)
+            .unwrap_or_else(|| panic!("no restart on port {}:\n{}", self.port, log_tail(&self.folder)));
+    }
+
+    /// A session of `root` through the Unix socket, for preparing and looking.
+    pub fn root(&self) -> RawClient {
+        let mut client = RawClient::connect(&Endpoint::Unix(self.socket()));
+        client.login(&Login::new("root", "")).expect("root has no password");
+        client
+    }
+
+    /// Runs statements as `root`, one after the other.
+    ///
+    /// # Panics
+    /// When one fails.
+    pub fn execute(&self, statements: &[&str]) {
+        let mut root = self.root();
+        for statement in statements {
+            if let Some(error) = root.query(statement).error() {
+                panic!("{statement}: {error:?}");
+            }
+        }
+    }
+
+    /// Runs one query as `root`; the cells of its rows as text.
+    pub fn rows(&self, query: &str) -> Vec<Vec<Option<String>>> {
+        self.root().query(query).text_rows()
+    }
+}
+
+fn account_statements(user: &str, password: &str) -> [String; 2] {
+    [
+        format!("CREATE USER IF NOT EXISTS '{user}'@'%' IDENTIFIED BY '{password}'"),
+        format!("GRANT ALL PRIVILEGES ON *.* TO '{user}'@'%' WITH GRANT OPTION"),
+    ]
+}
+
+/// Starts the server and waits until it answers. `None`: it ended before, as when its port is taken.
+fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Process> {
+    let mut command = server_command(options.flavour);
+    let path = |name: &str| folder.file(name).display().to_string();
+    command
+        .arg(format!("--datadir={}", path("data")))
+        .arg(format!("--socket={}", path("sock")))
+        .arg(format!("--pid-file={}", path("pid")))
+        .arg(format!("--init-file={}", path("init.sql")))
+        .arg(format!("--tmpdir={}", folder.path().display()))
+        .arg(format!("--port={port}"))
+        .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--secure-file-priv="])
+        .args([
+            "--innodb-flush-method=nosync",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-buffer-pool-size=64M",
+        ]);
+    match options.flavour {
+        Flavour::MariaDb => command.args(["--innodb-log-file-size=64M", "--innodb-fast-shutdown=2"]),
+        Flavour::MySql9 => command.args([
+            "--mysqlx=OFF",
+            "--skip-log-bin",
+            "--innodb-redo-log-capacity=64M",
+            "--innodb-doublewrite=OFF",
+        ]),
+    };
+    let log =
+        fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
+    command.args(&options.options).stdin(Stdio::null());
+    command.stdout(log.try_clone().expect("a file descriptor")).stderr(log);
+    let _ = fs::remove_file(folder.file("sock"));
+    let mut process =
+        Process::spawn(command).unwrap_or_else(|error| panic!("start {:?}: {error}", options.flavour));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // The socket appears after the init file has run; the port is bound before.
+    while process.try_wait().is_none() {
+        if std::os::unix::net::UnixStream::connect(folder.file("sock")).is_ok() {
+            return Some(process);
+        }
+        assert!(Instant::now() < deadline, "{:?} is not up in time:\n{}", options.flavour, log_tail(folder));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}
+
+/// The server program with the options that come first.
+fn server_command(flavour: Flavour) -> Command {
+    let mut command = match flavour {
+        Flavour::MariaDb => {
+            let mut command = Command::new("mariadbd");
+            command.arg("--no-defaults");
+            command
+        }
+        Flavour::MySql9 => mysql9_command(),
+    };
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } == 0 {
+        command.arg("--user=root");
+    }
+    command
+}
+
+/// MySQL 9 is unpacked beside the host's libraries, so its own loader starts it.
+fn mysql9_command() -> Command {
+    let root = std::env::var_os("NARROWS_MYSQL9").map_or_else(|| PathBuf::from("/opt/mysql9"), PathBuf::from);
+    let program = root.join("usr/sbin/mysqld");
+    assert!(
+        program.exists(),
+        "this test needs MySQL 9 and there is no {}: name its folder in NARROWS_MYSQL9, or set NARROWS_SKIP_MYSQL9=1",
+        program.display()
+    );
+    let libraries = root.join("usr/lib/x86_64-linux-gnu");
+    let loader = libraries.join("ld-linux-x86-64.so.2");
+    let mut command = if loader.exists() {
+        let mut command = Command::new(loader);
+        command.arg("--argv0").arg(&program).arg("--library-path").arg(&libraries).arg(&program);
+        command
+    } else {
+        Command::new(&program)
+    };
+    command
+        .arg("--no-defaults")
+        .arg(format!("--basedir={}", root.join("usr").display()))
+        .arg(format!("--lc-messages-dir={}", root.join("usr/share/mysql").display()))
+        .arg(format!("--character-sets-dir={}", root.join("usr/share/mysql/charsets").display()))
+        .arg(format!("--plugin-dir={}", root.join("usr/lib/mysql/plugin").display()));
+    command
+}
+
+/// The folder with the template's data, made where there is none yet.
+fn template(flavour: Flavour) -> &'static Path {
+    static MARIADB: OnceLock<PathBuf> = OnceLock::new();
+    static MYSQL9: OnceLock<PathBuf> = OnceLock::new();
+    match flavour {
+        Flavour::MariaDb => MARIADB.get_or_init(|| make_template("mariadb", initialise_mariadb)),
+        Flavour::MySql9 => MYSQL9.get_or_init(|| make_template("mysql9", initialise_mysql9)),
+    }
+}
+
+fn make_template(name: &str, initialise: fn(&Path)) -> PathBuf {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/testkit");
+    let ready = target.join(name);
+    if !ready.exists() {
+        fs::create_dir_all(&target).expect("create the folder of templates");
+        let new = target.join(format!("{name}-new-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&new);
+        initialise(&new);
+        // A rename onto a template that another process has finished meanwhile fails, and that one is as good.
+        if fs::rename(&new, &ready).is_err() {
+            let _ = fs::remove_dir_all(&new);
+        }
+    }
+    assert!(ready.exists(), "no template in {}", ready.display());
+    ready
+}
+
+fn initialise_mariadb(folder: &Path) {
+    let mut command = Command::new("mariadb-install-db");
+    command
+        .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
+        .args(["--innodb-log-file-size=64M", "--innodb-flush-method=nosync"])
+        .arg(format!("--datadir={}", folder.display()));
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } == 0 {
+        command.arg("--user=root");
+    }
+    run(command);
+}
+
+fn initialise_mysql9(folder: &Path) {
+    let mut command = server_command(Flavour::MySql9);
+    command
+        .args(["--initialize-insecure", "--innodb-flush-method=nosync", "--innodb-redo-log-capacity=64M"])
+        .arg(format!("--datadir={}", folder.display()));
+    run(command);
+    // Each copy gets a server id of its own.
+    let _ = fs::remove_file(folder.join("auto.cnf"));
+}
+
+fn run(mut command: Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("create a data folder");
+    for entry in fs::read_dir(from).expect("read the template").flatten() {
+        let target = to.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).unwrap_or_else(|error| panic!("copy {target:?}: {error}"));
+        }
+    }
+}
+
+fn log_tail(folder: &TempFolder) -> String {
+    let log = fs::read_to_string(folder.file("log")).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
