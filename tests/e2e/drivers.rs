@@ -1,0 +1,79 @@
+//! Real drivers: each runs its script of checks in `tests/drivers` against Narrows in front of MariaDB, and of MySQL 9
+//! for those that know its authentication.
+//!
+//! `NARROWS_E2E_TARGET=direct` runs them against the server itself, to tell a check that is wrong from a proxy that is.
+//! `NARROWS_SKIP_DRIVERS=1` skips them where their toolchains cannot be installed.
+
+use std::path::Path;
+use std::process::Command;
+
+use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer};
+
+#[test]
+fn mariadb_command_line_client_works() {
+    run_checks("mariadb-cli");
+}
+
+#[test]
+fn pymysql_works() {
+    run_checks("pymysql");
+}
+
+#[test]
+fn mysqlclient_works() {
+    run_checks("mysqlclient");
+}
+
+#[test]
+fn go_sql_driver_works() {
+    run_checks("go-mysql");
+}
+
+#[test]
+fn node_mysql2_works() {
+    run_checks("node-mysql2");
+}
+
+#[test]
+fn mysql_connector_j_works() {
+    run_checks("connector-j");
+}
+
+#[test]
+fn mariadb_connector_j_works() {
+    run_checks("mariadb-java");
+}
+
+fn run_checks(driver: &str) {
+    if std::env::var("NARROWS_SKIP_DRIVERS").as_deref() == Ok("1") {
+        eprintln!("{driver} is skipped: NARROWS_SKIP_DRIVERS=1");
+        return;
+    }
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        if std::env::var("NARROWS_E2E_TARGET").as_deref() == Ok("direct") {
+            run_script(driver, server.port());
+        } else {
+            let config =
+                NarrowsConfig::in_front_of(server.port()).variable("max_allowed_packet", "268435456");
+            let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+            run_script(driver, narrows.port());
+        }
+        eprintln!("{driver} works with {flavour:?}");
+    }
+}
+
+fn run_script(driver: &str, port: u16) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers/run.sh");
+    let output = Command::new(script)
+        .args([driver, "127.0.0.1", &port.to_string(), "sbtest", "sbtest"])
+        .output()
+        .expect("bash runs scripts");
+    assert!(
+        output.status.success(),
+        "{driver} ({}):\n{}{}\nToolchains are installed by `scripts/setup.sh drivers`; NARROWS_SKIP_DRIVERS=1 skips this.",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,144 @@
+//! `narrows sandbox`: starts, replicates, describes itself, and leaves nothing behind.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{Endpoint, Login, RawClient, TempFolder};
+
+#[test]
+fn replicas_follow_the_primary_and_refuse_writes() {
+    let sandbox = Sandbox::start(&["--replicas", "1"]);
+    let [primary, replica] = sandbox.servers() else { panic!("a primary and a replica") };
+    let mut on_primary = app_client(primary.port);
+    run(&mut on_primary, "CREATE TABLE app.written (n INT)");
+    run(&mut on_primary, "INSERT INTO app.written VALUES (7)");
+    let mut on_replica = app_client(replica.port);
+    wait_until("the row is on the replica", || {
+        on_replica.query("SELECT GROUP_CONCAT(n) FROM app.written").cell().as_deref() == Some("7")
+    });
+    let refused = on_replica.query("INSERT INTO app.written VALUES (8)");
+    assert_eq!(refused.error().expect("read_only").code, 1290);
+}
+
+#[test]
+fn sandbox_ends_with_the_program_that_started_it() {
+    let sandbox = Sandbox::start(&["--replicas", "1"]);
+    let pids: Vec<u32> = sandbox.servers().iter().map(|server| server.pid).collect();
+    let dir = sandbox.dir.clone();
+    assert!(pids.iter().all(|&pid| is_running(pid)));
+    drop(sandbox);
+    wait_until("the servers are gone", || !pids.iter().any(|&pid| is_running(pid)));
+    wait_until("the folder is gone", || !dir.exists());
+}
+
+#[test]
+fn servers_do_not_outlive_a_killed_sandbox() {
+    let mut sandbox = Sandbox::start(&["--replicas", "0"]);
+    let pid = sandbox.servers()[0].pid;
+    sandbox.child.kill().expect("it is ours");
+    wait_until("the server is gone", || !is_running(pid));
+}
+
+#[test]
+fn detached_sandbox_is_stopped_by_its_folder_and_keeps_its_data() {
+    let folder = TempFolder::new("sandbox");
+    let dir = folder.path().to_str().expect("a plain path");
+    let narrows = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_narrows")).arg("sandbox").args(arguments).output();
+        let output = output.expect("the program runs");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let first = servers_in(&narrows(&["start", "--replicas", "0", "--detach", "--json", "--dir", dir]));
+    run(&mut app_client(first[0].port), "CREATE TABLE app.kept (n INT)");
+    let config = narrows(&["config", "--dir", dir, "--listen", "127.0.0.1:1"]);
+    assert!(config.contains(&format!("port = {}", first[0].port)), "{config}");
+    assert!(config.contains("interfaces = \"127.0.0.1:1\""), "{config}");
+    narrows(&["stop", "--dir", dir]);
+    assert!(!is_running(first[0].pid));
+    let second = servers_in(&narrows(&["start", "--replicas", "0", "--detach", "--json", "--dir", dir]));
+    let mut again = app_client(second[0].port);
+    assert_eq!(again.query("SHOW TABLES FROM app").cell().as_deref(), Some("kept"));
+    narrows(&["stop", "--dir", dir]);
+}
+
+struct Sandbox {
+    child: Child,
+    dir: PathBuf,
+    servers: Vec<Server>,
+    // Its end is what tells the sandbox to stop.
+    input: Option<ChildStdin>,
+}
+
+#[derive(Debug)]
+struct Server {
+    port: u16,
+    pid: u32,
+}
+
+impl Sandbox {
+    fn start(options: &[&str]) -> Sandbox {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .args(["sandbox", "start", "--until-eof", "--json"])
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut line).expect("a line of text");
+        let dir = text_after(&line, "\"dir\":\"").expect("a folder").split('"').next().expect("a string");
+        Sandbox { dir: dir.into(), servers: servers_in(&line), input: child.stdin.take(), child }
+    }
+
+    fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.child.wait();
+    }
+}
+
+fn servers_in(json: &str) -> Vec<Server> {
+    let number =
+        |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok());
+    json.split("\"name\":\"")
+        .filter_map(|part| {
+            let pid: u32 = number(text_after(part, "\"pid\":")?)?;
+            let port: u32 = number(text_after(part, "\"port\":")?)?;
+            Some(Server { port: u16::try_from(port).ok()?, pid })
+        })
+        .collect()
+}
+
+fn text_after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
+    text.split_once(mark).map(|(_, rest)| rest)
+}
+
+fn app_client(port: u16) -> RawClient {
+    RawClient::open(&Endpoint::local(port), &Login::new("app", "app"))
+}
+
+fn run(client: &mut RawClient, statement: &str) {
+    let error = client.query(statement).error();
+    assert!(error.is_none(), "{statement}: {error:?}");
+}
+
+fn is_running(pid: u32) -> bool {
+    std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
