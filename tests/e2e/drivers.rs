@@ -1,5 +1,4 @@
-//! Real drivers: each runs its script of checks in `tests/drivers` against Narrows in front of MariaDB, and of MySQL 9
-//! for those that know its authentication.
+//! Real drivers: each runs its script of checks in `tests/drivers` against Narrows in front of MariaDB and of MySQL 9.
 //!
 //! `NARROWS_E2E_TARGET=direct` runs them against the server itself, to tell a check that is wrong from a proxy that is.
 //! `NARROWS_SKIP_DRIVERS=1` skips them where their toolchains cannot be installed.
@@ -50,6 +49,11 @@ fn run_checks(driver: &str) {
         return;
     }
     for flavour in Flavour::both() {
+        if (driver, flavour) == ("mariadb-java", Flavour::MySql9) {
+            // Its prepared statements do not work there without Narrows either: MySQL 9 calls one of its packets
+            // malformed (error 1835).
+            continue;
+        }
         let server = RealServer::shared(flavour);
         if std::env::var("NARROWS_E2E_TARGET").as_deref() == Ok("direct") {
             run_script(driver, server.port());

@@ -381,8 +381,8 @@ public final class Checks {
         }
         expect(columns, 4);
         expect(db.isValid(5), true);
-        db.setCatalog("app");
-        expect(value(db, "SELECT DATABASE()"), "app");
+        db.setCatalog("mysql");
+        expect(value(db, "SELECT DATABASE()"), "mysql");
         db.setCatalog(SCHEMA);
     }
 

@@ -45,7 +45,7 @@ transactions() {
 session_state() {
   expect $'kept\t+05:00\n7' "$(sql "SET @mine = 'kept'; SET time_zone = '+05:00'; CREATE TEMPORARY TABLE passing (n INT);
     INSERT INTO passing VALUES (7); SELECT @mine, @@time_zone; SELECT n FROM passing")"
-  expect app "$(sql 'USE app; SELECT DATABASE()')"
+  expect mysql "$(sql 'USE mysql; SELECT DATABASE()')"
   expect 1 "$(sql "SELECT GET_LOCK('narrows', 1)")"
 }
 
@@ -62,9 +62,9 @@ big_values() {
   { printf "INSERT INTO big VALUES (UNHEX('"; head -c 20M /dev/urandom | tee "$folder/data" | od -An -v -tx1 | tr -d ' \n'
     printf "'))"; } > "$folder/insert.sql"
   client --max-allowed-packet=64M "$schema" < "$folder/insert.sql"
-  expect "$(md5sum < "$folder/data" | cut -d' ' -f 1)" "$(sql 'SELECT MD5(data) FROM big')"
-  expect "$(md5sum < "$folder/data")" "$(sql 'SELECT HEX(data) FROM big' | tr -d '\n' | python3 -c '
-import sys; sys.stdout.buffer.write(bytes.fromhex(sys.stdin.read()))' | md5sum)"
+  expect "$(sha256sum < "$folder/data" | cut -d' ' -f 1)" "$(sql 'SELECT SHA2(data, 256) FROM big')"
+  expect "$(sha256sum < "$folder/data")" "$(sql 'SELECT HEX(data) FROM big' | tr -d '\n' | python3 -c '
+import sys; sys.stdout.buffer.write(bytes.fromhex(sys.stdin.read()))' | sha256sum)"
 }
 
 errors() {
@@ -75,7 +75,7 @@ errors() {
   expect_error 1049 client no_such_schema -e "SELECT 1"
   password=wrong expect_error 1045 client -e "SELECT 1"
   # The statements before the one that fails have been answered; with --force those after it, too.
-  expect $'1\n3' "$(printf 'SELECT 1;\nSELECT * FROM app.no_such_table;\nSELECT 3;\n' |
+  expect $'1\n3' "$(printf 'SELECT 1;\nSELECT * FROM mysql.no_such_table;\nSELECT 3;\n' |
     client --force -N -B 2> "$folder/errors")"
   grep -q "ERROR 1146 (42S02)" "$folder/errors" || fail "errors: $(cat "$folder/errors")"
 }

@@ -222,8 +222,8 @@ def check_session_state(db):
     query(db, "INSERT INTO passing VALUES (7)")
     expect(query(db, "SELECT n FROM passing"), ((7,),))
     db.ping()
-    db.select_db("app")
-    expect(query(db, "SELECT DATABASE()"), (("app",),))
+    db.select_db("mysql")
+    expect(query(db, "SELECT DATABASE()"), (("mysql",),))
     db.select_db(schema)
 
 

@@ -1,0 +1,32 @@
+# What one does with Narrows; README.md and CONTRIBUTING.md say more. Every target installs what it lacks.
+
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+help: ## Show this list.
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+check: ## Formatting, lints and unit tests: seconds, before every commit.
+	scripts/setup.sh rust
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace --lib --bins
+
+test: ## Everything: real servers, real drivers, dependency rules, a short fuzz run.
+	scripts/test.sh
+
+demo: ## Narrows before a primary and two replicas, under load; DEMO=once leaves at the end.
+	scripts/demo.sh
+
+bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
+	scripts/setup.sh rust servers load
+	cargo build --release --workspace
+	target/release/narrows-bench compare
+
+fuzz: ## Every fuzz target for FUZZ_SECONDS (30) seconds each.
+	scripts/fuzz.sh
+
+docs: ## The API documentation, into target/doc.
+	scripts/setup.sh rust
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+
+.PHONY: help check test demo bench fuzz docs
