@@ -2,6 +2,7 @@
 //! The end-to-end tests: the built program in front of real servers and of scripted ones. A module per theme.
 
 mod command_line;
+mod dependencies;
 mod drivers;
 mod dump;
 mod sandbox;

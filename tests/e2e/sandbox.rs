@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{Endpoint, Login, RawClient, TempFolder};
+use serde_json::Value;
 
 #[test]
 fn replicas_follow_the_primary_and_refuse_writes() {
@@ -16,7 +17,9 @@ fn replicas_follow_the_primary_and_refuse_writes() {
     run(&mut on_primary, "INSERT INTO app.written VALUES (7)");
     let mut on_replica = app_client(replica.port);
     wait_until("the row is on the replica", || {
-        on_replica.query("SELECT GROUP_CONCAT(n) FROM app.written").cell().as_deref() == Some("7")
+        let answer = on_replica.query("SELECT GROUP_CONCAT(n) FROM app.written");
+        // Until the table is there, the answer is an error.
+        answer.error().is_none() && answer.cell().as_deref() == Some("7")
     });
     let refused = on_replica.query("INSERT INTO app.written VALUES (8)");
     assert_eq!(refused.error().expect("read_only").code, 1290);
@@ -90,7 +93,8 @@ impl Sandbox {
         let mut line = String::new();
         let output = child.stdout.take().expect("piped");
         BufReader::new(output).read_line(&mut line).expect("a line of text");
-        let dir = text_after(&line, "\"dir\":\"").expect("a folder").split('"').next().expect("a string");
+        let record: Value = serde_json::from_str(&line).expect("one line of JSON");
+        let dir = record["dir"].as_str().expect("a folder");
         Sandbox { dir: dir.into(), servers: servers_in(&line), input: child.stdin.take(), child }
     }
 
@@ -106,20 +110,13 @@ impl Drop for Sandbox {
     }
 }
 
-fn servers_in(json: &str) -> Vec<Server> {
-    let number =
-        |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok());
-    json.split("\"name\":\"")
-        .filter_map(|part| {
-            let pid: u32 = number(text_after(part, "\"pid\":")?)?;
-            let port: u32 = number(text_after(part, "\"port\":")?)?;
-            Some(Server { port: u16::try_from(port).ok()?, pid })
-        })
+fn servers_in(record: &str) -> Vec<Server> {
+    let record: Value = serde_json::from_str(record).expect("sandbox.json");
+    let number = |server: &Value, key: &str| server[key].as_u64().expect("a number");
+    let servers = record["servers"].as_array().expect("a list").iter();
+    servers
+        .map(|server| Server { port: number(server, "port") as u16, pid: number(server, "pid") as u32 })
         .collect()
-}
-
-fn text_after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
-    text.split_once(mark).map(|(_, rest)| rest)
 }
 
 fn app_client(port: u16) -> RawClient {
