@@ -6,3 +6,4 @@ mod dependencies;
 mod drivers;
 mod dump;
 mod sandbox;
+mod differential;

@@ -1,0 +1,19 @@
+# LOAD DATA LOCAL: the client sends the file.
+CREATE TABLE t (a INT, b VARCHAR(20)) ENGINE=InnoDB;
+@file 1\tone\n2\ttwo\n3\t\\N\n
+LOAD DATA LOCAL INFILE 'any' INTO TABLE t;
+SELECT * FROM t;
+@file 4,"four"\n5,"fi,ve"\n
+LOAD DATA LOCAL INFILE 'any' INTO TABLE t FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '"';
+@file x\ty\n
+LOAD DATA LOCAL INFILE 'any' INTO TABLE t;
+SHOW WARNINGS;
+@file 
+LOAD DATA LOCAL INFILE 'any' INTO TABLE t;
+LOAD DATA LOCAL INFILE 'any' INTO TABLE nosuch;
+@file head\n7\tseven\n
+LOAD DATA LOCAL INFILE 'any' INTO TABLE t IGNORE 1 LINES (a, b);
+@file 8\teight\n
+LOAD DATA LOCAL INFILE 'any' IGNORE INTO TABLE t (a, @b) SET b = UPPER(@b);
+SELECT * FROM t ORDER BY a;
+@ping

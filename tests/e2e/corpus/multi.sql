@@ -1,0 +1,31 @@
+# Several statements in one command; without the capability all but the plain ones are syntax errors.
+SELECT 1; SELECT 2;
+SELECT 1; SELECT 2; SELECT 3;
+SELECT 1;SELECT 2;;
+SELECT 1; ;
+;SELECT 1;
+CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1); SELECT * FROM t; UPDATE t SET id = 2; DROP TABLE t;
+SELECT 1; SELECT nosuch; SELECT 3;
+SELECT nosuch; SELECT 2;
+SELECT 1; SELEC;
+CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY);
+INSERT INTO t VALUES (1); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2);
+SELECT * FROM t;
+BEGIN; INSERT INTO t VALUES (3); ROLLBACK; SELECT COUNT(*) FROM t;
+BEGIN; SELECT 1; COMMIT;
+SET @a = 1; SELECT @a;
+USE {schema}_b; SELECT DATABASE(); USE {schema};
+SELECT DATABASE();
+SELECT ';'; SELECT "a;b"; SELECT 1 /* ; */; SELECT 2 -- ;
+SELECT REPEAT('x', 300); SELECT 1 WHERE 1 = 0; DO 1;
+SET sql_mode = 'ANSI'; SELECT "x";
+SET sql_mode = ''; SELECT "x";
+DROP TABLE IF EXISTS nosuch; SHOW WARNINGS;
+SELECT 1 INTO @x; SELECT @x;
+@set_option 0
+SELECT 1; SELECT 2;
+@set_option 1
+SELECT 1; SELECT 2;
+SELECT 1;
+@set_option 1
+@ping

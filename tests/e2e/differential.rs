@@ -1,0 +1,364 @@
+//! The differential test: the corpus sent to a real server directly and through Narrows; every packet of the answers
+//! must be equal. What Narrows changes on purpose is [`EXCEPTIONS`].
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use narrows_testkit::{
+    Answer, Endpoint, ErrorPacket, Flavour, Login, Narrows, NarrowsConfig, Packet, RawClient, RealServer,
+    capability, command,
+};
+
+/// What is not compared, and why.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("the greeting", "version, connection id, capabilities and challenge are Narrows' own"),
+    ("COM_STATISTICS", "the figures are those of Narrows; the form is compared"),
+    ("the statement id in the answer to COM_STMT_PREPARE", "ids are Narrows' own, counted per client"),
+];
+
+#[test]
+fn answers_of_mariadb_are_unchanged() {
+    compare_through_narrows(Flavour::MariaDb);
+}
+
+#[test]
+fn answers_of_mysql9_are_unchanged() {
+    if Flavour::both().contains(&Flavour::MySql9) {
+        compare_through_narrows(Flavour::MySql9);
+    }
+}
+
+/// What differs between two direct runs has no place in the corpus.
+#[test]
+fn the_corpus_is_deterministic() {
+    let mut found = Vec::new();
+    for flavour in Flavour::both() {
+        // Servers of its own: the schemas have the same names as in the other tests.
+        let server = differential_server(flavour);
+        let side = Side { endpoint: server.endpoint(), server: &server };
+        let capabilities = CAPABILITIES.iter().fold(0, |all, (_, one)| all | one);
+        found.extend(compare(&side, &side, flavour, capabilities, |name| name != "big"));
+    }
+    report(&found);
+}
+
+fn compare_through_narrows(flavour: Flavour) {
+    assert!(EXCEPTIONS.iter().all(|(what, why)| !what.is_empty() && !why.is_empty()));
+    let server = differential_server(flavour);
+    let config = NarrowsConfig::in_front_of(server.port())
+        .variable("max_allowed_packet", "268435456")
+        .variable("enable_load_data_local_infile", "true");
+    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let direct = Side { endpoint: server.endpoint(), server: &server };
+    let through = Side { endpoint: narrows.endpoint(), server: &server };
+    let mut found = Vec::new();
+    for set in 0..1 << CAPABILITIES.len() {
+        let chosen = CAPABILITIES.iter().enumerate().filter(|(bit, _)| set & 1 << bit != 0);
+        let capabilities = chosen.fold(0, |all, (_, (_, one))| all | one);
+        // The large answers do not depend on the other two.
+        let big = capabilities & !capability::DEPRECATE_EOF == 0;
+        found.extend(compare(&direct, &through, flavour, capabilities, |name| big || name != "big"));
+    }
+    report(&found);
+}
+
+/// The capabilities that change the form of answers; the corpus runs with every set of them.
+const CAPABILITIES: [(&str, u32); 3] = [
+    ("DEPRECATE_EOF", capability::DEPRECATE_EOF),
+    ("SESSION_TRACK", capability::SESSION_TRACK),
+    ("MULTI_STATEMENTS", capability::MULTI_STATEMENTS),
+];
+
+fn differential_server(flavour: Flavour) -> RealServer {
+    let server = narrows_testkit::ServerOptions::new(flavour)
+        .option("--max-allowed-packet=256M")
+        .option("--local-infile=1")
+        .option("--default-storage-engine=InnoDB")
+        .start();
+    // After one full authentication over a secure transport caching_sha2_password takes the fast path over TCP.
+    RawClient::open(&Endpoint::Unix(server.socket()), &Login::new("sbtest", "sbtest"));
+    server
+}
+
+/// Where one of the two runs goes.
+struct Side<'a> {
+    endpoint: Endpoint,
+    server: &'a RealServer,
+}
+
+/// One line of the corpus and what came back.
+#[derive(PartialEq, Eq)]
+struct Exchange {
+    line: usize,
+    command: String,
+    outcome: Outcome,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Answer(Answer),
+    Login(Result<Vec<u8>, ErrorPacket>),
+}
+
+/// The differences between the two sides, in words.
+fn compare(
+    left: &Side,
+    right: &Side,
+    flavour: Flavour,
+    capabilities: u32,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, text) in corpus().iter().filter(|(name, _)| wanted(name)) {
+        let expected = run(left, flavour, name, text, capabilities);
+        let actual = run(right, flavour, name, text, capabilities);
+        if let Some(lost) = expected.iter().find(|exchange| is_lost(&exchange.outcome)) {
+            found.push(format!(
+                "{name}:{}: the server itself hangs up at {}: {:?}",
+                lost.line, lost.command, lost.outcome
+            ));
+        }
+        for (expected, actual) in expected.iter().zip(&actual) {
+            if expected != actual {
+                let set: Vec<&str> =
+                    CAPABILITIES.iter().filter(|(_, f)| capabilities & f != 0).map(|(n, _)| *n).collect();
+                found.push(describe(flavour, name, &set.join("+"), expected, actual));
+            }
+            // What follows on a lost connection says nothing more.
+            if is_lost(&actual.outcome) {
+                break;
+            }
+        }
+    }
+    found
+}
+
+fn is_lost(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Answer(answer) => answer.lost.is_some(),
+        Outcome::Login(result) => result.as_ref().is_err_and(|error| error.code == 2013),
+    }
+}
+
+fn describe(flavour: Flavour, name: &str, set: &str, expected: &Exchange, actual: &Exchange) -> String {
+    let command: String = expected.command.chars().take(100).collect();
+    let mut text = format!("{flavour:?} [{set}] {name}:{}: {command}", expected.line);
+    match (&expected.outcome, &actual.outcome) {
+        (Outcome::Answer(left), Outcome::Answer(right)) => {
+            let at = left.packets.iter().zip(&right.packets).position(|(a, b)| a != b);
+            let at = at.unwrap_or_else(|| left.packets.len().min(right.packets.len()));
+            let show = |answer: &Answer| match answer.packets.get(at) {
+                Some(packet) => format!("{packet:?}"),
+                None => format!("no more, {:?}", answer.lost),
+            };
+            write!(text, "\n  packet {at}\n  direct  {}\n  narrows {}", show(left), show(right))
+        }
+        (left, right) => write!(text, "\n  direct  {left:?}\n  narrows {right:?}"),
+    }
+    .expect("a String takes all");
+    text
+}
+
+fn report(found: &[String]) {
+    let shown: Vec<&str> = found.iter().take(40).map(String::as_str).collect();
+    assert!(found.is_empty(), "{} differences; the first:\n{}", found.len(), shown.join("\n"));
+}
+
+/// The files of the corpus by name, in order.
+fn corpus() -> Vec<(String, String)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/corpus");
+    let only = std::env::var("NARROWS_CORPUS").ok();
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the corpus").flatten() {
+        let path = entry.path();
+        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+        if path.extension().is_some_and(|extension| extension == "sql")
+            && only.as_ref().is_none_or(|only| *only == name)
+        {
+            files.push((name, std::fs::read_to_string(path).expect("a corpus file is text")));
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Sends one file on one connection, on fresh schemas.
+fn run(side: &Side, flavour: Flavour, name: &str, text: &str, capabilities: u32) -> Vec<Exchange> {
+    let schema = format!("corpus_{name}");
+    let mut fresh = Vec::new();
+    for schema in [schema.clone(), format!("{schema}_b")] {
+        fresh.push(format!("DROP DATABASE IF EXISTS {schema}"));
+        fresh.push(format!("CREATE DATABASE {schema}"));
+    }
+    side.server.execute(&fresh.iter().map(String::as_str).collect::<Vec<_>>());
+    let login = Login::new("sbtest", "sbtest").schema(&schema).with(capabilities);
+    let mut talk =
+        Talk { client: RawClient::open(&side.endpoint, &login), login, statements: HashMap::new() };
+    let mut for_us = true;
+    let mut exchanges = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        match line {
+            "" | "@all" => for_us = true,
+            "@mariadb" => for_us = flavour == Flavour::MariaDb,
+            "@mysql" => for_us = flavour == Flavour::MySql9,
+            _ if line.starts_with('#') || !for_us => {}
+            _ => {
+                let command = expand(&line.replace("{schema}", &schema));
+                if let Some(outcome) = talk.send(&command) {
+                    exchanges.push(Exchange { line: number + 1, command: line.to_owned(), outcome });
+                }
+            }
+        }
+    }
+    exchanges
+}
+
+/// Replaces every `{x*100}` by a hundred `x`.
+fn expand(line: &str) -> String {
+    let mut expanded = String::new();
+    let mut rest = line;
+    while let Some(start) = rest.find('{') {
+        let (before, from) = rest.split_at(start);
+        expanded.push_str(before);
+        let mut characters = from[1..].chars();
+        let (what, star) = (characters.next(), characters.next());
+        let number = from.find('}').and_then(|end| from.get(3..end)).and_then(|number| number.parse().ok());
+        match (what, star, number) {
+            (Some(what), Some('*'), Some(count)) => {
+                expanded.extend(std::iter::repeat_n(what, count));
+                rest = &from[from.find('}').expect("just found") + 1..];
+            }
+            _ => {
+                expanded.push('{');
+                rest = &from[1..];
+            }
+        }
+    }
+    expanded + rest
+}
+
+/// One conversation.
+struct Talk {
+    client: RawClient,
+    login: Login,
+    statements: HashMap<String, [u8; 4]>,
+}
+
+impl Talk {
+    /// Sends what a line means; `None` for lines that send nothing.
+    fn send(&mut self, line: &str) -> Option<Outcome> {
+        let Some(directive) = line.strip_prefix('@') else {
+            return Some(Outcome::Answer(self.client.query(line.strip_suffix(';').unwrap_or(line))));
+        };
+        let (verb, rest) = directive.split_once(' ').unwrap_or((directive, ""));
+        let (name, tail) = rest.split_once(' ').unwrap_or((rest, ""));
+        let answer = match verb {
+            "ping" => self.client.command(command::PING, b""),
+            "debug" => self.client.command(command::DEBUG, b""),
+            "reset" => self.client.command(command::RESET_CONNECTION, b""),
+            "statistics" => shape_of_statistics(self.client.command(command::STATISTICS, b"")),
+            "init_db" => self.client.command(command::INIT_DB, rest.as_bytes()),
+            "set_option" => self.client.command(command::SET_OPTION, &[rest.parse().expect("a number"), 0]),
+            "field_list" => {
+                self.client.command(command::FIELD_LIST, &[name.as_bytes(), &[0], tail.as_bytes()].concat())
+            }
+            "change_user" => {
+                self.login.schema = (!rest.is_empty()).then(|| rest.to_owned());
+                return Some(Outcome::Login(self.client.change_user(&self.login)));
+            }
+            "prepare" => self.prepare(name, tail),
+            "execute" => self.execute(name, tail),
+            "fetch" => {
+                let rows: u32 = tail.parse().expect("a number of rows");
+                self.client.command(command::STMT_FETCH, &[self.statement(name), rows.to_le_bytes()].concat())
+            }
+            "reset_statement" => self.client.command(command::STMT_RESET, &self.statement(name)),
+            "close" => self.client.command(command::STMT_CLOSE, &self.statement(name)),
+            "long_data" => {
+                let (parameter, text) = tail.split_once(' ').expect("a parameter and a text");
+                let parameter: u16 = parameter.parse().expect("the number of a parameter");
+                let body = [&self.statement(name)[..], &parameter.to_le_bytes(), text.as_bytes()].concat();
+                self.client.command(command::STMT_SEND_LONG_DATA, &body)
+            }
+            "file" => {
+                self.client.set_local_file(rest.replace("\\n", "\n").replace("\\t", "\t").into_bytes());
+                return None;
+            }
+            _ => panic!("unknown directive: {line}"),
+        };
+        Some(Outcome::Answer(answer))
+    }
+
+    fn statement(&self, name: &str) -> [u8; 4] {
+        // A statement that could not be prepared has no id; nobody has this one.
+        self.statements.get(name).copied().unwrap_or([0xEE, 0xEE, 0, 0])
+    }
+
+    fn prepare(&mut self, name: &str, statement: &str) -> Answer {
+        let mut answer = self.client.command(command::STMT_PREPARE, statement.as_bytes());
+        self.statements.remove(name);
+        if let Some(Packet { payload, .. }) = answer.packets.first_mut()
+            && payload.first() == Some(&0)
+        {
+            self.statements.insert(name.to_owned(), payload[1..5].try_into().expect("four bytes"));
+            payload[1..5].fill(0);
+        }
+        answer
+    }
+
+    fn execute(&mut self, name: &str, tail: &str) -> Answer {
+        let (cursor, values) = tail.split_once(' ').unwrap_or((tail, ""));
+        let mut body = self.statement(name).to_vec();
+        body.push(cursor.parse().expect("the cursor flag"));
+        body.extend(1u32.to_le_bytes());
+        let values: Vec<Value> =
+            values.split(' ').filter(|value| !value.is_empty()).map(Value::parse).collect();
+        if !values.is_empty() {
+            let mut nulls = vec![0u8; values.len().div_ceil(8)];
+            for (index, _) in values.iter().enumerate().filter(|(_, value)| value.bytes.is_none()) {
+                nulls[index / 8] |= 1 << (index % 8);
+            }
+            body.extend(nulls);
+            body.push(1);
+            body.extend(values.iter().flat_map(|value| [value.kind, 0]));
+            body.extend(values.iter().filter_map(|value| value.bytes.as_deref()).flatten());
+        }
+        self.client.command(command::STMT_EXECUTE, &body)
+    }
+}
+
+/// A value of a prepared statement: its type code and its bytes, none for NULL.
+struct Value {
+    kind: u8,
+    bytes: Option<Vec<u8>>,
+}
+
+impl Value {
+    fn parse(text: &str) -> Value {
+        let (form, rest) = text.split_once(':').unwrap_or((text, ""));
+        let (kind, bytes) = match form {
+            "null" => (6, None),
+            "i" => (8, Some(rest.parse::<i64>().expect("an integer").to_le_bytes().to_vec())),
+            "d" => (5, Some(rest.parse::<f64>().expect("a number").to_le_bytes().to_vec())),
+            "s" => (253, Some(narrows_testkit::writer::lenenc_bytes(rest.as_bytes()))),
+            "r" => {
+                let (kind, hex) = rest.split_once(':').expect("a type and bytes");
+                let digits =
+                    |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits");
+                (kind.parse().expect("a type"), Some((0..hex.len()).step_by(2).map(digits).collect()))
+            }
+            _ => panic!("unknown value: {text}"),
+        };
+        Value { kind, bytes }
+    }
+}
+
+/// The names of the figures without the figures.
+fn shape_of_statistics(mut answer: Answer) -> Answer {
+    for packet in &mut answer.packets {
+        let text = String::from_utf8_lossy(&packet.payload);
+        assert!(text.starts_with("Uptime: ") && text.contains("Questions: "), "no statistics: {text}");
+        packet.payload.clear();
+    }
+    answer
+}
