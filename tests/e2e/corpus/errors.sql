@@ -94,8 +94,6 @@ SELECT {a*100};
 LOAD DATA INFILE '/nosuch/file' INTO TABLE nosuch;
 SELECT LOAD_FILE('/nosuch/file');
 GRANT NOSUCH ON *.* TO sbtest;
-CREATE FUNCTION f RETURNS STRING SONAME 'nosuch.so';
-INSTALL PLUGIN nosuch SONAME 'nosuch.so';
 UNINSTALL PLUGIN nosuch;
 SHOW CREATE TABLE nosuch;
 SHOW CREATE VIEW nosuch;
