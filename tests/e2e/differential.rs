@@ -214,7 +214,7 @@ fn run(side: &Side, flavour: Flavour, name: &str, text: &str, capabilities: u32)
 }
 
 /// Replaces every `{x*100}` by a hundred `x`.
-fn expand(line: &str) -> String {
+pub fn expand(line: &str) -> String {
     let mut expanded = String::new();
     let mut rest = line;
     while let Some(start) = rest.find('{') {

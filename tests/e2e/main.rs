@@ -6,4 +6,7 @@ mod dependencies;
 mod drivers;
 mod dump;
 mod sandbox;
+mod bad_input;
 mod differential;
+mod recorded;
+mod streaming;

@@ -425,6 +425,12 @@ pub mod scramble {
         once.iter().zip(mask).map(|(a, b)| a ^ b).collect()
     }
 
+    /// A password as `mysql_native_password` stores it: `*` and 40 digits.
+    pub fn native_hash(password: &str) -> String {
+        let twice = Sha1::digest(Sha1::digest(password));
+        twice.iter().fold("*".to_owned(), |text, byte| text + &format!("{byte:02X}"))
+    }
+
     /// `caching_sha2_password`, the fast path; empty for an empty password.
     pub fn sha2(password: &str, seed: &[u8]) -> Vec<u8> {
         if password.is_empty() {

@@ -86,6 +86,11 @@ impl Login {
 
     /// The payload of the handshake response to a challenge.
     pub fn response(&self, seed: &[u8], plugin: &str) -> Vec<u8> {
+        self.response_with(&scrambled(plugin, &self.password, seed), plugin)
+    }
+
+    /// The payload of the handshake response with an answer to the challenge of the caller's own.
+    pub fn response_with(&self, answer: &[u8], plugin: &str) -> Vec<u8> {
         let flags = self.flags();
         let mut payload = flags.to_le_bytes().to_vec();
         payload.extend(0x0100_0000_u32.to_le_bytes());
@@ -93,7 +98,7 @@ impl Login {
         payload.extend([0; 23]);
         payload.extend(self.user.bytes());
         payload.push(0);
-        payload.extend(writer::lenenc_bytes(&scrambled(plugin, &self.password, seed)));
+        payload.extend(writer::lenenc_bytes(answer));
         if let Some(schema) = &self.schema {
             payload.extend(schema.bytes());
             payload.push(0);
@@ -132,14 +137,22 @@ impl Login {
     }
 }
 
-pub(super) fn log_in(client: &mut RawClient, login: &Login) -> Result<Vec<u8>, ErrorPacket> {
+pub(super) fn log_in(
+    client: &mut RawClient,
+    login: &Login,
+    answer: Option<&[u8]>,
+) -> Result<Vec<u8>, ErrorPacket> {
     let greeting = client.greeting()?.clone();
     let plugin = login.plugin.clone().unwrap_or(greeting.plugin);
     client.capabilities = login.flags() & greeting.capabilities;
     // An eight-bit answer length is what servers without this capability expect.
     let mut login = login.clone();
     login.capabilities &= greeting.capabilities | capability::PLUGIN_AUTH | capability::CONNECT_WITH_DB;
-    client.send(&login.response(&greeting.seed, &plugin)).map_err(|error| super::lost(&error))?;
+    let response = match answer {
+        Some(answer) => login.response_with(answer, &plugin),
+        None => login.response(&greeting.seed, &plugin),
+    };
+    client.send(&response).map_err(|error| super::lost(&error))?;
     finish(client, &login.password, plugin)
 }
 

@@ -85,7 +85,15 @@ impl RawClient {
     /// # Errors
     /// The server's refusal. A connection that is closed instead is error 2013 of our own.
     pub fn login(&mut self, login: &Login) -> Result<Vec<u8>, ErrorPacket> {
-        login::log_in(self, login)
+        login::log_in(self, login, None)
+    }
+
+    /// Logs in with an answer to the challenge of the caller's own.
+    ///
+    /// # Errors
+    /// As for [`RawClient::login`].
+    pub fn login_with(&mut self, login: &Login, answer: &[u8]) -> Result<Vec<u8>, ErrorPacket> {
+        login::log_in(self, login, Some(answer))
     }
 
     /// Reads the greeting, unless it has been.

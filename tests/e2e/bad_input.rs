@@ -1,0 +1,426 @@
+//! Bad input and bad luck: whatever a client or a server does, the other clients go on, the cause is told in a clear
+//! error where somebody is left to read it, and the log has one line.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{
+    Conversation, ErrorPacket, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient,
+    RealServer, command,
+};
+
+/// Long enough for anything on this machine, short enough for a test that fails.
+const SOON: Duration = Duration::from_secs(10);
+
+fn start(config: &NarrowsConfig) -> Narrows {
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
+}
+
+/// The usual set: a real server, quick time limits.
+fn usual() -> NarrowsConfig {
+    NarrowsConfig::in_front_of(RealServer::shared(Flavour::MariaDb).port())
+        .variable("connect_timeout_server_max", "500")
+}
+
+fn in_front_of_fake(fake: &FakeMysql) -> NarrowsConfig {
+    NarrowsConfig::in_front_of(fake.port())
+        .variable("connect_timeout_server", "300")
+        .variable("connect_timeout_server_max", "500")
+}
+
+/// Does something bad while another client works, and checks that this one noticed nothing.
+fn beside_a_working_client<T>(narrows: &Narrows, bad: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    let served = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let bystander = scope.spawn(|| {
+            let mut client = narrows.client();
+            let mut number = 0_u32;
+            while !done.load(Ordering::SeqCst) || number == 0 {
+                number += 1;
+                let answer = client.query("SELECT 42 AS bystander");
+                assert_eq!(answer.cell().as_deref(), Some("42"), "query {number} of the bystander");
+                served.store(true, Ordering::SeqCst);
+            }
+        });
+        // The bad thing begins while the other client is being served.
+        while !served.load(Ordering::SeqCst) && !bystander.is_finished() {
+            std::thread::yield_now();
+        }
+        // A failure of the test itself must end the bystander too, else the scope waits for ever.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(bad));
+        done.store(true, Ordering::SeqCst);
+        if let Err(panic) = bystander.join() {
+            std::panic::resume_unwind(panic);
+        }
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The lines that doing this writes: waits for the first one, then for whatever a working client would still see.
+fn log_lines(narrows: &Narrows, bad: impl FnOnce()) -> Vec<String> {
+    let mark = narrows.log().len();
+    beside_a_working_client(narrows, bad);
+    narrows.wait_for_log(mark, |_| true);
+    // A second line for the same event would be written before or with the next connection's service.
+    narrows.client().query("SELECT 1");
+    narrows.log()[mark..].lines().map(str::to_owned).collect()
+}
+
+fn assert_one_line(narrows: &Narrows, bad: impl FnOnce()) -> String {
+    let lines = log_lines(narrows, bad);
+    assert_eq!(lines.len(), 1, "one event, one line: {lines:#?}");
+    lines[0].clone()
+}
+
+/// The error the server sends before it closes, if it says anything.
+fn last_words(client: &mut RawClient) -> Option<ErrorPacket> {
+    let mut words = None;
+    while let Ok(packet) = client.read() {
+        words = ErrorPacket::decode(&packet.payload);
+    }
+    words
+}
+
+// Before the login.
+
+#[test]
+fn garbage_instead_of_a_handshake_closes_the_connection() {
+    let narrows = start(&usual());
+    for garbage in
+        [&b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"[..], &[0xFF; 300], &[0; 300], b"\x01\0\0\x01\0"]
+    {
+        assert_one_line(&narrows, || {
+            let mut client = RawClient::connect(&narrows.endpoint());
+            client.greeting().expect("a greeting");
+            client.send_bytes(garbage).expect("send garbage");
+            client.finish_sending();
+            assert!(client.is_closed_within(SOON), "{garbage:?}");
+        });
+    }
+}
+
+#[test]
+fn a_truncated_login_closes_the_connection() {
+    let narrows = start(&usual());
+    let mut client = RawClient::connect(&narrows.endpoint());
+    let seed = client.greeting().expect("a greeting").seed.clone();
+    let whole = Login::new("sbtest", "sbtest").response(&seed, "mysql_native_password");
+    // As a packet that is shorter than its content should be; the plugin's name at the end may well be missing.
+    for length in [1, 4, 31, 32, 36, 39, 45] {
+        assert_one_line(&narrows, || {
+            let mut client = RawClient::connect(&narrows.endpoint());
+            client.greeting().expect("a greeting");
+            client.send(&whole[..length]).expect("send a part");
+            assert!(client.is_closed_within(SOON), "{length} bytes of a login");
+        });
+    }
+}
+
+#[test]
+fn a_login_that_breaks_off_is_one_line() {
+    let narrows = start(&usual());
+    assert_one_line(&narrows, || {
+        let mut client = RawClient::connect(&narrows.endpoint());
+        client.greeting().expect("a greeting");
+        client.send_bytes(b"\x50\0\0\x01\x05\xa2\x0e").expect("send a part of a packet");
+    });
+}
+
+#[test]
+fn a_login_with_a_wrong_sequence_number_is_refused() {
+    let narrows = start(&usual());
+    assert_one_line(&narrows, || {
+        let mut client = RawClient::connect(&narrows.endpoint());
+        let seed = client.greeting().expect("a greeting").seed.clone();
+        let payload = Login::new("sbtest", "sbtest").response(&seed, "mysql_native_password");
+        client.send_bytes(&[&[payload.len() as u8, 0, 0, 5], &payload[..]].concat()).expect("send a login");
+        let error = last_words(&mut client).expect("an error before the end");
+        assert_eq!((error.code, error.state.as_str()), (1156, "08S01"), "{error:?}");
+    });
+}
+
+#[test]
+fn a_length_that_lies_closes_the_connection() {
+    let narrows = start(&usual());
+    let mut client = RawClient::connect(&narrows.endpoint());
+    let seed = client.greeting().expect("a greeting").seed.clone();
+    let honest = Login::new("sbtest", "sbtest").response(&seed, "mysql_native_password");
+    // The length of the answer to the challenge follows the 32 fixed bytes and the user's name with its zero.
+    let at = 32 + "sbtest".len() + 1;
+    for lie in [
+        &[0xFA][..],
+        &[0xFC, 0xFF, 0xFF],
+        &[0xFD, 0xFF, 0xFF, 0xFF],
+        &[0xFE, 255, 255, 255, 255, 255, 255, 255, 127],
+        &[0xFF],
+    ] {
+        assert_one_line(&narrows, || {
+            let mut client = RawClient::connect(&narrows.endpoint());
+            client.greeting().expect("a greeting");
+            let payload = [&honest[..at], lie, &honest[at + 1..]].concat();
+            client.send(&payload).expect("send a login");
+            assert!(client.is_closed_within(SOON), "{lie:?}");
+        });
+    }
+}
+
+#[test]
+fn a_client_that_hangs_in_the_handshake_is_closed_in_time() {
+    let narrows = start(&usual().variable("connect_timeout_client", "300"));
+    assert_one_line(&narrows, || {
+        let began = Instant::now();
+        let mut client = RawClient::connect(&narrows.endpoint());
+        client.greeting().expect("a greeting");
+        assert!(client.is_closed_within(SOON));
+        assert!(began.elapsed() >= Duration::from_millis(290), "closed after {:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn a_wrong_password_is_1045() {
+    let narrows = start(&usual());
+    for (user, password, using) in [("sbtest", "wrong", "YES"), ("nobody", "x", "YES"), ("sbtest", "", "NO")]
+    {
+        let line = assert_one_line(&narrows, || {
+            let error =
+                RawClient::connect(&narrows.endpoint()).login(&Login::new(user, password)).unwrap_err();
+            assert_eq!((error.code, error.state.as_str()), (1045, "28000"));
+            let text = format!("Access denied for user '{user}'@'127.0.0.1' (using password: {using})");
+            assert_eq!(error.message, text);
+        });
+        assert!(line.contains(user), "{line}");
+    }
+}
+
+#[test]
+fn an_unknown_schema_is_1049() {
+    let narrows = start(&usual());
+    let login = Login::new("sbtest", "sbtest").schema("no_such_schema");
+    let mut client = RawClient::connect(&narrows.endpoint());
+    // A server is asked at the login or at the first statement; either way nobody works in the wrong schema.
+    let error = match client.login(&login) {
+        Err(error) => error,
+        Ok(_) => client.query("SELECT 1").error().expect("an error"),
+    };
+    assert_eq!((error.code, error.state.as_str()), (1049, "42000"));
+    assert_eq!(error.message, "Unknown database 'no_such_schema'");
+    let error = narrows.client().query("USE no_such_schema").error().expect("an error");
+    assert_eq!((error.code, error.state.as_str()), (1049, "42000"));
+}
+
+// After the login.
+
+#[test]
+fn an_unknown_command_is_1047_and_the_session_goes_on() {
+    let narrows = start(&usual());
+    let mut client = narrows.client();
+    for code in [0x00, 0x20, 0x80, 0xFF] {
+        client.send_command(code, b"whatever").expect("send a command");
+        let packet = client.read().expect("an answer");
+        let error = ErrorPacket::decode(&packet.payload).expect("an error");
+        assert_eq!((error.code, error.state.as_str()), (1047, "08S01"), "{code:#x}: {error:?}");
+        assert!(client.command(command::PING, b"").ok().is_some(), "after {code:#x}");
+    }
+}
+
+#[test]
+fn a_command_with_a_wrong_sequence_number_ends_the_session() {
+    let narrows = start(&usual());
+    assert_one_line(&narrows, || {
+        let mut client = narrows.client();
+        client.send_bytes(b"\x09\0\0\x07\x03SELECT 1").expect("send a command");
+        let error = last_words(&mut client).expect("an error before the end");
+        assert_eq!((error.code, error.state.as_str()), (1156, "08S01"), "{error:?}");
+    });
+}
+
+#[test]
+fn a_command_cut_short_is_an_error_or_the_end() {
+    let narrows = start(&usual());
+    let commands = [
+        command::STMT_EXECUTE,
+        command::STMT_FETCH,
+        command::STMT_RESET,
+        command::SET_OPTION,
+        command::CHANGE_USER,
+    ];
+    for code in commands {
+        beside_a_working_client(&narrows, || {
+            let mut client = narrows.client();
+            client.send_command(code, &[1]).expect("send a command");
+            match client.read() {
+                Ok(packet) => assert!(ErrorPacket::decode(&packet.payload).is_some(), "{code}: {packet:?}"),
+                Err(_closed) => {}
+            }
+        });
+    }
+}
+
+#[test]
+fn an_empty_command_harms_nobody() {
+    let narrows = start(&usual());
+    beside_a_working_client(&narrows, || {
+        let mut client = narrows.client();
+        client.send_bytes(&[0, 0, 0, 0]).expect("send an empty packet");
+        match client.read() {
+            Ok(packet) => assert!(ErrorPacket::decode(&packet.payload).is_some(), "{packet:?}"),
+            Err(_closed) => {}
+        }
+    });
+}
+
+#[test]
+fn a_statement_over_max_allowed_packet_is_1153() {
+    let narrows = start(&usual().variable("max_allowed_packet", "8192"));
+    beside_a_working_client(&narrows, || {
+        let mut client = narrows.client();
+        let error = client.query(format!("SELECT '{}'", "x".repeat(9000))).error().expect("an error");
+        assert_eq!((error.code, error.state.as_str()), (1153, "08S01"), "{error:?}");
+    });
+}
+
+#[test]
+fn a_client_that_vanishes_in_a_command_or_a_result_harms_nobody() {
+    let narrows = start(&usual());
+    let server = RealServer::shared(Flavour::MariaDb);
+    assert_one_line(&narrows, || {
+        let mut client = narrows.client();
+        client.send_bytes(b"\xff\0\0\0\x03SELECT").expect("send a part of a command");
+        client.vanish();
+    });
+    assert_one_line(&narrows, || {
+        let mut client = narrows.client();
+        let long = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
+                    SELECT REPEAT('x', 10000) AS vanishing FROM n a, n b";
+        client.send_command(command::QUERY, long.as_bytes()).expect("send a statement");
+        client.read().expect("the answer begins");
+        client.vanish();
+    });
+    let running = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%AS vanishing FROM%' AND ID <> CONNECTION_ID()";
+    let deadline = Instant::now() + SOON;
+    while server.rows(running)[0][0].as_deref() != Some("0") {
+        assert!(Instant::now() < deadline, "the statement still runs on the server");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+// Servers.
+
+#[test]
+fn no_server_is_9001_with_its_causes() {
+    let port = FakeMysql::nobody();
+    let config = usual().server(5, port, "").user("u_down", "p", "default_hostgroup=5").user(
+        "u_none",
+        "p",
+        "default_hostgroup=7",
+    );
+    let narrows = start(&config);
+    let line = assert_one_line(&narrows, || {
+        let began = Instant::now();
+        let mut client = RawClient::open(&narrows.endpoint(), &Login::new("u_down", "p"));
+        let error = client.query("SELECT 1").error().expect("an error");
+        assert_eq!((error.code, error.state.as_str()), (9001, "HY000"));
+        for part in ["hostgroup 5", &format!("127.0.0.1:{port}"), "refused", "ms"] {
+            assert!(error.message.contains(part), "no {part:?} in {error:?}");
+        }
+        assert!(began.elapsed() < SOON, "after {:?}", began.elapsed());
+        assert!(client.command(command::PING, b"").ok().is_some(), "the session goes on");
+    });
+    assert!(line.contains("hostgroup 5"), "{line}");
+    let mut client = RawClient::open(&narrows.endpoint(), &Login::new("u_none", "p"));
+    let error = client.query("SELECT 1").error().expect("an error");
+    assert_eq!(error.code, 9001);
+    assert!(error.message.contains("hostgroup 7"), "{error:?}");
+}
+
+/// A script in which the working client beside it is served.
+fn script() -> Conversation {
+    Conversation::new()
+        .on("SELECT 42 AS bystander", &[Move::rows("bystander", &["42"])])
+        .on("SELECT 1", &[Move::rows("1", &["1"])])
+}
+
+#[test]
+fn a_server_that_dies_in_a_result_ends_it_with_an_error() {
+    for end in [Move::Close, Move::Reset] {
+        let fake = FakeMysql::start(script().on("SELECT lost", &[Move::beginning_of_rows("a"), end]));
+        let narrows = start(&in_front_of_fake(&fake));
+        assert_one_line(&narrows, || {
+            let answer = narrows.client().query("SELECT lost");
+            let error = answer.error().expect("no result looks complete that is not");
+            assert_eq!(error.code, 2013, "{error:?}");
+        });
+    }
+}
+
+#[test]
+fn a_server_that_dies_before_its_answer_is_2013_in_a_transaction() {
+    let fake = FakeMysql::start(
+        script()
+            .on("BEGIN", &[Move::Reply(vec![narrows_testkit::writer::ok(0, 0, 3, 0)])])
+            .on("UPDATE lost", &[Move::Close]),
+    );
+    let narrows = start(&in_front_of_fake(&fake));
+    assert_one_line(&narrows, || {
+        let mut client = narrows.client();
+        assert!(client.query("BEGIN").ok().is_some());
+        let error = client.query("UPDATE lost").error().expect("an error");
+        assert_eq!(error.code, 2013, "{error:?}");
+    });
+    // Sent once: nobody knows whether it ran.
+    let sent = fake.received().into_iter().filter(|received| received.body == "UPDATE lost").count();
+    assert_eq!(sent, 1);
+}
+
+#[test]
+fn a_server_that_closes_an_idle_connection_is_not_noticed() {
+    let fake = FakeMysql::start(script());
+    let narrows = start(&in_front_of_fake(&fake));
+    let mut client = narrows.client();
+    assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"));
+    fake.hang_up();
+    fake.wait_for_open(0);
+    assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"));
+    assert_eq!(fake.connections(), 2);
+}
+
+#[test]
+fn a_server_that_talks_nonsense_is_an_error() {
+    for nonsense in [
+        &[0xFF; 64][..],
+        b"\x05\0\0\x01\xfe\xff\xff\xff\xff",
+        b"\x01\0\0\x09\0",
+        b"HTTP/1.1 400 Bad Request\r\n",
+    ] {
+        let fake =
+            FakeMysql::start(script().on("SELECT nonsense", &[Move::Bytes(nonsense.to_vec()), Move::Close]));
+        let narrows = start(&in_front_of_fake(&fake));
+        beside_a_working_client(&narrows, || {
+            let error = narrows.client().query("SELECT nonsense").error();
+            assert!(error.is_some(), "{nonsense:?}");
+        });
+    }
+}
+
+#[test]
+fn a_server_that_hangs_or_refuses_at_login_is_told() {
+    let hanging = FakeMysql::start(Conversation::new().at_connect(&[Move::Hang]));
+    let refusing = FakeMysql::start(Conversation::new().at_login(&[Move::error(1045, "28000", "no entry")]));
+    let config = usual()
+        .variable("connect_timeout_server", "200")
+        .server(5, hanging.port(), "")
+        .server(6, refusing.port(), "")
+        .user("u_hang", "p", "default_hostgroup=5")
+        .user("u_refuse", "p", "default_hostgroup=6");
+    let narrows = start(&config);
+    for (user, cause) in [("u_hang", "timed out"), ("u_refuse", "no entry")] {
+        beside_a_working_client(&narrows, || {
+            let error =
+                RawClient::open(&narrows.endpoint(), &Login::new(user, "p")).query("SELECT 1").error();
+            let error = error.expect("an error");
+            assert!(matches!(error.code, 9001 | 1045), "{error:?}");
+            assert!(error.message.contains(cause), "{error:?}");
+        });
+    }
+}
