@@ -1,6 +1,13 @@
 //! Digest text: a statement with its literals replaced by `?`, equal to what ProxySQL 2.7 makes of it.
+//!
+//! Rules, whitelists and exported statistics name statements by this text and its hash, so its habits are kept, the
+//! odd ones too; `docs/compatibility.md` lists what differs. Two passes: `plain.rs` removes comments and replaces
+//! literals, `group.rs` shortens lists. The second one is left out when there is nothing to shorten.
 
-use crate::token::{Escapes, Lexer, TokenKind};
+mod group;
+mod plain;
+
+use plain::Plain;
 
 /// How digest text is made; the `mysql-query_digests_*` variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +48,16 @@ impl Default for DigestOptions {
 /// Reusable buffers, so that making digest text allocates nothing once warm.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    text: Vec<u8>,
+    /// The text with literals replaced.
+    plain: Vec<u8>,
+    /// The text with lists shortened.
+    grouped: Vec<u8>,
+    /// One shortened list, to look for.
+    pattern: Vec<u8>,
 }
 
 impl Scratch {
-    /// Empty buffers; they grow with use.
+    /// Empty buffers; they grow with use, to about [`DigestOptions::max_query_length`] each.
     #[must_use]
     pub fn new() -> Scratch {
         Scratch::default()
@@ -54,24 +66,15 @@ impl Scratch {
 
 /// Makes the digest text of `query` in `scratch`.
 pub fn digest_text<'s>(query: &[u8], options: &DigestOptions, scratch: &'s mut Scratch) -> &'s [u8] {
-    let query = query.get(..options.max_query_length).unwrap_or(query);
-    scratch.text.clear();
-    let mut lexer = Lexer::new(query, Escapes::Backslash);
-    let mut end = 0;
-    loop {
-        let token = lexer.next();
-        if token.kind == TokenKind::End {
-            break;
-        }
-        if token.start > end && !scratch.text.is_empty() && !matches!(token.text, b"," | b")") {
-            scratch.text.push(b' ');
-        }
-        end = token.end();
-        match token.kind {
-            TokenKind::Number | TokenKind::Text => scratch.text.push(b'?'),
-            _ => scratch.text.extend_from_slice(token.text),
-        }
+    let Scratch { plain, grouped, pattern } = scratch;
+    let placeholders = Plain::new(query, options, plain).run();
+    let shortened = placeholders >= options.grouping_limit.saturating_add(2)
+        && group::shorten_lists(plain, options, grouped);
+    let text = if shortened { grouped } else { plain };
+    // Each list of a group still holds `grouping_limit` placeholders.
+    let needed = options.grouping_limit.saturating_mul(options.groups_grouping_limit);
+    if options.groups_grouping_limit > 0 && placeholders > needed {
+        group::shorten_groups(text, options, pattern);
     }
-    scratch.text.truncate(options.max_digest_length);
-    &scratch.text
+    text.get(..options.max_digest_length).unwrap_or(text)
 }

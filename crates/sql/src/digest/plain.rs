@@ -1,0 +1,405 @@
+//! First pass: comments out, blanks collapsed, literals replaced by `?`, signs of literals dropped.
+
+use super::DigestOptions;
+use crate::token::is_word_byte;
+
+/// Reads a statement and writes it without its literals.
+pub(super) struct Plain<'a> {
+    query: &'a [u8],
+    at: usize,
+    options: &'a DigestOptions,
+    out: &'a mut Vec<u8>,
+    /// Bytes of `out` at most: it never grows longer than the statement.
+    limit: usize,
+    /// The last two bytes written, dropped signs included; the latest first.
+    raw: [u8; 2],
+    /// `out` ends with a sign that may be dropped: the two bytes before it.
+    sign: Option<[u8; 2]>,
+    /// `out` of this length ends with the blank behind a kept comment, which stays.
+    unjoined: usize,
+    placeholders: usize,
+}
+
+/// What `Plain::raw` holds for bytes before the first: something no sign is dropped behind.
+const NOTHING: u8 = b')';
+
+impl<'a> Plain<'a> {
+    /// Will write the plain text of `query` to `out`, replacing what it holds.
+    pub(super) fn new(query: &'a [u8], options: &'a DigestOptions, out: &'a mut Vec<u8>) -> Plain<'a> {
+        out.clear();
+        let limit = query.len().min(options.max_query_length);
+        Plain {
+            query,
+            at: 0,
+            options,
+            out,
+            limit,
+            raw: [NOTHING; 2],
+            sign: None,
+            unjoined: 0,
+            placeholders: 0,
+        }
+    }
+
+    /// Does the work; returns how many `?` were written.
+    pub(super) fn run(mut self) -> usize {
+        while self.out.len() < self.limit
+            && let Some(byte) = self.byte(self.at)
+        {
+            match byte {
+                b' ' | b'\t' | b'\n' | b'\r' => {
+                    self.blank();
+                    self.at += 1;
+                }
+                b'\'' | b'"' => self.string(byte),
+                b'0'..=b'9' if !self.in_word() => self.number(),
+                b'n' | b'N' if self.options.replace_null && self.is_null() => {
+                    self.placeholder();
+                    self.at += 4;
+                }
+                _ if is_name_byte(byte) => self.word(byte),
+                b'/' if self.byte(self.at + 1) == Some(b'*') => self.comment(),
+                b'#' => self.line_comment(self.at + 1),
+                b'-' if self.begins_dash_comment() => self.line_comment(self.at + 3),
+                // To ProxySQL the statement is a C string.
+                0 => break,
+                _ => self.copy(byte),
+            }
+        }
+        self.finish();
+        self.placeholders
+    }
+
+    fn finish(&mut self) {
+        self.out.truncate(self.limit);
+        self.settle_sign(None);
+        while self.out.len() > 1 && matches!(self.out.last(), Some(b' ' | b';')) {
+            self.out.pop();
+        }
+        if self.out.as_slice() == b" " {
+            self.out.clear();
+        }
+    }
+
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.query.get(at).copied()
+    }
+
+    /// The byte of the statement before this one.
+    fn before(&self) -> Option<u8> {
+        self.at.checked_sub(1).and_then(|at| self.byte(at))
+    }
+
+    /// The byte written `back` bytes before the last one.
+    fn last(&self, back: usize) -> Option<u8> {
+        self.out.len().checked_sub(back + 1).and_then(|at| self.out.get(at)).copied()
+    }
+
+    fn ends_with_blank(&self) -> bool {
+        self.out.last() == Some(&b' ')
+    }
+
+    /// Whether the byte before is part of a word, so that a digit here is too.
+    fn in_word(&self) -> bool {
+        self.before().is_some_and(is_name_byte)
+    }
+
+    /// Writes `byte`, and settles the fate of a sign before it.
+    fn emit(&mut self, byte: u8) {
+        self.settle_sign(Some(byte));
+        if is_sign(byte) {
+            self.sign = Some(self.raw);
+        }
+        self.out.push(byte);
+        self.raw = [byte, self.raw[0]];
+    }
+
+    fn settle_sign(&mut self, after: Option<u8>) {
+        if let Some(before) = self.sign.take()
+            && drops_sign(before, after)
+        {
+            self.out.pop();
+        }
+    }
+
+    fn blank(&mut self) {
+        if !matches!(self.out.last(), None | Some(b' ' | b',' | b'(')) {
+            self.emit(b' ');
+        }
+    }
+
+    /// Takes back a blank at the end.
+    fn pop_blank(&mut self) {
+        self.out.pop();
+        let [first, second, third] = [0, 1, 2].map(|back| self.last(back).unwrap_or(NOTHING));
+        self.raw = [first, second];
+        if is_sign(first) {
+            self.sign = Some([second, third]);
+        }
+    }
+
+    fn placeholder(&mut self) {
+        self.join_operator();
+        self.emit(b'?');
+        self.placeholders += 1;
+    }
+
+    /// Before a literal: takes back the blank behind an arithmetic operator.
+    fn join_operator(&mut self) {
+        let joins = self.ends_with_blank() && self.out.len() != self.unjoined;
+        if joins && (self.last(1).is_some_and(is_operator) || is_operator(self.raw[1])) {
+            self.pop_blank();
+        }
+    }
+
+    /// A byte that begins nothing special.
+    fn copy(&mut self, byte: u8) {
+        match byte {
+            b'?' => self.placeholder(),
+            _ => {
+                self.trim_before(byte);
+                self.emit(byte);
+            }
+        }
+        self.at += 1;
+    }
+
+    /// Takes back the blank that has no place before `byte`.
+    fn trim_before(&mut self, byte: u8) {
+        if !self.ends_with_blank() {
+            return;
+        }
+        match byte {
+            b',' | b')' => self.pop_blank(),
+            _ if is_operator(byte) && self.last(1) == Some(b'?') => self.pop_blank(),
+            _ => {}
+        }
+    }
+
+    /// From here to the end of the word.
+    fn word(&mut self, first: u8) {
+        let rest = self.query.get(self.at..).unwrap_or_default();
+        let length = rest.iter().position(|byte| !is_name_byte(*byte)).unwrap_or(rest.len());
+        self.word_bytes(first, length.min(self.limit - self.out.len()));
+    }
+
+    /// Writes the next `length` bytes as they are, but for what the options say.
+    fn word_bytes(&mut self, first: u8, length: usize) {
+        let word = self.query.get(self.at..self.at + length).unwrap_or_default();
+        if self.options.no_digits {
+            self.digitless(word);
+        } else if let [.., before, last] = *word {
+            self.settle_sign(Some(first));
+            self.out.extend_from_slice(word);
+            self.raw = [last, before];
+        } else {
+            self.emit(first);
+        }
+        if self.options.lowercase && !self.options.no_digits {
+            let from = self.out.len() - word.len();
+            self.out.get_mut(from..).unwrap_or_default().make_ascii_lowercase();
+        }
+        self.at += length;
+    }
+
+    /// Writes `word` with `?` for each run of digits.
+    fn digitless(&mut self, word: &[u8]) {
+        let mut before = self.before().unwrap_or_default();
+        for &byte in word {
+            if !byte.is_ascii_digit() {
+                self.emit(if self.options.lowercase { byte.to_ascii_lowercase() } else { byte });
+            } else if !before.is_ascii_digit() {
+                self.emit(b'?');
+            }
+            before = byte;
+        }
+    }
+
+    /// A string without an end is dropped, and nothing follows.
+    fn string(&mut self, quote: u8) {
+        let mut at = self.at + 1;
+        loop {
+            let rest = self.query.get(at..).unwrap_or_default();
+            let Some(found) = memchr::memchr2(quote, b'\\', rest) else {
+                self.at = self.query.len();
+                return;
+            };
+            // A backslash hides the next byte, a doubled quote is part of the string.
+            let hides = rest.get(found) == Some(&b'\\') || rest.get(found + 1) == Some(&quote);
+            at += found + 1 + usize::from(hides);
+            if !hides {
+                break;
+            }
+        }
+        self.at = at;
+        self.placeholder();
+    }
+
+    fn number(&mut self) {
+        let rest = self.query.get(self.at..).unwrap_or_default();
+        let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+        if matches!(rest.get(digits), Some(b',' | b')' | b' ')) {
+            // The plain case, decided without a second look.
+            self.placeholder();
+            self.at += digits;
+            return;
+        }
+        let mut length = number_like(rest);
+        let mut run = rest.get(..length).unwrap_or_default();
+        if let (true, [head @ .., last]) = (length == rest.len() && length > 1, run) {
+            // At the very end of the statement the last byte is not looked at.
+            run = head;
+            length -= usize::from(!is_name_byte(*last));
+        }
+        if is_number(run) {
+            self.placeholder();
+            self.at += length;
+        } else {
+            self.not_a_number(length);
+        }
+    }
+
+    /// Writes `length` bytes that begin with a digit but are no number.
+    fn not_a_number(&mut self, length: usize) {
+        let end = self.at + length;
+        while self.at < end
+            && let Some(byte) = self.byte(self.at)
+        {
+            match byte {
+                _ if is_name_byte(byte) => self.word_bytes(byte, 1),
+                _ => self.copy(byte),
+            }
+        }
+    }
+
+    fn begins_dash_comment(&self) -> bool {
+        self.byte(self.at + 1) == Some(b'-')
+            && matches!(self.byte(self.at + 2), Some(b' ' | b'\t' | b'\n' | b'\r'))
+            && self.before() != Some(b'-')
+    }
+
+    fn line_comment(&mut self, from: usize) {
+        let rest = self.query.get(from..).unwrap_or_default();
+        self.at = memchr::memchr2(b'\n', b'\r', rest).map_or(self.query.len(), |length| from + length + 1);
+    }
+
+    fn comment(&mut self) {
+        let Some((start, end)) = self.comment_body() else { return };
+        self.at = end + 2;
+        let (executable, body) = match self.query.get(start..end).unwrap_or_default() {
+            [b'!', code @ ..] => (true, code),
+            body => (false, body),
+        };
+        // What begins with its version number has its text behind it; without text it is nothing.
+        let text = body.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b' '));
+        let text = text.and_then(|from| body.get(from..));
+        if self.options.keep_comment && text.is_some() {
+            for part in [b"/*", body, b"*/"] {
+                self.copy_raw(part);
+            }
+            self.blank();
+            self.unjoined = self.out.len();
+            return;
+        }
+        if let (true, Some(text)) = (executable, text) {
+            self.copy_raw(text);
+        }
+        self.blank();
+    }
+
+    /// Where the comment that begins here has its text. A `/*` inside begins it anew. Without an end everything is
+    /// skipped, except a single byte.
+    fn comment_body(&mut self) -> Option<(usize, usize)> {
+        let mut start = self.at + 2;
+        let mut at = start;
+        loop {
+            let rest = self.query.get(at..).unwrap_or_default();
+            let Some(found) = memchr::memchr(b'*', rest) else {
+                let only = self.query.get(start..);
+                self.at = self.query.len();
+                if let Some([byte]) = only {
+                    self.trim_before(*byte);
+                    self.emit(*byte);
+                }
+                return None;
+            };
+            let star = at + found;
+            if star > start && self.byte(star - 1) == Some(b'/') {
+                start = star + 1;
+            } else if self.byte(star + 1) == Some(b'/') {
+                return Some((start, star));
+            }
+            at = star + 1;
+        }
+    }
+
+    /// Copies the text of a comment: blanks stay, the rules for commas, operators and digits hold.
+    fn copy_raw(&mut self, text: &[u8]) {
+        let mut before = 0u8;
+        for &byte in text {
+            match byte {
+                b' ' if matches!(self.out.last(), Some(b',' | b'(')) => {}
+                b'0'..=b'9' if self.options.no_digits => {
+                    if !before.is_ascii_digit() {
+                        self.emit(b'?');
+                    }
+                }
+                _ => {
+                    self.trim_before(byte);
+                    self.emit(byte);
+                }
+            }
+            before = byte;
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        let word = self.query.get(self.at..self.at + 4).unwrap_or_default();
+        let ends = !self.byte(self.at + 4).is_some_and(is_name_byte);
+        word.eq_ignore_ascii_case(b"NULL") && !self.in_word() && ends
+    }
+}
+
+/// Whether a sign that stands behind `before` (the nearest first) and in front of `after` is dropped.
+///
+/// Behind a word and a blank always (`SELECT -a` gives `SELECT a`), behind an operator, bracket or comma when a
+/// placeholder or a blank follows (`= -1` gives `= ?`).
+fn drops_sign([near, far]: [u8; 2], after: Option<u8>) -> bool {
+    if near == b' ' && (is_name_byte(far) || far == b'`') {
+        return true;
+    }
+    let before = if near == b' ' { far } else { near };
+    matches!(after, Some(b'?' | b' ')) && !is_name_byte(before) && !matches!(before, b'?' | b')')
+}
+
+/// The length of the longest run that looks like a number: name bytes, dots, and the sign of an exponent.
+fn number_like(rest: &[u8]) -> usize {
+    let mut before = 0u8;
+    let ends = |byte: &u8| {
+        let exponent_sign = is_sign(*byte) && matches!(before, b'e' | b'E');
+        before = *byte;
+        !is_name_byte(*byte) && *byte != b'.' && !exponent_sign
+    };
+    rest.iter().position(ends).unwrap_or(rest.len())
+}
+
+/// Whether a run that begins with a digit is taken for a number.
+fn is_number(run: &[u8]) -> bool {
+    if let [b'0', b'x' | b'X', digits @ ..] = run {
+        return digits.iter().all(u8::is_ascii_hexdigit);
+    }
+    run.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
+}
+
+fn is_sign(byte: u8) -> bool {
+    matches!(byte, b'+' | b'-')
+}
+
+fn is_operator(byte: u8) -> bool {
+    matches!(byte, b'+' | b'-' | b'*' | b'/' | b'%')
+}
+
+/// Letters, digits, `_` and `$`. Bytes outside ASCII are no letters to ProxySQL.
+fn is_name_byte(byte: u8) -> bool {
+    byte < 0x80 && is_word_byte(byte)
+}
