@@ -67,14 +67,23 @@ impl Scratch {
 /// Makes the digest text of `query` in `scratch`.
 pub fn digest_text<'s>(query: &[u8], options: &DigestOptions, scratch: &'s mut Scratch) -> &'s [u8] {
     let Scratch { plain, grouped, pattern } = scratch;
-    let placeholders = Plain::new(query, options, plain).run();
+    let (length, placeholders) = Plain::new(query, options, plain).run();
+    let plain_text = plain.get(..length).unwrap_or_default();
     let shortened = placeholders >= options.grouping_limit.saturating_add(2)
-        && group::shorten_lists(plain, options, grouped);
-    let text = if shortened { grouped } else { plain };
+        && group::shorten_lists(plain_text, options, grouped);
     // Each list of a group still holds `grouping_limit` placeholders.
     let needed = options.grouping_limit.saturating_mul(options.groups_grouping_limit);
-    if options.groups_grouping_limit > 0 && placeholders > needed {
+    let text = if options.groups_grouping_limit > 0 && placeholders > needed {
+        let text = if shortened { grouped } else { plain };
+        if !shortened {
+            text.truncate(length);
+        }
         group::shorten_groups(text, options, pattern);
-    }
+        text.as_slice()
+    } else if shortened {
+        grouped
+    } else {
+        plain.get(..length).unwrap_or_default()
+    };
     text.get(..options.max_digest_length).unwrap_or(text)
 }

@@ -6,6 +6,8 @@ mod comment;
 mod digest;
 mod flags;
 mod functions;
+#[doc(hidden)]
+pub mod fuzz;
 mod kind;
 pub mod set;
 mod spooky;

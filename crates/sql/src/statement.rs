@@ -7,7 +7,7 @@
 use crate::flags::Flags;
 use crate::functions;
 use crate::kind::Kind;
-use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
+use crate::token::{Escapes, LONG, Lexer, Token, TokenKind, packed, unquote};
 use std::borrow::Cow;
 
 /// What a statement is and what it touches.
@@ -145,7 +145,18 @@ fn oddities(lexer: &Lexer<'_>) -> Flags {
 }
 
 /// The kind of the statement whose first token is `first`; `ahead` stands behind it.
-fn kind_of(first: Token<'_>, mut ahead: Lexer<'_>) -> (Kind, Flags) {
+fn kind_of(first: Token<'_>, ahead: Lexer<'_>) -> (Kind, Flags) {
+    let kind = match first.packed {
+        SELECT => Kind::Select,
+        INSERT => Kind::Insert,
+        UPDATE => Kind::Update,
+        DELETE => Kind::Delete,
+        _ => return kind_of_rare(first, ahead),
+    };
+    (kind, Flags::NONE)
+}
+
+fn kind_of_rare(first: Token<'_>, mut ahead: Lexer<'_>) -> (Kind, Flags) {
     let mut upper = [0u8; 16];
     let word = match first.kind {
         TokenKind::Word => upper.get_mut(..first.text.len()),
@@ -156,11 +167,8 @@ fn kind_of(first: Token<'_>, mut ahead: Lexer<'_>) -> (Kind, Flags) {
     word.copy_from_slice(first.text);
     word.make_ascii_uppercase();
     let kind = match &*word {
-        b"SELECT" | b"TABLE" | b"VALUES" => Kind::Select,
-        b"INSERT" => Kind::Insert,
+        b"TABLE" | b"VALUES" => Kind::Select,
         b"REPLACE" => Kind::Replace,
-        b"UPDATE" => Kind::Update,
-        b"DELETE" => Kind::Delete,
         b"WITH" => return kind_behind_with(ahead),
         b"CALL" => Kind::Call,
         b"DO" => Kind::Do,
@@ -380,7 +388,7 @@ fn kind_of_load(mut ahead: Lexer<'_>) -> Kind {
 enum Previous<'a> {
     Other,
     /// A bare word; not behind a dot.
-    Word(Token<'a>, Keyword),
+    Word(&'a [u8], Keyword),
     /// A name that is quoted or stands behind a dot: followed by `(` it is a stored function.
     Name,
     /// A string or quoted name that ends at this offset: an `@` right behind it makes an account name.
@@ -439,10 +447,11 @@ impl<'a> Scan<'a> {
                 TokenKind::Number if token.text.iter().any(u8::is_ascii_alphabetic) => Previous::Name,
                 TokenKind::Number | TokenKind::End => Previous::Other,
             };
-            token = lexer.next();
+            token = lexer.advance();
         }
     }
 
+    #[inline]
     fn word(&mut self, token: Token<'a>) -> Previous<'a> {
         let before = match self.previous {
             Previous::Dot => return Previous::Name,
@@ -450,7 +459,7 @@ impl<'a> Scan<'a> {
             _ => Keyword::None,
         };
         let mut keyword = Keyword::None;
-        match packed(token.text) {
+        match token.packed {
             FOR => {
                 keyword = Keyword::For;
                 if before == Keyword::Value {
@@ -471,7 +480,7 @@ impl<'a> Scan<'a> {
             _ => {}
         }
         self.name_expected = matches!(before, Keyword::Into | Keyword::BeforeName);
-        Previous::Word(token, keyword)
+        Previous::Word(token.text, keyword)
     }
 
     fn quoted_name(&mut self, token: Token<'a>) -> Previous<'a> {
@@ -527,7 +536,7 @@ impl<'a> Scan<'a> {
     /// At a `(`: what stands before it may be the name of a function.
     fn call(&mut self) {
         let flags = match self.previous {
-            Previous::Word(name, _) if !self.name_expected => functions::flags_of(name.text),
+            Previous::Word(name, _) if !self.name_expected => functions::flags_of(name),
             Previous::Name | Previous::Quoted { callable: true, .. } if !self.name_expected => {
                 Flags::FUNCTION_CALL_UNKNOWN
             }
@@ -568,31 +577,17 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// A word of up to eight letters as one number, upper case; [`LONG`] for longer ones.
-#[inline]
-const fn packed(word: &[u8]) -> u64 {
-    let mut value = 0u64;
-    let mut rest = word;
-    if word.len() > 8 {
-        return LONG;
-    }
-    while let [byte, tail @ ..] = rest {
-        value = value << 8 | byte.to_ascii_uppercase() as u64;
-        rest = tail;
-    }
-    value
-}
-
-const LONG: u64 = u64::MAX;
 const AS: u64 = packed(b"AS");
 const CALL: u64 = packed(b"CALL");
 const CREATE: u64 = packed(b"CREATE");
+const DELETE: u64 = packed(b"DELETE");
 const DROP: u64 = packed(b"DROP");
 const DUMPFILE: u64 = packed(b"DUMPFILE");
 const EXISTS: u64 = packed(b"EXISTS");
 const FOR: u64 = packed(b"FOR");
 const IN: u64 = packed(b"IN");
 const INDEX: u64 = packed(b"INDEX");
+const INSERT: u64 = packed(b"INSERT");
 const INTO: u64 = packed(b"INTO");
 const KEY: u64 = packed(b"KEY");
 const LOCK: u64 = packed(b"LOCK");
@@ -600,6 +595,7 @@ const NEXT: u64 = packed(b"NEXT");
 const OUTFILE: u64 = packed(b"OUTFILE");
 const PREVIOUS: u64 = packed(b"PREVIOUS");
 const REPLACE: u64 = packed(b"REPLACE");
+const SELECT: u64 = packed(b"SELECT");
 const SHARE: u64 = packed(b"SHARE");
 const TABLE: u64 = packed(b"TABLE");
 const UPDATE: u64 = packed(b"UPDATE");

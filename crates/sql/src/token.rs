@@ -47,6 +47,8 @@ pub(crate) struct Token<'a> {
     pub(crate) text: &'a [u8],
     /// Offset of the first byte.
     pub(crate) start: usize,
+    /// Of a word: its [`packed`] form.
+    pub(crate) packed: u64,
 }
 
 impl Token<'_> {
@@ -103,14 +105,24 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn next(&mut self) -> Token<'a> {
+        self.advance()
+    }
+
+    /// The same as [`Lexer::next`], written out where it is called: for the one loop that reads whole statements.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) -> Token<'a> {
         loop {
             let start = self.at;
             let Some(byte) = self.byte(start) else { return self.token(TokenKind::End, start, start) };
             match class_of(byte) {
                 Class::Space => self.at += 1,
-                Class::Word => return self.run(TokenKind::Word),
+                Class::Word => {
+                    let mut token = self.run(TokenKind::Word);
+                    token.packed = self.packed(token);
+                    return token;
+                }
                 Class::Digit => return self.run(TokenKind::Number),
                 Class::Quote => {
                     let end = self.end_of_string(start, byte);
@@ -311,7 +323,19 @@ impl<'a> Lexer<'a> {
     #[inline]
     fn token(&mut self, kind: TokenKind, start: usize, end: usize) -> Token<'a> {
         self.at = end;
-        Token { kind, text: self.span(start, end), start }
+        Token { kind, text: self.span(start, end), start, packed: 0 }
+    }
+
+    /// The same as the function [`packed`], reading eight bytes at once where the text has them.
+    #[inline]
+    fn packed(&self, word: Token<'_>) -> u64 {
+        let ahead = self.text.get(word.start..).and_then(|rest| rest.first_chunk::<8>());
+        match (ahead, word.text.len()) {
+            (Some(bytes), length @ 1..=8) => {
+                (u64::from_le_bytes(*bytes) | LOWER) & (u64::MAX >> (64 - 8 * length))
+            }
+            _ => packed(word.text),
+        }
     }
 
     #[inline]
@@ -319,6 +343,28 @@ impl<'a> Lexer<'a> {
         self.text.get(at).copied()
     }
 }
+
+/// A word of up to eight bytes as one number, letters in lower case; [`LONG`] for longer ones.
+pub(crate) const fn packed(word: &[u8]) -> u64 {
+    if word.len() > 8 {
+        return LONG;
+    }
+    let mut value = 0u64;
+    let mut rest = word;
+    let mut shift = 0;
+    while let [byte, tail @ ..] = rest {
+        value |= ((*byte | 0x20) as u64) << shift;
+        shift += 8;
+        rest = tail;
+    }
+    value
+}
+
+/// The bit that makes a letter lower case, in every byte.
+const LOWER: u64 = 0x2020_2020_2020_2020;
+
+/// What [`packed`] gives for words of more than eight bytes.
+pub(crate) const LONG: u64 = u64::MAX;
 
 /// Removes the quotes of a quoted name or string and undoes what quoting did. Bare text is returned as it is.
 pub(crate) fn unquote(text: &[u8]) -> Vec<u8> {

@@ -8,7 +8,7 @@ pub(super) struct Plain<'a> {
     query: &'a [u8],
     at: usize,
     options: &'a DigestOptions,
-    out: &'a mut Vec<u8>,
+    out: Output<'a>,
     /// Bytes of `out` at most: it never grows longer than the statement.
     limit: usize,
     /// The last two bytes written, dropped signs included; the latest first.
@@ -26,8 +26,8 @@ const NOTHING: u8 = b')';
 impl<'a> Plain<'a> {
     /// Will write the plain text of `query` to `out`, replacing what it holds.
     pub(super) fn new(query: &'a [u8], options: &'a DigestOptions, out: &'a mut Vec<u8>) -> Plain<'a> {
-        out.clear();
         let limit = query.len().min(options.max_query_length);
+        let out = Output::new(out, limit);
         Plain {
             query,
             at: 0,
@@ -41,9 +41,10 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Does the work; returns how many `?` were written.
-    pub(super) fn run(mut self) -> usize {
-        while self.out.len() < self.limit
+    /// Does the work; returns how long the text is, and how many `?` were written. Behind the text the buffer holds
+    /// rubbish.
+    pub(super) fn run(mut self) -> (usize, usize) {
+        while self.out.length < self.limit
             && let Some(byte) = self.byte(self.at)
         {
             match byte {
@@ -67,17 +68,17 @@ impl<'a> Plain<'a> {
             }
         }
         self.finish();
-        self.placeholders
+        (self.out.length, self.placeholders)
     }
 
     fn finish(&mut self) {
-        self.out.truncate(self.limit);
+        self.out.length = self.out.length.min(self.limit);
         self.settle_sign(None);
-        while self.out.len() > 1 && matches!(self.out.last(), Some(b' ' | b';')) {
+        while self.out.length > 1 && matches!(self.out.last(0), Some(b' ' | b';')) {
             self.out.pop();
         }
-        if self.out.as_slice() == b" " {
-            self.out.clear();
+        if self.out.length == 1 && self.ends_with_blank() {
+            self.out.pop();
         }
     }
 
@@ -90,13 +91,8 @@ impl<'a> Plain<'a> {
         self.at.checked_sub(1).and_then(|at| self.byte(at))
     }
 
-    /// The byte written `back` bytes before the last one.
-    fn last(&self, back: usize) -> Option<u8> {
-        self.out.len().checked_sub(back + 1).and_then(|at| self.out.get(at)).copied()
-    }
-
     fn ends_with_blank(&self) -> bool {
-        self.out.last() == Some(&b' ')
+        self.out.last(0) == Some(b' ')
     }
 
     /// Whether the byte before is part of a word, so that a digit here is too.
@@ -123,7 +119,7 @@ impl<'a> Plain<'a> {
     }
 
     fn blank(&mut self) {
-        if !matches!(self.out.last(), None | Some(b' ' | b',' | b'(')) {
+        if !matches!(self.out.last(0), None | Some(b' ' | b',' | b'(')) {
             self.emit(b' ');
         }
     }
@@ -131,7 +127,7 @@ impl<'a> Plain<'a> {
     /// Takes back a blank at the end.
     fn pop_blank(&mut self) {
         self.out.pop();
-        let [first, second, third] = [0, 1, 2].map(|back| self.last(back).unwrap_or(NOTHING));
+        let [first, second, third] = [0, 1, 2].map(|back| self.out.last(back).unwrap_or(NOTHING));
         self.raw = [first, second];
         if is_sign(first) {
             self.sign = Some([second, third]);
@@ -146,8 +142,8 @@ impl<'a> Plain<'a> {
 
     /// Before a literal: takes back the blank behind an arithmetic operator.
     fn join_operator(&mut self) {
-        let joins = self.ends_with_blank() && self.out.len() != self.unjoined;
-        if joins && (self.last(1).is_some_and(is_operator) || is_operator(self.raw[1])) {
+        let joins = self.ends_with_blank() && self.out.length != self.unjoined;
+        if joins && (self.out.last(1).is_some_and(is_operator) || is_operator(self.raw[1])) {
             self.pop_blank();
         }
     }
@@ -171,42 +167,53 @@ impl<'a> Plain<'a> {
         }
         match byte {
             b',' | b')' => self.pop_blank(),
-            _ if is_operator(byte) && self.last(1) == Some(b'?') => self.pop_blank(),
+            _ if is_operator(byte) && self.out.last(1) == Some(b'?') => self.pop_blank(),
             _ => {}
         }
     }
 
-    /// From here to the end of the word.
+    /// From here to the end of the word, and on over words that follow with one blank between: nothing of that needs a
+    /// second look.
+    #[inline]
     fn word(&mut self, first: u8) {
         let rest = self.query.get(self.at..).unwrap_or_default();
-        let length = rest.iter().position(|byte| !is_name_byte(*byte)).unwrap_or(rest.len());
-        self.word_bytes(first, length.min(self.limit - self.out.len()));
+        let null = if self.options.replace_null { b'n' } else { 0 };
+        let mut length = 1;
+        while let Some(&byte) = rest.get(length) {
+            if !is_name_byte(byte) {
+                let begins_word =
+                    |next: &u8| (next.is_ascii_alphabetic() || *next == b'_') && *next | 0x20 != null;
+                if byte != b' ' || !rest.get(length + 1).is_some_and(begins_word) {
+                    break;
+                }
+            }
+            length += 1;
+        }
+        self.word_bytes(first, length.min(self.limit - self.out.length));
     }
 
     /// Writes the next `length` bytes as they are, but for what the options say.
     fn word_bytes(&mut self, first: u8, length: usize) {
-        let word = self.query.get(self.at..self.at + length).unwrap_or_default();
-        if self.options.no_digits {
-            self.digitless(word);
-        } else if let [.., before, last] = *word {
-            self.settle_sign(Some(first));
-            self.out.extend_from_slice(word);
-            self.raw = [last, before];
+        let rest = self.query.get(self.at..).unwrap_or_default();
+        let word = rest.get(..length).unwrap_or_default();
+        if self.options.no_digits || self.options.lowercase {
+            self.changed_word(word);
         } else {
-            self.emit(first);
-        }
-        if self.options.lowercase && !self.options.no_digits {
-            let from = self.out.len() - word.len();
-            self.out.get_mut(from..).unwrap_or_default().make_ascii_lowercase();
+            self.settle_sign(Some(first));
+            self.out.extend(rest, length);
+            self.raw = match *word {
+                [.., before, last] => [last, before],
+                _ => [first, self.raw[0]],
+            };
         }
         self.at += length;
     }
 
-    /// Writes `word` with `?` for each run of digits.
-    fn digitless(&mut self, word: &[u8]) {
+    /// Writes `word` in lower case, or with `?` for each run of digits, as the options say.
+    fn changed_word(&mut self, word: &[u8]) {
         let mut before = self.before().unwrap_or_default();
         for &byte in word {
-            if !byte.is_ascii_digit() {
+            if !self.options.no_digits || !byte.is_ascii_digit() {
                 self.emit(if self.options.lowercase { byte.to_ascii_lowercase() } else { byte });
             } else if !before.is_ascii_digit() {
                 self.emit(b'?');
@@ -298,7 +305,7 @@ impl<'a> Plain<'a> {
                 self.copy_raw(part);
             }
             self.blank();
-            self.unjoined = self.out.len();
+            self.unjoined = self.out.length;
             return;
         }
         if let (true, Some(text)) = (executable, text) {
@@ -317,7 +324,7 @@ impl<'a> Plain<'a> {
             let Some(found) = memchr::memchr(b'*', rest) else {
                 let only = self.query.get(start..);
                 self.at = self.query.len();
-                if let Some([byte]) = only {
+                if let Some([byte @ 1..=u8::MAX]) = only {
                     self.trim_before(*byte);
                     self.emit(*byte);
                 }
@@ -338,7 +345,9 @@ impl<'a> Plain<'a> {
         let mut before = 0u8;
         for &byte in text {
             match byte {
-                b' ' if matches!(self.out.last(), Some(b',' | b'(')) => {}
+                // A digest is a C string to others.
+                0 => {}
+                b' ' if matches!(self.out.last(0), Some(b',' | b'(')) => {}
                 b'0'..=b'9' if self.options.no_digits => {
                     if !before.is_ascii_digit() {
                         self.emit(b'?');
@@ -402,4 +411,65 @@ fn is_operator(byte: u8) -> bool {
 /// Letters, digits, `_` and `$`. Bytes outside ASCII are no letters to ProxySQL.
 fn is_name_byte(byte: u8) -> bool {
     byte < 0x80 && is_word_byte(byte)
+}
+
+/// The text being written: the front part of a buffer that is kept longer than any text, so that short words are
+/// copied many bytes at a time.
+struct Output<'a> {
+    buffer: &'a mut Vec<u8>,
+    length: usize,
+}
+
+/// Bytes copied at once.
+const STRIDE: usize = 32;
+
+impl<'a> Output<'a> {
+    /// Begins an empty text that will have about `limit` bytes.
+    fn new(buffer: &'a mut Vec<u8>, limit: usize) -> Output<'a> {
+        if buffer.len() < limit + STRIDE {
+            buffer.resize(limit + STRIDE, 0);
+        }
+        Output { buffer, length: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        match self.buffer.get_mut(self.length) {
+            Some(slot) => *slot = byte,
+            None => self.buffer.push(byte),
+        }
+        self.length += 1;
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        self.length = self.length.saturating_sub(1);
+    }
+
+    /// The byte written `back` bytes before the last one.
+    #[inline]
+    fn last(&self, back: usize) -> Option<u8> {
+        self.length.checked_sub(back + 1).and_then(|at| self.buffer.get(at)).copied()
+    }
+
+    /// Writes the first `length` bytes of `from`, which may go on.
+    #[inline]
+    fn extend(&mut self, from: &[u8], length: usize) {
+        let to = self.buffer.get_mut(self.length..).and_then(|rest| rest.first_chunk_mut::<STRIDE>());
+        match (to, from.first_chunk::<STRIDE>()) {
+            (Some(to), Some(from)) if length <= STRIDE => *to = *from,
+            _ => self.extend_slowly(from.get(..length).unwrap_or_default()),
+        }
+        self.length += length;
+    }
+
+    fn extend_slowly(&mut self, from: &[u8]) {
+        let end = self.length + from.len();
+        if self.buffer.len() < end + STRIDE {
+            self.buffer.resize(end + STRIDE, 0);
+        }
+        if let Some(to) = self.buffer.get_mut(self.length..end) {
+            to.copy_from_slice(from);
+        }
+    }
 }

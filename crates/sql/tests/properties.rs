@@ -1,0 +1,186 @@
+//! Properties that hold for any statement, checked on random ones from fixed seeds.
+#![allow(clippy::indexing_slicing)] // A test file: helpers of tests are not seen as tests by the lints.
+
+use narrows_sql::{DigestOptions, Scratch, digest_text, fuzz};
+
+/// Xorshift: random enough to mix tokens, and the same on every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from.get(self.below(from.len())).copied().unwrap_or_default()
+    }
+}
+
+/// Every byte and word that means something to one of the readers.
+const PIECES: &[&str] = &[
+    " ",
+    "  ",
+    "\n",
+    "\t",
+    ",",
+    "(",
+    ")",
+    ";",
+    ".",
+    "=",
+    ":=",
+    "-",
+    "--",
+    "-- ",
+    "+",
+    "*",
+    "/",
+    "%",
+    "#",
+    "@",
+    "@@",
+    "?",
+    "'",
+    "\"",
+    "`",
+    "\\",
+    "\\'",
+    "''",
+    "/*",
+    "/*!",
+    "/*!40101 ",
+    "/*M!",
+    "*/",
+    "\0",
+    "é",
+    "\u{7f}",
+    "0",
+    "12",
+    "1.5",
+    "1e-5",
+    "0x1F",
+    "1a",
+    "_x",
+    "$",
+    "a",
+    "t1",
+    "NULL",
+    "SELECT",
+    "SET",
+    "SESSION",
+    "GLOBAL",
+    "NAMES",
+    "utf8",
+    "USE",
+    "KILL",
+    "QUERY",
+    "FOR",
+    "UPDATE",
+    "INTO",
+    "OUTFILE",
+    "LOCK",
+    "IN",
+    "SHARE",
+    "WITH",
+    "STATEMENT",
+    "TRANSACTION",
+    "ISOLATION",
+    "LEVEL",
+    "READ",
+    "ONLY",
+    "COMMIT",
+    "ROLLBACK",
+    "TO",
+    "CHAIN",
+    "RELEASE",
+    "GET_LOCK",
+    "count",
+    "TEMPORARY",
+    "CREATE",
+    "hostgroup=1",
+    "DEFAULT",
+    "(1,2,3,4,5),",
+    "...",
+];
+
+fn nonsense(random: &mut Random) -> Vec<u8> {
+    let mut query = String::new();
+    for _ in 0..random.below(25) {
+        query.push_str(random.pick(PIECES));
+    }
+    let mut query = query.into_bytes();
+    if random.below(8) == 0 && !query.is_empty() {
+        let at = random.below(query.len());
+        query.splice(at..=at, [(random.below(256)) as u8]);
+    }
+    query
+}
+
+fn any_options(random: &mut Random) -> DigestOptions {
+    DigestOptions {
+        max_query_length: [0, 1, 16, 65_000][random.below(4)],
+        max_digest_length: [0, 1, 16, 2_048][random.below(4)],
+        grouping_limit: random.below(4),
+        groups_grouping_limit: random.below(3),
+        lowercase: random.below(2) == 0,
+        replace_null: random.below(2) == 0,
+        no_digits: random.below(2) == 0,
+        keep_comment: random.below(2) == 0,
+    }
+}
+
+#[test]
+fn hold_for_any_bytes() {
+    let mut random = Random(0x9e37_79b9);
+    let mut used = Scratch::new();
+    for _ in 0..60_000 {
+        let query = nonsense(&mut random);
+        fuzz::digest(&query, &DigestOptions::default(), &mut used);
+        fuzz::digest(&query, &any_options(&mut random), &mut used);
+        fuzz::classification(&query);
+        fuzz::parsers(&query);
+        fuzz::comments(&query);
+    }
+}
+
+/// A condition as applications write them: no signs behind blanks, which ProxySQL drops step by step.
+fn condition(random: &mut Random) -> String {
+    let column = random.pick(&["id", "t1.name", "`k`", "f(a)", "COUNT(*)"]);
+    let value = random.pick(&["1", "'x'", "NULL", "-5", "b", "\"y\"", "@v", "1.5e3", "0xFF", "NOW()"]);
+    match random.below(4) {
+        0 => format!("{column} IN ({})", vec![value; random.below(12) + 1].join(", ")),
+        1 => format!("{column} BETWEEN {value} AND 9"),
+        2 => format!("{column}={value}"),
+        _ => format!("({column} = {value} OR {column} LIKE 'a%')"),
+    }
+}
+
+fn statement(random: &mut Random) -> String {
+    let one = condition(random);
+    let two = condition(random);
+    match random.below(4) {
+        0 => format!("SELECT a, b1 FROM t1 AS x WHERE {one} AND {two} LIMIT 10"),
+        1 => format!("/* c */ UPDATE t SET a = 1, b='x' WHERE {one} -- end"),
+        2 => format!("DELETE FROM db.t WHERE {one} OR {two};"),
+        _ => {
+            let row = format!("({})", vec!["1"; random.below(8) + 1].join(","));
+            format!("INSERT INTO t (a,b) VALUES {}", vec![row; random.below(15) + 1].join(", "))
+        }
+    }
+}
+
+#[test]
+fn digest_of_a_digest_is_itself() {
+    let mut random = Random(0x1234_5678);
+    let (mut once, mut twice) = (Scratch::new(), Scratch::new());
+    let options = DigestOptions::default();
+    for _ in 0..20_000 {
+        let query = statement(&mut random);
+        let text = digest_text(query.as_bytes(), &options, &mut once);
+        let again = digest_text(text, &options, &mut twice);
+        assert_eq!(String::from_utf8_lossy(again), String::from_utf8_lossy(text), "{query}");
+    }
+}
