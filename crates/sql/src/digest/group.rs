@@ -81,6 +81,8 @@ pub(super) fn shorten_groups(text: &mut Vec<u8>, options: &DigestOptions, patter
         }
         if groups > options.groups_grouping_limit {
             const MORE: &[u8; 4] = b",...";
+            // A comma behind the last group goes too: `(..),...?` is what is recorded for `(..),(..),1`.
+            end += usize::from(text.get(end) == Some(&b','));
             text.splice(kept..end, *MORE);
             end = kept + MORE.len();
         }
