@@ -7,7 +7,7 @@
 use crate::flags::Flags;
 use crate::functions;
 use crate::kind::Kind;
-use crate::token::{Escapes, LONG, Lexer, Token, TokenKind, packed, unquote};
+use crate::token::{Escapes, LONG, Lexer, Token, TokenKind, packed, quoted_body, unquote};
 use std::borrow::Cow;
 
 /// What a statement is and what it touches.
@@ -394,7 +394,8 @@ enum Previous<'a> {
     /// A string or quoted name that ends at this offset: an `@` right behind it makes an account name.
     Quoted {
         end: usize,
-        callable: bool,
+        /// What is in the quotes, if a `(` behind it makes it a call.
+        callable: Option<&'a [u8]>,
     },
     Dot,
     UserVariable,
@@ -441,20 +442,35 @@ impl<'a> Scan<'a> {
                 TokenKind::SystemVariable => self.system_variable(token),
                 TokenKind::QuotedName => self.quoted_name(token),
                 TokenKind::Text => {
-                    Previous::Quoted { end: token.end(), callable: token.text.starts_with(b"\"") }
+                    // A name, if sql_mode has ANSI_QUOTES.
+                    let callable = token.text.starts_with(b"\"").then(|| body_of(token.text));
+                    Previous::Quoted { end: token.end(), callable }
                 }
                 // `1a` may be a name; a stored function may be called so.
                 TokenKind::Number if token.text.iter().any(u8::is_ascii_alphabetic) => Previous::Name,
                 TokenKind::Number | TokenKind::End => Previous::Other,
             };
+            if matches!(token.text, [b',' | b'(']) {
+                lexer.skip_values();
+            }
             token = lexer.advance();
         }
     }
 
     #[inline]
     fn word(&mut self, token: Token<'a>) -> Previous<'a> {
+        if self.flags.contains(Flags::SYSTEM_VARIABLE) {
+            // `@@session . identity` may be written with blanks.
+            self.flags |= variable_flags(token.text);
+        }
         let before = match self.previous {
-            Previous::Dot => return Previous::Name,
+            Previous::Dot => {
+                if token.packed == NEXTVAL {
+                    // With sql_mode ORACLE `s.nextval` takes a value from a sequence.
+                    self.flags |= Flags::FUNCTION_CALL_UNKNOWN;
+                }
+                return Previous::Name;
+            }
             Previous::Word(_, keyword) => keyword,
             _ => Keyword::None,
         };
@@ -484,11 +500,15 @@ impl<'a> Scan<'a> {
     }
 
     fn quoted_name(&mut self, token: Token<'a>) -> Previous<'a> {
+        let name = body_of(token.text);
+        if self.flags.contains(Flags::SYSTEM_VARIABLE) {
+            self.flags |= variable_flags(name);
+        }
         if !matches!(self.previous, Previous::Dot) {
             let name_follows = |keyword| matches!(keyword, Keyword::Into | Keyword::BeforeName);
             self.name_expected = matches!(self.previous, Previous::Word(_, keyword) if name_follows(keyword));
         }
-        Previous::Quoted { end: token.end(), callable: true }
+        Previous::Quoted { end: token.end(), callable: Some(name) }
     }
 
     /// Words of more than eight letters.
@@ -537,8 +557,10 @@ impl<'a> Scan<'a> {
     fn call(&mut self) {
         let flags = match self.previous {
             Previous::Word(name, _) if !self.name_expected => functions::flags_of(name),
-            Previous::Name | Previous::Quoted { callable: true, .. } if !self.name_expected => {
-                Flags::FUNCTION_CALL_UNKNOWN
+            Previous::Name if !self.name_expected => Flags::FUNCTION_CALL_UNKNOWN,
+            // Built-in functions may be called by their quoted names.
+            Previous::Quoted { callable: Some(name), .. } if !self.name_expected => {
+                Flags::FUNCTION_CALL_UNKNOWN | functions::flags_of(name)
             }
             _ => Flags::NONE,
         };
@@ -566,14 +588,25 @@ impl<'a> Scan<'a> {
     fn system_variable(&mut self, token: Token<'a>) -> Previous<'a> {
         self.flags |= Flags::SYSTEM_VARIABLE;
         let name = token.text.rsplit(|byte| matches!(byte, b'.' | b'@')).next().unwrap_or_default();
-        let name = crate::token::quoted_body(name).map_or(name, |(_, body)| body);
-        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
-        if is("IDENTITY") || is("LAST_INSERT_ID") {
-            self.flags |= Flags::LAST_INSERT_ID;
-        } else if is("WARNING_COUNT") || is("ERROR_COUNT") {
-            self.flags |= Flags::WARNING_COUNT;
-        }
+        self.flags |= variable_flags(body_of(name));
         Previous::Other
+    }
+}
+
+/// What stands in the quotes of `name`, or all of it when it has none.
+fn body_of(name: &[u8]) -> &[u8] {
+    quoted_body(name).map_or(name, |(_, body)| body)
+}
+
+/// What reading the system variable `name` adds to a statement.
+fn variable_flags(name: &[u8]) -> Flags {
+    let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
+    if is("IDENTITY") || is("LAST_INSERT_ID") {
+        Flags::LAST_INSERT_ID
+    } else if is("WARNING_COUNT") || is("ERROR_COUNT") {
+        Flags::WARNING_COUNT
+    } else {
+        Flags::NONE
     }
 }
 
@@ -592,6 +625,7 @@ const INTO: u64 = packed(b"INTO");
 const KEY: u64 = packed(b"KEY");
 const LOCK: u64 = packed(b"LOCK");
 const NEXT: u64 = packed(b"NEXT");
+const NEXTVAL: u64 = packed(b"NEXTVAL");
 const OUTFILE: u64 = packed(b"OUTFILE");
 const PREVIOUS: u64 = packed(b"PREVIOUS");
 const REPLACE: u64 = packed(b"REPLACE");

@@ -1,7 +1,7 @@
 //! First pass: comments out, blanks collapsed, literals replaced by `?`, signs of literals dropped.
 
 use super::DigestOptions;
-use crate::token::is_word_byte;
+use crate::token::{blanks, is_word_byte, plain_literal};
 
 /// Reads a statement and writes it without its literals.
 pub(super) struct Plain<'a> {
@@ -158,6 +158,34 @@ impl<'a> Plain<'a> {
             }
         }
         self.at += 1;
+        if matches!(byte, b',' | b'(') {
+            self.values();
+        }
+    }
+
+    /// Behind a `,` or `(`: plain literals and the commas and parentheses between them, as far as they go.
+    #[inline]
+    fn values(&mut self) {
+        let mut values = 0;
+        while self.out.length < self.limit {
+            let rest = self.query.get(self.at..).unwrap_or_default();
+            let blanks = blanks(rest);
+            let rest = rest.get(blanks..).unwrap_or_default();
+            let Some(length) = plain_literal(rest) else { break };
+            let (read, written) = match rest.get(length..).unwrap_or_default() {
+                [b',', ..] => (1, 2),
+                [b')', b',', b'(', ..] => (3, 4),
+                [b')', b',', b' ' | b'\n', b'(', ..] => (4, 4),
+                _ => break,
+            };
+            self.out.extend_four(if written == 2 { *b"?,  " } else { *b"?),(" }, written);
+            self.at += blanks + length + read;
+            values += 1;
+        }
+        if values > 0 {
+            self.placeholders += values;
+            self.raw = [0, 1].map(|back| self.out.last(back).unwrap_or(NOTHING));
+        }
     }
 
     /// Takes back the blank that has no place before `byte`.
@@ -461,6 +489,18 @@ impl<'a> Output<'a> {
             _ => self.extend_slowly(from.get(..length).unwrap_or_default()),
         }
         self.length += length;
+    }
+
+    /// Writes the first `length` of four bytes.
+    #[inline]
+    fn extend_four(&mut self, bytes: [u8; 4], length: usize) {
+        match self.buffer.get_mut(self.length..).and_then(|rest| rest.first_chunk_mut::<4>()) {
+            Some(to) => {
+                *to = bytes;
+                self.length += length;
+            }
+            None => bytes.iter().take(length).for_each(|byte| self.push(*byte)),
+        }
     }
 
     fn extend_slowly(&mut self, from: &[u8]) {
