@@ -1,0 +1,240 @@
+//! The pass over the tokens of a statement that collects its [`Flags`].
+
+use super::keyword::*;
+use crate::flags::Flags;
+use crate::functions;
+use crate::kind::Kind;
+use crate::token::{LONG, Lexer, Token, TokenKind, quoted_body};
+
+/// What the token before was, as far as the next one needs to know.
+#[derive(Clone, Copy)]
+enum Previous<'a> {
+    Other,
+    /// A bare word; not behind a dot.
+    Word(&'a [u8], Keyword),
+    /// A name that is quoted or stands behind a dot: followed by `(` it is a stored function.
+    Name,
+    /// A string or quoted name that ends at this offset: an `@` right behind it makes an account name.
+    Quoted {
+        end: usize,
+        /// What is in the quotes, if a `(` behind it makes it a call.
+        callable: Option<&'a [u8]>,
+    },
+    Dot,
+    UserVariable,
+    /// `;` with nothing behind it so far.
+    Semicolon,
+    /// `:` behind a user variable.
+    Colon,
+}
+
+/// Words that mean something to [`Scan`] wherever they stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keyword {
+    None,
+    For,
+    Lock,
+    Into,
+    Create,
+    Next,
+    Value,
+    /// What follows is a name, so a parenthesis behind it is not a call.
+    BeforeName,
+}
+
+/// The pass over the tokens behind the first one.
+pub(super) struct Scan<'a> {
+    kind: Kind,
+    flags: Flags,
+    previous: Previous<'a>,
+    /// The name being read is that of a table or an alias, not of a function.
+    name_expected: bool,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(kind: Kind, flags: Flags) -> Scan<'a> {
+        Scan { kind, flags, previous: Previous::Other, name_expected: false }
+    }
+
+    /// Reads from `first` to the end of the text; returns what was found.
+    pub(super) fn run(mut self, lexer: &mut Lexer<'a>, first: Token<'a>) -> Flags {
+        let mut token = first;
+        while token.kind != TokenKind::End {
+            if matches!(self.previous, Previous::Semicolon) && !token.is_symbol(b';') {
+                self.flags |= Flags::MULTI;
+            }
+            self.previous = match token.kind {
+                TokenKind::Word => self.word(token),
+                TokenKind::Symbol => self.symbol(token),
+                TokenKind::UserVariable => self.user_variable(token),
+                TokenKind::SystemVariable => self.system_variable(token),
+                TokenKind::QuotedName => self.quoted_name(token),
+                TokenKind::Text => {
+                    // A name, if sql_mode has ANSI_QUOTES.
+                    let callable = token.text.starts_with(b"\"").then(|| body_of(token.text));
+                    Previous::Quoted { end: token.end(), callable }
+                }
+                // `1a` may be a name; a stored function may be called so.
+                TokenKind::Number if token.text.iter().any(u8::is_ascii_alphabetic) => Previous::Name,
+                TokenKind::Number | TokenKind::End => Previous::Other,
+            };
+            if matches!(token.text, [b',' | b'(']) {
+                lexer.skip_values();
+            }
+            token = lexer.advance();
+        }
+        self.flags
+    }
+
+    #[inline]
+    fn word(&mut self, token: Token<'a>) -> Previous<'a> {
+        if self.flags.contains(Flags::SYSTEM_VARIABLE) {
+            // `@@session . identity` may be written with blanks.
+            self.flags |= variable_flags(token.text);
+        }
+        let before = match self.previous {
+            Previous::Dot => {
+                if token.packed == NEXTVAL {
+                    // With sql_mode ORACLE `s.nextval` takes a value from a sequence.
+                    self.flags |= Flags::FUNCTION_CALL_UNKNOWN;
+                }
+                return Previous::Name;
+            }
+            Previous::Word(_, keyword) => keyword,
+            _ => Keyword::None,
+        };
+        let mut keyword = Keyword::None;
+        match token.packed {
+            FOR => {
+                keyword = Keyword::For;
+                if before == Keyword::Value {
+                    self.flags |= Flags::FUNCTION_CALL_UNKNOWN;
+                }
+            }
+            UPDATE | SHARE if before == Keyword::For => self.flags |= Flags::FOR_UPDATE,
+            LOCK => keyword = Keyword::Lock,
+            IN if before == Keyword::Lock => self.flags |= Flags::FOR_UPDATE,
+            INTO => keyword = Keyword::Into,
+            OUTFILE | DUMPFILE if before == Keyword::Into => self.flags |= Flags::INTO_OUTFILE,
+            CREATE | DROP | REPLACE => keyword = Keyword::Create,
+            NEXT | PREVIOUS => keyword = Keyword::Next,
+            VALUE if before == Keyword::Next => keyword = Keyword::Value,
+            AS | CALL | TABLE | WITH | EXISTS | INDEX | KEY | UPDATE => keyword = Keyword::BeforeName,
+            LONG => keyword = self.long_word(token, before),
+            _ if before == Keyword::Into && self.kind == Kind::Select => self.flags |= Flags::INTO_VARIABLE,
+            _ => {}
+        }
+        self.name_expected = matches!(before, Keyword::Into | Keyword::BeforeName);
+        Previous::Word(token.text, keyword)
+    }
+
+    fn quoted_name(&mut self, token: Token<'a>) -> Previous<'a> {
+        let name = body_of(token.text);
+        if self.flags.contains(Flags::SYSTEM_VARIABLE) {
+            self.flags |= variable_flags(name);
+        }
+        if !matches!(self.previous, Previous::Dot) {
+            let name_follows = |keyword| matches!(keyword, Keyword::Into | Keyword::BeforeName);
+            self.name_expected = matches!(self.previous, Previous::Word(_, keyword) if name_follows(keyword));
+        }
+        Previous::Quoted { end: token.end(), callable: Some(name) }
+    }
+
+    /// Words of more than eight letters.
+    fn long_word(&mut self, token: Token<'_>, before: Keyword) -> Keyword {
+        if token.is_word("RECURSIVE") {
+            return before;
+        }
+        if token.is_word("SQL_CALC_FOUND_ROWS") {
+            self.flags |= Flags::SQL_CALC_FOUND_ROWS;
+        } else if token.is_word("SQL_NO_CACHE") {
+            self.flags |= Flags::SQL_NO_CACHE;
+        } else if before == Keyword::Create && token.is_word("TEMPORARY") {
+            self.flags |= Flags::TEMPORARY;
+        } else if before == Keyword::Into && self.kind == Kind::Select {
+            self.flags |= Flags::INTO_VARIABLE;
+        }
+        Keyword::None
+    }
+
+    fn symbol(&mut self, token: Token<'a>) -> Previous<'a> {
+        match token.text {
+            b"(" => {
+                self.call();
+                Previous::Other
+            }
+            b"." => Previous::Dot,
+            b";" => Previous::Semicolon,
+            b":" if matches!(self.previous, Previous::UserVariable) => Previous::Colon,
+            b"=" => {
+                let set = matches!(self.kind, Kind::Set | Kind::SetStatement | Kind::GetDiagnostics);
+                let assigns = match self.previous {
+                    Previous::Colon => true,
+                    Previous::UserVariable => set || self.flags.contains(Flags::MULTI),
+                    _ => false,
+                };
+                if assigns {
+                    self.flags |= Flags::ASSIGNS_USER_VARIABLE;
+                }
+                Previous::Other
+            }
+            _ => Previous::Other,
+        }
+    }
+
+    /// At a `(`: what stands before it may be the name of a function.
+    fn call(&mut self) {
+        let flags = match self.previous {
+            Previous::Word(name, _) if !self.name_expected => functions::flags_of(name),
+            Previous::Name if !self.name_expected => Flags::FUNCTION_CALL_UNKNOWN,
+            // Built-in functions may be called by their quoted names.
+            Previous::Quoted { callable: Some(name), .. } if !self.name_expected => {
+                Flags::FUNCTION_CALL_UNKNOWN | functions::flags_of(name)
+            }
+            _ => Flags::NONE,
+        };
+        self.flags |= flags;
+        self.name_expected = false;
+    }
+
+    fn user_variable(&mut self, token: Token<'a>) -> Previous<'a> {
+        match self.previous {
+            // 'user'@'host'
+            Previous::Quoted { end, .. } if end == token.start => return Previous::Name,
+            Previous::Word(_, Keyword::Into) => {
+                self.flags |= Flags::INTO_VARIABLE | Flags::ASSIGNS_USER_VARIABLE;
+            }
+            _ => {}
+        }
+        self.flags |= Flags::USER_VARIABLE;
+        let takes_values = matches!(self.kind, Kind::Call | Kind::LoadData | Kind::LoadDataLocal);
+        if takes_values || self.flags.contains(Flags::MULTI) {
+            self.flags |= Flags::ASSIGNS_USER_VARIABLE;
+        }
+        Previous::UserVariable
+    }
+
+    fn system_variable(&mut self, token: Token<'a>) -> Previous<'a> {
+        self.flags |= Flags::SYSTEM_VARIABLE;
+        let name = token.text.rsplit(|byte| matches!(byte, b'.' | b'@')).next().unwrap_or_default();
+        self.flags |= variable_flags(body_of(name));
+        Previous::Other
+    }
+}
+
+/// What stands in the quotes of `name`, or all of it when it has none.
+fn body_of(name: &[u8]) -> &[u8] {
+    quoted_body(name).map_or(name, |(_, body)| body)
+}
+
+/// What reading the system variable `name` adds to a statement.
+fn variable_flags(name: &[u8]) -> Flags {
+    let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
+    if is("IDENTITY") || is("LAST_INSERT_ID") {
+        Flags::LAST_INSERT_ID
+    } else if is("WARNING_COUNT") || is("ERROR_COUNT") {
+        Flags::WARNING_COUNT
+    } else {
+        Flags::NONE
+    }
+}
