@@ -72,8 +72,11 @@ impl<'a> Plain<'a> {
     }
 
     fn finish(&mut self) {
-        self.out.length = self.out.length.min(self.limit);
-        self.settle_sign(None);
+        if self.out.length > self.limit {
+            self.out.length = self.limit;
+        } else {
+            self.settle_sign(None);
+        }
         while self.out.length > 1 && matches!(self.out.last(0), Some(b' ' | b';')) {
             self.out.pop();
         }
