@@ -145,7 +145,8 @@ impl<'a> Lexer<'a> {
             let mut at = self.at;
             let rest = self.span(at, self.text.len());
             at += blanks(rest);
-            let Some(length) = plain_literal(self.span(at, self.text.len())) else { return };
+            let rest = self.span(at, self.text.len());
+            let Some(length) = plain_literal(rest).or_else(|| plain_null(rest)) else { return };
             at += length;
             self.at = at;
             let rest = self.span(at, self.text.len());
@@ -438,6 +439,14 @@ pub(crate) fn plain_literal(rest: &[u8]) -> Option<usize> {
         _ => return None,
     };
     matches!(rest.get(length), Some(b',' | b')')).then_some(length)
+}
+
+/// The length of a `NULL` that a `,` or `)` follows.
+#[inline]
+pub(crate) fn plain_null(rest: &[u8]) -> Option<usize> {
+    let (word, after) = rest.split_first_chunk::<4>()?;
+    let null = (u32::from_le_bytes(*word) | 0x2020_2020) == u32::from_le_bytes(*b"null");
+    (null && matches!(after.first(), Some(b',' | b')'))).then_some(4)
 }
 
 /// The length of the string at the start of `rest`, up to the first quote or backslash; `None` if that is no quote.
