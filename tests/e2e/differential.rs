@@ -204,6 +204,12 @@ fn run(side: &Side, flavour: Flavour, name: &str, text: &str, capabilities: u32)
             _ if line.starts_with('#') || !for_us => {}
             _ => {
                 let command = expand(&line.replace("{schema}", &schema));
+                assert_eq!(
+                    talk.client.unread(),
+                    0,
+                    "{flavour:?} {name}: an answer before line {} is not all read",
+                    number + 1
+                );
                 if let Some(outcome) = talk.send(&command) {
                     exchanges.push(Exchange { line: number + 1, command: line.to_owned(), outcome });
                 }

@@ -217,7 +217,12 @@ fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Pro
         .arg(format!("--init-file={}", path("init.sql")))
         .arg(format!("--tmpdir={}", folder.path().display()))
         .arg(format!("--port={port}"))
-        .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--secure-file-priv="])
+        .args([
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            "--secure-file-priv=",
+            "--max-connect-errors=1000000",
+        ])
         .args([
             "--innodb-flush-method=nosync",
             "--innodb-flush-log-at-trx-commit=0",

@@ -40,7 +40,7 @@ pub const LATER: &[Later] = &[
     ids(&[3, 12, 62, 63, 64, 65, 487, 488], "TLS"),
     ids(&[11, 34, 485, 486, 489], "passwords stored as SHA2 hashes"),
     ids(&[67, 68, 69, 70, 71], "limits on the number of client connections"),
-    ids(&[161, 214], "PROXYSQL INTERNAL SESSION"),
+    ids(&[161, 162, 214], "PROXYSQL INTERNAL SESSION"),
     ids(&[322, 323, 324, 325, 326, 327, 328, 329], "rules that answer themselves"),
     ids(&[330, 331, 332, 333, 334, 335], "rules with a timeout, a delay, a rewrite or a cache"),
     ids(&[350, 351], "fast_forward"),
@@ -72,15 +72,67 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
     ),
     (&[432, 433], "COM_PROCESS_KILL works; an id that no session has is error 1094."),
     (&[434], "COM_DEBUG is answered as by a server."),
-    (&[461], "A wrong sequence number is error 1156 (08S01) and ends the session."),
+    (&[460], "An empty packet in place of a command is error 1047 (08S01) and the session goes on."),
+    (&[74, 461], "A wrong sequence number is error 1156 (08S01) and ends the connection."),
+    (
+        &[72, 73, 75, 77, 78, 79],
+        "A handshake response that cannot be read is error 1043 (08S01), then the connection is closed.",
+    ),
+    (&[131, 497], "@@version_comment is that of the server, in all spellings."),
+    (
+        &[136, 137, 496],
+        "SELECT DATABASE(), USER() is answered by the server. ProxySQL has the two values swapped.",
+    ),
+    (&[139], "SELECT $$ is answered by the server."),
+    (
+        &[145, 146, 147, 148, 216, 217, 218],
+        "LAST_INSERT_ID(), @@identity and SHOW WARNINGS have the columns that the server gives them.",
+    ),
+    (&[197, 198, 199, 200], "KILL of an id that no session has is error 1094."),
+    (&[469], "KILL of another user's session is refused with error 1095."),
+    (&[471], "KILL of one's own session ends it, as on a server."),
+    (&[230], "COM_INIT_DB without a name is answered by the server (1046)."),
+    (&[457], "COM_INIT_DB with a zero in the name is answered by the server (1102)."),
+    (
+        &[236, 237, 238],
+        "SET NAMES that the server refuses or knows is answered by the server: 1273, 1253, and DEFAULT works.",
+    ),
+    (
+        &[378, 379],
+        "COM_SET_OPTION switches multiple statements off as well as on; an unknown option is error 1047.",
+    ),
+    (
+        &[387, 391, 399, 400, 403, 404, 408, 409, 410, 459],
+        "Errors about prepared statements are those of the server, and cursors work.",
+    ),
+    (&[417], "A COM_CHANGE_USER cut short is an error that shows no memory."),
+    (
+        &[376, 380],
+        "The status inside multiple statements is that of the server: no transaction where there is none.",
+    ),
+    (&[463], "LOAD DATA LOCAL reads the file of the client. ProxySQL reads a file of its own host."),
+    (
+        &[477, 478, 481],
+        "A backend connection that is lost in a transaction or in a pinned session is error 2013. ProxySQL closes the \
+         client's connection without a word.",
+    ),
+    (
+        &[490],
+        "COM_FIELD_LIST is passed on; the definitions are those of the server, with its default values.",
+    ),
+    (
+        &[491, 492, 494],
+        "Commands sent before the answer to the one before are answered in order. ProxySQL closes the connection.",
+    ),
 ];
 
 /// What is put right before comparing, for all records.
 const EVERYWHERE: &[&str] = &[
     "Texts of errors that Narrows makes itself do not begin with `ProxySQL Error: `.",
     "Error 9001 goes on after naming the hostgroup: each server with its state and cause, and how long the client waited.",
-    "Status flags are those of the server. ProxySQL reports a transaction after an error outside of one (fact of its \
-     connection handling), and SESSION_STATE_CHANGED wherever its own preparing of the backend connection caused it.",
+    "Column flags do not have NUM_FLAG (32768): a mark of client libraries that servers never send.",
+    "Status flags are those of the server. ProxySQL reports a transaction after an error outside of one \
+     and SESSION_STATE_CHANGED wherever its own preparing of the backend connection caused it.",
     "CLIENT_SESSION_TRACK is honoured: changes that the server reports reach the client that asked for them.",
 ];
 

@@ -88,7 +88,9 @@ fn conversation(world: &mut World, id: u64, record: &Value) -> Value {
     if logged_in.is_err() {
         return found;
     }
-    let mut session = Session { client, statements: HashMap::new() };
+    // The records hold what follows the flags of an execution.
+    let cursor = u8::from(text(&record["name"]).contains("cursor flag 1"));
+    let mut session = Session { client, statements: HashMap::new(), cursor };
     let steps: Vec<Value> =
         record["steps"].as_array().into_iter().flatten().map(|step| session.step(step)).collect();
     found["steps"] = steps.into_iter().map(|reply| json!({"reply": reply})).collect();
@@ -104,6 +106,7 @@ fn login_reply(result: &Result<Vec<u8>, ErrorPacket>) -> Value {
     match result {
         Ok(payload) => packet_reply(payload, 0),
         Err(error) if error.code == 2013 => json!("closed"),
+        Err(error) if error.code == 0 => json!("full authentication requested"),
         Err(error) => error_reply(error),
     }
 }
@@ -119,6 +122,8 @@ struct Session {
     client: RawClient,
     /// The ids of the statements by the order of their preparing, which is what the records call them.
     statements: HashMap<u64, [u8; 4]>,
+    /// The flag that executions carry.
+    cursor: u8,
 }
 
 impl Session {
@@ -133,7 +138,7 @@ impl Session {
         }
         if let Some(execute) = step["execute"].as_array() {
             let values = bytes(text(&execute[1]));
-            let body = [&self.id(&execute[0])[..], &[0, 1, 0, 0, 0], &values].concat();
+            let body = [&self.id(&execute[0])[..], &[self.cursor, 1, 0, 0, 0], &values].concat();
             let answer = self.client.command(command::STMT_EXECUTE, &body);
             return answer_reply(&answer, self.client.capabilities());
         }

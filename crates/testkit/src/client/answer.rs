@@ -17,6 +17,7 @@ pub struct Answer {
 
 const MORE_RESULTS: u16 = 8;
 const CURSOR_EXISTS: u16 = 64;
+const PS_OUT_PARAMS: u16 = 4096;
 
 impl Answer {
     pub(super) fn lost(packets: Vec<Packet>, error: &io::Error) -> Answer {
@@ -111,6 +112,7 @@ fn read_results(
     deprecate_eof: bool,
 ) -> io::Result<()> {
     let mut part = Part::Head;
+    let mut head_status = 0;
     loop {
         let status = match part {
             Part::Head => {
@@ -139,13 +141,16 @@ fn read_results(
                 if !deprecate_eof {
                     let packet = client.read()?;
                     packets.push(packet.clone());
-                    if cursor_possible && end_status(&packet, false) & CURSOR_EXISTS != 0 {
+                    head_status = end_status(&packet, false);
+                    if cursor_possible && head_status & CURSOR_EXISTS != 0 {
                         return Ok(());
                     }
                 }
                 continue;
             }
             Part::Rows => match read_rows(client, packets)? {
+                // MySQL says that more results follow those of OUT parameters at their beginning only.
+                Some(status) if head_status & PS_OUT_PARAMS != 0 => status | head_status & MORE_RESULTS,
                 Some(status) => status,
                 None => return Ok(()),
             },
@@ -153,6 +158,7 @@ fn read_results(
         if status & MORE_RESULTS == 0 {
             return Ok(());
         }
+        head_status = 0;
         part = Part::Head;
     }
 }

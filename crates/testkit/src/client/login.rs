@@ -190,10 +190,13 @@ fn finish(client: &mut RawClient, password: &str, mut plugin: String) -> Result<
             // caching_sha2_password: 3, the fast path went through; 4, the whole password please.
             1 if packet.payload == [1, 3] => {}
             1 if packet.payload == [1, 4] => {
-                assert!(
-                    matches!(client.endpoint, Endpoint::Unix(_)),
-                    "full authentication needs a secure transport: log in through the Unix socket first"
-                );
+                if !matches!(client.endpoint, Endpoint::Unix(_)) {
+                    return Err(ErrorPacket {
+                        code: 0,
+                        state: String::new(),
+                        message: "full authentication requested, which needs a secure transport".to_owned(),
+                    });
+                }
                 client.send(&[password.as_bytes(), &[0]].concat()).map_err(|error| super::lost(&error))?;
             }
             _ => panic!("unexpected while {plugin} authenticates: {packet:?}"),

@@ -83,7 +83,8 @@ impl RawClient {
     /// Logs in; the answer is the payload of the OK packet.
     ///
     /// # Errors
-    /// The server's refusal. A connection that is closed instead is error 2013 of our own.
+    /// The server's refusal. Errors of our own: 2013 when the connection is closed instead; 0 when the server asks for
+    /// the password itself and the transport is not secure.
     pub fn login(&mut self, login: &Login) -> Result<Vec<u8>, ErrorPacket> {
         login::log_in(self, login, None)
     }
@@ -176,6 +177,11 @@ impl RawClient {
         let packet = Packet::read(&mut self.stream)?;
         self.sequence = packet.sequence.wrapping_add(1);
         Ok(packet)
+    }
+
+    /// How many bytes have come that nobody has read; none between an answer and the next command.
+    pub fn unread(&self) -> usize {
+        self.stream.buffer().len()
     }
 
     /// Reads up to `buffer.len()` bytes as they come.
