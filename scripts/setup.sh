@@ -29,22 +29,32 @@ packages() {
   [ ${#missing[@]} -gt 0 ] || return 0
   command -v apt-get > /dev/null || die "not a Debian machine; install by hand: ${missing[*]}"
   echo "setup: installing ${missing[*]}"
-  as_root apt-get update -qq
+  as_root apt-get update -qq || die "apt-get update failed"
   # A fresh package of a server would start its service; the policy says no for the time of this installation.
-  local policy=/usr/sbin/policy-rc.d
+  local policy=/usr/sbin/policy-rc.d ours=
   if [ ! -e $policy ]; then
+    ours=1
     printf '#!/bin/sh\nexit 101\n' | as_root tee $policy > /dev/null
     as_root chmod +x $policy
     # shellcheck disable=SC2064 # the path is fixed
     trap "as_root rm -f $policy" EXIT
   fi
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
-  as_root rm -f $policy
-  trap - EXIT
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null ||
+    die "apt-get could not install: ${missing[*]}"
+  [ -z "$ours" ] || { as_root rm -f $policy; trap - EXIT; }
 }
 
 # The command itself or, where somebody installed it another way, nothing to do.
 command_or_package() { command -v "$1" > /dev/null || packages "$2"; }
+
+# Debian 13 and later have rustup; for older ones its own installer, which changes nothing outside the home folder.
+install_rustup() {
+  if apt-cache policy rustup 2> /dev/null | grep -q 'Candidate: [0-9]'; then packages rustup; return; fi
+  packages curl ca-certificates
+  echo "setup: installing Rust with rustup, for this user only"
+  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --no-modify-path ||
+    die "rustup could not be installed; install Rust by hand, in the version that Cargo.toml asks for (https://rustup.rs)"
+}
 
 install_rust() {
   command_or_package cc gcc
@@ -56,12 +66,7 @@ install_rust() {
     [ "$(printf '%s\n' "$wanted" "$have" | sort -V | head -n 1)" = "$wanted" ] && return 0
     echo "setup: cargo $have is older than $wanted"
   fi
-  if ! command -v rustup > /dev/null; then
-    packages curl ca-certificates
-    echo "setup: installing Rust with rustup, for this user only"
-    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --no-modify-path ||
-      die "rustup could not be installed; install Rust $wanted or later by hand (https://rustup.rs)"
-  fi
+  if ! command -v rustup > /dev/null; then install_rustup; fi
   rustup toolchain install stable --profile minimal --component rustfmt --component clippy
   cargo --version
 }

@@ -39,9 +39,10 @@ install_java() {
   mkdir -p "$target/java"
   cat "$here"/java/* > "$target/java/wanted"
   is_current "$target/java" "$target/java/wanted" && return
-  mvn -q -B -Dstyle.color=never -f "$here/java/pom.xml" -DbuildDirectory="$target/java/build" dependency:copy-dependencies \
-    -DoutputDirectory="$target/java/jars" -DincludeScope=runtime
-  javac -d "$target/java/classes" "$here/java/Checks.java"
+  mvn -q -B -f "$here/java/pom.xml" -DbuildDirectory="$target/java/build" dependency:copy-dependencies \
+    -DoutputDirectory="$target/java/jars" -DincludeScope=runtime > "$target/java/maven.log" ||
+    { cat "$target/java/maven.log" >&2; exit 1; }
+  javac -encoding UTF-8 -d "$target/java/classes" "$here/java/Checks.java"
   is_now "$target/java" "$target/java/wanted"
 }
 

@@ -6,6 +6,8 @@ set -euo pipefail
 [ $# = 5 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 target=$(cd "$here/../.." && pwd)/target/drivers
+# Scripts and sources are in UTF-8, whatever the machine is set to.
+export LC_ALL=C.UTF-8
 driver=$1
 shift
 case $driver in
