@@ -55,7 +55,7 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-default_query_timeout", Essential, 86_400_000, 1000, 1_728_000_000, "Milliseconds after which a running statement is killed, unless its rule says otherwise.")
         .read_as_integer(|v, n| v.default_query_timeout = ms(n)),
     flag("mysql-default_reconnect", Obscure, true, "Without effect, as in ProxySQL."),
-    text("mysql-default_schema", Essential, Form::Any, "information_schema", "Schema of a session when neither the client nor its account names one.")
+    text("mysql-default_schema", Essential, Form::Any, "", "Schema of a session when neither the client nor its account names one; empty: none, as on a server.")
         .read_as_text(|v, s| v.default_schema = s.to_owned()),
     text("mysql-default_session_track_gtids", Useful, Form::OneOf(&["OFF", "OWN_GTID"]), "OFF", "Value of session_track_gtids on server connections."),
     flag("mysql-enable_client_deprecate_eof", Useful, true, "Whether clients are offered result sets without EOF packets.")
