@@ -14,6 +14,12 @@ pub struct Variable {
     assignment: Box<str>,
 }
 
+impl Variable {
+    fn name(&self) -> &str {
+        self.assignment.split_once('=').map_or(&*self.slot, |(name, _)| name)
+    }
+}
+
 /// The state of one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionState {
@@ -32,6 +38,9 @@ pub struct SessionState {
 pub struct Difference {
     /// `COM_INIT_DB` with this schema.
     pub schema: Option<Box<[u8]>>,
+    /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to
+    /// NULL would leave its type behind.
+    pub reset: bool,
     /// The backend connection has a schema and the client has none: only a new login takes it away.
     pub schema_must_go: bool,
     /// `COM_SET_OPTION` with this.
@@ -138,6 +147,12 @@ impl SessionState {
     /// What brings a session in state `from` to this state. User variables count only when the statement to come
     /// reads them.
     pub fn difference(&self, from: &SessionState, user_variables: bool) -> Difference {
+        let is_set = |(name, _): &(Box<str>, Box<str>)| {
+            self.user_variables.binary_search_by(|(known, _)| known.cmp(name)).is_ok()
+        };
+        if user_variables && !from.user_variables.iter().all(is_set) {
+            return Difference { reset: true, ..self.difference(&from.after_reset(), true) };
+        }
         let mut difference = Difference::default();
         merge(
             &self.variables,
@@ -146,7 +161,8 @@ impl SessionState {
             |wanted, found| match (wanted, found) {
                 (Some(wanted), Some(found)) if wanted.assignment == found.assignment => {}
                 (Some(wanted), _) => difference.assign(&wanted.assignment),
-                (None, Some(found)) => difference.assign(&format!("{}=DEFAULT", found.slot)),
+                // By the name it was set by: the slot's other name may be unknown to the server.
+                (None, Some(found)) => difference.assign(&format!("{}=DEFAULT", found.name())),
                 (None, None) => {}
             },
         );
@@ -160,8 +176,7 @@ impl SessionState {
                     (Some((name, literal)), _) => {
                         difference.assign(&format!("@{}={literal}", identifier(name)))
                     }
-                    (None, Some((name, _))) => difference.assign(&format!("@{}=NULL", identifier(name))),
-                    (None, None) => {}
+                    (None, _) => {}
                 },
             );
         }
@@ -296,7 +311,9 @@ mod tests {
         let mut found = SessionState::default();
         found.set_user_variable("b", Some("'x'"));
         assert!(wanted.difference(&found, false).is_empty());
-        assert_eq!(wanted.difference(&found, true).set.as_deref(), Some("SET @`a`=1, @`b`=NULL"));
+        assert!(wanted.difference(&found, true).reset, "b must go");
+        found.set_user_variable("b", None);
+        assert_eq!(wanted.difference(&found, true).set.as_deref(), Some("SET @`a`=1"));
     }
 
     #[test]

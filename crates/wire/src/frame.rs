@@ -66,66 +66,6 @@ pub fn put_encoded(out: &mut Vec<u8>, sequence: &mut u8, encode: impl FnOnce(&mu
     *sequence = sequence.wrapping_add(1);
 }
 
-/// Cuts a command of several packets anew after bytes were put in at its front, without holding it: each packet's
-/// last bytes that no longer fit are carried into the next one.
-///
-/// For every packet read, [`Recut::packet`] says what to send: a header, the bytes carried, and how much of the
-/// packet's payload; what remains of it is carried by [`Recut::carry`].
-#[derive(Debug, Default)]
-pub struct Recut {
-    carried: Vec<u8>,
-    sequence: u8,
-}
-
-/// What [`Recut`] wants sent for one packet.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// The header of the packet to send, and the first bytes of its payload.
-    pub head: Vec<u8>,
-    /// Bytes of the packet read that follow.
-    pub body: usize,
-    /// Bytes of the packet read behind these, to be given to [`Recut::carry`].
-    pub remainder: usize,
-}
-
-impl Recut {
-    /// Begins with bytes that go in front of the first packet's payload.
-    pub fn with(front: Vec<u8>) -> Recut {
-        Recut { carried: front, sequence: 0 }
-    }
-
-    /// A packet with `length` bytes of payload has been announced.
-    pub fn packet(&mut self, length: usize) -> Cut {
-        let whole = self.carried.len() + length;
-        let fitting = whole.min(MAX_PAYLOAD);
-        let body = fitting - self.carried.len();
-        let mut head = self.header(fitting);
-        head.append(&mut self.carried);
-        Cut { head, body, remainder: whole - fitting }
-    }
-
-    /// Keeps the bytes of a packet that did not fit.
-    pub fn carry(&mut self, remainder: &[u8]) {
-        self.carried.extend_from_slice(remainder);
-    }
-
-    /// The last packet was read and sent; `full` says whether the last one sent was full, and so must be followed.
-    pub fn finish(mut self, full: bool) -> Vec<u8> {
-        if !full {
-            return Vec::new();
-        }
-        let mut last = self.header(self.carried.len());
-        last.append(&mut self.carried);
-        last
-    }
-
-    fn header(&mut self, length: usize) -> Vec<u8> {
-        let header = Header { length, sequence: self.sequence }.encode().to_vec();
-        self.sequence = self.sequence.wrapping_add(1);
-        header
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,54 +88,5 @@ mod tests {
         put_encoded(&mut out, &mut sequence, |payload| payload.extend(b"abc"));
         assert_eq!(out, b"\x03\0\0\x01abc");
         assert_eq!(sequence, 2);
-    }
-
-    /// Sends `payload` with `front` put in, through [`Recut`]; returns what arrives.
-    fn recut(front: &[u8], payload: &[u8]) -> Vec<u8> {
-        let (mut sent, mut wire) = (Vec::new(), Vec::new());
-        put_packet(&mut sent, &mut 0, payload);
-        let mut recut = Recut::with(front.to_vec());
-        let mut rest = &sent[..];
-        let mut full = false;
-        while let Some(header) = Header::decode(rest) {
-            let cut = recut.packet(header.length);
-            wire.extend(&cut.head);
-            let (body, tail) = rest[HEADER_LENGTH..].split_at(cut.body);
-            wire.extend(body);
-            full = cut.head.len() - HEADER_LENGTH + cut.body == MAX_PAYLOAD;
-            recut.carry(&tail[..cut.remainder]);
-            rest = &tail[cut.remainder..];
-        }
-        wire.extend(recut.finish(full));
-        let mut arrived = Vec::new();
-        let (mut rest, mut sequence) = (&wire[..], 0);
-        while let Some(header) = Header::decode(rest) {
-            assert_eq!(header.sequence, sequence);
-            sequence = sequence.wrapping_add(1);
-            arrived.extend(&rest[HEADER_LENGTH..header.packet_length()]);
-            rest = &rest[header.packet_length()..];
-            assert_eq!(rest.is_empty(), header.length < MAX_PAYLOAD, "a full packet is followed");
-        }
-        arrived
-    }
-
-    #[test]
-    fn cuts_packets_anew_around_every_boundary() {
-        for length in [
-            0,
-            5,
-            MAX_PAYLOAD - 4,
-            MAX_PAYLOAD - 3,
-            MAX_PAYLOAD - 2,
-            MAX_PAYLOAD - 1,
-            MAX_PAYLOAD,
-            2 * MAX_PAYLOAD - 3,
-            2 * MAX_PAYLOAD,
-        ] {
-            let payload: Vec<u8> = (0..length).map(|index| index as u8).collect();
-            let expected = [b"abc", &payload[..]].concat();
-            assert!(recut(b"abc", &payload) == expected, "length {length}");
-            assert!(recut(b"", &payload) == payload, "length {length}, nothing put in");
-        }
     }
 }

@@ -22,6 +22,9 @@ use crate::packet::{Eof, Err, Ok, Status};
 pub enum Expect {
     /// OK, ERR, a request for a local file, or result sets: `COM_QUERY`, `COM_STMT_EXECUTE` and most others.
     Result,
+    /// The same for a `COM_STMT_EXECUTE` that asks for a cursor. Elsewhere the flag that a cursor exists means nothing:
+    /// MariaDB sets it while a stored procedure has one open.
+    Cursor,
     /// Column definitions up to an EOF: `COM_FIELD_LIST`.
     Fields,
     /// One packet of text: `COM_STATISTICS`.
@@ -63,8 +66,6 @@ pub enum Next {
     Eof {
         /// Bytes of the packet.
         length: usize,
-        /// Whether it stands behind columns or rows.
-        ends_rows: bool,
     },
     /// An ERR packet; it ends the response.
     Err {
@@ -102,6 +103,9 @@ pub struct Tracker {
     /// Added to the sequence number of every packet that is passed over.
     shift: u8,
     rows: u64,
+    /// The EOF behind the columns has announced another result: MySQL does not say it again behind the rows of a
+    /// procedure's OUT parameters.
+    more_announced: bool,
     /// Sequence number, shift included, of the last packet passed over or shown.
     sequence: u8,
 }
@@ -133,9 +137,19 @@ impl Tracker {
     pub fn new(expect: Expect, deprecate_eof: bool) -> Tracker {
         let state = match expect {
             Expect::Fields | Expect::Rows => State::Rows,
-            Expect::Result | Expect::Text | Expect::Prepare => State::First,
+            Expect::Result | Expect::Cursor | Expect::Text | Expect::Prepare => State::First,
         };
-        Tracker { state, expect, deprecate_eof, skip: 0, continued: false, shift: 0, rows: 0, sequence: 0 }
+        Tracker {
+            state,
+            expect,
+            deprecate_eof,
+            skip: 0,
+            continued: false,
+            shift: 0,
+            rows: 0,
+            more_announced: false,
+            sequence: 0,
+        }
     }
 
     /// Whether the response is complete.
@@ -280,19 +294,16 @@ impl Tracker {
             (State::DefinitionsEnd { then }, _) => {
                 let eof = Eof::decode(payload)?;
                 // A cursor's rows are fetched by later commands.
-                let opened = then == Then::Rows && eof.status.contains(Status::CURSOR_EXISTS);
+                self.more_announced = eof.status.contains(OUT_PARAMETERS_AND_MORE);
+                let opened = self.expect == Expect::Cursor && eof.status.contains(Status::CURSOR_EXISTS);
                 self.enter(if opened { Then::Done } else { then });
-                Result::Ok(Some(if opened {
-                    Next::Eof { length, ends_rows: true }
-                } else {
-                    Next::ColumnsEnd { length }
-                }))
+                Result::Ok(Some(if opened { Next::Eof { length } } else { Next::ColumnsEnd { length } }))
             }
             (State::Rows, _) if self.deprecate_eof => self.ok(payload).map(Some),
             (State::Rows, _) => {
                 let eof = Eof::decode(payload)?;
                 self.end_of_result(eof.status);
-                Result::Ok(Some(Next::Eof { length, ends_rows: true }))
+                Result::Ok(Some(Next::Eof { length }))
             }
             (State::Definitions { .. } | State::Done, _) => Result::Err(Malformed("packet out of place")),
         }
@@ -304,9 +315,11 @@ impl Tracker {
         match first {
             Ok::HEADER => self.ok(payload).map(Some),
             0xFB => Result::Ok(Some(Next::LocalInfile { length })),
+            // What was an EOF packet is an OK packet in its place.
+            Eof::HEADER if self.deprecate_eof => self.ok(payload).map(Some),
             Eof::HEADER if payload.len() < 9 => {
                 self.end_of_result(Eof::decode(payload)?.status);
-                Result::Ok(Some(Next::Eof { length, ends_rows: false }))
+                Result::Ok(Some(Next::Eof { length }))
             }
             _ => {
                 let columns = Reader::new(payload).lenenc_int()?;
@@ -346,7 +359,9 @@ impl Tracker {
     }
 
     fn end_of_result(&mut self, status: Status) {
-        let more = status.contains(Status::MORE_RESULTS_EXISTS) && self.expect == Expect::Result;
+        let several = matches!(self.expect, Expect::Result | Expect::Cursor);
+        let announced = std::mem::take(&mut self.more_announced);
+        let more = several && (announced || status.contains(Status::MORE_RESULTS_EXISTS));
         self.state = if more { State::First } else { State::Done };
     }
 
@@ -358,6 +373,9 @@ impl Tracker {
         };
     }
 }
+
+/// Flags of the EOF behind the columns of OUT parameters (manual: "SERVER_PS_OUT_PARAMS").
+const OUT_PARAMETERS_AND_MORE: Status = Status(0x1000 | Status::MORE_RESULTS_EXISTS.0);
 
 #[cfg(test)]
 mod tests;

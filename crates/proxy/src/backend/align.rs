@@ -40,6 +40,9 @@ impl Backend {
         limit: Duration,
     ) -> Result<(), BackendError> {
         let mut difference = state.difference(&self.login.state, user_variables);
+        if difference.reset {
+            self.login.tracking = None;
+        }
         self.ask_for_reports(state, &mut difference);
         if let Some(id) = last_insert_id {
             difference.assign(&format!("last_insert_id={id}"));
@@ -69,7 +72,7 @@ impl Backend {
             self.login.tracking = None;
             return;
         }
-        let chosen_by_a_client = self.login.state.literal(TRACKED_VARIABLES).is_some();
+        let chosen_by_a_client = !difference.reset && self.login.state.literal(TRACKED_VARIABLES).is_some();
         if self.login.tracking.is_some() && !chosen_by_a_client {
             return;
         }
@@ -90,6 +93,10 @@ impl Backend {
     async fn send_difference(&self, difference: &Difference) -> Result<(), BackendError> {
         let mut out = Vec::with_capacity(256);
         let mut answers = 0;
+        if difference.reset {
+            put_command(&mut out, Command::ResetConnection, &[]);
+            answers += 1;
+        }
         if let Some(schema) = &difference.schema {
             put_command(&mut out, Command::InitDb, schema);
             answers += 1;
@@ -144,7 +151,7 @@ impl Backend {
                 }
                 Next::ColumnsEnd { length }
                 | Next::Ok { length }
-                | Next::Eof { length, .. }
+                | Next::Eof { length }
                 | Next::PrepareOk { length }
                 | Next::Text { length } => buffer.consume(length),
                 Next::LocalInfile { .. } => {

@@ -1,6 +1,7 @@
 //! Opening a backend connection: socket, greeting, login; and the side connection that kills a statement.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use narrows_wire::Capabilities;
@@ -36,7 +37,7 @@ pub async fn connect(
         Result::Err(_) => Result::Err(BackendError::Timeout),
     };
     let counter = if result.is_ok() { &figures.connected } else { &figures.connect_failures };
-    counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    counter.fetch_add(1, Ordering::Relaxed);
     result
 }
 
@@ -61,7 +62,8 @@ async fn open(
     buffer.consume(header.packet_length());
     server.figures.saw_capabilities(greeting.capabilities);
 
-    let mut capabilities = OFFERED.union(want.class.intersection(CLASS)).intersection(greeting.capabilities);
+    let asked = OFFERED.union(want.class.intersection(CLASS.union(Capabilities::DEPRECATE_EOF)));
+    let mut capabilities = asked.intersection(greeting.capabilities);
     if state.schema.is_some() {
         capabilities = capabilities.union(Capabilities::CONNECT_WITH_DB);
     }
@@ -103,6 +105,8 @@ async fn open(
         greeting: (greeting.nonce, greeting.plugin),
         state: Arc::new(session),
         tracking: None,
+        serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
+        leases: 0,
         created: now,
         last_used: now,
     };
@@ -199,8 +203,6 @@ const OFFERED: Capabilities = Capabilities(
         | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
         | Capabilities::CONNECT_ATTRS.0
         | Capabilities::SESSION_TRACK.0
-        | Capabilities::DEPRECATE_EOF.0
-        | Capabilities::QUERY_ATTRIBUTES.0
         | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0,
 );
 
@@ -209,3 +211,5 @@ const MAX_PACKET_SIZE: u32 = 1 << 30;
 
 /// `utf8mb4_general_ci`, which every server knows.
 pub(super) const FALLBACK_COLLATION: u16 = 45;
+
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);

@@ -52,6 +52,10 @@ pub struct Login {
     pub state: SharedState,
     /// What `session_track_system_variables` was set to by us since the last login or reset.
     pub tracking: Option<&'static str>,
+    /// Tells it from every other connection of this process.
+    serial: u64,
+    /// How often it was leased.
+    leases: u64,
     /// When it was opened.
     pub created: Instant,
     /// When it was last used.
@@ -65,13 +69,23 @@ pub struct Want {
     pub account: Arc<Account>,
     /// With this proof of identity.
     pub secret: Secret,
-    /// With these of [`CLASS`], and no others.
+    /// With these of [`CLASS`], and no others; and rather with or without `CLIENT_DEPRECATE_EOF`, as here.
     pub class: Capabilities,
 }
 
-/// Capabilities that change what a server does and cannot be changed after the login.
+impl Want {
+    /// What a client with these capabilities asks for.
+    pub fn new(account: Arc<Account>, secret: Secret, client: Capabilities) -> Want {
+        Want { account, secret, class: client.intersection(CLASS.union(Capabilities::DEPRECATE_EOF)) }
+    }
+}
+
+/// Capabilities that change what a server does, or how it reads commands, and cannot be changed after the login.
 pub const CLASS: Capabilities = Capabilities(
-    Capabilities::FOUND_ROWS.0 | Capabilities::IGNORE_SPACE.0 | Capabilities::MARIADB_EXTENDED_METADATA.0,
+    Capabilities::FOUND_ROWS.0
+        | Capabilities::IGNORE_SPACE.0
+        | Capabilities::QUERY_ATTRIBUTES.0
+        | Capabilities::MARIADB_EXTENDED_METADATA.0,
 );
 
 /// Why something could not be done on a backend connection. It is of no more use then.
@@ -163,6 +177,12 @@ impl Backend {
         self.login.capabilities.intersection(CLASS) == want.class.intersection(self.login.offered_class())
     }
 
+    /// Whether answers come in the form that `want` prefers, so that they need not be translated.
+    pub fn has_form(&self, want: &Want) -> bool {
+        let form = |capabilities: Capabilities| capabilities.contains(Capabilities::DEPRECATE_EOF);
+        form(self.login.capabilities) == form(want.class)
+    }
+
     /// Takes the connection off this worker's runtime.
     pub fn detach(self) -> io::Result<DetachedBackend> {
         Ok(DetachedBackend { stream: self.stream.detach()?, login: self.login })
@@ -190,7 +210,31 @@ impl Backend {
     }
 }
 
+/// One lease of one backend connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    serial: u64,
+    lease: u64,
+}
+
+impl Use {
+    /// Whether the connection was leased once more since, and no more than that.
+    pub fn is_followed_by(&self, login: &Login) -> bool {
+        self.serial == login.serial && self.lease + 1 == login.leases
+    }
+}
+
 impl Login {
+    /// Counts one more lease.
+    pub fn count_lease(&mut self) {
+        self.leases += 1;
+    }
+
+    /// The lease it is in, or was in last.
+    pub fn last_use(&self) -> Use {
+        Use { serial: self.serial, lease: self.leases }
+    }
+
     /// Those of [`CLASS`] that this server can have.
     fn offered_class(&self) -> Capabilities {
         let offered = self.server.figures.capabilities().unwrap_or(Capabilities::NONE);

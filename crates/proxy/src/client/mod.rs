@@ -9,7 +9,7 @@ use narrows_wire::auth::{Channel, Nonce, Plugin, Secret, nonce_from};
 use narrows_wire::charset::{Collation, Family};
 use narrows_wire::frame::{put_encoded, put_packet};
 use narrows_wire::handshake::{Greeting, HandshakeResponse, Hello};
-use narrows_wire::packet::Ok as OkPacket;
+use narrows_wire::packet::{Change, Ok as OkPacket};
 use narrows_wire::{Capabilities, Errno, Status};
 
 use crate::buffer::Buffer;
@@ -97,13 +97,18 @@ async fn log_in(worker: &Worker, snapshot: &Snapshot, stream: Stream) -> Result<
     let mut input = Buffer::default();
     let header = read_packet(&stream, &mut input, SMALL_PACKET).await?;
     let sequence = header.sequence.wrapping_add(1);
+    if header.sequence != 1 {
+        let text = "Got packets out of order".to_owned();
+        return refuse(&stream, sequence, Errno::NET_PACKETS_OUT_OF_ORDER, text).await;
+    }
     let response = match Hello::decode(payload(&input, header)) {
         Ok(Hello::Response(response)) => response,
         Ok(Hello::SslRequest(_)) => {
             return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, "TLS was not offered".to_owned()).await;
         }
         Err(error) => {
-            return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, format!("Bad handshake: {error}")).await;
+            return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, format!("Bad handshake: {error}"))
+                .await;
         }
     };
     input.consume(header.packet_length());
@@ -118,7 +123,7 @@ async fn log_in(worker: &Worker, snapshot: &Snapshot, stream: Stream) -> Result<
         authenticate(worker, snapshot, &stream, &mut input, &nonce, sequence, claim).await?;
     let capabilities = response.capabilities.intersection(offered);
     let state = first_state(snapshot, &account.account, &response, capabilities);
-    send_ok(&stream, sequence, capabilities, Status::AUTOCOMMIT).await?;
+    send_ok(&stream, sequence, capabilities, None).await?;
     let id = greeting.connection_id;
     Ok(Client { stream, input, id, account, secret, capabilities, state, nonce, peer })
 }
@@ -234,8 +239,13 @@ async fn send_ok(
     stream: &Stream,
     mut sequence: u8,
     capabilities: Capabilities,
-    status: Status,
+    schema: Option<&[u8]>,
 ) -> Result<(), ReadError> {
+    let mut session_state = Vec::new();
+    if let Some(schema) = schema {
+        Change::Schema(schema).encode(&mut session_state);
+    }
+    let status = Status::AUTOCOMMIT;
     let ok = OkPacket {
         header: OkPacket::HEADER,
         affected_rows: 0,
@@ -243,7 +253,7 @@ async fn send_ok(
         status,
         warnings: 0,
         info: b"",
-        session_state: b"",
+        session_state: &session_state,
     };
     let mut out = Vec::with_capacity(16);
     put_encoded(&mut out, &mut sequence, |out| ok.encode(out, capabilities));
@@ -261,13 +271,14 @@ pub(crate) async fn change_user(
     input: &mut Buffer,
     login: (&Nonce, Capabilities),
     claim: LoginClaim<'_>,
+    schema: Option<&[u8]>,
 ) -> Result<(AccountPlace, Secret), String> {
     let (nonce, capabilities) = login;
     let limit = snapshot.variables.connect_timeout_client;
     let exchange = authenticate(worker, snapshot, stream, input, nonce, 1, claim);
     let result = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout));
     let (place, secret, sequence) = result.map_err(|error| error.to_string())?;
-    send_ok(stream, sequence, capabilities, Status::AUTOCOMMIT).await.map_err(|error| error.to_string())?;
+    send_ok(stream, sequence, capabilities, schema).await.map_err(|error| error.to_string())?;
     Ok((place, secret))
 }
 

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Want, connect};
+use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want, connect};
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
 use crate::rt::{Instant, timeout_at};
 use crate::snapshot::{HostgroupId, Snapshot};
@@ -56,6 +56,17 @@ struct Failure {
     pause: Duration,
 }
 
+/// What is asked of the pool.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Whose login.
+    pub want: &'a Want,
+    /// In which state, at best.
+    pub state: &'a SharedState,
+    /// Rather this one than any other, when nobody has used it since.
+    pub untouched: Option<Use>,
+}
+
 /// Why there is no backend connection.
 #[derive(Debug)]
 pub enum LeaseError {
@@ -81,7 +92,7 @@ impl Pool {
         Pool { worker, peers, epoch, groups: RefCell::default() }
     }
 
-    /// A connection of `hostgroup` that fits `want`, its state as near to `state` as can be had.
+    /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
     ///
     /// # Errors
     /// See [`LeaseError`]. Nothing takes longer than `connect_timeout_server_max`.
@@ -89,23 +100,30 @@ impl Pool {
         &self,
         snapshot: &Snapshot,
         hostgroup: HostgroupId,
-        want: &Want,
-        state: &SharedState,
+        ask: Ask<'_>,
+    ) -> Result<Backend, LeaseError> {
+        let mut backend = self.find(snapshot, hostgroup, ask).await?;
+        backend.login.count_lease();
+        Ok(backend)
+    }
+
+    async fn find(
+        &self,
+        snapshot: &Snapshot,
+        hostgroup: HostgroupId,
+        ask: Ask<'_>,
     ) -> Result<Backend, LeaseError> {
         let Some(hostgroup) = snapshot.hostgroups.get(&hostgroup) else {
             let text = format!("Hostgroup {hostgroup} has no servers");
             return self.nowhere(snapshot, text).await;
         };
         let group = self.group(&hostgroup.demand);
-        let first = if group.waiters.is_empty() {
-            self.attempt(&group, hostgroup, want, state)
-        } else {
-            Attempt::Busy
-        };
+        let first =
+            if group.waiters.is_empty() { self.attempt(&group, hostgroup, &ask) } else { Attempt::Busy };
         match first {
-            Attempt::Idle(backend) if fitness(&backend, want, state) < NEW_LOGIN => Ok(backend),
+            Attempt::Idle(backend) if fitness(&backend, &ask) < NEW_LOGIN => Ok(backend),
             first => {
-                let search = Search { pool: self, group: &group, snapshot, hostgroup, want, state };
+                let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
                 Box::pin(search.run(first)).await
             }
         }
@@ -124,7 +142,11 @@ impl Pool {
     }
 
     /// Looks at what can be had right now; takes it.
-    fn attempt(&self, group: &Group, hostgroup: &Hostgroup, want: &Want, state: &SharedState) -> Attempt {
+    fn attempt(&self, group: &Group, hostgroup: &Hostgroup, ask: &Ask<'_>) -> Attempt {
+        if let Some(backend) = ask.untouched.and_then(|last| group.take_untouched(last)) {
+            self.publish_idle(group);
+            return Attempt::Idle(backend);
+        }
         loop {
             let now = Instant::now();
             let eligible = |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, now);
@@ -137,11 +159,11 @@ impl Pool {
             let Some(server) = group.round.borrow_mut().next(&candidates) else {
                 return Attempt::Busy;
             };
-            let fitting = group.take_idle(server, |backend| fitness(backend, want, state));
+            let fitting = group.take_idle(server, |backend| fitness(backend, ask));
             self.publish_idle(group);
             match fitting {
                 Some(backend) if !backend.is_alive() => continue,
-                Some(backend) if fitness(&backend, want, state) < NEW_LOGIN => return Attempt::Idle(backend),
+                Some(backend) if fitness(&backend, ask) < NEW_LOGIN => return Attempt::Idle(backend),
                 Some(backend) => match Slot::take(server, &group.demand, &self.peers) {
                     // Room for a connection of its own: the other account keeps the one it has.
                     Some(slot) => {
@@ -259,8 +281,7 @@ struct Search<'a> {
     group: &'a Rc<Group>,
     snapshot: &'a Snapshot,
     hostgroup: &'a Hostgroup,
-    want: &'a Want,
-    state: &'a SharedState,
+    ask: Ask<'a>,
 }
 
 impl Search<'_> {
@@ -292,7 +313,7 @@ impl Search<'_> {
         let place = Place::join(Rc::clone(self.group), self.pool.worker, since);
         loop {
             if place.is_first() {
-                match self.pool.attempt(self.group, self.hostgroup, self.want, self.state) {
+                match self.pool.attempt(self.group, self.hostgroup, &self.ask) {
                     Attempt::Busy | Attempt::NoServer => {}
                     found => return Some(found),
                 }
@@ -312,12 +333,12 @@ impl Search<'_> {
 
     /// Logs an idle connection in anew where it is another account's, or has a schema that must go.
     async fn adapt(&self, mut backend: Backend) -> Result<Option<Backend>, LeaseError> {
-        match fitness(&backend, self.want, self.state) {
+        match fitness(&backend, &self.ask) {
             0..NEW_LOGIN => Ok(Some(backend)),
             NEW_LOGIN => {
                 let server = Arc::clone(&backend.login.server);
                 let limit = self.snapshot.variables.connect_timeout_server;
-                match backend.change_user(self.want, limit).await {
+                match backend.change_user(self.ask.want, limit).await {
                     Ok(()) => Ok(Some(backend)),
                     Err(error) => self.failed(&server, error),
                 }
@@ -333,7 +354,7 @@ impl Search<'_> {
         let variables = &self.snapshot.variables;
         let limit = variables.connect_timeout_server;
         let known = Arc::clone(&server);
-        match connect(server, Some(slot), self.want, self.state, limit).await {
+        match connect(server, Some(slot), self.ask.want, self.ask.state, limit).await {
             Ok(backend) => {
                 backend.stream.set_keepalive(variables.tcp_keepalive);
                 if !variables.init_connect.is_empty()
@@ -394,6 +415,13 @@ impl Group {
     fn idle_of(&self, server: &Server) -> usize {
         let of_server = |backend: &&Backend| std::ptr::eq(&*backend.login.server.figures, &*server.figures);
         self.idle.borrow().iter().filter(of_server).count()
+    }
+
+    /// The idle connection that was used last in that lease, and by nobody since.
+    fn take_untouched(&self, last: Use) -> Option<Backend> {
+        let mut idle = self.idle.borrow_mut();
+        let index = idle.iter().position(|backend| backend.login.last_use() == last)?;
+        Some(idle.remove(index)).filter(Backend::is_alive)
     }
 
     /// The idle connection of `server` with the lowest `fitness`; among equals the one used last.
@@ -467,27 +495,29 @@ impl Group {
     }
 }
 
-/// How much must be done to an idle connection: 0 nothing, 1 a `SET`, 2 also a change of schema,
-/// [`NEW_LOGIN`], or, at 4, close it and open another in its place.
-fn fitness(backend: &Backend, want: &Want, state: &SharedState) -> u32 {
+/// How much must be done to an idle connection: 0 nothing, 1 answers to be translated, 2 a `SET`, 3 also a change of
+/// schema, [`NEW_LOGIN`], or, beyond, close it and open another in its place.
+fn fitness(backend: &Backend, ask: &Ask<'_>) -> u32 {
+    let Ask { want, state, .. } = *ask;
     if !backend.fits_class(want) {
-        return 4;
+        return NEW_LOGIN + 1;
     }
     if !backend.fits_account(want) {
         return NEW_LOGIN;
     }
     if Arc::ptr_eq(&backend.login.state, state) {
-        return 0;
+        return u32::from(!backend.has_form(want));
     }
     match (&backend.login.state.schema, &state.schema) {
-        (found, wanted) if found == wanted => u32::from(backend.login.state != *state),
+        (found, wanted) if found == wanted && backend.login.state != *state => 2,
+        (found, wanted) if found == wanted => u32::from(!backend.has_form(want)),
         (Some(_), None) => NEW_LOGIN,
-        _ => 2,
+        _ => 3,
     }
 }
 
 /// The [`fitness`] of a connection that needs `COM_CHANGE_USER`: another account's, or one whose schema must go.
-const NEW_LOGIN: u32 = 3;
+const NEW_LOGIN: u32 = 4;
 
 /// Idle connections of a server that are kept: `free_connections_pct` of its `max_connections`.
 fn keep_idle(server: &Server, snapshot: &Snapshot) -> usize {

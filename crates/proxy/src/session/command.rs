@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use narrows_sql::{Flags, KillKind, KillTarget, Kind, Statement};
+use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD, put_encoded, put_packet};
 use narrows_wire::handshake::ChangeUser;
 use narrows_wire::packet::Eof;
@@ -13,6 +14,7 @@ use super::query::Job;
 use super::request::Request;
 use super::{End, Session};
 use crate::client::{self, LoginClaim};
+use crate::state::SessionState;
 
 impl Session {
     /// Serves one command.
@@ -21,7 +23,7 @@ impl Session {
         if request.header().length as u64 > limit {
             self.skip(request).await?;
             let text = "Got a packet bigger than 'max_allowed_packet' bytes";
-            return self.reply_error(Errno::NET_PACKET_TOO_LARGE, text).await;
+            return self.reply_error_at(request.answer(), Errno::NET_PACKET_TOO_LARGE, text).await;
         }
         let Some(command) = Command::from_code(request.code()) else {
             self.skip(request).await?;
@@ -41,7 +43,13 @@ impl Session {
             }
             Command::FieldList => self.forward(request, command, Expect::Fields).await,
             Command::StmtPrepare => self.forward(request, command, Expect::Prepare).await,
-            Command::StmtExecute | Command::StmtBulkExecute | Command::StmtReset => {
+            Command::StmtExecute => {
+                // The byte behind the id says whether a cursor is asked for.
+                let cursor = request.argument().get(4).is_some_and(|flags| *flags != 0);
+                let expect = if cursor { Expect::Cursor } else { Expect::Result };
+                self.on_statement(request, command, expect).await
+            }
+            Command::StmtBulkExecute | Command::StmtReset => {
                 self.on_statement(request, command, Expect::Result).await
             }
             Command::StmtFetch => self.on_statement(request, command, Expect::Rows).await,
@@ -79,12 +87,13 @@ impl Session {
         let id = statement_id(request);
         if !self.has_statement(id) {
             self.skip(request).await?;
-            let text = format!(
-                "Unknown prepared statement handler ({}) given to {}",
-                id.unwrap_or_default(),
-                command.name().trim_start_matches("COM_").to_lowercase()
-            );
-            return self.reply_error(Errno::UNKNOWN_STMT_HANDLER, &text).await;
+            let given_to = match client::family(&self.snapshot(), &self.want.account) {
+                Some(Family::MySql) => "mysql_stmt_precheck".to_owned(),
+                _ => command.name().replace("COM_", "mysqld_").to_lowercase(),
+            };
+            let id = id.unwrap_or_default();
+            let text = format!("Unknown prepared statement handler ({id}) given to {given_to}");
+            return self.reply_error_at(request.answer(), Errno::UNKNOWN_STMT_HANDLER, &text).await;
         }
         self.forward(request, command, expect).await
     }
@@ -105,7 +114,7 @@ impl Session {
         let sent = if request.whole {
             pinned.backend.stream.write_all(request.packet()).await.is_ok()
         } else {
-            self.upload(request, &pinned.backend, &[]).await? == super::upload::Upload::Sent
+            self.upload(request, &pinned.backend).await? == super::upload::Upload::Sent
         };
         if !sent {
             return Err(End::Told("backend connection lost".to_owned()));
@@ -114,7 +123,7 @@ impl Session {
             pinned.pins.close_statement(id.unwrap_or_default());
         }
         if pinned.pins.reasons() == super::PinReason::default() {
-            self.let_go(pinned);
+            self.give_back(pinned.backend);
         } else {
             self.pinned = Some(pinned);
         }
@@ -150,13 +159,13 @@ impl Session {
                 affected_rows: 0,
                 last_insert_id: 0,
                 status: self.status,
-                warnings: 0,
+                warnings: self.warnings,
                 info: b"",
                 session_state: b"",
             };
             put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.capabilities));
         } else {
-            let eof = Eof { warnings: 0, status: self.status };
+            let eof = Eof { warnings: self.warnings, status: self.status };
             put_encoded(&mut out, &mut 1, |out| eof.encode(out));
         }
         self.send(&out).await
@@ -189,9 +198,10 @@ impl Session {
             host: &self.peer.0,
         };
         let login = (&self.nonce, self.capabilities);
+        let schema = change.schema.as_deref().filter(|schema| !schema.is_empty());
+        let input = request.rest_mut();
         let changed =
-            client::change_user(&self.worker, &snapshot, &self.stream, request.rest_mut(), login, claim)
-                .await;
+            client::change_user(&self.worker, &snapshot, &self.stream, input, login, claim, schema).await;
         let (place, secret) = changed.map_err(End::Told)?;
         let account = Arc::clone(&place.account);
         let mut state = match change.charset {
@@ -211,7 +221,12 @@ impl Session {
 
     /// As a server does it: everything but the schema is as after the login.
     async fn reset_connection(&mut self) -> Result<(), End> {
-        let mut state = self.login_state.clone();
+        // MySQL goes back to the server's own character sets, MariaDB to those of the login.
+        let family = client::family(&self.snapshot(), &self.want.account);
+        let mut state = match family {
+            Some(Family::MySql) => SessionState::default(),
+            Some(Family::MariaDb) | None => self.login_state.clone(),
+        };
         state.schema = self.state.schema.clone();
         state.multi_statements = self.state.multi_statements;
         self.start_over(state);
@@ -224,6 +239,7 @@ impl Session {
         let mut left = header.packet_length() - request.packet().len();
         request.consume();
         loop {
+            request.count_packet(header);
             let held = request.rest_mut();
             while left > 0 {
                 if held.is_empty() {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use narrows_wire::auth::Nonce;
 use narrows_wire::{Capabilities, Errno, Status};
 
-use crate::backend::{Backend, CLASS, Want};
+use crate::backend::{Backend, Use, Want};
 use crate::buffer::Buffer;
 use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
@@ -47,10 +47,14 @@ pub struct Session {
     login_state: SessionState,
     /// Status flags of the last answer.
     status: Status,
+    /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
+    warnings: u16,
     /// What `LAST_INSERT_ID()` is, and whether the pinned connection knows it by itself.
     insert_id: InsertId,
     /// The backend connection that this client has to itself, while anything ties it.
     pinned: Option<Pinned>,
+    /// The connection that ran the last command and was given back.
+    last_use: Option<Use>,
     /// When the open transaction was seen first.
     transaction_since: Option<Instant>,
 }
@@ -154,15 +158,17 @@ impl Session {
             stream: client.stream,
             input: client.input,
             peer: client.peer,
-            want: Want { account, secret: client.secret, class: client.capabilities.intersection(CLASS) },
+            want: Want::new(account, client.secret, client.capabilities),
             account: client.account,
             capabilities: client.capabilities,
             nonce: client.nonce,
             state: Arc::new(client.state.clone()),
             login_state: client.state,
             status: Status::AUTOCOMMIT,
+            warnings: 0,
             insert_id: InsertId::default(),
             pinned: None,
+            last_use: None,
             transaction_since: None,
             worker,
         }
@@ -261,10 +267,15 @@ impl Session {
         self.worker.set_deadline(&self.handle, deadline, reason);
     }
 
-    /// Sends an error of our own as the whole answer to a command.
+    /// Sends an error of our own as the whole answer to a command of one packet.
     async fn reply_error(&self, errno: Errno, text: &str) -> Result<(), End> {
+        self.reply_error_at(1, errno, text).await
+    }
+
+    /// The same with a sequence number, for commands that may have had several packets.
+    async fn reply_error_at(&self, mut sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
         let mut out = Vec::with_capacity(64 + text.len());
-        put_error(&mut out, &mut 1, errno, text);
+        put_error(&mut out, &mut sequence, errno, text);
         self.send(&out).await
     }
 
@@ -275,7 +286,7 @@ impl Session {
             affected_rows: 0,
             last_insert_id: 0,
             status: self.status,
-            warnings: 0,
+            warnings: self.warnings,
             info: info.as_bytes(),
             session_state: b"",
         };
@@ -310,7 +321,9 @@ impl Session {
         }
         self.state = Arc::new(state);
         self.status = Status::AUTOCOMMIT;
+        self.warnings = 0;
         self.insert_id = InsertId::default();
+        self.last_use = None;
         self.transaction_since = None;
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_hash, digest_text};
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
-use narrows_wire::query::{NO_ATTRIBUTES, attributes_length};
+use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno};
 
@@ -15,7 +15,7 @@ use super::track::{Pins, looks_back};
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
-use crate::pool::LeaseError;
+use crate::pool::{Ask, LeaseError};
 use crate::rt::{Instant, select};
 use crate::rules::{Question, Verdict};
 use crate::snapshot::{HostgroupId, Snapshot, Variables};
@@ -65,7 +65,7 @@ impl Session {
             Decision::Ok(text) => self.reply_ok(&text).await,
             Decision::Error(errno, text) => {
                 self.discard(request).await?;
-                self.reply_error(errno, &text).await
+                self.reply_error_at(request.answer(), errno, &text).await
             }
         }
     }
@@ -155,7 +155,7 @@ impl Session {
                 Ok(leased) => leased,
                 Err((errno, text)) => {
                     self.discard(request).await?;
-                    return self.reply_error(errno, &text).await;
+                    return self.reply_error_at(request.answer(), errno, &text).await;
                 }
             };
             let Leased { backend, pins, pinned } = leased;
@@ -176,7 +176,7 @@ impl Session {
                         retried = true;
                         continue;
                     }
-                    return self.report_lost(&address, started, pinned, &text).await;
+                    return self.report_lost(request.answer(), &address, (started, pinned), &text).await;
                 }
             }
         }
@@ -190,18 +190,18 @@ impl Session {
     ) -> Result<Outcome, Broken> {
         let lost = |text: String| Broken::Backend { started: false, text };
         if request.whole {
-            let sent = match self.rewritten(backend, request, job) {
+            let sent = match self.without_attributes(backend, request, job) {
                 Some(packet) => backend.stream.write_all(&packet).await,
                 None => backend.stream.write_all(request.packet()).await,
             };
             sent.map_err(|error| lost(error.to_string()))?;
         } else {
-            let insert = if self.inserts_attributes(backend, job) { &NO_ATTRIBUTES[..] } else { &[] };
-            match self.upload(request, backend, insert).await.map_err(Broken::Session)? {
+            match self.upload(request, backend).await.map_err(Broken::Session)? {
                 Upload::Sent | Upload::BackendClosed => {}
                 Upload::TooLong => {
                     let text = "Got a packet bigger than 'max_allowed_packet' bytes";
-                    self.reply_error(Errno::NET_PACKET_TOO_LARGE, text).await.map_err(Broken::Session)?;
+                    let told = self.reply_error_at(request.answer(), Errno::NET_PACKET_TOO_LARGE, text).await;
+                    told.map_err(Broken::Session)?;
                     return Err(Broken::Session(End::Told(text.to_owned())));
                 }
             }
@@ -209,26 +209,14 @@ impl Session {
         self.relay(backend, request, job.expect).await
     }
 
-    fn inserts_attributes(&self, backend: &Backend, job: &Job) -> bool {
-        job.command == Command::Query
-            && backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
-            && !self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
-    }
-
-    /// The command as this server takes it, where that differs from how the client sent it.
-    fn rewritten(&self, backend: &Backend, request: &Request, job: &Job) -> Option<Vec<u8>> {
-        if job.command != Command::Query {
+    /// The command without its query attributes, for a server that does not take them: they were offered because
+    /// every server seen before did.
+    fn without_attributes(&self, backend: &Backend, request: &Request, job: &Job) -> Option<Vec<u8>> {
+        if job.attributes == 0 || backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             return None;
         }
-        let payload = if self.inserts_attributes(backend, job) {
-            let (code, text) = request.payload().split_at_checked(1)?;
-            [code, &NO_ATTRIBUTES, text].concat()
-        } else if job.attributes > 0 && !backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
-            let text = request.argument().get(job.attributes..)?;
-            [&[Command::Query.code()], text].concat()
-        } else {
-            return None;
-        };
+        let text = request.argument().get(job.attributes..)?;
+        let payload = [&[Command::Query.code()], text].concat();
         let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
         put_packet(&mut packet, &mut 0, &payload);
         Some(packet)
@@ -246,27 +234,32 @@ impl Session {
             let asks = looks_back(&job.statement);
             let stays = !pinned.pins.are_soft() || asks || pinned.hostgroup == job.hostgroup;
             if !stays {
-                self.let_go(pinned);
+                self.give_back(pinned.backend);
             } else if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
                 return self.aligned(Leased { backend, pins, pinned: true }, job, snapshot).await;
             } else if !pinned.pins.are_soft() {
                 let address = pinned.backend.login.server.address();
-                return self
-                    .report_lost(&address, false, true, "the server closed the connection")
-                    .await
-                    .map(|()| unreachable!("a pinned connection's loss ends the session"));
+                let text = "the server closed the connection";
+                let reported = self.report_lost(request.answer(), &address, (false, true), text).await;
+                return reported.map(|()| Err((Errno::SERVER_LOST, text.to_owned())));
             }
         }
         let worker = Rc::clone(&self.worker);
+        let looks_back = looks_back(&job.statement) || job.statement.flags.intersects(Flags::LAST_INSERT_ID);
+        let ask =
+            Ask { want: &self.want, state: &self.state, untouched: self.last_use.filter(|_| looks_back) };
         let found = select! {
             biased;
-            found = worker.pool.lease(snapshot, job.hostgroup, &self.want, &self.state) => found,
+            found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
             end = self.must_end() => return Err(end),
             () = request.client_gone(&self.stream) => return Err(End::Gone),
         };
         match found {
             Ok(backend) => {
+                // Nobody has used it since: what it knows of the last statements is this client's.
+                self.insert_id.is_here =
+                    self.last_use.is_some_and(|last| last.is_followed_by(&backend.login));
                 self.aligned(Leased { backend, pins: Pins::default(), pinned: false }, job, snapshot).await
             }
             Err(LeaseError::Unavailable(text)) => Ok(Err((Errno::NO_SERVER_IN_TIME, text))),
@@ -313,19 +306,22 @@ impl Session {
     /// The server was lost. Where the client had something there, the session cannot go on: it would be another one.
     async fn report_lost(
         &mut self,
+        sequence: u8,
         address: &str,
-        started: bool,
-        pinned: bool,
+        (started, pinned): (bool, bool),
         text: &str,
     ) -> Result<(), End> {
         let message =
             format!("Lost connection to MySQL server during query ({address}: {text}). It may have run.");
-        tracing::warn!(id = self.handle.id, server = address, error = text, "backend connection lost in use");
         if started {
             return Err(End::Told(message));
         }
-        self.reply_error(Errno::SERVER_LOST, &message).await?;
-        if pinned { Err(End::Told(message)) } else { Ok(()) }
+        self.reply_error_at(sequence, Errno::SERVER_LOST, &message).await?;
+        if pinned {
+            return Err(End::Told(message));
+        }
+        tracing::warn!(id = self.handle.id, server = address, error = text, "backend connection lost in use");
+        Ok(())
     }
 
     /// Reads the rest of a long command and forgets it.

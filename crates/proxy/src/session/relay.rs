@@ -34,8 +34,6 @@ pub(super) struct Outcome {
     pub(super) schema: Option<Vec<u8>>,
     /// The id of the statement that was prepared.
     pub(super) prepared: Option<u32>,
-    /// A cursor was opened.
-    pub(super) cursor: bool,
 }
 
 /// Why an answer did not come through.
@@ -67,6 +65,8 @@ struct Relay<'a> {
     timed_out: bool,
     /// An EOF packet is owed to the client behind the columns; see [`Relay::owed_eof`].
     eof_owed: bool,
+    /// A cursor may be opened instead of rows being sent.
+    asks_cursor: bool,
 }
 
 impl Session {
@@ -91,6 +91,7 @@ impl Session {
             file_refused: false,
             timed_out: false,
             eof_owed: false,
+            asks_cursor: expect == Expect::Cursor,
         };
         let result = relay.run().await;
         let Relay { buffer, outcome, .. } = relay;
@@ -104,7 +105,7 @@ impl Relay<'_> {
         loop {
             if self.eof_owed && !self.owed_eof() {
                 self.flush().await?;
-                self.fill(HEADER_LENGTH + SHORT_OK).await?;
+                self.fill(HEADER_LENGTH + 1).await?;
                 continue;
             }
             let walk = {
@@ -125,6 +126,9 @@ impl Relay<'_> {
                 return self.lost(error.to_string()).await;
             }
             if self.tracker.is_done() {
+                if self.eof_owed {
+                    self.put_owed_eof(self.session.status);
+                }
                 if self.buffer.filled().len() > self.ready {
                     return self.lost("bytes behind the end of an answer".to_owned()).await;
                 }
@@ -139,7 +143,7 @@ impl Relay<'_> {
             Next::More { .. } => Ok(()),
             Next::ColumnsEnd { length } => self.columns_end(length),
             Next::Ok { length } => self.ok(length),
-            Next::Eof { length, ends_rows } => self.eof(length, ends_rows),
+            Next::Eof { length } => self.eof(length),
             Next::Err { length } => self.err(length),
             Next::Text { length } => {
                 self.pass(length);
@@ -200,34 +204,43 @@ impl Relay<'_> {
             (0, true) => {}
             (0, false) => self.eof_owed = true,
             (length, true) => self.replace(length, None),
-            (length, false) => self.pass(length),
+            (length, false) => self.eof_as_told(length, Eof::decode(self.payload(length))?),
         }
         Ok(())
     }
 
-    /// Puts in the EOF packet that a client without `CLIENT_DEPRECATE_EOF` expects behind the columns. Where the
-    /// server has opened a cursor, the packet that says so is the only one: so the next packet must be seen first.
-    /// Returns whether it could be.
+    /// Puts in the EOF packet that a client without `CLIENT_DEPRECATE_EOF` expects behind the columns; returns whether
+    /// it could. Its status flags are those of the packet behind the rows, where that is in sight; a long result's
+    /// cannot be waited for. Where the server has opened a cursor, the packet that says so is the only one.
     fn owed_eof(&mut self) -> bool {
-        let rest = self.buffer.filled().get(self.ready..).unwrap_or_default();
-        let Some(header) = Header::decode(rest) else { return false };
-        if header.length < SHORT_OK_LIMIT && rest.get(HEADER_LENGTH) == Some(&Eof::HEADER) {
-            let Some(packet) = rest.get(HEADER_LENGTH..header.packet_length()) else { return false };
-            let ok = OkPacket::decode(packet, self.backend.login.capabilities);
-            if ok.is_ok_and(|ok| ok.status.contains(Status::CURSOR_EXISTS)) {
-                self.eof_owed = false;
-                return true;
+        let capabilities = self.backend.login.capabilities;
+        let rest = self.buffer.filled_mut().get_mut(self.ready..).unwrap_or_default();
+        let mut ahead = self.tracker.clone();
+        let Ok(walk) = ahead.walk(rest) else { return true };
+        let status = match walk.next {
+            Next::Ok { length } => {
+                let start = walk.passed + HEADER_LENGTH;
+                let packet = rest.get(start..walk.passed + length).unwrap_or_default();
+                OkPacket::decode(packet, capabilities).map(|ok| ok.status).unwrap_or_default()
             }
-        } else if rest.len() == HEADER_LENGTH {
-            return false;
+            Next::More { .. } if walk.passed == 0 => return false,
+            _ => self.session.status,
+        };
+        if self.asks_cursor && walk.passed == 0 && status.contains(Status::CURSOR_EXISTS) {
+            self.eof_owed = false;
+        } else {
+            self.put_owed_eof(status.without(Status::SESSION_STATE_CHANGED));
         }
+        true
+    }
+
+    fn put_owed_eof(&mut self, status: Status) {
         self.eof_owed = false;
         let mut sequence = self.tracker.sequence().wrapping_add(1);
         self.set_ready_aside();
-        let eof = Eof { warnings: 0, status: self.session.status };
+        let eof = Eof { warnings: 0, status };
         put_encoded(&mut self.out, &mut sequence, |out| eof.encode(out));
         self.tracker.add_shift(1);
-        true
     }
 
     /// Moves the ready bytes to what was written anew, to put something behind them.
@@ -250,13 +263,14 @@ impl Relay<'_> {
             self.outcome.error = Some(errno.number);
             return Ok(());
         }
-        let ends_rows = ok.header == OkPacket::END_OF_ROWS;
-        if ends_rows && !self.client_deprecates_eof() {
+        let was_eof = ok.header == OkPacket::END_OF_ROWS;
+        if was_eof && !self.client_deprecates_eof() {
             let eof = Eof { warnings: ok.warnings, status: ok.status.without(Status::SESSION_STATE_CHANGED) };
             self.replace(length, Some(&|out| eof.encode(out)));
         } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
             let session_state = self.visible_changes(&ok)?;
-            if session_state == ok.session_state {
+            let tracks = self.session.capabilities.contains(Capabilities::SESSION_TRACK);
+            if tracks && session_state == ok.session_state {
                 self.pass(length);
             } else {
                 let visible = OkPacket { session_state: &session_state, ..ok };
@@ -273,7 +287,6 @@ impl Relay<'_> {
     fn learn(&mut self, ok: &OkPacket<'_>) -> Result<(), Malformed> {
         self.outcome.status = Some(ok.status);
         self.outcome.warnings = ok.warnings;
-        self.outcome.cursor |= ok.status.contains(Status::CURSOR_EXISTS);
         if ok.last_insert_id != 0 {
             self.outcome.last_insert_id = ok.last_insert_id;
         }
@@ -312,12 +325,11 @@ impl Relay<'_> {
         Ok(visible)
     }
 
-    fn eof(&mut self, length: usize, ends_rows: bool) -> Result<(), Malformed> {
+    fn eof(&mut self, length: usize) -> Result<(), Malformed> {
         let eof = Eof::decode(self.payload(length))?;
         self.outcome.status = Some(eof.status);
         self.outcome.warnings = eof.warnings;
-        self.outcome.cursor |= eof.status.contains(Status::CURSOR_EXISTS);
-        if ends_rows && self.client_deprecates_eof() {
+        if self.client_deprecates_eof() {
             let ok = OkPacket {
                 header: OkPacket::END_OF_ROWS,
                 affected_rows: 0,
@@ -330,9 +342,19 @@ impl Relay<'_> {
             let client = self.session.capabilities;
             self.replace(length, Some(&|out| ok.encode(out, client)));
         } else {
-            self.pass(length);
+            self.eof_as_told(length, eof);
         }
         Ok(())
+    }
+
+    /// Passes an EOF packet on, without the flag that says that we were told of a change: the client was not.
+    fn eof_as_told(&mut self, length: usize, eof: Eof) {
+        if eof.status.contains(Status::SESSION_STATE_CHANGED) {
+            let eof = Eof { status: eof.status.without(Status::SESSION_STATE_CHANGED), ..eof };
+            self.replace(length, Some(&|out| eof.encode(out)));
+        } else {
+            self.pass(length);
+        }
     }
 
     fn err(&mut self, length: usize) -> Result<(), Malformed> {
@@ -474,12 +496,6 @@ impl Relay<'_> {
         Err(Broken::Backend { started: self.started, text })
     }
 }
-
-/// Bytes of the shortest OK packet's payload.
-const SHORT_OK: usize = 7;
-
-/// An OK packet that ends rows is never as long as the shortest row that begins with the same byte.
-const SHORT_OK_LIMIT: usize = 0xFF_FFFF;
 
 /// What a server reports to a client that has not chosen (`session_track_system_variables`).
 const TRACKED_BY_DEFAULT: &[&[u8]] = &[

@@ -16,6 +16,8 @@ pub(super) struct Request {
     pub(super) whole: bool,
     /// Set once the packet was consumed.
     consumed: bool,
+    /// Sequence number of the first packet of the answer.
+    answer: u8,
 }
 
 /// Bytes of a command that are held and looked at; longer ones are streamed behind that.
@@ -34,7 +36,7 @@ impl Request {
                 let whole = header.length < MAX_PAYLOAD && header.length <= INSPECTED;
                 let wanted = if whole { header.packet_length() } else { HEADER_LENGTH + INSPECTED };
                 if filled >= wanted {
-                    let request = Request { buffer, header, whole, consumed: false };
+                    let request = Request { buffer, header, whole, consumed: false, answer: 1 };
                     return request.checked(session).await;
                 }
                 missing = wanted - filled;
@@ -96,6 +98,29 @@ impl Request {
             let held = self.packet().len();
             self.buffer.consume(held);
         }
+    }
+
+    /// Sequence number of the first packet of an answer of our own.
+    pub(super) fn answer(&self) -> u8 {
+        self.answer
+    }
+
+    /// Another packet of the command was read.
+    pub(super) fn count_packet(&mut self, header: Header) {
+        self.answer = header.sequence.wrapping_add(1);
+    }
+
+    /// Moves everything that is held, the packet's header first, to `held`.
+    pub(super) fn hand_over(&mut self, held: &mut Buffer) {
+        held.append(self.buffer.filled());
+        let all = self.buffer.filled().len();
+        self.buffer.consume(all);
+        self.consumed = true;
+    }
+
+    /// Takes back what the client has sent behind the command.
+    pub(super) fn take_rest(&mut self, rest: Buffer) {
+        self.buffer = rest;
     }
 
     /// What the client has sent behind the command.

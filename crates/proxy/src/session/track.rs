@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
 use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::charset::Family;
 use narrows_wire::{Command, Status};
 
 use super::query::Job;
@@ -156,8 +157,13 @@ impl Session {
         self.take_report(&mut backend, outcome);
         self.read_statements(&mut backend, &mut pins, job, text, outcome);
         if let Some(status) = outcome.status {
-            self.status = status.without(Status::MORE_RESULTS_EXISTS).without(Status::SESSION_STATE_CHANGED);
+            self.status = status.of_session();
         }
+        self.warnings = match backend.login.family {
+            Family::MySql if outcome.error.is_some() => 1,
+            Family::MySql => outcome.warnings,
+            Family::MariaDb => 0,
+        };
         self.note_transaction(&mut pins, job, outcome);
         if outcome.warnings > 0 || outcome.error.is_some() {
             pins.reasons.add(PinReason::DIAGNOSTICS);
@@ -178,9 +184,7 @@ impl Session {
 
     fn keep_or_return(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job) {
         if pins.reasons.is_empty() {
-            self.insert_id.is_here = false;
-            let worker = Rc::clone(&self.worker);
-            return worker.pool.release(&worker.snapshot(), backend);
+            return self.give_back(backend);
         }
         let fresh = pins.reasons.without(before);
         if !fresh.is_empty() {
@@ -194,11 +198,12 @@ impl Session {
         self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
     }
 
-    /// Gives up a connection that is tied by soft reasons only.
-    pub(super) fn let_go(&mut self, pinned: Pinned) {
+    /// Gives a connection back to the pool, and remembers which it was.
+    pub(super) fn give_back(&mut self, backend: Backend) {
         self.insert_id.is_here = false;
+        self.last_use = Some(backend.login.last_use());
         let worker = Rc::clone(&self.worker);
-        worker.pool.release(&worker.snapshot(), pinned.backend);
+        worker.pool.release(&worker.snapshot(), backend);
     }
 
     /// Takes over the variables and the schema that the server has reported.
@@ -564,19 +569,24 @@ fn first_text(text: &[u8]) -> Option<Vec<u8>> {
     (!name.contains(&b'\\')).then(|| name.to_ascii_lowercase())
 }
 
-/// Variables that are not state to be carried to another connection: what they do is over with the next statement,
-/// or cannot be undone.
+/// Variables that are not state to be carried to another connection: they cannot be set, or what they do is over with
+/// the next statement, or cannot be undone.
 const NOT_STATE: &[&str] = &[
+    "error_count",
+    "external_user",
     "gtid_next",
     "gtid_domain_id",
     "gtid_seq_no",
     "identity",
     "immediate_server_version",
+    "in_transaction",
     "insert_id",
+    "last_gtid",
     "last_insert_id",
     "original_commit_timestamp",
     "original_server_version",
     "profiling",
+    "proxy_user",
     "pseudo_replica_mode",
     "pseudo_slave_mode",
     "pseudo_thread_id",
@@ -585,4 +595,5 @@ const NOT_STATE: &[&str] = &[
     "server_id",
     "skip_replication",
     "statement_id",
+    "warning_count",
 ];

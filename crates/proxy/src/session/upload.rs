@@ -1,10 +1,7 @@
 //! Long commands on their way to a server: what is beyond the inspected bytes is moved on without being held.
-//!
-//! Where a server takes query attributes and the client has none, two bytes are put in behind the command's byte;
-//! [`Recut`] cuts the packets anew.
 
 use narrows_wire::Header;
-use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD, Recut};
+use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
 
 use super::request::Request;
 use super::{End, Session};
@@ -24,61 +21,29 @@ pub(super) enum Upload {
 }
 
 impl Session {
-    /// Streams a long command, from its beginning in `request` to its end on the socket; `insert` goes in behind
-    /// the command's byte.
-    pub(super) async fn upload(
-        &self,
-        request: &mut Request,
-        backend: &Backend,
-        insert: &[u8],
-    ) -> Result<Upload, End> {
+    /// Streams a long command, from its beginning in `request` to its end on the socket.
+    pub(super) async fn upload(&self, request: &mut Request, backend: &Backend) -> Result<Upload, End> {
         let limit = self.snapshot().variables.max_allowed_packet;
-        let mut header = request.header();
         let mut held = self.worker.buffers.large();
-        held.append(request.payload());
-        request.consume();
-        held.append(request.rest_mut().filled());
-        let rest = request.rest_mut().filled().len();
-        request.rest_mut().consume(rest);
-
-        let mut front = Vec::with_capacity(8);
-        if !insert.is_empty() {
-            front.extend(held.filled().first());
-            front.extend_from_slice(insert);
-        }
-        // The command's byte stands in front of what was put in.
-        let moved = usize::from(!insert.is_empty());
-        held.consume(moved);
-        let mut recut = Recut::with(front);
+        request.hand_over(&mut held);
         let mut total = 0;
-        let mut length = header.length - moved;
-        loop {
+        let upload = loop {
+            self.hold(&mut held, HEADER_LENGTH).await?;
+            let header = Header::decode(held.filled()).expect("four bytes are held");
             total += header.length as u64;
             if total > limit {
-                return Ok(Upload::TooLong);
+                break Upload::TooLong;
             }
-            let cut = recut.packet(length);
-            let sent = backend.stream.write_all(&cut.head).await.is_ok();
-            if !sent || !self.move_on(&mut held, backend, cut.body).await? {
-                return Ok(Upload::BackendClosed);
+            request.count_packet(header);
+            if !self.move_on(&mut held, backend, header.packet_length()).await? {
+                break Upload::BackendClosed;
             }
-            self.hold(&mut held, cut.remainder).await?;
-            recut.carry(held.filled().get(..cut.remainder).unwrap_or_default());
-            held.consume(cut.remainder);
             if header.length < MAX_PAYLOAD {
-                let full = cut.head.len() - HEADER_LENGTH + cut.body == MAX_PAYLOAD;
-                if backend.stream.write_all(&recut.finish(full)).await.is_err() {
-                    return Ok(Upload::BackendClosed);
-                }
-                break;
+                break Upload::Sent;
             }
-            self.hold(&mut held, HEADER_LENGTH).await?;
-            header = Header::decode(held.filled()).expect("four bytes are held");
-            length = header.length;
-            held.consume(HEADER_LENGTH);
-        }
-        *request.rest_mut() = held;
-        Ok(Upload::Sent)
+        };
+        request.take_rest(held);
+        Ok(upload)
     }
 
     /// Moves `count` bytes from the client to the server; whether the server took them.

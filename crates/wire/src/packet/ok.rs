@@ -114,6 +114,18 @@ pub enum Change<'a> {
     },
 }
 
+impl Change<'_> {
+    /// Appends the change as an OK packet carries it; only changes of schema are ever made here.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        if let Change::Schema(schema) = self {
+            let mut data = Vec::with_capacity(schema.len() + 1);
+            put_lenenc_bytes(&mut data, schema);
+            out.push(1);
+            put_lenenc_bytes(out, &data);
+        }
+    }
+}
+
 /// Iterator over the changes of one OK packet; an error ends it.
 #[derive(Debug, Clone)]
 pub struct Changes<'a> {

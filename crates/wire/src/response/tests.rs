@@ -27,7 +27,7 @@ fn feed(tracker: &mut Tracker, bytes: &[u8], piece: usize) -> (Vec<Next>, Vec<u8
                 Next::More { .. } => break,
                 Next::ColumnsEnd { length }
                 | Next::Ok { length }
-                | Next::Eof { length, .. }
+                | Next::Eof { length }
                 | Next::Err { length }
                 | Next::LocalInfile { length }
                 | Next::PrepareOk { length }
@@ -55,11 +55,7 @@ fn a_result_set_with_eof_packets_in_pieces_of_any_size() {
     for piece in 1..=bytes.len() {
         let mut tracker = Tracker::new(Expect::Result, false);
         let (shown, passed) = feed(&mut tracker, &bytes, piece);
-        assert_eq!(
-            shown,
-            [Next::ColumnsEnd { length: 9 }, Next::Eof { length: 9, ends_rows: true }],
-            "piece {piece}"
-        );
+        assert_eq!(shown, [Next::ColumnsEnd { length: 9 }, Next::Eof { length: 9 }], "piece {piece}");
         assert_eq!(passed.len(), bytes.len() - 18);
         assert!(tracker.is_done());
         assert_eq!(tracker.rows(), 2);
@@ -85,7 +81,7 @@ fn several_results_end_with_the_last() {
     let lengths = [
         Next::Ok { length: 11 },
         Next::ColumnsEnd { length: 9 },
-        Next::Eof { length: 9, ends_rows: true },
+        Next::Eof { length: 9 },
         Next::Ok { length: 11 },
     ];
     assert_eq!(shown, lengths);
@@ -141,9 +137,9 @@ fn the_answer_to_prepare_has_two_lists_of_definitions() {
 #[test]
 fn an_opened_cursor_has_no_rows() {
     let bytes = response(&[&[1], COLUMN, &[0xFE, 0, 0, 0x42, 0]]);
-    let mut tracker = Tracker::new(Expect::Result, false);
+    let mut tracker = Tracker::new(Expect::Cursor, false);
     let (shown, _) = feed(&mut tracker, &bytes, 64);
-    assert_eq!(shown, [Next::Eof { length: 9, ends_rows: true }]);
+    assert_eq!(shown, [Next::Eof { length: 9 }]);
     assert!(tracker.is_done());
 }
 
@@ -183,4 +179,22 @@ fn a_result_set_without_columns_is_refused() {
     // Zero in the longer form, since a zero byte would be an OK packet.
     let mut bytes = response(&[&[0xFC, 0, 0], COLUMN]);
     assert!(Tracker::new(Expect::Result, false).walk(&mut bytes).is_err());
+}
+
+#[test]
+fn a_cursor_inside_a_procedure_hides_no_rows() {
+    let bytes = response(&[&[1], COLUMN, &[0xFE, 0, 0, 0x4A, 0], b"\x01a", &[0xFE, 0, 0, 0x4A, 0], OK]);
+    let mut tracker = Tracker::new(Expect::Result, false);
+    feed(&mut tracker, &bytes, 64);
+    assert!(tracker.is_done());
+    assert_eq!(tracker.rows(), 1);
+}
+
+#[test]
+fn out_parameters_announce_the_next_result_in_front_only() {
+    let bytes = response(&[&[1], COLUMN, &[0xFE, 0, 0, 0x0A, 0x10], b"\x00\x00\x05\0\0\0", EOF, OK]);
+    let mut tracker = Tracker::new(Expect::Result, false);
+    let (shown, _) = feed(&mut tracker, &bytes, 64);
+    assert_eq!(shown.last(), Some(&Next::Ok { length: 11 }));
+    assert!(tracker.is_done());
 }
