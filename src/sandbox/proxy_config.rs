@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::program::Flavour;
 use super::record::Record;
 
 /// A configuration with the classic split: writes and everything in a transaction on the primary (hostgroup 0),
@@ -10,6 +11,8 @@ pub fn narrows_toml(record: &Record, listen: &str) -> String {
     let mut toml = format!("# Read/write split over the sandbox in {}\n\n", record.dir.display());
     let mut line = |text: &str| writeln!(toml, "{text}").expect("writing to a String cannot fail");
     line(&format!("[mysql_variables]\ninterfaces = \"{listen}\""));
+    line("# Drivers choose their statements by the version they are told.");
+    line(&format!("server_version = \"{}\"", greeting_version(record)));
     let replicas_exist = record.servers.len() > 1;
     for server in &record.servers {
         line(&format!("\n[[mysql_servers]] # {}", server.name));
@@ -27,4 +30,13 @@ pub fn narrows_toml(record: &Record, listen: &str) -> String {
         line("destination_hostgroup = 1\napply = 1");
     }
     toml
+}
+
+/// The version as the servers tell it in their greeting: MariaDB 10 puts a 5.5.5 in front, for replicas of old.
+fn greeting_version(record: &Record) -> String {
+    match record.flavour {
+        Flavour::MariaDb if record.version.starts_with("10.") => format!("5.5.5-{}-MariaDB", record.version),
+        Flavour::MariaDb => format!("{}-MariaDB", record.version),
+        Flavour::MySql => record.version.clone(),
+    }
 }

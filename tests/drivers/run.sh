@@ -11,7 +11,7 @@ export LC_ALL=C.UTF-8
 driver=$1
 shift
 case $driver in
-  mariadb-cli) exec "$here/mariadb-cli/checks.sh" "$@" ;;
+  mariadb-cli) kind=shell ;;
   pymysql) module=pymysql && kind=python ;;
   mysqlclient) module=MySQLdb && kind=python ;;
   go-mysql) kind=go ;;
@@ -20,10 +20,13 @@ case $driver in
   mariadb-java) kind=java && scheme=mariadb ;;
   *) echo "run.sh: unknown driver: $driver" >&2 && exit 2 ;;
 esac
-"$here/install.sh" $kind
+[ $kind = shell ] || "$here/install.sh" $kind
 case $kind in
-  python) exec "$target/python/bin/python" "$here/python/checks.py" "$module" "$@" ;;
-  go) exec "$target/go/checks" "$@" ;;
-  node) NODE_PATH=$target/node/node_modules exec node "$here/node-mysql2/checks.js" "$@" ;;
-  java) exec java -cp "$target/java/classes:$target/java/jars/*" Checks "$scheme" "$@" ;;
+  shell) set -- "$here/mariadb-cli/checks.sh" "$@" ;;
+  python) set -- "$target/python/bin/python" "$here/python/checks.py" "$module" "$@" ;;
+  go) set -- "$target/go/checks" "$@" ;;
+  node) set -- env NODE_PATH="$target/node/node_modules" node "$here/node-mysql2/checks.js" "$@" ;;
+  java) set -- java -cp "$target/java/classes:$target/java/jars/*" Checks "$scheme" "$@" ;;
 esac
+# A check that waits for ever has failed; the slowest run takes a quarter of this.
+exec timeout --kill-after=5 "${CHECKS_SECONDS:-60}" "$@"

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer};
+use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer};
 
 #[test]
 fn mariadb_command_line_client_works() {
@@ -58,13 +58,22 @@ fn run_checks(driver: &str) {
         if std::env::var("NARROWS_E2E_TARGET").as_deref() == Ok("direct") {
             run_script(driver, server.port());
         } else {
-            let config =
-                NarrowsConfig::in_front_of(server.port()).variable("max_allowed_packet", "268435456");
+            let config = NarrowsConfig::in_front_of(server.port())
+                .variable("max_allowed_packet", "268435456")
+                .variable("enable_load_data_local_infile", "true")
+                // Drivers choose their statements by it.
+                .variable("server_version", &version_of(server));
             let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
             run_script(driver, narrows.port());
         }
         eprintln!("{driver} works with {flavour:?}");
     }
+}
+
+/// What the server calls itself in its greeting.
+fn version_of(server: &RealServer) -> String {
+    let mut client = RawClient::connect(&server.endpoint());
+    client.greeting().expect("a greeting").version.clone()
 }
 
 fn run_script(driver: &str, port: u16) {

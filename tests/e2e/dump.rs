@@ -45,7 +45,7 @@ fn dump(port: u16, schema: &str) -> Vec<u8> {
 fn restore(port: u16, schema: &str, dump: &[u8]) {
     let mut mariadb = Command::new("mariadb")
         .args(login(port))
-        .args(["--max-allowed-packet=64M", schema])
+        .args(["--comments", "--max-allowed-packet=64M", schema])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
