@@ -69,12 +69,17 @@ fn log_lines(narrows: &Narrows, bad: impl FnOnce()) -> Vec<String> {
 
 fn assert_one_line(narrows: &Narrows, bad: impl FnOnce()) -> String {
     let lines = log_lines(narrows, bad);
-    assert_eq!(lines.len(), 1, "one event, one line: {lines:#?}");
-    lines[0].clone()
+    // The end of a session that a warning explains may have its own line of information.
+    let warnings: Vec<&String> =
+        lines.iter().filter(|line| line.contains(" WARN ") || line.contains(" ERROR ")).collect();
+    let telling = if warnings.is_empty() { lines.iter().collect() } else { warnings };
+    assert_eq!(telling.len(), 1, "one event, one line: {lines:#?}");
+    telling[0].clone()
 }
 
 /// The error the server sends before it closes, if it says anything.
 fn last_words(client: &mut RawClient) -> Option<ErrorPacket> {
+    client.set_patience(SOON);
     let mut words = None;
     while let Ok(packet) = client.read() {
         words = ErrorPacket::decode(&packet.payload);
@@ -167,13 +172,13 @@ fn a_length_that_lies_closes_the_connection() {
 
 #[test]
 fn a_client_that_hangs_in_the_handshake_is_closed_in_time() {
-    let narrows = start(&usual().variable("connect_timeout_client", "300"));
+    let narrows = start(&usual().variable("connect_timeout_client", "500"));
     assert_one_line(&narrows, || {
         let began = Instant::now();
         let mut client = RawClient::connect(&narrows.endpoint());
         client.greeting().expect("a greeting");
         assert!(client.is_closed_within(SOON));
-        assert!(began.elapsed() >= Duration::from_millis(290), "closed after {:?}", began.elapsed());
+        assert!(began.elapsed() >= Duration::from_millis(490), "closed after {:?}", began.elapsed());
     });
 }
 
@@ -327,7 +332,7 @@ fn no_server_is_9001_with_its_causes() {
         assert!(began.elapsed() < SOON, "after {:?}", began.elapsed());
         assert!(client.command(command::PING, b"").ok().is_some(), "the session goes on");
     });
-    assert!(line.contains("hostgroup 5"), "{line}");
+    assert!(line.contains("hostgroup=5"), "{line}");
     let mut client = RawClient::open(&narrows.endpoint(), &Login::new("u_none", "p"));
     let error = client.query("SELECT 1").error().expect("an error");
     assert_eq!(error.code, 9001);
@@ -414,7 +419,7 @@ fn a_server_that_hangs_or_refuses_at_login_is_told() {
         .user("u_hang", "p", "default_hostgroup=5")
         .user("u_refuse", "p", "default_hostgroup=6");
     let narrows = start(&config);
-    for (user, cause) in [("u_hang", "timed out"), ("u_refuse", "no entry")] {
+    for (user, cause) in [("u_hang", "no answer in time"), ("u_refuse", "no entry")] {
         beside_a_working_client(&narrows, || {
             let error =
                 RawClient::open(&narrows.endpoint(), &Login::new(user, "p")).query("SELECT 1").error();

@@ -13,6 +13,11 @@ use narrows_testkit::{
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("the greeting", "version, connection id, capabilities and challenge are Narrows' own"),
     ("COM_STATISTICS", "the figures are those of Narrows; the form is compared"),
+    (
+        "MORE_RESULTS, NO_INDEX_USED and NO_GOOD_INDEX_USED in the EOF before the rows",
+        "with a server that deprecates EOF and a client that does not, Narrows makes this EOF before the server's \
+         flags are known",
+    ),
     ("the statement id in the answer to COM_STMT_PREPARE", "ids are Narrows' own, counted per client"),
 ];
 
@@ -194,6 +199,8 @@ fn run(side: &Side, flavour: Flavour, name: &str, text: &str, capabilities: u32)
     let login = Login::new("sbtest", "sbtest").schema(&schema).with(capabilities);
     let mut talk =
         Talk { client: RawClient::open(&side.endpoint, &login), login, statements: HashMap::new() };
+    // Long enough for the largest answers, short enough for an answer that never ends.
+    talk.client.set_patience(std::time::Duration::from_secs(10));
     let mut for_us = true;
     let mut exchanges = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -250,11 +257,26 @@ struct Talk {
     statements: HashMap<String, [u8; 4]>,
 }
 
+/// Clears the flags that are known after the rows only in the EOF packets before them.
+fn without_late_flags(mut answer: Answer) -> Answer {
+    let mut before_rows = true;
+    for packet in &mut answer.packets {
+        if packet.first() == 0xFE && packet.payload.len() == 5 {
+            if before_rows {
+                packet.payload[3] &= !0x38;
+            }
+            before_rows = !before_rows;
+        }
+    }
+    answer
+}
+
 impl Talk {
     /// Sends what a line means; `None` for lines that send nothing.
     fn send(&mut self, line: &str) -> Option<Outcome> {
         let Some(directive) = line.strip_prefix('@') else {
-            return Some(Outcome::Answer(self.client.query(line.strip_suffix(';').unwrap_or(line))));
+            let answer = self.client.query(line.strip_suffix(';').unwrap_or(line));
+            return Some(Outcome::Answer(without_late_flags(answer)));
         };
         let (verb, rest) = directive.split_once(' ').unwrap_or((directive, ""));
         let (name, tail) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -292,7 +314,7 @@ impl Talk {
             }
             _ => panic!("unknown directive: {line}"),
         };
-        Some(Outcome::Answer(answer))
+        Some(Outcome::Answer(without_late_flags(answer)))
     }
 
     fn statement(&self, name: &str) -> [u8; 4] {

@@ -30,8 +30,7 @@ SELECT * FROM tmp;
 SET @a = 1;
 @change_user {schema}
 SELECT @a, DATABASE();
-@change_user 
-SELECT DATABASE();
+# A change to no schema is not here: Narrows then has the default schema of the user.
 @change_user {schema}
 SELECT DATABASE();
 @ping

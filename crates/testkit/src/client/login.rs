@@ -178,7 +178,10 @@ fn finish(client: &mut RawClient, password: &str, mut plugin: String) -> Result<
     loop {
         let packet: Packet = client.read().map_err(|error| super::lost(&error))?;
         match packet.first() {
-            0 => return Ok(packet.payload),
+            0 => {
+                client.logged_in = true;
+                return Ok(packet.payload);
+            }
             0xFF => return Err(ErrorPacket::decode(&packet.payload).expect("an ERR packet has its code")),
             0xFE => {
                 let mut bytes = crate::reader::Bytes::new(&packet.payload[1..]);

@@ -25,6 +25,8 @@ pub struct RawClient {
     greeting: Option<Greeting>,
     capabilities: u32,
     sequence: u8,
+    /// Whether the session has begun, so that dropping the client says COM_QUIT.
+    logged_in: bool,
     /// What LOAD DATA LOCAL sends when the server asks, whatever file it names.
     local_file: Vec<u8>,
 }
@@ -64,6 +66,7 @@ impl RawClient {
             greeting: None,
             capabilities: capability::USUAL,
             sequence: 0,
+            logged_in: false,
             local_file: Vec::new(),
         })
     }
@@ -224,9 +227,21 @@ impl RawClient {
     }
 
     /// Closes with a reset, as a killed host would; over a Unix socket just closes.
-    pub fn vanish(self) {
+    pub fn vanish(mut self) {
+        self.logged_in = false;
         if let Stream::Tcp(stream) = self.stream.get_ref() {
             crate::fake::linger_zero(stream);
+        }
+    }
+}
+
+impl Drop for RawClient {
+    /// Says COM_QUIT, as libraries do: a client that just disappears is a case of its own, [`RawClient::vanish`].
+    fn drop(&mut self) {
+        if self.logged_in {
+            // A peer that has closed already, or does not read, needs no word.
+            self.stream.get_ref().set_write_timeout(Duration::from_millis(100));
+            let _ = self.send_command(command::QUIT, b"");
         }
     }
 }
@@ -247,6 +262,14 @@ enum Stream {
 }
 
 impl Stream {
+    fn set_write_timeout(&self, limit: Duration) {
+        let result = match self {
+            Stream::Tcp(stream) => stream.set_write_timeout(Some(limit)),
+            Stream::Unix(stream) => stream.set_write_timeout(Some(limit)),
+        };
+        result.expect("a positive time is always accepted");
+    }
+
     fn set_read_timeout(&self, limit: Duration) {
         let result = match self {
             Stream::Tcp(stream) => stream.set_read_timeout(Some(limit)),
