@@ -129,10 +129,6 @@ fn compare(
                     CAPABILITIES.iter().filter(|(_, f)| capabilities & f != 0).map(|(n, _)| *n).collect();
                 found.push(describe(flavour, name, &set.join("+"), expected, actual));
             }
-            // What follows on a lost connection says nothing more.
-            if is_lost(&actual.outcome) {
-                break;
-            }
         }
     }
     found
@@ -218,7 +214,12 @@ fn run(side: &Side, flavour: Flavour, name: &str, text: &str, capabilities: u32)
                     number + 1
                 );
                 if let Some(outcome) = talk.send(&command) {
+                    // What follows on a lost connection says nothing more.
+                    let lost = is_lost(&outcome);
                     exchanges.push(Exchange { line: number + 1, command: line.to_owned(), outcome });
+                    if lost {
+                        break;
+                    }
                 }
             }
         }

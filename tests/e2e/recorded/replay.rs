@@ -14,7 +14,7 @@ use super::world::World;
 const RECORDED: u32 = 958_981;
 
 /// Long enough for an answer that comes at all.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(6);
 
 /// Does what the record did; the result has the record's fields as they are now.
 pub fn replay(world: &mut World, record: &Value) -> Value {
@@ -224,6 +224,7 @@ fn kill(world: &mut World, id: u64, record: &Value) -> Value {
     let endpoint = world.narrows_for(id).endpoint();
     let open = |user: &str, password: &str| {
         let mut client = RawClient::open(&endpoint, &recorded_login(user, password));
+        client.set_patience(PATIENCE);
         let id = client.query("SELECT CONNECTION_ID()").cell().expect("an id");
         (client, id)
     };
