@@ -98,6 +98,26 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
         "SET NAMES that the server refuses or knows is answered by the server: 1273, 1253, and DEFAULT works.",
     ),
     (
+        &[247, 248, 254, 256, 259, 297, 299, 308],
+        "A SET that the server refuses is its error at once, and nothing of it is applied. ProxySQL says OK and fails \
+         the next statement, or applies a part.",
+    ),
+    (&[265, 266, 300, 301], "A variable that the server does not know is its error 1193; ProxySQL says OK."),
+    (
+        &[243, 246, 249, 250, 252],
+        "After SET autocommit=0 the server has it too: SELECT @@autocommit is 0. ProxySQL only remembers it.",
+    ),
+    (&[240, 242], "SET CHARACTER SET takes the collation of the schema, as the server does it."),
+    (
+        &[132, 133, 346, 498],
+        "CONNECTION_ID() is Narrows' own id in every spelling, in a column of type BIGINT.",
+    ),
+    (
+        &[7],
+        "A user whose password is stored as a mysql_native_password hash is asked for that plugin, whatever the client \
+         began with.",
+    ),
+    (
         &[378, 379],
         "COM_SET_OPTION switches multiple statements off as well as on; an unknown option is error 1047.",
     ),
