@@ -118,6 +118,12 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
          began with.",
     ),
     (
+        &[44, 52, 55],
+        "A collation of the login that the server does not have becomes the default one of its character set; one \
+         that nobody has becomes the server's own.",
+    ),
+    (&[413], "COM_CHANGE_USER without a schema gives the new user's default_schema, as a login does."),
+    (
         &[378, 379],
         "COM_SET_OPTION switches multiple statements off as well as on; an unknown option is error 1047.",
     ),
