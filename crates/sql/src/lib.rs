@@ -12,6 +12,7 @@ mod kind;
 pub mod set;
 mod spooky;
 mod statement;
+mod substitute;
 mod token;
 
 pub use comment::{Annotations, annotations};
@@ -22,4 +23,5 @@ pub use spooky::digest_hash;
 pub use statement::{
     KillKind, KillTarget, Statement, classify, classify_with, kill_target, statements, use_schema,
 };
+pub use substitute::{Substitute, substitute};
 pub use token::Escapes;

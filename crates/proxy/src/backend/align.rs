@@ -11,7 +11,7 @@ use narrows_wire::handshake::ChangeUser;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Tracker};
 
-use super::{Answer, Backend, BackendError, Want};
+use super::{Answer, Backend, BackendError, Residue, Want};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
 use crate::state::{Difference, SessionState, SharedState};
@@ -22,12 +22,12 @@ pub const TRACKED_VARIABLES: &str = "session_track_system_variables";
 impl Backend {
     /// Whether the session is in `state` already, by looking at no more than a pointer.
     pub fn is_aligned(&self, state: &SharedState) -> bool {
-        self.login.tracking.is_some() && Arc::ptr_eq(&self.login.state, state)
+        self.login.tracking.is_some() && self.login.residue.is_none() && Arc::ptr_eq(&self.login.state, state)
     }
 
     /// Brings the session into `state` in one round trip; user variables only when the statement to come reads
     /// them, and the value of `LAST_INSERT_ID()` when it asks for it. Along with it reports of session variables are
-    /// turned on, unless the client has chosen its own.
+    /// turned on, unless the client has chosen its own, and what the connection keeps for another client is fetched.
     ///
     /// # Errors
     /// The server's own when it refuses an assignment (another server of the hostgroup may have another
@@ -47,9 +47,10 @@ impl Backend {
         if let Some(id) = last_insert_id {
             difference.assign(&format!("last_insert_id={id}"));
         }
-        if !difference.is_empty() {
+        let residue = self.login.residue.take().filter(Residue::is_wanted);
+        if residue.is_some() || !difference.is_empty() {
             debug_assert!(!difference.schema_must_go, "the pool has taken care of that");
-            match timeout(limit, self.send_difference(&difference)).await {
+            match timeout(limit, self.send_difference(&difference, residue)).await {
                 Ok(sent) => sent?,
                 Err(_) => return Err(BackendError::Timeout),
             }
@@ -90,9 +91,16 @@ impl Backend {
     }
 
     /// Sends all commands at once and reads their answers.
-    async fn send_difference(&self, difference: &Difference) -> Result<(), BackendError> {
+    async fn send_difference(
+        &self,
+        difference: &Difference,
+        residue: Option<Residue>,
+    ) -> Result<(), BackendError> {
         let mut out = Vec::with_capacity(256);
         let mut answers = 0;
+        if let Some(residue) = &residue {
+            self.put_questions(&mut out, residue);
+        }
         if difference.reset {
             put_command(&mut out, Command::ResetConnection, &[]);
             answers += 1;
@@ -111,6 +119,9 @@ impl Backend {
         }
         self.stream.write_all(&out).await?;
         let mut buffer = Buffer::default();
+        if let Some(residue) = residue {
+            self.leave_answers(&mut buffer, residue).await?;
+        }
         for _ in 0..answers {
             self.answer(&mut buffer).await?;
         }
@@ -182,6 +193,7 @@ impl Backend {
         // Whether the character sets are those of the login or the server's defaults depends on the server.
         // Neither is assumed: a state without them differs from that of every client.
         self.login.state = Arc::new(self.login.state.after_reset());
+        self.login.residue = None;
         self.login.tracking = None;
         Ok(())
     }
@@ -191,6 +203,7 @@ impl Backend {
     /// # Errors
     /// The server's, such as 1045; the connection is closed by the server then.
     pub async fn change_user(&mut self, want: &Want, limit: Duration) -> Result<(), BackendError> {
+        self.settle_residue(limit).await?;
         let collation = Collation::by_id(super::connect::FALLBACK_COLLATION, self.login.family)
             .expect("the table has the fallback");
         let (nonce, plugin) = &self.login.greeting;
@@ -222,6 +235,18 @@ impl Backend {
         Ok(())
     }
 
+    /// Fetches what the connection keeps for another client, before that is lost.
+    async fn settle_residue(&mut self, limit: Duration) -> Result<(), BackendError> {
+        match self.login.residue.take().filter(Residue::is_wanted) {
+            Some(residue) => {
+                let nothing = Difference::default();
+                let asked = self.send_difference(&nothing, Some(residue));
+                timeout(limit, asked).await.unwrap_or(Err(BackendError::Timeout))
+            }
+            None => Ok(()),
+        }
+    }
+
     async fn command(&self, command: Command, argument: &[u8], limit: Duration) -> Result<(), BackendError> {
         let run = async {
             let mut out = Vec::with_capacity(argument.len() + 5);
@@ -235,7 +260,7 @@ impl Backend {
     }
 
     /// Appends a `COM_QUERY` in the form this connection has negotiated.
-    fn put_query(&self, out: &mut Vec<u8>, statement: &str) {
+    pub(super) fn put_query(&self, out: &mut Vec<u8>, statement: &str) {
         put_encoded(out, &mut 0, |out| {
             out.push(Command::Query.code());
             if self.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {

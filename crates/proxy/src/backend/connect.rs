@@ -105,6 +105,7 @@ async fn open(
         greeting: (greeting.nonce, greeting.plugin),
         state: Arc::new(session),
         tracking: None,
+        residue: None,
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,
         created: now,

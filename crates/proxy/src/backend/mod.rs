@@ -2,6 +2,7 @@
 
 mod align;
 mod connect;
+mod residue;
 
 use std::io;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::state::SharedState;
 
 pub use align::TRACKED_VARIABLES;
 pub use connect::{connect, kill};
+pub use residue::{Keepsake, Kinds, Left, Residue, ResultSet};
 
 /// A backend connection.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub struct Login {
     pub state: SharedState,
     /// What `session_track_system_variables` was set to by us since the last login or reset.
     pub tracking: Option<&'static str>,
+    /// What it keeps for the client it served last.
+    pub residue: Option<Residue>,
     /// Tells it from every other connection of this process.
     serial: u64,
     /// How often it was leased.

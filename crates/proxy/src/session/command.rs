@@ -13,6 +13,7 @@ use narrows_wire::{Capabilities, Command, Errno, Header};
 use super::query::Job;
 use super::request::Request;
 use super::{End, Session};
+use crate::backend::Kinds;
 use crate::client::{self, LoginClaim};
 use crate::state::SessionState;
 
@@ -123,7 +124,7 @@ impl Session {
             pinned.pins.close_statement(id.unwrap_or_default());
         }
         if pinned.pins.reasons() == super::PinReason::default() {
-            self.give_back(pinned.backend);
+            self.give_back(pinned.backend, Kinds::default());
         } else {
             self.pinned = Some(pinned);
         }

@@ -2,6 +2,7 @@
 
 mod command;
 mod kill;
+mod look_back;
 mod query;
 mod relay;
 mod request;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use narrows_wire::auth::Nonce;
 use narrows_wire::{Capabilities, Errno, Status};
 
-use crate::backend::{Backend, Use, Want};
+use crate::backend::{Backend, Keepsake, Use, Want};
 use crate::buffer::Buffer;
 use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
@@ -49,12 +50,10 @@ pub struct Session {
     status: Status,
     /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
     warnings: u16,
-    /// What `LAST_INSERT_ID()` is, and whether the pinned connection knows it by itself.
-    insert_id: InsertId,
+    /// What is known of the statements before.
+    look_back: LookBack,
     /// The backend connection that this client has to itself, while anything ties it.
     pinned: Option<Pinned>,
-    /// The connection that ran the last command and was given back.
-    last_use: Option<Use>,
     /// When the open transaction was seen first.
     transaction_since: Option<Instant>,
 }
@@ -66,12 +65,32 @@ struct Pinned {
     pins: Pins,
 }
 
-/// The value of `LAST_INSERT_ID()`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct InsertId {
-    value: u64,
-    /// The connection pinned now has produced it.
-    is_here: bool,
+/// What a statement may ask about the ones before it, and where the answer is.
+#[derive(Debug, Default)]
+struct LookBack {
+    /// `LAST_INSERT_ID()` as the last OK packet told it. Not always what the function answers: an id that was given
+    /// explicitly is told too.
+    insert_id: u64,
+    /// The connection at hand has produced it, and answers by itself.
+    insert_id_is_here: bool,
+    /// Who was handed the connection that produced it.
+    insert_id_at: Option<Kept>,
+    /// The connection that ran the last statement, and what it keeps of it.
+    last: Option<Kept>,
+    /// `FOUND_ROWS()`, where the last statement's answer told it.
+    found_rows: Option<u64>,
+    /// `ROW_COUNT()`.
+    row_count: i64,
+    /// `@@warning_count`.
+    warning_count: u16,
+}
+
+/// A connection that was given back, and what comes of what it kept.
+#[derive(Debug, Clone)]
+struct Kept {
+    last_use: Use,
+    hostgroup: HostgroupId,
+    keepsake: Arc<Keepsake>,
 }
 
 /// By what others reach a session: kills, deadlines, the end of the process.
@@ -166,9 +185,8 @@ impl Session {
             login_state: client.state,
             status: Status::AUTOCOMMIT,
             warnings: 0,
-            insert_id: InsertId::default(),
+            look_back: LookBack::default(),
             pinned: None,
-            last_use: None,
             transaction_since: None,
             worker,
         }
@@ -322,8 +340,7 @@ impl Session {
         self.state = Arc::new(state);
         self.status = Status::AUTOCOMMIT;
         self.warnings = 0;
-        self.insert_id = InsertId::default();
-        self.last_use = None;
+        self.look_back = LookBack::default();
         self.transaction_since = None;
     }
 

@@ -7,11 +7,11 @@ use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_hash, digest_tex
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
 use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
-use narrows_wire::{Capabilities, Command, Errno};
+use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::relay::{Broken, Outcome};
 use super::request::Request;
-use super::track::{Pins, looks_back};
+use super::track::Pins;
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
@@ -40,7 +40,21 @@ enum Decision {
     Error(Errno, String),
     Ok(String),
     Kill(narrows_sql::KillTarget),
-    ConnectionId,
+}
+
+/// A transaction that is not joined by the statement at hand.
+struct Aside {
+    pinned: Pinned,
+    status: Status,
+    since: Option<Instant>,
+}
+
+/// What becomes of a statement that asks about the ones before.
+enum Answer {
+    /// It is sent to the server: as it came, or as this packet.
+    Statement(Option<Vec<u8>>),
+    /// The client has its answer.
+    Sent(Result<(), End>),
 }
 
 /// A connection for one command.
@@ -49,6 +63,8 @@ struct Leased {
     pins: Pins,
     /// Whether it was this client's already.
     pinned: bool,
+    /// Whether it ran this client's last statement, and nobody's since.
+    knows: bool,
 }
 
 impl Session {
@@ -61,7 +77,6 @@ impl Session {
         match decision {
             Decision::Run(job) => self.execute(request, job).await,
             Decision::Kill(target) => self.kill(target).await,
-            Decision::ConnectionId => self.reply_connection_id(request).await,
             Decision::Ok(text) => self.reply_ok(&text).await,
             Decision::Error(errno, text) => {
                 self.discard(request).await?;
@@ -96,7 +111,6 @@ impl Session {
                 let errno = Errno { number: 1047, sqlstate: *b"HY000" };
                 return Ok(Decision::Error(errno, "Unsupported 'LOAD DATA LOCAL INFILE' command".to_owned()));
             }
-            Kind::Select if is_connection_id(&statement, text) => return Ok(Decision::ConnectionId),
             _ => {}
         }
         Ok(Decision::Run(Job {
@@ -127,11 +141,14 @@ impl Session {
         })
     }
 
-    /// Where a statement goes: what ties the session, then the rules, then the user.
+    /// Where a statement goes: to what it asks about, as the rules say, or else to the user's own hostgroup.
     ///
     /// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the
     /// rules say: what it leaves would tie the whole session to a server meant for reads.
     fn route(&self, statement: &Statement, verdict: &Verdict<'_>) -> HostgroupId {
+        if let Some(hostgroup) = self.wanted_hostgroup(statement) {
+            return hostgroup;
+        }
         let account = &self.want.account.row;
         let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
         match verdict.destination_hostgroup {
@@ -145,6 +162,36 @@ impl Session {
 
     /// Runs a command on a server, from lease to settlement.
     pub(super) async fn execute(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
+        let aside = self.set_transaction_aside(&job);
+        let result = self.run_job(request, job).await;
+        if let Some(aside) = aside {
+            self.take_up_transaction(aside);
+        }
+        result
+    }
+
+    /// Where `transaction_persistent` is off, a statement for another hostgroup does not join the transaction.
+    fn set_transaction_aside(&mut self, job: &Job) -> Option<Aside> {
+        let leaves = |pinned: &&mut Pinned| {
+            let persistent = self.want.account.row.transaction_persistent;
+            !persistent && pinned.hostgroup != job.hostgroup && pinned.pins.is_transaction_only()
+        };
+        self.pinned.as_mut().filter(leaves)?;
+        let pinned = self.pinned.take()?;
+        Some(Aside { pinned, status: self.status, since: self.transaction_since.take() })
+    }
+
+    /// Goes back to the transaction. What the statement in between would have tied is reset: one connection is all
+    /// that a session can be tied to.
+    fn take_up_transaction(&mut self, aside: Aside) {
+        if let Some(other) = self.pinned.replace(aside.pinned) {
+            super::recycle(Rc::clone(&self.worker), other.backend);
+        }
+        self.status = aside.status;
+        self.transaction_since = aside.since;
+    }
+
+    async fn run_job(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
         let snapshot = self.snapshot();
         *self.worker.counters.borrow_mut().statements.entry(job.hostgroup).or_default() += 1;
         let deadline = Instant::now() + snapshot.variables.default_query_timeout;
@@ -158,8 +205,16 @@ impl Session {
                     return self.reply_error_at(request.answer(), errno, &text).await;
                 }
             };
-            let Leased { backend, pins, pinned } = leased;
-            match self.send_and_relay(&backend, request, &job).await {
+            let Leased { backend, pins, pinned, knows } = leased;
+            let answered = match self.answer_for(&backend, request, &job, knows).await {
+                Answer::Sent(sent) => {
+                    let worker = Rc::clone(&self.worker);
+                    worker.pool.release(&snapshot, backend);
+                    return sent;
+                }
+                Answer::Statement(packet) => packet,
+            };
+            match self.send_and_relay(&backend, request, &job, answered).await {
                 Ok(outcome) => {
                     let text = request.argument().get(job.attributes..).unwrap_or_default();
                     self.settle(backend, pins, &job, text, &outcome);
@@ -182,15 +237,43 @@ impl Session {
         }
     }
 
+    /// What a statement asks that its connection does not know; see `look_back.rs`.
+    async fn answer_for(&mut self, backend: &Backend, request: &Request, job: &Job, knows: bool) -> Answer {
+        if job.command != Command::Query || !request.whole {
+            return Answer::Statement(None);
+        }
+        let (attributes, text) = request.argument().split_at_checked(job.attributes).unwrap_or_default();
+        if job.statement.kind == Kind::ShowWarnings && !knows {
+            if let Some(sent) = self.left_warnings(text).await {
+                return Answer::Sent(sent);
+            }
+            // What the connection would show is somebody else's.
+            let limit = self.snapshot().variables.connect_timeout_server;
+            if backend.execute("DO 0", limit).await.is_err() {
+                tracing::debug!(
+                    "a connection was lost while clearing its warnings; the statement will show it"
+                );
+            }
+        }
+        let text = self.with_answers(job, text, knows).await;
+        Answer::Statement(text.map(|text| {
+            let payload = [&[Command::Query.code()], attributes, &text].concat();
+            let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
+            put_packet(&mut packet, &mut 0, &payload);
+            packet
+        }))
+    }
+
     async fn send_and_relay(
         &mut self,
         backend: &Backend,
         request: &mut Request,
         job: &Job,
+        replaced: Option<Vec<u8>>,
     ) -> Result<Outcome, Broken> {
         let lost = |text: String| Broken::Backend { started: false, text };
         if request.whole {
-            let sent = match self.without_attributes(backend, request, job) {
+            let sent = match replaced.or_else(|| self.without_attributes(backend, request, job)) {
                 Some(packet) => backend.stream.write_all(&packet).await,
                 None => backend.stream.write_all(request.packet()).await,
             };
@@ -231,24 +314,20 @@ impl Session {
         job: &Job,
     ) -> Result<Result<Leased, (Errno, String)>, End> {
         if let Some(pinned) = self.pinned.take() {
-            let asks = looks_back(&job.statement);
-            let stays = !pinned.pins.are_soft() || asks || pinned.hostgroup == job.hostgroup;
-            if !stays {
-                self.give_back(pinned.backend);
-            } else if pinned.backend.is_alive() {
+            if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
-                return self.aligned(Leased { backend, pins, pinned: true }, job, snapshot).await;
-            } else if !pinned.pins.are_soft() {
-                let address = pinned.backend.login.server.address();
-                let text = "the server closed the connection";
-                let reported = self.report_lost(request.answer(), &address, (false, true), text).await;
-                return reported.map(|()| Err((Errno::SERVER_LOST, text.to_owned())));
+                return self
+                    .aligned(Leased { backend, pins, pinned: true, knows: true }, job, snapshot)
+                    .await;
             }
+            let address = pinned.backend.login.server.address();
+            let text = "the server closed the connection";
+            let reported = self.report_lost(request.answer(), &address, (false, true), text).await;
+            return reported.map(|()| Err((Errno::SERVER_LOST, text.to_owned())));
         }
         let worker = Rc::clone(&self.worker);
-        let looks_back = looks_back(&job.statement) || job.statement.flags.intersects(Flags::LAST_INSERT_ID);
-        let ask =
-            Ask { want: &self.want, state: &self.state, untouched: self.last_use.filter(|_| looks_back) };
+        let wanted = self.wanted_connection(&job.statement);
+        let ask = Ask { want: &self.want, state: &self.state, untouched: wanted.map(|kept| kept.last_use) };
         let found = select! {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
@@ -256,11 +335,10 @@ impl Session {
             () = request.client_gone(&self.stream) => return Err(End::Gone),
         };
         match found {
-            Ok(backend) => {
-                // Nobody has used it since: what it knows of the last statements is this client's.
-                self.insert_id.is_here =
-                    self.last_use.is_some_and(|last| last.is_followed_by(&backend.login));
-                self.aligned(Leased { backend, pins: Pins::default(), pinned: false }, job, snapshot).await
+            Ok(mut backend) => {
+                let knows = self.meet(&mut backend);
+                let leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
+                self.aligned(leased, job, snapshot).await
             }
             Err(LeaseError::Unavailable(text)) => Ok(Err((Errno::NO_SERVER_IN_TIME, text))),
             Err(LeaseError::Refused(error)) => Ok(Err(error.into_reply())),
@@ -274,9 +352,8 @@ impl Session {
         snapshot: &Arc<Snapshot>,
     ) -> Result<Result<Leased, (Errno, String)>, End> {
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE) || !job.whole;
+        let insert_id = self.insert_id_elsewhere(&job.statement).await;
         let backend = &mut leased.backend;
-        let insert_id = job.statement.flags.intersects(Flags::LAST_INSERT_ID).then_some(self.insert_id);
-        let insert_id = insert_id.filter(|id| !id.is_here).map(|id| id.value);
         if backend.is_aligned(&self.state)
             && insert_id.is_none()
             && (!reads_variables || backend.login.state.same_user_variables(&self.state))
@@ -331,27 +408,6 @@ impl Session {
         }
         self.skip(request).await
     }
-
-    /// The answer to `SELECT CONNECTION_ID()`: Narrows' own number, which is the one that `KILL` takes.
-    async fn reply_connection_id(&mut self, request: &Request) -> Result<(), End> {
-        let text = request.argument();
-        let start = text.iter().position(|byte| byte.eq_ignore_ascii_case(&b'c')).unwrap_or_default();
-        let after = text.get(start..).unwrap_or_default();
-        let from = after
-            .windows(13)
-            .position(|word| word.eq_ignore_ascii_case(b"connection_id"))
-            .unwrap_or_default();
-        let name = after.get(from..).unwrap_or_default();
-        let end = name.iter().position(|byte| *byte == b')').map_or(name.len(), |end| end + 1);
-        let id = self.handle.id.to_string();
-        let out = crate::reply::single_value(
-            name.get(..end).unwrap_or_default(),
-            id.as_bytes(),
-            self.capabilities,
-            self.status,
-        );
-        self.send(&out).await
-    }
 }
 
 fn digest_options(variables: &Variables) -> DigestOptions {
@@ -382,17 +438,4 @@ fn is_repeatable(job: &Job) -> bool {
     job.command == Command::Query
         && matches!(job.statement.kind, Kind::Select | Kind::Show)
         && !job.statement.flags.intersects(effects)
-}
-
-/// Whether the statement is `SELECT CONNECTION_ID()` and no more.
-fn is_connection_id(statement: &Statement, text: &[u8]) -> bool {
-    if !statement.flags.intersects(Flags::CONNECTION_ID) {
-        return false;
-    }
-    let bare: Vec<u8> = text
-        .iter()
-        .filter(|byte| !byte.is_ascii_whitespace() && **byte != b';')
-        .map(u8::to_ascii_lowercase)
-        .collect();
-    bare == b"selectconnection_id()"
 }

@@ -24,6 +24,10 @@ pub(super) struct Outcome {
     pub(super) status: Option<Status>,
     /// The last insert id that an OK packet named.
     pub(super) last_insert_id: u64,
+    /// Rows changed, as the last OK packet told; `None` when rows came last.
+    pub(super) affected_rows: Option<u64>,
+    /// Rows of the last result.
+    pub(super) rows: u64,
     /// Warnings of the last result.
     pub(super) warnings: u16,
     /// The error that ended the answer.
@@ -67,6 +71,8 @@ struct Relay<'a> {
     eof_owed: bool,
     /// A cursor may be opened instead of rows being sent.
     asks_cursor: bool,
+    /// Rows of the results that have ended.
+    rows_before: u64,
 }
 
 impl Session {
@@ -92,6 +98,7 @@ impl Session {
             timed_out: false,
             eof_owed: false,
             asks_cursor: expect == Expect::Cursor,
+            rows_before: 0,
         };
         let result = relay.run().await;
         let Relay { buffer, outcome, .. } = relay;
@@ -283,10 +290,19 @@ impl Relay<'_> {
         Ok(())
     }
 
+    /// A result has ended: its rows are those since the last one's end.
+    fn note_rows(&mut self) {
+        self.outcome.rows = self.tracker.rows() - self.rows_before;
+        self.rows_before = self.tracker.rows();
+    }
+
     /// Keeps what an OK packet tells of the session.
     fn learn(&mut self, ok: &OkPacket<'_>) -> Result<(), Malformed> {
         self.outcome.status = Some(ok.status);
         self.outcome.warnings = ok.warnings;
+        let ends_rows = ok.header == OkPacket::END_OF_ROWS;
+        self.outcome.affected_rows = (!ends_rows).then_some(ok.affected_rows);
+        self.note_rows();
         if ok.last_insert_id != 0 {
             self.outcome.last_insert_id = ok.last_insert_id;
         }
@@ -329,6 +345,8 @@ impl Relay<'_> {
         let eof = Eof::decode(self.payload(length))?;
         self.outcome.status = Some(eof.status);
         self.outcome.warnings = eof.warnings;
+        self.outcome.affected_rows = None;
+        self.note_rows();
         if self.client_deprecates_eof() {
             let ok = OkPacket {
                 header: OkPacket::END_OF_ROWS,

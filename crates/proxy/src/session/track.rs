@@ -6,7 +6,6 @@
 //! guess.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
@@ -16,8 +15,8 @@ use narrows_wire::{Command, Status};
 
 use super::query::Job;
 use super::relay::Outcome;
-use super::{InsertId, Pinned, Session};
-use crate::backend::Backend;
+use super::{Pinned, Session};
+use crate::backend::{Backend, Kinds};
 use crate::rt::Instant;
 use crate::state::{SessionState, quoted};
 
@@ -67,14 +66,7 @@ reasons! {
     UNREAD = 13, "unread_statement";
     /// `mysql-multiplexing` is off.
     MULTIPLEXING_OFF = 14, "multiplexing_off";
-    /// Warnings or an error can be asked for; until the next statement.
-    DIAGNOSTICS = 15, "diagnostics";
-    /// `FOUND_ROWS()` can be asked for; until the next statement.
-    FOUND_ROWS = 16, "found_rows";
 }
-
-/// Reasons that end with the next statement, whatever it is, unless it asks for what they keep.
-const SOFT: PinReason = PinReason(PinReason::DIAGNOSTICS.0 | PinReason::FOUND_ROWS.0);
 
 impl PinReason {
     /// Whether any reason of `other` is among these.
@@ -112,14 +104,9 @@ impl Pins {
         self.reasons
     }
 
-    /// Whether the next statement may go elsewhere, unless it asks for what the reasons keep.
-    pub fn are_soft(&self) -> bool {
-        self.reasons.without(SOFT).is_empty()
-    }
-
     /// Whether nothing but an open transaction ties the client.
     pub fn is_transaction_only(&self) -> bool {
-        self.reasons.without(SOFT) == PinReason::TRANSACTION
+        self.reasons == PinReason::TRANSACTION
     }
 
     /// Whether a prepared statement of this id is open.
@@ -136,12 +123,6 @@ impl Pins {
     }
 }
 
-/// Whether a statement asks for what the statement before it left on the connection.
-pub(super) fn looks_back(statement: &Statement) -> bool {
-    let flags = Flags::FOUND_ROWS | Flags::ROW_COUNT | Flags::WARNING_COUNT;
-    matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || statement.flags.intersects(flags)
-}
-
 impl Session {
     /// Takes note of what a command did, and keeps the connection or gives it back.
     pub(super) fn settle(
@@ -153,7 +134,6 @@ impl Session {
         outcome: &Outcome,
     ) {
         let before = pins.reasons;
-        pins.reasons = pins.reasons.without(SOFT);
         self.take_report(&mut backend, outcome);
         self.read_statements(&mut backend, &mut pins, job, text, outcome);
         if let Some(status) = outcome.status {
@@ -165,26 +145,22 @@ impl Session {
             Family::MariaDb => 0,
         };
         self.note_transaction(&mut pins, job, outcome);
-        if outcome.warnings > 0 || outcome.error.is_some() {
-            pins.reasons.add(PinReason::DIAGNOSTICS);
-        } else if looks_back(&job.statement) {
-            pins.reasons.add(PinReason(before.0 & SOFT.0));
-        }
-        if job.statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS) {
-            pins.reasons.add(PinReason::FOUND_ROWS);
-        }
+        let kinds = self.note_results(job, outcome);
         if !self.snapshot().variables.multiplexing {
             pins.reasons.add(PinReason::MULTIPLEXING_OFF);
         }
-        if outcome.last_insert_id != 0 {
-            self.insert_id = InsertId { value: outcome.last_insert_id, is_here: true };
-        }
-        self.keep_or_return(backend, pins, before, job);
+        self.keep_or_return(backend, pins, (before, kinds), job);
     }
 
-    fn keep_or_return(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job) {
+    fn keep_or_return(
+        &mut self,
+        backend: Backend,
+        pins: Pins,
+        (before, kinds): (PinReason, Kinds),
+        job: &Job,
+    ) {
         if pins.reasons.is_empty() {
-            return self.give_back(backend);
+            return self.give_back(backend, kinds);
         }
         let fresh = pins.reasons.without(before);
         if !fresh.is_empty() {
@@ -196,14 +172,6 @@ impl Session {
             }
         }
         self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
-    }
-
-    /// Gives a connection back to the pool, and remembers which it was.
-    pub(super) fn give_back(&mut self, backend: Backend) {
-        self.insert_id.is_here = false;
-        self.last_use = Some(backend.login.last_use());
-        let worker = Rc::clone(&self.worker);
-        worker.pool.release(&worker.snapshot(), backend);
     }
 
     /// Takes over the variables and the schema that the server has reported.
@@ -385,7 +353,8 @@ impl Session {
         if name == "last_insert_id" || name == "identity" {
             return match value {
                 Value::Number(number) => {
-                    self.insert_id = InsertId { value: number.parse().unwrap_or_default(), is_here: true };
+                    self.look_back.insert_id = number.parse().unwrap_or_default();
+                    self.look_back.insert_id_is_here = true;
                     None
                 }
                 _ => Some(PinReason::UNKNOWN_SET),

@@ -1,0 +1,191 @@
+//! What a connection still knows of the client it served last, and how that client gets it when somebody else takes
+//! the connection.
+//!
+//! `LAST_INSERT_ID()` and the warnings of a statement live on the connection that ran it. They are asked for seldom, and
+//! mostly at once, when the connection is still untouched. So nothing is fetched beforehand: whoever leases the
+//! connection next asks for them first, in the round trip in which it brings the connection into its own state, and
+//! leaves them with the client they belong to.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use narrows_wire::frame::MAX_PAYLOAD;
+use narrows_wire::response::{Expect, Next};
+use narrows_wire::{Capabilities, Reader, Tracker};
+
+use super::{Backend, BackendError};
+use crate::buffer::Buffer;
+use crate::packets::{payload, read_packet};
+use crate::rt::{Notify, timeout};
+
+/// On the connection: what of it belongs to whom.
+#[derive(Debug)]
+pub struct Residue {
+    owner: Weak<Keepsake>,
+    kinds: Kinds,
+}
+
+/// What may be asked for later.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// `LAST_INSERT_ID()`.
+    pub insert_id: bool,
+    /// `SHOW WARNINGS`.
+    pub diagnostics: bool,
+    /// `FOUND_ROWS()` of a statement whose answer does not tell.
+    pub found_rows: bool,
+}
+
+/// With the client: what others have left for it.
+#[derive(Debug, Default)]
+pub struct Keepsake {
+    left: OnceLock<Left>,
+    settled: Notify,
+}
+
+/// What was left. `None` where it was not asked for, or lost with the connection.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// `LAST_INSERT_ID()`.
+    pub insert_id: Option<u64>,
+    /// `FOUND_ROWS()`.
+    pub found_rows: Option<u64>,
+    /// The rows of `SHOW WARNINGS`, one packet's payload each, its columns' definitions before them.
+    pub warnings: Option<ResultSet>,
+}
+
+/// A result set as it came.
+#[derive(Debug, Default)]
+pub struct ResultSet {
+    /// Payloads of the column definitions.
+    pub columns: Vec<Vec<u8>>,
+    /// Payloads of the rows.
+    pub rows: Vec<Vec<u8>>,
+}
+
+impl Kinds {
+    /// Whether there is nothing to ask for.
+    pub fn is_empty(self) -> bool {
+        self == Kinds::default()
+    }
+}
+
+impl Residue {
+    /// What the connection keeps for the owner of `keepsake`.
+    pub fn new(keepsake: &Arc<Keepsake>, kinds: Kinds) -> Residue {
+        Residue { owner: Arc::downgrade(keepsake), kinds }
+    }
+
+    /// Whether it belongs to the holder of `keepsake`.
+    pub fn is_of(&self, keepsake: &Arc<Keepsake>) -> bool {
+        std::ptr::eq(self.owner.as_ptr(), Arc::as_ptr(keepsake))
+    }
+
+    /// Whether its owner is still there.
+    pub fn is_wanted(&self) -> bool {
+        self.owner.strong_count() > 0
+    }
+}
+
+impl Drop for Residue {
+    /// A connection that is closed takes with it what it kept; its owner must not wait for it.
+    fn drop(&mut self) {
+        if let Some(keepsake) = self.owner.upgrade() {
+            keepsake.settle(Left::default());
+        }
+    }
+}
+
+impl Keepsake {
+    fn settle(&self, left: Left) {
+        // Only the first one counts: the drop of a residue follows its capture.
+        let _ = self.left.set(left);
+        self.settled.notify_one();
+    }
+
+    /// Waits until it is known what was left; `None` after `limit`.
+    pub async fn left(&self, limit: Duration) -> Option<&Left> {
+        if self.left.get().is_none() {
+            // Whether it came in time shows below.
+            let _ = timeout(limit, self.settled.notified()).await;
+        }
+        self.left.get()
+    }
+}
+
+impl Backend {
+    /// The questions for what the connection keeps for somebody else. Warnings come first: the other questions clear
+    /// them; what `FOUND_ROWS()` and `LAST_INSERT_ID()` answer survives `SHOW WARNINGS`.
+    pub(super) fn put_questions(&self, out: &mut Vec<u8>, residue: &Residue) {
+        if residue.kinds.diagnostics {
+            self.put_query(out, "SHOW WARNINGS");
+        }
+        if residue.kinds.found_rows {
+            self.put_query(out, "SELECT FOUND_ROWS()");
+        }
+        if residue.kinds.insert_id {
+            self.put_query(out, "SELECT LAST_INSERT_ID()");
+        }
+    }
+
+    /// Reads their answers and leaves them with their owner.
+    pub(super) async fn leave_answers(
+        &self,
+        buffer: &mut Buffer,
+        residue: Residue,
+    ) -> Result<(), BackendError> {
+        let mut left = Left::default();
+        if residue.kinds.diagnostics {
+            left.warnings = Some(self.result_set(buffer).await?);
+        }
+        if residue.kinds.found_rows {
+            left.found_rows = number(&self.result_set(buffer).await?);
+        }
+        if residue.kinds.insert_id {
+            left.insert_id = number(&self.result_set(buffer).await?);
+        }
+        if let Some(keepsake) = residue.owner.upgrade() {
+            keepsake.settle(left);
+        }
+        Ok(())
+    }
+
+    /// Reads one result set that is small by its nature.
+    async fn result_set(&self, buffer: &mut Buffer) -> Result<ResultSet, BackendError> {
+        let deprecate_eof = self.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
+        let mut tracker = Tracker::new(Expect::Result, deprecate_eof);
+        let mut set = ResultSet::default();
+        let mut in_rows = false;
+        while !tracker.is_done() {
+            // Packet by packet, so that what is passed over is one definition or one row.
+            let header = read_packet(&self.stream, buffer, MAX_PAYLOAD).await?;
+            let length = header.packet_length();
+            let walk = tracker.walk(buffer.filled_mut().get_mut(..length).unwrap_or_default())?;
+            match walk.next {
+                Next::Err { .. } => {
+                    self.answer(buffer).await?;
+                }
+                Next::PrepareOk { .. } | Next::Text { .. } | Next::LocalInfile { .. } => {
+                    return Err(narrows_wire::Malformed("not a result set").into());
+                }
+                Next::More { .. } | Next::ColumnsEnd { .. } | Next::Ok { .. } | Next::Eof { .. } => {}
+            }
+            if walk.passed > 0 {
+                let list = if in_rows { &mut set.rows } else { &mut set.columns };
+                list.push(payload(buffer, header).to_vec());
+            }
+            in_rows |= matches!(walk.next, Next::ColumnsEnd { .. });
+            buffer.consume(length);
+        }
+        // The column count came first and is no definition.
+        set.columns.drain(..1.min(set.columns.len()));
+        Ok(set)
+    }
+}
+
+/// The number in the only row of a result set.
+fn number(set: &ResultSet) -> Option<u64> {
+    let row = set.rows.first()?;
+    let text = Reader::new(row).lenenc_bytes().ok()?;
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

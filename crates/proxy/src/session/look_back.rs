@@ -1,0 +1,176 @@
+//! Statements that ask about the ones before: `LAST_INSERT_ID()`, `FOUND_ROWS()`, `ROW_COUNT()`, `SHOW WARNINGS`.
+//!
+//! Where the connection that knows is untouched, it is asked. Else the answer is what the protocol told at the time,
+//! or what the next user of that connection has left for us; see `backend/residue.rs`.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_sql::{Flags, Kind, Statement, Substitute, substitute};
+
+use super::query::Job;
+use super::relay::Outcome;
+use super::{End, Kept, Session};
+use crate::backend::{Backend, Keepsake, Kinds, Residue};
+use crate::reply;
+use crate::snapshot::HostgroupId;
+
+/// What a statement asks about the ones before.
+const ASKS: Flags = Flags::FOUND_ROWS.union(Flags::ROW_COUNT).union(Flags::WARNING_COUNT);
+
+/// Whether a statement asks about the one before it, which any other statement makes forgotten.
+pub(super) fn asks_about_last(statement: &Statement) -> bool {
+    matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || statement.flags.intersects(ASKS)
+}
+
+impl Session {
+    /// Keeps what the answer tells of what may be asked later; returns what only the connection knows.
+    pub(super) fn note_results(&mut self, job: &Job, outcome: &Outcome) -> Kinds {
+        let statement = &job.statement;
+        let look_back = &mut self.look_back;
+        if outcome.last_insert_id != 0 {
+            look_back.insert_id = outcome.last_insert_id;
+            look_back.insert_id_is_here = true;
+        }
+        // Asked and not told: it may have been set by the asking, `LAST_INSERT_ID(5)`.
+        look_back.insert_id_is_here |= statement.flags.intersects(Flags::LAST_INSERT_ID);
+        let diagnostics = match statement.kind {
+            // Asking does not make them forgotten.
+            Kind::ShowWarnings | Kind::GetDiagnostics => look_back.warning_count > 0,
+            _ => {
+                look_back.warning_count = if outcome.error.is_some() { 1 } else { outcome.warnings };
+                look_back.warning_count > 0
+            }
+        };
+        look_back.row_count = match (outcome.error, outcome.affected_rows) {
+            (None, Some(rows)) => i64::try_from(rows).unwrap_or(i64::MAX),
+            _ => -1,
+        };
+        let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS);
+        let told = outcome.error.is_none() && outcome.affected_rows.is_none() && !calculated;
+        if told {
+            look_back.found_rows = Some(outcome.rows);
+        } else if calculated {
+            look_back.found_rows = None;
+        }
+        Kinds { insert_id: look_back.insert_id_is_here, diagnostics, found_rows: calculated }
+    }
+
+    /// Gives a connection back to the pool, and remembers which it was and what it keeps.
+    pub(super) fn give_back(&mut self, mut backend: Backend, kinds: Kinds) {
+        let keepsake = Arc::new(Keepsake::default());
+        let kept = Kept {
+            last_use: backend.login.last_use(),
+            hostgroup: backend.login.server.row.hostgroup,
+            keepsake: Arc::clone(&keepsake),
+        };
+        if !kinds.is_empty() {
+            backend.login.residue = Some(Residue::new(&keepsake, kinds));
+        }
+        if std::mem::take(&mut self.look_back.insert_id_is_here) {
+            self.look_back.insert_id_at = Some(kept.clone());
+        }
+        self.look_back.last = Some(kept);
+        let worker = Rc::clone(&self.worker);
+        worker.pool.release(&worker.snapshot(), backend);
+    }
+
+    /// The connection that a statement would rather have than any other, because it knows what is asked.
+    pub(super) fn wanted_connection(&self, statement: &Statement) -> Option<Kept> {
+        if asks_about_last(statement) {
+            return self.look_back.last.clone();
+        }
+        let asks_id = statement.flags.intersects(Flags::LAST_INSERT_ID);
+        self.look_back.insert_id_at.clone().filter(|_| asks_id)
+    }
+
+    /// Where a statement must go to find the connection that knows.
+    pub(super) fn wanted_hostgroup(&self, statement: &Statement) -> Option<HostgroupId> {
+        self.wanted_connection(statement).map(|kept| kept.hostgroup)
+    }
+
+    /// A connection was leased: takes back what it keeps for this client. Returns whether it ran this client's last
+    /// statement, and nobody's since.
+    pub(super) fn meet(&mut self, backend: &mut Backend) -> bool {
+        let mine = |kept: &Option<Kept>| {
+            kept.as_ref().is_some_and(|kept| kept.last_use.is_followed_by(&backend.login))
+        };
+        self.look_back.insert_id_is_here = mine(&self.look_back.insert_id_at);
+        let knows = mine(&self.look_back.last);
+        if knows || self.look_back.insert_id_is_here {
+            backend.login.residue = None;
+        }
+        knows
+    }
+
+    /// `LAST_INSERT_ID()` for a connection that does not know it; `None` where it does.
+    pub(super) async fn insert_id_elsewhere(&self, statement: &Statement) -> Option<u64> {
+        if !statement.flags.intersects(Flags::LAST_INSERT_ID) || self.look_back.insert_id_is_here {
+            return None;
+        }
+        let left = match &self.look_back.insert_id_at {
+            Some(kept) => kept.keepsake.left(PATIENCE).await.and_then(|left| left.insert_id),
+            None => None,
+        };
+        Some(left.unwrap_or(self.look_back.insert_id))
+    }
+
+    /// The statement with what it asks about the one before put in, for a connection that does not know; `None`
+    /// where nothing need be put in.
+    pub(super) async fn with_answers(&self, job: &Job, text: &[u8], knows: bool) -> Option<Vec<u8>> {
+        let flags = job.statement.flags;
+        let connection_id = Substitute { name: "CONNECTION_ID", value: self.handle.id.into() };
+        if knows || !asks_about_last(&job.statement) {
+            return match flags.intersects(Flags::CONNECTION_ID) {
+                true => substitute(text, &[connection_id]),
+                false => None,
+            };
+        }
+        if job.statement.kind == Kind::ShowWarnings {
+            return None;
+        }
+        let found_rows = match (self.look_back.found_rows, &self.look_back.last) {
+            (Some(told), _) => told,
+            (None, Some(kept)) => {
+                kept.keepsake.left(PATIENCE).await.and_then(|left| left.found_rows).unwrap_or(0)
+            }
+            (None, None) => 0,
+        };
+        substitute(
+            text,
+            &[
+                connection_id,
+                Substitute { name: "FOUND_ROWS", value: found_rows.try_into().unwrap_or(i64::MAX) },
+                Substitute { name: "ROW_COUNT", value: self.look_back.row_count },
+                Substitute { name: "@@warning_count", value: self.look_back.warning_count.into() },
+            ],
+        )
+    }
+
+    /// Answers `SHOW WARNINGS` with what was left for this client, when the connection that knew has been taken by
+    /// somebody else; `None` when it is to be asked.
+    pub(super) async fn left_warnings(&self, text: &[u8]) -> Option<Result<(), End>> {
+        let kept = self.look_back.last.as_ref().filter(|_| self.look_back.warning_count > 0)?;
+        let warnings = kept.keepsake.left(PATIENCE).await?.warnings.as_ref()?;
+        let words: Vec<Vec<u8>> = text
+            .split(|byte| !byte.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(<[u8]>::to_ascii_uppercase)
+            .collect();
+        let errors_only = words.iter().any(|word| word == b"ERRORS");
+        let of_kind = |row: &&Vec<u8>| !errors_only || row.starts_with(b"\x05Error");
+        let rows: Vec<&[u8]> = warnings.rows.iter().filter(of_kind).map(Vec::as_slice).collect();
+        let out = if words.iter().any(|word| word == b"COUNT") {
+            let name: &[u8] = if errors_only { b"@@session.error_count" } else { b"@@session.warning_count" };
+            reply::single_value(name, rows.len().to_string().as_bytes(), self.capabilities, self.status)
+        } else {
+            let columns: Vec<&[u8]> = warnings.columns.iter().map(Vec::as_slice).collect();
+            reply::result_set(&columns, &rows, self.capabilities, self.status)
+        };
+        Some(self.send(&out).await)
+    }
+}
+
+/// How long to wait for the answer that another session fetches just now.
+const PATIENCE: Duration = Duration::from_millis(500);
