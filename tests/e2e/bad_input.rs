@@ -263,15 +263,15 @@ fn a_command_cut_short_is_an_error_or_the_end() {
 }
 
 #[test]
-fn an_empty_command_harms_nobody() {
+fn an_empty_command_is_1047_and_the_session_goes_on() {
     let narrows = start(&usual());
     beside_a_working_client(&narrows, || {
         let mut client = narrows.client();
         client.send_bytes(&[0, 0, 0, 0]).expect("send an empty packet");
-        match client.read() {
-            Ok(packet) => assert!(ErrorPacket::decode(&packet.payload).is_some(), "{packet:?}"),
-            Err(_closed) => {}
-        }
+        let packet = client.read().expect("an answer");
+        let error = ErrorPacket::decode(&packet.payload).expect("an error");
+        assert_eq!((error.code, error.state.as_str()), (1047, "08S01"), "{error:?}");
+        assert!(client.command(command::PING, b"").ok().is_some());
     });
 }
 

@@ -9,3 +9,4 @@ mod dump;
 mod recorded;
 mod sandbox;
 mod streaming;
+mod sysbench;

@@ -67,7 +67,8 @@ fn detached_sandbox_is_stopped_by_its_folder_and_keeps_its_data() {
     narrows(&["stop", "--dir", dir]);
 }
 
-struct Sandbox {
+/// A running sandbox; it ends when dropped.
+pub struct Sandbox {
     child: Child,
     dir: PathBuf,
     servers: Vec<Server>,
@@ -75,14 +76,17 @@ struct Sandbox {
     input: Option<ChildStdin>,
 }
 
+/// One of its servers.
 #[derive(Debug)]
-struct Server {
-    port: u16,
+pub struct Server {
+    /// Its TCP port on 127.0.0.1.
+    pub port: u16,
     pid: u32,
 }
 
 impl Sandbox {
-    fn start(options: &[&str]) -> Sandbox {
+    /// Starts one, with these options of `narrows sandbox start`.
+    pub fn start(options: &[&str]) -> Sandbox {
         let mut child = Command::new(env!("CARGO_BIN_EXE_narrows"))
             .args(["sandbox", "start", "--until-eof", "--json"])
             .args(options)
@@ -98,8 +102,20 @@ impl Sandbox {
         Sandbox { dir: dir.into(), servers: servers_in(&line), input: child.stdin.take(), child }
     }
 
-    fn servers(&self) -> &[Server] {
+    /// Its servers, the primary first.
+    pub fn servers(&self) -> &[Server] {
         &self.servers
+    }
+
+    /// The `narrows.toml` of `narrows sandbox config`, for these listeners.
+    pub fn config(&self, listen: &str) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .args(["sandbox", "config", "--listen", listen, "--dir"])
+            .arg(&self.dir)
+            .output()
+            .expect("the program runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
     }
 }
 
@@ -119,7 +135,8 @@ fn servers_in(record: &str) -> Vec<Server> {
         .collect()
 }
 
-fn app_client(port: u16) -> RawClient {
+/// A session of `app` on one of the servers.
+pub fn app_client(port: u16) -> RawClient {
     RawClient::open(&Endpoint::local(port), &Login::new("app", "app"))
 }
 

@@ -19,7 +19,7 @@ mod real_server;
 pub use client::{Answer, Login, RawClient};
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
-pub use narrows::{Narrows, NarrowsConfig};
+pub use narrows::{Monitor, Narrows, NarrowsConfig};
 pub use process::{Process, free_port};
 pub use protocol::{
     Column, ErrorPacket, Greeting, OkPacket, Packet, capability, command, reader, scramble, writer,

@@ -91,6 +91,15 @@ impl NarrowsConfig {
     }
 }
 
+/// Whether servers are looked after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Monitor {
+    /// They are.
+    On,
+    /// `--no-monitor`.
+    Off,
+}
+
 /// A running Narrows; stopped when dropped.
 #[derive(Debug)]
 pub struct Narrows {
@@ -106,14 +115,23 @@ impl Narrows {
     /// # Panics
     /// When it does not start; the message has its log.
     pub fn start(binary: &str, config: &NarrowsConfig) -> Narrows {
+        let monitor = if config.monitor { Monitor::On } else { Monitor::Off };
+        Narrows::start_with(binary, monitor, |interfaces, admin| config.text(interfaces, admin))
+    }
+
+    /// The same with a configuration file that `text` writes, given the listeners for clients and for administrators.
+    ///
+    /// # Panics
+    /// When it does not start; the message has its log.
+    pub fn start_with(binary: &str, monitor: Monitor, text: impl Fn(&str, &str) -> String) -> Narrows {
         let folder = TempFolder::new("narrows");
         // Another process may take a port between its choice and its use.
         for _ in 0..5 {
             let (port, admin_port) = (free_port(), free_port());
             let interfaces = format!("127.0.0.1:{port};{}", folder.file("narrows.sock").display());
-            let text = config.text(&interfaces, &format!("127.0.0.1:{admin_port}"));
+            let text = text(&interfaces, &format!("127.0.0.1:{admin_port}"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
-            if let Some(process) = launch(binary, config, &folder, port) {
+            if let Some(process) = launch(binary, monitor, &folder, port) {
                 return Narrows { process, port, admin_port, folder };
             }
         }
@@ -191,12 +209,12 @@ impl Drop for Narrows {
 }
 
 /// Starts it; `None` when it ended at once.
-fn launch(binary: &str, config: &NarrowsConfig, folder: &TempFolder, port: u16) -> Option<Process> {
+fn launch(binary: &str, monitor: Monitor, folder: &TempFolder, port: u16) -> Option<Process> {
     let log =
         fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
     let mut command = Command::new(binary);
     command.arg("-f").arg("-c").arg(folder.file("narrows.cnf")).arg("-D").arg(folder.path());
-    if !config.monitor {
+    if monitor == Monitor::Off {
         command.arg("-n");
     }
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file descriptor")).stderr(log);

@@ -58,10 +58,6 @@ impl Request {
             session.reply_error(Errno::NET_PACKETS_OUT_OF_ORDER, "Got packets out of order").await?;
             return Err(End::Told(format!("command with sequence number {}", self.header.sequence)));
         }
-        if self.header.length == 0 {
-            session.reply_error(Errno::MALFORMED_PACKET, "Malformed communication packet").await?;
-            return Err(End::Told("empty command packet".to_owned()));
-        }
         Ok(self)
     }
 
@@ -70,7 +66,7 @@ impl Request {
         self.header
     }
 
-    /// The command's byte.
+    /// The command's byte; 0, which no client may use, for an empty packet, as servers take it.
     pub(super) fn code(&self) -> u8 {
         self.payload().first().copied().unwrap_or_default()
     }
