@@ -1,0 +1,187 @@
+//! What one client does: bursts of steps that follow from a seed and from nothing another client does.
+//!
+//! Whatever ties a client to a backend connection is let go after a few steps, since two connections serve all; no
+//! step waits for another client.
+
+use narrows_testkit::{Flavour, capability};
+
+use super::random::Random;
+use super::scenarios;
+use super::side::{LogIn, Step};
+use super::variables;
+
+/// Steps that belong together.
+#[derive(Debug)]
+pub struct Burst {
+    /// By which a difference is counted.
+    pub name: &'static str,
+    pub steps: Vec<Step>,
+    /// Something was left that only the end of the session takes away.
+    pub ties: bool,
+}
+
+impl Burst {
+    /// Adds a statement.
+    pub fn query(&mut self, text: impl Into<Vec<u8>>) {
+        self.steps.push(Step::Query(text.into()));
+    }
+}
+
+/// The script of one client, made as it runs: it sees the answers of the server without Narrows.
+#[derive(Debug)]
+pub struct Script {
+    pub random: Random,
+    pub client: usize,
+    pub flavour: Flavour,
+    /// The schema that only this client uses.
+    pub own: String,
+    /// Status flags as last seen.
+    pub status: u16,
+    pub capabilities: u32,
+    pub variables: Vec<(&'static str, &'static [&'static str])>,
+    number: usize,
+    /// Bursts until what ties the session for good has to go.
+    tied: Option<usize>,
+    /// Bursts for which a transaction has been open.
+    open_for: usize,
+}
+
+pub const IN_TRANSACTION: u16 = 1;
+
+impl Script {
+    pub fn new(seed: u64, client: usize, flavour: Flavour) -> Script {
+        Script {
+            random: Random::new(seed, client),
+            client,
+            flavour,
+            own: own_schema(client),
+            status: 2,
+            capabilities: 0,
+            variables: variables::of(flavour),
+            number: 0,
+            tied: None,
+            open_for: 0,
+        }
+    }
+
+    /// A number not used before by this client.
+    pub fn number(&mut self) -> usize {
+        self.number += 1;
+        self.number
+    }
+
+    /// How the client logs in next.
+    pub fn log_in(&mut self) -> LogIn {
+        let mut capabilities = 0;
+        for one in [
+            capability::FOUND_ROWS,
+            capability::DEPRECATE_EOF,
+            capability::SESSION_TRACK,
+            capability::MULTI_STATEMENTS,
+            capability::IGNORE_SPACE,
+        ] {
+            if self.random.percent(40) {
+                capabilities |= one;
+            }
+        }
+        self.capabilities = capabilities;
+        self.status = 2;
+        self.tied = None;
+        self.open_for = 0;
+        let schema = match self.random.below(10) {
+            0 => None,
+            1 => Some("common".to_owned()),
+            2 => Some("latin".to_owned()),
+            _ => Some(self.own.clone()),
+        };
+        let collations: &[u8] = match self.flavour {
+            Flavour::MariaDb => &[8, 33, 45, 46, 224, 63],
+            Flavour::MySql9 => &[8, 33, 45, 255, 224, 63],
+        };
+        let user = *self.random.pick(USERS);
+        LogIn { user, schema, capabilities, collation: *self.random.pick(collations) }
+    }
+
+    /// The next steps.
+    pub fn burst(&mut self) -> Burst {
+        if self.tied.is_some_and(|left| left == 0) {
+            return scenarios::leave(self);
+        }
+        let mut burst = scenarios::any(self);
+        self.tied = match (self.tied, burst.ties) {
+            (Some(left), _) => Some(left - 1),
+            (None, true) => Some(self.random.below(3)),
+            (None, false) => None,
+        };
+        if self.random.percent(60) {
+            scenarios::look(self, &mut burst);
+        }
+        burst
+    }
+
+    /// What ends an open transaction, when it has been open for long enough.
+    pub fn settle(&mut self) -> Option<Step> {
+        if self.status & IN_TRANSACTION == 0 {
+            self.open_for = 0;
+            return None;
+        }
+        self.open_for += 1;
+        if self.open_for < 3 && self.random.percent(50) {
+            return None;
+        }
+        let word = if self.random.percent(50) { "COMMIT" } else { "ROLLBACK" };
+        Some(Step::Query(format!("{word} AND NO CHAIN NO RELEASE").into_bytes()))
+    }
+
+    /// Whether a backend connection may be tied to this client.
+    pub fn holds_a_connection(&self) -> bool {
+        self.tied.is_some() || self.status & IN_TRANSACTION != 0
+    }
+
+    /// The session has begun anew.
+    pub fn untie(&mut self) {
+        self.tied = None;
+        self.status = 2;
+    }
+}
+
+/// The accounts; each one's password is its name.
+pub const USERS: &[&str] = &["ma", "mb", "mc"];
+
+/// The schema of a client.
+pub fn own_schema(client: usize) -> String {
+    format!("c{client:03}")
+}
+
+/// The statements that make a client's schema as it is at the beginning.
+pub fn preparation(client: usize) -> Vec<String> {
+    let own = own_schema(client);
+    vec![
+        format!("DROP DATABASE IF EXISTS {own}"),
+        format!("CREATE DATABASE {own} CHARACTER SET utf8mb4"),
+        format!(
+            "CREATE TABLE {own}.t (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT UNIQUE, s VARCHAR(20)) ENGINE=InnoDB"
+        ),
+        format!("INSERT INTO {own}.t VALUES (1, -1, 'one'), (2, -2, 'two'), (3, -3, 'three')"),
+        format!("CREATE TABLE {own}.k (id INT PRIMARY KEY) ENGINE=InnoDB"),
+    ]
+}
+
+/// The statements that make what all clients share and none changes.
+pub fn shared_preparation() -> Vec<String> {
+    let mut statements = Vec::new();
+    for (schema, charset) in [("common", "utf8mb4"), ("latin", "latin1")] {
+        statements.push(format!("CREATE DATABASE {schema} CHARACTER SET {charset}"));
+        statements.push(format!("CREATE TABLE {schema}.t (id INT PRIMARY KEY, v INT, s VARCHAR(20))"));
+        statements.push(format!(
+            "INSERT INTO {schema}.t VALUES (10, 100, '{schema}'), (20, 200, 'b'), (30, 300, 'c')"
+        ));
+    }
+    statements.push("CREATE PROCEDURE common.plus(n INT) SELECT n + 1 AS next".to_owned());
+    statements.push("CREATE PROCEDURE common.assign(n INT) SET @c = n".to_owned());
+    statements.push(
+        "CREATE FUNCTION common.counted(n INT) RETURNS INT NO SQL BEGIN SET @d = n; RETURN n + 1; END"
+            .to_owned(),
+    );
+    statements
+}

@@ -1,0 +1,253 @@
+//! One of the two places where a script runs: the server itself, or Narrows in front of its twin.
+
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{Endpoint, ErrorPacket, Login, RawClient, RealServer, capability, command};
+
+use super::observe;
+
+/// How a client logs in.
+#[derive(Debug, Clone)]
+pub struct LogIn {
+    pub user: &'static str,
+    pub schema: Option<String>,
+    pub capabilities: u32,
+    pub collation: u8,
+}
+
+/// How a client leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    Quit,
+    Vanish,
+    /// While a statement of its runs on the server.
+    VanishInStatement,
+}
+
+/// What is killed of a second session of the same user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Victim {
+    /// A session idle in a transaction.
+    IdleInTransaction,
+    /// A statement.
+    Statement,
+    /// A session while its statement runs.
+    Running,
+}
+
+/// One thing a client does.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Query(Vec<u8>),
+    InitDb(String),
+    ResetConnection,
+    MultiStatements(bool),
+    ChangeUser { login: LogIn, password: &'static str },
+    Reconnect { leave: Leave, login: LogIn },
+    Kill { victim: Victim, table: String, number: usize },
+}
+
+impl Step {
+    /// For the report.
+    pub fn text(&self) -> String {
+        match self {
+            Step::Query(text) => text.escape_ascii().to_string(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+/// One client on one of the two places.
+pub struct Side<'s> {
+    endpoint: Endpoint,
+    server: &'s RealServer,
+    /// Whether what this place is put in front of outlives its clients' statements.
+    kills_left_statements: bool,
+    login: LogIn,
+    client: Option<RawClient>,
+}
+
+impl<'s> Side<'s> {
+    /// The server itself; by its socket, where any authentication plugin works.
+    pub fn direct(server: &'s RealServer, login: &LogIn) -> Side<'s> {
+        let endpoint = Endpoint::Unix(server.socket());
+        Side { endpoint, server, kills_left_statements: false, login: login.clone(), client: None }
+    }
+
+    /// Narrows in front of `server`.
+    pub fn through(endpoint: Endpoint, server: &'s RealServer, login: &LogIn) -> Side<'s> {
+        Side { endpoint, server, kills_left_statements: true, login: login.clone(), client: None }
+    }
+
+    /// Leaves, if there is anybody, and logs in anew.
+    pub fn start(&mut self, login: &LogIn) -> Vec<String> {
+        self.client = None;
+        self.login = login.clone();
+        match self.open() {
+            Ok(client) => {
+                self.client = Some(client);
+                vec!["LOGGED IN".to_owned()]
+            }
+            Err(error) => vec![observe::error(&error)],
+        }
+    }
+
+    /// Leaves for now.
+    pub fn leave(&mut self) {
+        self.client = None;
+    }
+
+    fn open(&self) -> Result<RawClient, ErrorPacket> {
+        let mut client = RawClient::connect(&self.endpoint);
+        client.set_patience(Duration::from_secs(150));
+        client.login(&login_of(&self.login, self.login.user))?;
+        Ok(client)
+    }
+
+    /// Does one step; what the client sees.
+    pub fn run(&mut self, step: &Step) -> Vec<String> {
+        match step {
+            Step::Query(text) => {
+                let capabilities = self.capabilities();
+                self.with_client(|client| observe::results(&client.query(text), capabilities))
+            }
+            Step::InitDb(schema) => self
+                .with_client(|client| observe::reply(&client.command(command::INIT_DB, schema.as_bytes()))),
+            Step::ResetConnection => {
+                self.with_client(|client| observe::reply(&client.command(command::RESET_CONNECTION, b"")))
+            }
+            // Narrows and MariaDB answer with the packet the capabilities ask for; only that it worked counts.
+            Step::MultiStatements(on) => self.with_client(|client| {
+                let answer = client.command(command::SET_OPTION, &[u8::from(!on), 0]);
+                vec![format!("{:?}", answer.error())]
+            }),
+            Step::ChangeUser { login, password } => {
+                let told = login_of(login, password);
+                let lines = self.with_client(|client| match client.change_user(&told) {
+                    Ok(_) => vec!["CHANGED".to_owned()],
+                    Err(error) => vec![observe::error(&error)],
+                });
+                self.login.user = login.user;
+                lines
+            }
+            Step::Reconnect { leave, login } => {
+                match (leave, self.client.take()) {
+                    (_, None) | (Leave::Quit, Some(_)) => {}
+                    (Leave::Vanish, Some(client)) => client.vanish(),
+                    (Leave::VanishInStatement, Some(client)) => self.vanish_in_statement(client),
+                }
+                self.start(login)
+            }
+            Step::Kill { victim, table, number } => self.kill(*victim, table, *number),
+        }
+    }
+
+    fn capabilities(&self) -> u32 {
+        self.client.as_ref().map_or(0, RawClient::capabilities)
+    }
+
+    fn with_client(&mut self, act: impl FnOnce(&mut RawClient) -> Vec<String>) -> Vec<String> {
+        match &mut self.client {
+            Some(client) => act(client),
+            None => vec!["LOST".to_owned()],
+        }
+    }
+
+    /// A server notices that a client has gone when its statement is through; Narrows at once, and kills the
+    /// statement.
+    fn vanish_in_statement(&self, mut client: RawClient) {
+        if !self.kills_left_statements {
+            return client.vanish();
+        }
+        let tag = format!("left by {:p}", self);
+        let sent =
+            client.send_command(command::QUERY, &query(&client, &format!("SELECT SLEEP(60) /* {tag} */")));
+        sent.expect("Narrows reads commands");
+        wait_until("the statement runs", || self.is_running(&tag));
+        client.vanish();
+        wait_until("the statement of a vanished client is killed", || !self.is_running(&tag));
+    }
+
+    fn is_running(&self, tag: &str) -> bool {
+        let found = self.server.rows(&format!(
+            "SELECT id FROM information_schema.processlist WHERE info LIKE '%SLEEP%{tag}%' AND info NOT LIKE '%processlist%'"
+        ));
+        !found.is_empty()
+    }
+
+    /// Opens a second session, lets it do something, and kills it or its statement from the first.
+    fn kill(&mut self, victim: Victim, table: &str, number: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut other = match self.open() {
+            Ok(other) => other,
+            Err(error) => return vec![observe::error(&error)],
+        };
+        let capabilities = other.capabilities();
+        let id = other.query("SELECT CONNECTION_ID()").text_rows();
+        let Some(Some(id)) = id.first().and_then(|row| row.first().cloned()) else {
+            return vec![format!("no id: {id:?}")];
+        };
+        let kill = |side: &mut Self, statement: String| {
+            side.with_client(|client| observe::reply(&client.query(statement)))
+        };
+        match victim {
+            Victim::IdleInTransaction => {
+                for statement in ["BEGIN".to_owned(), format!("INSERT INTO {table} (id) VALUES ({number})")] {
+                    lines.extend(observe::results(&other.query(statement), capabilities));
+                }
+                lines.extend(kill(self, format!("KILL {id}")));
+                // A farewell, or the end of the stream: it is gone.
+                lines.push(format!("gone: {}", other.query("SELECT 1").error().is_some()));
+            }
+            Victim::Statement | Victim::Running => {
+                let tag = format!("killed by {:p}", self);
+                let text = format!("SELECT SLEEP(60) /* {tag} */");
+                other.send_command(command::QUERY, &query(&other, &text)).expect("commands are read");
+                wait_until("the statement runs", || self.is_running(&tag));
+                let whole = victim == Victim::Running;
+                lines.extend(kill(self, format!("KILL {} {id}", if whole { "CONNECTION" } else { "QUERY" })));
+                let answer = other.answer(command::QUERY);
+                if whole {
+                    lines.push(format!("gone: {}", answer.error().is_some()));
+                } else {
+                    lines.extend(observe::results(&answer, capabilities));
+                    lines.extend(observe::results(&other.query("SELECT 'alive'"), capabilities));
+                }
+            }
+        }
+        // What it had begun is undone, if need be after the lock of its row is gone.
+        for statement in [
+            format!("INSERT INTO {table} (id) VALUES ({number})"),
+            format!("DELETE FROM {table} WHERE id = {number}"),
+        ] {
+            let capabilities = self.capabilities();
+            lines
+                .extend(self.with_client(|client| observe::results(&client.query(&statement), capabilities)));
+        }
+        lines
+    }
+}
+
+fn login_of(login: &LogIn, password: &str) -> Login {
+    let mut told = Login::new(login.user, password);
+    told.capabilities |= login.capabilities;
+    told.collation = login.collation;
+    told.schema = login.schema.clone();
+    told
+}
+
+/// The body of `COM_QUERY`.
+fn query(client: &RawClient, statement: &str) -> Vec<u8> {
+    let attributes: &[u8] =
+        if client.capabilities() & capability::QUERY_ATTRIBUTES != 0 { &[0, 1] } else { &[] };
+    [attributes, statement.as_bytes()].concat()
+}
+
+/// Waits for something that must come soon.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
