@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use narrows_wire::charset::{Collation, Family};
+
 /// One session variable that differs from the server's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
@@ -128,14 +130,26 @@ impl SessionState {
         self.variables[found].assignment.split_once('=').map(|(_, literal)| literal)
     }
 
-    /// Sets a user variable to a literal; `None`: NULL.
-    pub fn set_user_variable(&mut self, name: &str, literal: Option<&str>) {
-        let found = self.user_variables.binary_search_by(|(known, _)| (**known).cmp(name));
-        match (found, literal) {
-            (Ok(found), Some(literal)) => self.user_variables[found].1 = literal.into(),
-            (Err(place), Some(literal)) => self.user_variables.insert(place, (name.into(), literal.into())),
-            (Ok(found), None) => drop(self.user_variables.remove(found)),
-            (Err(_), None) => {}
+    /// Sets a user variable to a literal. One that was set to NULL is not one that was never set: it has a type.
+    pub fn set_user_variable(&mut self, name: &str, literal: &str) {
+        match self.user_variables.binary_search_by(|(known, _)| (**known).cmp(name)) {
+            Ok(found) => self.user_variables[found].1 = literal.into(),
+            Err(place) => self.user_variables.insert(place, (name.into(), literal.into())),
+        }
+    }
+
+    /// A string as this state reads it, in a form that means the same in every state; `None` when the state's
+    /// collation is not known.
+    pub fn text_literal(&self, text: &[u8], family: Family) -> Option<String> {
+        let literal = self.literal("collation_connection")?;
+        let name = literal.trim_matches('\'');
+        match Collation::by_name(name, family) {
+            Some(collation) => {
+                let charset = collation.charset;
+                Some(format!("_{charset}{} COLLATE {}", quoted(text), collation.name))
+            }
+            // The slot holds a character set, whose default collation is meant.
+            None => Some(format!("_{name}{}", quoted(text))),
         }
     }
 
@@ -307,13 +321,22 @@ mod tests {
     #[test]
     fn user_variables_count_only_when_they_are_read() {
         let mut wanted = SessionState::default();
-        wanted.set_user_variable("a", Some("1"));
+        wanted.set_user_variable("a", "1");
         let mut found = SessionState::default();
-        found.set_user_variable("b", Some("'x'"));
+        found.set_user_variable("b", "'x'");
         assert!(wanted.difference(&found, false).is_empty());
         assert!(wanted.difference(&found, true).reset, "b must go");
-        found.set_user_variable("b", None);
-        assert_eq!(wanted.difference(&found, true).set.as_deref(), Some("SET @`a`=1"));
+        assert_eq!(wanted.difference(&SessionState::default(), true).set.as_deref(), Some("SET @`a`=1"));
+    }
+
+    #[test]
+    fn text_keeps_the_collation_it_was_sent_in() {
+        let state = SessionState::after_login("latin1", Some("latin1_bin"));
+        let literal = state.text_literal(b"it's", Family::MariaDb).unwrap();
+        assert_eq!(literal, "_latin1'it''s' COLLATE latin1_bin");
+        let state = SessionState::after_login("utf8mb4", None);
+        assert_eq!(state.text_literal(b"x", Family::MySql).unwrap(), "_utf8mb4'x'");
+        assert_eq!(SessionState::default().text_literal(b"x", Family::MySql), None);
     }
 
     #[test]

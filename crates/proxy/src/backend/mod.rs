@@ -86,10 +86,7 @@ impl Want {
 
 /// Capabilities that change what a server does, or how it reads commands, and cannot be changed after the login.
 pub const CLASS: Capabilities = Capabilities(
-    Capabilities::FOUND_ROWS.0
-        | Capabilities::IGNORE_SPACE.0
-        | Capabilities::QUERY_ATTRIBUTES.0
-        | Capabilities::MARIADB_EXTENDED_METADATA.0,
+    Capabilities::FOUND_ROWS.0 | Capabilities::QUERY_ATTRIBUTES.0 | Capabilities::MARIADB_EXTENDED_METADATA.0,
 );
 
 /// Why something could not be done on a backend connection. It is of no more use then.
@@ -242,7 +239,7 @@ impl Login {
     /// Those of [`CLASS`] that this server can have.
     fn offered_class(&self) -> Capabilities {
         let offered = self.server.figures.capabilities().unwrap_or(Capabilities::NONE);
-        CLASS.intersection(offered.union(Capabilities::FOUND_ROWS).union(Capabilities::IGNORE_SPACE))
+        CLASS.intersection(offered.union(Capabilities::FOUND_ROWS))
     }
 }
 

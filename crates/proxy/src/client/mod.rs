@@ -309,6 +309,10 @@ fn first_state(
     let mut state = state_of_collation(snapshot, account, response.charset.into());
     state.schema = first_schema(snapshot, account, response.schema.as_deref());
     state.multi_statements = capabilities.contains(Capabilities::MULTI_STATEMENTS);
+    if capabilities.contains(Capabilities::IGNORE_SPACE) {
+        // What a server does with the capability; it would be lost with the first reset.
+        state.set_literal("sql_mode", "CONCAT(@@global.sql_mode, ',IGNORE_SPACE')");
+    }
     state
 }
 

@@ -93,7 +93,12 @@ impl Session {
             false => 0,
         };
         let text = request.argument().get(attributes..).unwrap_or_default();
-        let statement = narrows_sql::classify(text);
+        let mut statement = narrows_sql::classify(text);
+        if statement.kind == Kind::Show && text.windows(9).any(|word| word.eq_ignore_ascii_case(b"variables"))
+        {
+            // `last_insert_id` and `identity` are among them.
+            statement.flags = statement.flags | Flags::LAST_INSERT_ID;
+        }
         let verdict = self.ask_rules(&snapshot, text);
         if let Some(text) = verdict.error_msg {
             return Ok(Decision::Error(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));

@@ -272,7 +272,9 @@ impl Relay<'_> {
         }
         let was_eof = ok.header == OkPacket::END_OF_ROWS;
         if was_eof && !self.client_deprecates_eof() {
-            let eof = Eof { warnings: ok.warnings, status: ok.status.without(Status::SESSION_STATE_CHANGED) };
+            let told = self.visible_changes(&ok)?.is_empty();
+            let status = if told { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
+            let eof = Eof { warnings: ok.warnings, status };
             self.replace(length, Some(&|out| eof.encode(out)));
         } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
             let session_state = self.visible_changes(&ok)?;
@@ -367,7 +369,8 @@ impl Relay<'_> {
 
     /// Passes an EOF packet on, without the flag that says that we were told of a change: the client was not.
     fn eof_as_told(&mut self, length: usize, eof: Eof) {
-        if eof.status.contains(Status::SESSION_STATE_CHANGED) {
+        let tracks = self.session.capabilities.contains(Capabilities::SESSION_TRACK);
+        if !tracks && eof.status.contains(Status::SESSION_STATE_CHANGED) {
             let eof = Eof { status: eof.status.without(Status::SESSION_STATE_CHANGED), ..eof };
             self.replace(length, Some(&|out| eof.encode(out)));
         } else {

@@ -381,13 +381,18 @@ impl Session {
 
     fn read_user_variable(&mut self, backend: &mut Backend, name: &str, value: &Value) -> Option<PinReason> {
         let literal = match value {
-            Value::Number(number) => Some(number.clone()),
+            Value::Number(number) => number.clone(),
             // Other text depends on the character set it was sent in.
-            Value::Text(text) if text.is_ascii() => Some(quoted(text)),
-            Value::Null => None,
+            Value::Text(text) if text.is_ascii() => {
+                match self.state.text_literal(text, backend.login.family) {
+                    Some(literal) => literal,
+                    None => return Some(PinReason::USER_VARIABLE),
+                }
+            }
+            Value::Null => "NULL".to_owned(),
             _ => return Some(PinReason::USER_VARIABLE),
         };
-        self.change_state(backend, |state| state.set_user_variable(name, literal.as_deref()));
+        self.change_state(backend, |state| state.set_user_variable(name, &literal));
         None
     }
 
@@ -426,9 +431,14 @@ impl Pins {
         if statement.flags.intersects(assigns) && (in_several || !set) {
             self.reasons.add(PinReason::USER_VARIABLE);
         }
+        // A stored function may have set any user variable.
+        let calls = matches!(statement.kind, Kind::Select | Kind::Do);
+        if calls && statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN) {
+            self.reasons.add(PinReason::ROUTINE);
+        }
         if in_several && statement.flags.intersects(Flags::GET_LOCK) {
             self.reasons.add(PinReason::USER_LOCK);
-            self.user_locks.push(Vec::new());
+            self.user_locks.push(UNREAD_NAME.to_vec());
         }
     }
 
@@ -439,7 +449,12 @@ impl Pins {
             self.user_locks.clear();
         }
         if flags.intersects(Flags::GET_LOCK) {
-            self.user_locks.push(first_text(text).unwrap_or_default());
+            let calls = text.windows(8).filter(|word| word.eq_ignore_ascii_case(b"get_lock")).count();
+            match first_text(text).filter(|_| calls == 1) {
+                Some(name) => self.user_locks.push(name),
+                // Names that are not read off the text are released all at once only.
+                None => self.user_locks.push(UNREAD_NAME.to_vec()),
+            }
         } else if flags.intersects(Flags::RELEASE_LOCK)
             && let Some(name) = first_text(text)
             && let Some(held) = self.user_locks.iter().position(|lock| *lock == name)
@@ -527,6 +542,9 @@ fn table_name(text: &[u8]) -> Vec<u8> {
     let end = name.iter().position(|byte| *byte == b'(' || *byte == b',').unwrap_or(name.len());
     name.get(..end).unwrap_or_default().iter().copied().filter(|byte| *byte != b'`').collect()
 }
+
+/// Stands for a lock whose name is not known; no name has a zero byte.
+const UNREAD_NAME: &[u8] = b"\0";
 
 /// The first string literal of a statement, when it has no escapes.
 fn first_text(text: &[u8]) -> Option<Vec<u8>> {
