@@ -96,6 +96,22 @@ impl SessionState {
         }
     }
 
+    /// `NAMES charset [COLLATE collation]`, where that says all three character sets. It says more than the three
+    /// assignments: the collation that results are announced in.
+    fn names(&self) -> Option<String> {
+        let plain = |slot| self.literal(slot).map(|literal| literal.trim_matches('\''));
+        let (charset, results) = (plain("character_set_client")?, plain("character_set_results")?);
+        let connection = plain("collation_connection")?;
+        if charset != results {
+            return None;
+        }
+        if connection == charset && charset != "binary" {
+            return Some(format!("NAMES {charset}"));
+        }
+        let of_charset = connection.split('_').next() == Some(charset);
+        of_charset.then(|| format!("NAMES {charset} COLLATE {connection}"))
+    }
+
     /// Sets a session variable to the value that a server reports for it.
     pub fn set_text(&mut self, name: &str, value: &[u8]) {
         if name == "character_set_results" && value.is_empty() {
@@ -168,11 +184,18 @@ impl SessionState {
             return Difference { reset: true, ..self.difference(&from.after_reset(), true) };
         }
         let mut difference = Difference::default();
+        let names =
+            self.names().filter(|_| CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot)));
+        if let Some(names) = &names {
+            difference.assign(names);
+        }
+        let is_said = |variable: &Variable| names.is_some() && CHARSETS.contains(&&*variable.slot);
         merge(
             &self.variables,
             &from.variables,
             |variable| &*variable.slot,
             |wanted, found| match (wanted, found) {
+                (Some(wanted), _) if is_said(wanted) => {}
                 (Some(wanted), Some(found)) if wanted.assignment == found.assignment => {}
                 (Some(wanted), _) => difference.assign(&wanted.assignment),
                 // By the name it was set by: the slot's other name may be unknown to the server.
@@ -253,6 +276,9 @@ fn slot(name: &str) -> &str {
     }
 }
 
+/// The slots that `SET NAMES` fills.
+const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
+
 fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
@@ -302,7 +328,7 @@ mod tests {
         let found = SessionState::after_login("utf8mb4", None);
         assert_eq!(
             wanted.difference(&found, false).set.as_deref(),
-            Some("SET collation_connection='utf8mb4_bin'")
+            Some("SET NAMES utf8mb4 COLLATE utf8mb4_bin")
         );
         wanted.set_names("utf8mb4", None);
         assert!(wanted.difference(&found, false).is_empty());

@@ -236,7 +236,10 @@ impl Backend {
     }
 
     /// Fetches what the connection keeps for another client, before that is lost.
-    async fn settle_residue(&mut self, limit: Duration) -> Result<(), BackendError> {
+    ///
+    /// # Errors
+    /// As [`Backend::align`].
+    pub async fn settle_residue(&mut self, limit: Duration) -> Result<(), BackendError> {
         match self.login.residue.take().filter(Residue::is_wanted) {
             Some(residue) => {
                 let nothing = Difference::default();
@@ -279,34 +282,35 @@ fn put_command(out: &mut Vec<u8>, command: Command, argument: &[u8]) {
 }
 
 /// Session variables that a MySQL server reports to us. Not `*`: since 8.4 that reports `statement_id` with
-/// every statement. Names that a version does not know cost a warning.
-const MYSQL_TRACKED: &str = "autocommit,auto_increment_increment,auto_increment_offset,big_tables,\
-binlog_format,binlog_row_image,binlog_rows_query_log_events,block_encryption_mode,bulk_insert_buffer_size,\
-character_set_client,character_set_connection,character_set_database,character_set_results,\
-character_set_server,collation_connection,collation_database,collation_server,cte_max_recursion_depth,\
-default_collation_for_utf8mb4,default_storage_engine,default_table_encryption,default_tmp_storage_engine,\
-default_week_format,div_precision_increment,end_markers_in_json,eq_range_index_dive_limit,\
-explain_format,explicit_defaults_for_timestamp,foreign_key_checks,generated_random_password_length,\
-group_concat_max_len,group_replication_consistency,histogram_generation_max_mem_size,identity,\
-immediate_server_version,information_schema_stats_expiry,innodb_ft_enable_stopword,innodb_ft_user_stopword_table,\
-innodb_lock_wait_timeout,innodb_strict_mode,innodb_table_locks,insert_id,interactive_timeout,internal_tmp_mem_storage_engine,\
-join_buffer_size,keep_files_on_create,last_insert_id,lc_messages,lc_time_names,lock_wait_timeout,long_query_time,\
-low_priority_updates,max_allowed_packet,max_error_count,max_execution_time,max_heap_table_size,max_join_size,\
-max_length_for_sort_data,max_points_in_geometry,max_seeks_for_key,max_sort_length,max_sp_recursion_depth,\
-min_examined_row_limit,myisam_repair_threads,myisam_sort_buffer_size,myisam_stats_method,net_buffer_length,\
-net_read_timeout,net_retry_count,net_write_timeout,new,old_alter_table,optimizer_prune_level,\
-optimizer_search_depth,optimizer_switch,optimizer_trace,optimizer_trace_features,optimizer_trace_limit,\
-optimizer_trace_max_mem_size,optimizer_trace_offset,original_commit_timestamp,original_server_version,\
-parser_max_mem_size,preload_buffer_size,print_identified_with_as_hex,profiling,profiling_history_size,\
-pseudo_replica_mode,pseudo_slave_mode,pseudo_thread_id,query_alloc_block_size,query_prealloc_size,rand_seed1,rand_seed2,\
-range_alloc_block_size,range_optimizer_max_mem_size,rbr_exec_mode,read_buffer_size,read_rnd_buffer_size,\
-require_row_format,resultset_metadata,secondary_engine_cost_threshold,select_into_buffer_size,\
-select_into_disk_sync,select_into_disk_sync_delay,session_track_gtids,session_track_schema,\
-session_track_state_change,session_track_transaction_info,set_operations_buffer_size,\
-show_create_table_skip_secondary_engine,show_create_table_verbosity,show_gipk_in_create_table_and_information_schema,\
-sort_buffer_size,sql_auto_is_null,sql_big_selects,sql_buffer_result,sql_generate_invisible_primary_key,sql_log_bin,\
-sql_log_off,sql_mode,sql_notes,sql_quote_show_create,sql_require_primary_key,sql_safe_updates,sql_select_limit,\
-sql_warnings,terminology_use_previous,time_zone,timestamp,tmp_table_size,transaction_alloc_block_size,\
-transaction_allow_batching,transaction_isolation,transaction_prealloc_size,transaction_read_only,\
-transaction_write_set_extraction,tx_isolation,tx_read_only,unique_checks,updatable_views_with_limit,use_secondary_engine,\
-wait_timeout,windowing_use_high_precision,xa_detach_on_prepare";
+/// every statement. Names that a version does not know cost a warning, so those that only old versions have are left out.
+const MYSQL_TRACKED: &str = "autocommit,auto_increment_increment,auto_increment_offset,big_tables,binlog_format,binlog_row_image\
+,binlog_rows_query_log_events,block_encryption_mode,bulk_insert_buffer_size,character_set_client\
+,character_set_connection,character_set_database,character_set_results,character_set_server\
+,collation_connection,collation_database,collation_server,cte_max_recursion_depth\
+,default_collation_for_utf8mb4,default_storage_engine,default_table_encryption,default_tmp_storage_engine\
+,default_week_format,div_precision_increment,end_markers_in_json,eq_range_index_dive_limit,explain_format\
+,explicit_defaults_for_timestamp,foreign_key_checks,generated_random_password_length,group_concat_max_len\
+,group_replication_consistency,histogram_generation_max_mem_size,identity,immediate_server_version\
+,information_schema_stats_expiry,innodb_ft_enable_stopword,innodb_ft_user_stopword_table\
+,innodb_lock_wait_timeout,innodb_strict_mode,innodb_table_locks,insert_id,interactive_timeout\
+,internal_tmp_mem_storage_engine,join_buffer_size,keep_files_on_create,last_insert_id,lc_messages\
+,lc_time_names,lock_wait_timeout,long_query_time,low_priority_updates,max_allowed_packet,max_error_count\
+,max_execution_time,max_heap_table_size,max_join_size,max_length_for_sort_data,max_points_in_geometry\
+,max_seeks_for_key,max_sort_length,max_sp_recursion_depth,min_examined_row_limit,myisam_sort_buffer_size\
+,myisam_stats_method,net_buffer_length,net_read_timeout,net_retry_count,net_write_timeout,old_alter_table\
+,optimizer_prune_level,optimizer_search_depth,optimizer_switch,optimizer_trace,optimizer_trace_features\
+,optimizer_trace_limit,optimizer_trace_max_mem_size,optimizer_trace_offset,original_commit_timestamp\
+,original_server_version,parser_max_mem_size,preload_buffer_size,print_identified_with_as_hex,profiling\
+,profiling_history_size,pseudo_replica_mode,pseudo_slave_mode,pseudo_thread_id,query_alloc_block_size\
+,query_prealloc_size,rand_seed1,rand_seed2,range_alloc_block_size,range_optimizer_max_mem_size\
+,rbr_exec_mode,read_buffer_size,read_rnd_buffer_size,require_row_format,resultset_metadata\
+,secondary_engine_cost_threshold,select_into_buffer_size,select_into_disk_sync,select_into_disk_sync_delay\
+,session_track_gtids,session_track_schema,session_track_state_change,session_track_transaction_info\
+,set_operations_buffer_size,show_create_table_skip_secondary_engine,show_create_table_verbosity\
+,show_gipk_in_create_table_and_information_schema,sort_buffer_size,sql_auto_is_null,sql_big_selects\
+,sql_buffer_result,sql_generate_invisible_primary_key,sql_log_bin,sql_log_off,sql_mode,sql_notes\
+,sql_quote_show_create,sql_require_primary_key,sql_safe_updates,sql_select_limit,sql_warnings\
+,terminology_use_previous,time_zone,timestamp,tmp_table_size,transaction_alloc_block_size\
+,transaction_allow_batching,transaction_isolation,transaction_prealloc_size,transaction_read_only\
+,unique_checks,updatable_views_with_limit,use_secondary_engine,wait_timeout,windowing_use_high_precision\
+,xa_detach_on_prepare";

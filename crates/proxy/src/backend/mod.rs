@@ -167,6 +167,11 @@ impl Backend {
         matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
+    /// Whether it keeps something that its last client may ask for.
+    pub fn keeps_something(&self) -> bool {
+        self.login.residue.as_ref().is_some_and(Residue::is_wanted)
+    }
+
     /// Whether it is logged in as the account that `want` names.
     pub fn fits_account(&self, want: &Want) -> bool {
         let (mine, theirs) = (&self.login.account, &want.account);

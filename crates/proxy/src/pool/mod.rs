@@ -202,7 +202,7 @@ impl Pool {
             if worker != self.worker {
                 return self.lend(worker, backend);
             }
-        } else if group.idle_of(server) >= keep_idle(server, snapshot) {
+        } else if group.idle_of(server) >= keep_idle(server, snapshot) && !backend.keeps_something() {
             return drop(backend);
         }
         self.put_idle(&group, backend);
@@ -343,10 +343,16 @@ impl Search<'_> {
                     Err(error) => self.failed(&server, error),
                 }
             }
-            _ => match backend.into_slot() {
-                (server, Some(slot)) => self.open(server, slot).await,
-                (_, None) => Ok(None),
-            },
+            _ => {
+                let limit = self.snapshot.variables.connect_timeout_server;
+                if let Err(error) = backend.settle_residue(limit).await {
+                    tracing::debug!(%error, "what a connection kept is lost with it");
+                }
+                match backend.into_slot() {
+                    (server, Some(slot)) => self.open(server, slot).await,
+                    (_, None) => Ok(None),
+                }
+            }
         }
     }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_sql::{Flags, Kind, Statement, Substitute, substitute};
+use narrows_wire::Command;
+use narrows_wire::charset::Family;
 
 use super::query::Job;
 use super::relay::Outcome;
@@ -24,9 +26,46 @@ pub(super) fn asks_about_last(statement: &Statement) -> bool {
     matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || statement.flags.intersects(ASKS)
 }
 
+/// Whether a statement asks for warnings and errors.
+fn asks_conditions(statement: &Statement) -> bool {
+    matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics)
+        || statement.flags.intersects(Flags::WARNING_COUNT)
+}
+
+/// Whether a statement leaves the warnings of the one before: asking for them does, and on MariaDB every statement
+/// that has no table and no warning of its own.
+fn keeps_conditions(job: &Job, text: &[u8], family: Family, outcome: &Outcome) -> bool {
+    if asks_conditions(&job.statement) && job.statement.kind != Kind::Select {
+        return true;
+    }
+    if family == Family::MySql || outcome.error.is_some() || outcome.warnings > 0 {
+        return false;
+    }
+    let has_table = || text.windows(4).any(|word| word.eq_ignore_ascii_case(b"from"));
+    match (job.command, job.statement.kind) {
+        (Command::Query, Kind::Set | Kind::SetTransaction | Kind::Use) => true,
+        (Command::Query, Kind::Begin | Kind::Commit | Kind::Rollback) => true,
+        (Command::Query, Kind::Select | Kind::Do) => !has_table(),
+        (Command::InitDb, _) => true,
+        _ => false,
+    }
+}
+
 impl Session {
+    /// Whether the connection at hand must be cleared before it is asked for warnings: it has somebody else's, or
+    /// none but those of our own assignments.
+    pub(super) fn must_clear_conditions(&self) -> bool {
+        !self.look_back.conditions_are_here
+    }
+
     /// Keeps what the answer tells of what may be asked later; returns what only the connection knows.
-    pub(super) fn note_results(&mut self, job: &Job, outcome: &Outcome) -> Kinds {
+    pub(super) fn note_results(
+        &mut self,
+        job: &Job,
+        text: &[u8],
+        family: Family,
+        outcome: &Outcome,
+    ) -> Kinds {
         let statement = &job.statement;
         let look_back = &mut self.look_back;
         if outcome.last_insert_id != 0 {
@@ -35,14 +74,11 @@ impl Session {
         }
         // Asked and not told: it may have been set by the asking, `LAST_INSERT_ID(5)`.
         look_back.insert_id_is_here |= statement.flags.intersects(Flags::LAST_INSERT_ID);
-        let diagnostics = match statement.kind {
-            // Asking does not make them forgotten.
-            Kind::ShowWarnings | Kind::GetDiagnostics => look_back.warning_count > 0,
-            _ => {
-                look_back.warning_count = if outcome.error.is_some() { 1 } else { outcome.warnings };
-                look_back.warning_count > 0
-            }
-        };
+        if !keeps_conditions(job, text, family, outcome) {
+            look_back.warning_count = if outcome.error.is_some() { 1 } else { outcome.warnings };
+            look_back.conditions_are_here = look_back.warning_count > 0;
+            look_back.conditions_at = None;
+        }
         look_back.row_count = match (outcome.error, outcome.affected_rows) {
             (None, Some(rows)) => i64::try_from(rows).unwrap_or(i64::MAX),
             _ => -1,
@@ -54,7 +90,11 @@ impl Session {
         } else if calculated {
             look_back.found_rows = None;
         }
-        Kinds { insert_id: look_back.insert_id_is_here, diagnostics, found_rows: calculated }
+        Kinds {
+            insert_id: look_back.insert_id_is_here,
+            diagnostics: look_back.conditions_are_here,
+            found_rows: calculated,
+        }
     }
 
     /// Gives a connection back to the pool, and remembers which it was and what it keeps.
@@ -71,6 +111,9 @@ impl Session {
         if std::mem::take(&mut self.look_back.insert_id_is_here) {
             self.look_back.insert_id_at = Some(kept.clone());
         }
+        if std::mem::take(&mut self.look_back.conditions_are_here) {
+            self.look_back.conditions_at = Some(kept.clone());
+        }
         self.look_back.last = Some(kept);
         let worker = Rc::clone(&self.worker);
         worker.pool.release(&worker.snapshot(), backend);
@@ -78,6 +121,9 @@ impl Session {
 
     /// The connection that a statement would rather have than any other, because it knows what is asked.
     pub(super) fn wanted_connection(&self, statement: &Statement) -> Option<Kept> {
+        if asks_conditions(statement) {
+            return self.look_back.conditions_at.clone().or_else(|| self.look_back.last.clone());
+        }
         if asks_about_last(statement) {
             return self.look_back.last.clone();
         }
@@ -97,8 +143,9 @@ impl Session {
             kept.as_ref().is_some_and(|kept| kept.last_use.is_followed_by(&backend.login))
         };
         self.look_back.insert_id_is_here = mine(&self.look_back.insert_id_at);
+        self.look_back.conditions_are_here = mine(&self.look_back.conditions_at);
         let knows = mine(&self.look_back.last);
-        if knows || self.look_back.insert_id_is_here {
+        if knows || self.look_back.insert_id_is_here || self.look_back.conditions_are_here {
             backend.login.residue = None;
         }
         knows
@@ -151,7 +198,7 @@ impl Session {
     /// Answers `SHOW WARNINGS` with what was left for this client, when the connection that knew has been taken by
     /// somebody else; `None` when it is to be asked.
     pub(super) async fn left_warnings(&self, text: &[u8]) -> Option<Result<(), End>> {
-        let kept = self.look_back.last.as_ref().filter(|_| self.look_back.warning_count > 0)?;
+        let kept = self.look_back.conditions_at.as_ref()?;
         let warnings = kept.keepsake.left(PATIENCE).await?.warnings.as_ref()?;
         let words: Vec<Vec<u8>> = text
             .split(|byte| !byte.is_ascii_alphanumeric())

@@ -77,6 +77,10 @@ struct LookBack {
     insert_id_at: Option<Kept>,
     /// The connection that ran the last statement, and what it keeps of it.
     last: Option<Kept>,
+    /// The connection that has the conditions which `SHOW WARNINGS` shows.
+    conditions_at: Option<Kept>,
+    /// The connection at hand has them.
+    conditions_are_here: bool,
     /// `FOUND_ROWS()`, where the last statement's answer told it.
     found_rows: Option<u64>,
     /// `ROW_COUNT()`.

@@ -248,13 +248,12 @@ impl Session {
             return Answer::Statement(None);
         }
         let (attributes, text) = request.argument().split_at_checked(job.attributes).unwrap_or_default();
-        if job.statement.kind == Kind::ShowWarnings && !knows {
+        if job.statement.kind == Kind::ShowWarnings && self.must_clear_conditions() {
             if let Some(sent) = self.left_warnings(text).await {
                 return Answer::Sent(sent);
             }
-            // What the connection would show is somebody else's.
             let limit = self.snapshot().variables.connect_timeout_server;
-            if backend.execute("DO 0", limit).await.is_err() {
+            if backend.execute(CLEAR_CONDITIONS, limit).await.is_err() {
                 tracing::debug!(
                     "a connection was lost while clearing its warnings; the statement will show it"
                 );
@@ -414,6 +413,9 @@ impl Session {
         self.skip(request).await
     }
 }
+
+/// Makes a server forget warnings. MariaDB does so only for statements that have a table.
+const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
 
 fn digest_options(variables: &Variables) -> DigestOptions {
     DigestOptions {

@@ -145,7 +145,7 @@ impl Session {
             Family::MariaDb => 0,
         };
         self.note_transaction(&mut pins, job, outcome);
-        let kinds = self.note_results(job, outcome);
+        let kinds = self.note_results(job, text, backend.login.family, outcome);
         if !self.snapshot().variables.multiplexing {
             pins.reasons.add(PinReason::MULTIPLEXING_OFF);
         }
