@@ -54,18 +54,35 @@ fn the_corpus_is_deterministic() {
 fn compare_through_narrows(flavour: Flavour) {
     assert!(EXCEPTIONS.iter().all(|(what, why)| !what.is_empty() && !why.is_empty()));
     let server = differential_server(flavour);
-    let config = NarrowsConfig::in_front_of(server.port())
-        .variable("max_allowed_packet", "268435456")
-        .variable("enable_load_data_local_infile", "true");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     let direct = Side { endpoint: server.endpoint(), server: &server };
-    let through = Side { endpoint: narrows.endpoint(), server: &server };
+    // The form that the server answers in is settled by the first client: all others get the same connection.
+    let one_connection = || {
+        let config = NarrowsConfig::new()
+            .server(0, server.port(), "max_connections=1")
+            .user("sbtest", "sbtest", "")
+            .variable("threads", "1")
+            .variable("max_allowed_packet", "268435456")
+            .variable("enable_load_data_local_infile", "true");
+        Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    };
+    let (plain, deprecating) = (one_connection(), one_connection());
+    for (narrows, capability) in [(&plain, 0), (&deprecating, capability::DEPRECATE_EOF)] {
+        let login = Login::new("sbtest", "sbtest").with(capability);
+        RawClient::open(&narrows.endpoint(), &login).query("DO 1").ok().expect("Narrows serves");
+    }
     let mut found = Vec::new();
     for set in 0..1 << CAPABILITIES.len() {
         let chosen = CAPABILITIES.iter().enumerate().filter(|(bit, _)| set & 1 << bit != 0);
         let capabilities = chosen.fold(0, |all, (_, (_, one))| all | one);
-        // The large answers do not depend on the other two.
-        let big = capabilities & !capability::DEPRECATE_EOF == 0;
+        // Each of the other two goes together with each form, and each form of the client with each of the server.
+        let has = |capability| capabilities & capability != 0;
+        let is_plain = has(capability::SESSION_TRACK) == has(capability::MULTI_STATEMENTS);
+        let through = Side {
+            endpoint: if is_plain { plain.endpoint() } else { deprecating.endpoint() },
+            server: &server,
+        };
+        // The large answers do not depend on session tracking.
+        let big = !has(capability::SESSION_TRACK);
         found.extend(compare(&direct, &through, flavour, capabilities, |name| big || name != "big"));
     }
     report(&found);

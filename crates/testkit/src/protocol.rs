@@ -51,6 +51,7 @@ pub mod command {
     pub const QUERY: u8 = 3;
     pub const FIELD_LIST: u8 = 4;
     pub const STATISTICS: u8 = 9;
+    pub const PROCESS_INFO: u8 = 10;
     pub const PROCESS_KILL: u8 = 12;
     pub const DEBUG: u8 = 13;
     pub const PING: u8 = 14;

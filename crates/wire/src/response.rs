@@ -294,7 +294,7 @@ impl Tracker {
             (State::DefinitionsEnd { then }, _) => {
                 let eof = Eof::decode(payload)?;
                 // A cursor's rows are fetched by later commands.
-                self.more_announced = eof.status.contains(OUT_PARAMETERS_AND_MORE);
+                self.more_announced = eof.status.contains(Status::OUT_PARAMETERS_AND_MORE);
                 let opened = self.expect == Expect::Cursor && eof.status.contains(Status::CURSOR_EXISTS);
                 self.enter(if opened { Then::Done } else { then });
                 Result::Ok(Some(if opened { Next::Eof { length } } else { Next::ColumnsEnd { length } }))
@@ -373,9 +373,6 @@ impl Tracker {
         };
     }
 }
-
-/// Flags of the EOF behind the columns of OUT parameters (manual: "SERVER_PS_OUT_PARAMS").
-const OUT_PARAMETERS_AND_MORE: Status = Status(0x1000 | Status::MORE_RESULTS_EXISTS.0);
 
 #[cfg(test)]
 mod tests;

@@ -27,8 +27,7 @@ impl Session {
             return self.reply_error_at(request.answer(), Errno::NET_PACKET_TOO_LARGE, text).await;
         }
         let Some(command) = Command::from_code(request.code()) else {
-            self.skip(request).await?;
-            return self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await;
+            return self.unknown_command(request).await;
         };
         match command {
             Command::Query => self.query(request).await,
@@ -56,10 +55,19 @@ impl Session {
             Command::StmtFetch => self.on_statement(request, command, Expect::Rows).await,
             Command::StmtClose | Command::StmtSendLongData => self.unanswered(request, command).await,
             Command::BinlogDump | Command::BinlogDumpGtid | Command::RegisterSlave => {
-                self.skip(request).await?;
-                self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await
+                self.unknown_command(request).await
             }
         }
+    }
+
+    /// A command that nobody knows, or that is not for clients of a proxy.
+    async fn unknown_command(&mut self, request: &mut Request) -> Result<(), End> {
+        self.skip(request).await?;
+        if client::family(&self.snapshot(), &self.want.account) == Some(Family::MySql) {
+            // MySQL counts the error until the next statement.
+            self.warnings = 1;
+        }
+        self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await
     }
 
     /// A command that goes to the user's own hostgroup. A prepared statement ties the session to the connection that
@@ -146,11 +154,11 @@ impl Session {
     }
 
     /// Kept as state: whichever connection serves next is told.
-    async fn set_option(&mut self, request: &Request) -> Result<(), End> {
+    async fn set_option(&mut self, request: &mut Request) -> Result<(), End> {
         let on = match request.argument() {
             [0, 0] => true,
             [1, 0] => false,
-            _ => return self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await,
+            _ => return self.unknown_command(request).await,
         };
         Arc::make_mut(&mut self.state).multi_statements = on;
         let mut out = Vec::with_capacity(16);

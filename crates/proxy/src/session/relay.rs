@@ -5,6 +5,7 @@
 //!
 //! Nothing is read from the server while the client does not take what was read before.
 
+use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
 use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
@@ -73,6 +74,9 @@ struct Relay<'a> {
     asks_cursor: bool,
     /// Rows of the results that have ended.
     rows_before: u64,
+    /// What the EOF packet behind the columns says of OUT parameters: it is left out where the client deprecates EOF,
+    /// and MySQL does not say it again behind the rows.
+    out_parameters: Status,
 }
 
 impl Session {
@@ -99,6 +103,7 @@ impl Session {
             eof_owed: false,
             asks_cursor: expect == Expect::Cursor,
             rows_before: 0,
+            out_parameters: Status::default(),
         };
         let result = relay.run().await;
         let Relay { buffer, outcome, .. } = relay;
@@ -210,7 +215,13 @@ impl Relay<'_> {
         match (length, self.client_deprecates_eof()) {
             (0, true) => {}
             (0, false) => self.eof_owed = true,
-            (length, true) => self.replace(length, None),
+            (length, true) => {
+                let status = Eof::decode(self.payload(length))?.status;
+                if status.contains(Status::OUT_PARAMETERS_AND_MORE) {
+                    self.out_parameters = Status::OUT_PARAMETERS_AND_MORE;
+                }
+                self.replace(length, None);
+            }
             (length, false) => self.eof_as_told(length, Eof::decode(self.payload(length))?),
         }
         Ok(())
@@ -223,6 +234,8 @@ impl Relay<'_> {
         let capabilities = self.backend.login.capabilities;
         let rest = self.buffer.filled_mut().get_mut(self.ready..).unwrap_or_default();
         let mut ahead = self.tracker.clone();
+        // What it passes over is passed over again: it must not touch sequence numbers.
+        ahead.add_shift(ahead.shift().wrapping_neg());
         let Ok(walk) = ahead.walk(rest) else { return true };
         let status = match walk.next {
             Next::Ok { length } => {
@@ -273,7 +286,11 @@ impl Relay<'_> {
         let was_eof = ok.header == OkPacket::END_OF_ROWS;
         if was_eof && !self.client_deprecates_eof() {
             let told = self.visible_changes(&ok)?.is_empty();
-            let status = if told { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
+            let mut status = if told { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
+            // MySQL says this in one packet only, and that was the one behind the columns.
+            if self.backend.login.family == Family::MySql && status.contains(Status::OUT_PARAMETERS_AND_MORE) {
+                status = status.without(Status::OUT_PARAMETERS_AND_MORE);
+            }
             let eof = Eof { warnings: ok.warnings, status };
             self.replace(length, Some(&|out| eof.encode(out)));
         } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
@@ -354,7 +371,7 @@ impl Relay<'_> {
                 header: OkPacket::END_OF_ROWS,
                 affected_rows: 0,
                 last_insert_id: 0,
-                status: eof.status,
+                status: eof.status.union(std::mem::take(&mut self.out_parameters)),
                 warnings: eof.warnings,
                 info: b"",
                 session_state: b"",

@@ -25,6 +25,8 @@ impl Status {
     pub const LAST_ROW_SENT: Status = Status(0x0080);
     /// Backslash is an ordinary character in strings.
     pub const NO_BACKSLASH_ESCAPES: Status = Status(0x0200);
+    /// The result is the values of OUT parameters (manual: "SERVER_PS_OUT_PARAMS"), and another result follows.
+    pub const OUT_PARAMETERS_AND_MORE: Status = Status(0x1000 | 0x0008);
     /// The open transaction is read only.
     pub const IN_TRANS_READONLY: Status = Status(0x2000);
     /// The OK packet carries session state changes.
