@@ -6,7 +6,7 @@
 //! server, while all the other clients do the same. Every answer is compared to the last flag.
 //!
 //! `NARROWS_SEED` repeats a run, `NARROWS_STEPS` makes it longer, `NARROWS_CLIENTS` sets the number of clients,
-//! `NARROWS_GENERAL_LOG=1` has the report say which backend connection ran the statements.
+//! `NARROWS_REPORTS` the number of differences reported in full; `NARROWS_GENERAL_LOG=1` has the report say which backend connection ran the statements.
 
 mod observe;
 mod random;
@@ -37,8 +37,7 @@ fn no_client_sees_another_on_mysql9() {
     }
 }
 
-/// How many differences are reported in full, and after how many a run gives up.
-const REPORTED: usize = 12;
+/// After how many differences a run gives up.
 const TOO_MANY: usize = 400;
 
 fn run_model(flavour: Flavour) {
@@ -64,6 +63,7 @@ fn run_model(flavour: Flavour) {
         truth: &truth,
         twin: &twin,
         narrows: &narrows,
+        reports: number("NARROWS_REPORTS").unwrap_or(12) as usize,
         found: Mutex::default(),
     };
     let prepared = started.elapsed();
@@ -152,6 +152,8 @@ struct Run<'s> {
     truth: &'s RealServer,
     twin: &'s RealServer,
     narrows: &'s Narrows,
+    /// How many differences are reported in full.
+    reports: usize,
     found: Mutex<Found>,
 }
 
@@ -282,7 +284,7 @@ impl Run<'_> {
         let mut found = self.found.lock().expect("no client panics while it reports");
         let count = found.classes.entry(format!("{class}: {statement}")).or_default();
         *count += 1;
-        if *count == 1 && found.reports.len() < REPORTED {
+        if *count == 1 && found.reports.len() < self.reports {
             found.reports.push(text);
         }
     }

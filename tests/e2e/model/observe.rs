@@ -71,15 +71,32 @@ fn single(packet: &Packet) -> String {
     }
     match OkPacket::decode(&packet.payload) {
         Some(ok) => format!(
-            "OK affected={} id={} status={} warnings={} rest={}",
+            "OK affected={} id={} status={} warnings={} {}",
             ok.affected_rows,
             ok.last_insert_id,
             ok.status & !ABOUT_PLANS,
             ok.warnings,
-            ok.rest.escape_ascii()
+            information(&ok)
         ),
         None => format!("{packet:?}"),
     }
+}
+
+/// The text of an OK packet and what it says about the session, sorted: servers report in the order of their hash table.
+fn information(ok: &OkPacket) -> String {
+    const SESSION_STATE_CHANGED: u16 = 1 << 14;
+    if ok.status & SESSION_STATE_CHANGED == 0 {
+        return ok.rest.escape_ascii().to_string();
+    }
+    let mut bytes = reader::Bytes::new(&ok.rest);
+    let text = bytes.lenenc_bytes().unwrap_or_default().escape_ascii().to_string();
+    let mut reports = Vec::new();
+    let mut entries = reader::Bytes::new(bytes.lenenc_bytes().unwrap_or_default());
+    while let (Some(kind), Some(data)) = (entries.u8(), entries.lenenc_bytes()) {
+        reports.push(format!("{kind}:{}", data.escape_ascii()));
+    }
+    reports.sort();
+    format!("{text} {reports:?}")
 }
 
 fn column(packet: &Packet) -> String {

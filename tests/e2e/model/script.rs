@@ -95,8 +95,8 @@ impl Script {
             _ => Some(self.own.clone()),
         };
         let collations: &[u8] = match self.flavour {
-            Flavour::MariaDb => &[8, 33, 45, 46, 224, 63],
-            Flavour::MySql9 => &[8, 33, 45, 255, 224, 63],
+            Flavour::MariaDb => &[8, 33, 45, 63],
+            Flavour::MySql9 => &[8, 33, 255, 63],
         };
         let user = *self.random.pick(USERS);
         LogIn { user, schema, capabilities, collation: *self.random.pick(collations) }

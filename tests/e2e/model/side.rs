@@ -156,7 +156,8 @@ impl<'s> Side<'s> {
     /// A server notices that a client has gone when its statement is through; Narrows at once, and kills the
     /// statement.
     fn vanish_in_statement(&self, mut client: RawClient) {
-        if !self.kills_left_statements {
+        let is_over = client.query("SELECT 'leaving'").lost.is_some();
+        if is_over || !self.kills_left_statements {
             return client.vanish();
         }
         let tag = format!("left by {:p}", self);
