@@ -6,6 +6,7 @@ mod dependencies;
 mod differential;
 mod drivers;
 mod dump;
+mod founding;
 mod model;
 mod recorded;
 mod sandbox;

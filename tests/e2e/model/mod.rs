@@ -8,6 +8,7 @@
 //! `NARROWS_SEED` repeats a run, `NARROWS_STEPS` makes it longer, `NARROWS_CLIENTS` sets the number of clients,
 //! `NARROWS_REPORTS` the number of differences reported in full; `NARROWS_GENERAL_LOG=1` has the report say which backend connection ran the statements.
 
+mod leaks;
 mod observe;
 mod random;
 mod scenarios;
@@ -76,7 +77,12 @@ fn run_model(flavour: Flavour) {
                 .expect("a thread");
         }
     });
-    let found = run.found.lock().expect("no client panics while it reports");
+    let left = leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, &run.variables);
+    let mut found = run.found.lock().expect("no client panics while it reports");
+    if !left.is_empty() {
+        found.classes.insert("left behind".to_owned(), left.len());
+        found.reports.push(format!("--- left behind:\n    {}", left.join("\n    ")));
+    }
     eprintln!(
         "{flavour:?}: {} steps by {clients} clients in {:.1?} after {prepared:.1?} of preparation, {} differences",
         found.steps,
