@@ -1,7 +1,7 @@
 //! One core: accepts clients, reads its mailbox, keeps time, and owns its sessions and backend connections.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,6 +19,7 @@ use crate::rt::{
 };
 use crate::session::{Handle, Interrupt};
 use crate::snapshot::{HostgroupId, Snapshot};
+use crate::state::{SessionState, SharedState};
 use crate::stats::Counters;
 
 /// What a worker is told.
@@ -140,6 +141,8 @@ pub struct Worker {
     pub scratch: RefCell<narrows_sql::Scratch>,
     snapshot: RefCell<Rc<Arc<Snapshot>>>,
     sessions: RefCell<HashMap<u32, Rc<Handle>>>,
+    /// The states that logins led to last; see [`Worker::shared_state`].
+    login_states: RefCell<VecDeque<SharedState>>,
     /// No session's deadline is before this.
     next_deadline: Cell<Instant>,
 }
@@ -155,6 +158,7 @@ impl Worker {
             scratch: RefCell::default(),
             snapshot: RefCell::new(Rc::new(snapshot)),
             sessions: RefCell::default(),
+            login_states: RefCell::default(),
             next_deadline: Cell::new(Instant::now() + FAR),
         }
     }
@@ -189,6 +193,21 @@ impl Worker {
     /// The configuration in force. Cheap: no atomic is touched.
     pub fn snapshot(&self) -> Rc<Arc<Snapshot>> {
         Rc::clone(&self.snapshot.borrow())
+    }
+
+    /// The state of a login as a value that is shared with clients that have logged in alike: thousands do, and each
+    /// copy takes a kilobyte.
+    pub fn shared_state(&self, state: SessionState) -> SharedState {
+        let mut recent = self.login_states.borrow_mut();
+        if let Some(known) = recent.iter().find(|known| ***known == state) {
+            return Arc::clone(known);
+        }
+        if recent.len() == LOGIN_STATES {
+            recent.pop_front();
+        }
+        let state = Arc::new(state);
+        recent.push_back(Arc::clone(&state));
+        state
     }
 
     /// Enters a session into the list that kills and deadlines go by.
@@ -245,15 +264,9 @@ impl Worker {
 
     fn serve(self: &Rc<Worker>, stream: Stream) {
         let worker = Rc::clone(self);
-        let task = spawn_local(client::serve(Rc::clone(self), stream));
-        // A panic ends the session it is in; all it held was dropped, its backend connection closed.
         spawn_local(async move {
-            if let Err(error) = task.await
-                && error.is_panic()
-            {
-                worker.counters.borrow_mut().panics += 1;
-                tracing::error!("a session ended by a panic; its connections are closed");
-            }
+            let _witness = PanicWitness(Rc::clone(&worker));
+            client::serve(worker, stream).await;
         });
     }
 
@@ -333,10 +346,25 @@ impl Worker {
     }
 }
 
+/// Counts a panic. It ends the session it is in; all that held is dropped, its backend connection closed.
+struct PanicWitness(Rc<Worker>);
+
+impl Drop for PanicWitness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.counters.borrow_mut().panics += 1;
+            tracing::error!("a session ended by a panic; its connections are closed");
+        }
+    }
+}
+
 /// How late an interrupt may come.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Beyond every deadline.
 const FAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// Login states that are remembered: one for each collation and schema that applications of one worker use.
+const LOGIN_STATES: usize = 32;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -18,7 +18,7 @@ use crate::reply::put_error;
 use crate::rt::{Stream, timeout};
 use crate::session::Session;
 use crate::snapshot::{Account, Snapshot};
-use crate::state::SessionState;
+use crate::state::{SessionState, SharedState};
 use crate::worker::Worker;
 
 /// A client that has logged in.
@@ -36,7 +36,7 @@ pub struct Client {
     /// What was negotiated.
     pub capabilities: Capabilities,
     /// The state it begins in.
-    pub state: SessionState,
+    pub state: SharedState,
     /// The greeting's nonce; `COM_CHANGE_USER` answers it again.
     pub nonce: Nonce,
     /// Its address and port.
@@ -63,20 +63,27 @@ enum LoginError {
 
 /// Serves one client from its first byte to its last.
 pub async fn serve(worker: Rc<Worker>, stream: Stream) {
+    // Boxed, so that an idle client's task does not keep the room that its login needed.
+    if let Some(session) = Box::pin(begin(worker, stream)).await {
+        session.run().await;
+    }
+}
+
+/// The login; the session that it leads to.
+async fn begin(worker: Rc<Worker>, stream: Stream) -> Option<Box<Session>> {
     let snapshot = worker.snapshot();
     let peer = stream.peer();
     let limit = snapshot.variables.connect_timeout_client;
-    // Boxed, so that an idle client's task does not keep the room that its login needed.
-    let login = Box::pin(timeout(limit, log_in(&worker, &snapshot, stream))).await;
+    let login = timeout(limit, log_in(&worker, &snapshot, stream)).await;
     match login.unwrap_or(Err(LoginError::Timeout)) {
         Ok(client) => {
             worker.counters.borrow_mut().logins += 1;
-            drop(snapshot);
-            Session::new(worker, client).run().await;
+            Some(Session::new(worker, client))
         }
         Err(error) => {
             worker.counters.borrow_mut().login_failures += 1;
             tracing::info!(client = peer.0, port = peer.1, %error, "login failed");
+            None
         }
     }
 }
@@ -122,7 +129,7 @@ async fn log_in(worker: &Worker, snapshot: &Snapshot, stream: Stream) -> Result<
     let (account, secret, sequence) =
         authenticate(worker, snapshot, &stream, &mut input, &nonce, sequence, claim).await?;
     let capabilities = response.capabilities.intersection(offered);
-    let state = first_state(snapshot, &account.account, &response, capabilities);
+    let state = worker.shared_state(first_state(snapshot, &account.account, &response, capabilities));
     send_ok(&stream, sequence, capabilities, None).await?;
     let id = greeting.connection_id;
     Ok(Client { stream, input, id, account, secret, capabilities, state, nonce, peer })

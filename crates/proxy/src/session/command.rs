@@ -215,12 +215,12 @@ impl Session {
         let account = Arc::clone(&place.account);
         let mut state = match change.charset {
             Some(collation) => client::state_of_collation(&snapshot, &account, collation),
-            None => self.login_state.clone(),
+            None => SessionState::clone(&self.login_state),
         };
         state.schema = client::first_schema(&snapshot, &account, change.schema.as_deref());
         state.multi_statements = self.state.multi_statements;
-        self.login_state = state.clone();
-        self.start_over(state);
+        self.login_state = self.worker.shared_state(state);
+        self.start_over(Arc::clone(&self.login_state));
         *self.handle.username.borrow_mut() = account.row.username.clone();
         self.want.account = account;
         self.want.secret = secret;
@@ -234,11 +234,11 @@ impl Session {
         let family = client::family(&self.snapshot(), &self.want.account);
         let mut state = match family {
             Some(Family::MySql) => SessionState::default(),
-            Some(Family::MariaDb) | None => self.login_state.clone(),
+            Some(Family::MariaDb) | None => SessionState::clone(&self.login_state),
         };
         state.schema = self.state.schema.clone();
         state.multi_statements = self.state.multi_statements;
-        self.start_over(state);
+        self.start_over(self.worker.shared_state(state));
         self.reply_ok("").await
     }
 

@@ -22,7 +22,7 @@ use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
 use crate::rt::{Instant, Notify, Stream, select, spawn_local};
 use crate::snapshot::{HostgroupId, Snapshot};
-use crate::state::{SessionState, SharedState};
+use crate::state::SharedState;
 use crate::worker::Worker;
 
 use request::Request;
@@ -45,7 +45,7 @@ pub struct Session {
     /// The state the client is in, as far as it is known without asking; what is not is pinned.
     state: SharedState,
     /// The state after the login; where `COM_RESET_CONNECTION` leads back to.
-    login_state: SessionState,
+    login_state: SharedState,
     /// Status flags of the last answer.
     status: Status,
     /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
@@ -170,12 +170,12 @@ impl Handle {
 }
 
 impl Session {
-    /// The session of a client that has just logged in.
-    pub fn new(worker: Rc<Worker>, client: Client) -> Session {
+    /// The session of a client that has just logged in. Boxed, since a future that owns a value has room for it twice.
+    pub fn new(worker: Rc<Worker>, client: Client) -> Box<Session> {
         let handle = Handle::new(client.id, &client.account.account.row.username);
         worker.enter(&handle);
         let account = Arc::clone(&client.account.account);
-        Session {
+        Box::new(Session {
             handle,
             local: client.stream.local(),
             stream: client.stream,
@@ -185,7 +185,7 @@ impl Session {
             account: client.account,
             capabilities: client.capabilities,
             nonce: client.nonce,
-            state: Arc::new(client.state.clone()),
+            state: Arc::clone(&client.state),
             login_state: client.state,
             status: Status::AUTOCOMMIT,
             warnings: 0,
@@ -193,11 +193,11 @@ impl Session {
             pinned: None,
             transaction_since: None,
             worker,
-        }
+        })
     }
 
     /// Serves commands until the session is over, and cleans up behind it.
-    pub async fn run(mut self) {
+    pub async fn run(mut self: Box<Self>) {
         let end = self.serve().await;
         match &end {
             End::Quit => {}
@@ -214,36 +214,41 @@ impl Session {
             let mut out = Vec::with_capacity(128);
             put_error(&mut out, &mut 0, text.0, text.1);
             // A client that does not read is closed all the same.
-            let _ = crate::rt::timeout(FAREWELL_LIMIT, self.stream.write_all(&out)).await;
+            let _ = Box::pin(crate::rt::timeout(FAREWELL_LIMIT, self.stream.write_all(&out))).await;
         }
     }
 
     async fn serve(&mut self) -> End {
         loop {
-            let mut request = match self.next_request().await {
-                Ok(request) => request,
-                Err(end) => return end,
-            };
-            self.worker.counters.borrow_mut().questions += 1;
-            let result = self.dispatch(&mut request).await;
-            self.input = request.into_rest();
-            if self.input.is_empty() {
-                self.worker.buffers.give_back(std::mem::take(&mut self.input));
+            if let Err(end) = self.next_bytes().await {
+                return end;
             }
-            if let Err(end) = result {
+            // Boxed, so that an idle client's task does not keep the room that a command needs.
+            if let Err(end) = Box::pin(self.command()).await {
                 return end;
             }
         }
     }
 
-    /// Waits for the next command.
-    async fn next_request(&mut self) -> Result<Request, End> {
+    /// Reads a command whose beginning is there, and serves it.
+    async fn command(&mut self) -> Result<(), End> {
+        let input = std::mem::take(&mut self.input);
+        let mut request = Request::read(self, input).await?;
+        self.worker.counters.borrow_mut().questions += 1;
+        let result = self.dispatch(&mut request).await;
+        self.input = request.into_rest();
+        if self.input.is_empty() {
+            self.worker.buffers.give_back(std::mem::take(&mut self.input));
+        }
+        result
+    }
+
+    /// Waits for the beginning of the next command.
+    async fn next_bytes(&mut self) -> Result<(), End> {
         self.set_idle_deadline();
         loop {
-            let filled = self.input.filled().len();
-            if filled > 0 {
-                let input = std::mem::take(&mut self.input);
-                return Request::read(self, input).await;
+            if !self.input.is_empty() {
+                return Ok(());
             }
             select! {
                 biased;
@@ -337,11 +342,11 @@ impl Session {
     }
 
     /// Rolls the session back to a given state: what is pinned is reset and returned, nothing is remembered.
-    fn start_over(&mut self, state: SessionState) {
+    fn start_over(&mut self, state: SharedState) {
         if let Some(pinned) = self.pinned.take() {
             recycle(Rc::clone(&self.worker), pinned.backend);
         }
-        self.state = Arc::new(state);
+        self.state = state;
         self.status = Status::AUTOCOMMIT;
         self.warnings = 0;
         self.look_back = LookBack::default();
