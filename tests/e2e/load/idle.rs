@@ -1,0 +1,48 @@
+//! What a client costs that does nothing.
+
+use std::time::Duration;
+
+use narrows_testkit::{Conversation, FakeMysql, Narrows, NarrowsConfig};
+
+use crate::alone;
+use crate::limits::clients_allowed;
+use crate::swarm::Swarm;
+
+/// Resident memory per idle client.
+const BOUND: u64 = 4096;
+
+const IDLE: Duration = Duration::from_secs(5);
+
+#[test]
+fn idle_clients_cost_less_than_a_page_each_and_no_processor_time() {
+    let _alone = alone();
+    let server = FakeMysql::start(Conversation::new());
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), "max_connections=20")
+        .user("sbtest", "sbtest", "max_connections=100000")
+        .variable("max_connections", "100000")
+        // No connection comes and goes while memory is measured.
+        .variable("free_connections_pct", "100");
+    let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    Swarm::log_in(narrows.port(), 100).ask_all("DO 1");
+    let before = narrows.process().resident_bytes();
+
+    let mut swarm = Swarm::log_in(narrows.port(), clients_allowed(50_000));
+    let clients = swarm.len() as u64;
+    let after_login = narrows.process().resident_bytes().saturating_sub(before) / clients;
+    swarm.ask_all("DO 2");
+    let after_query = narrows.process().resident_bytes().saturating_sub(before) / clients;
+    let cpu = narrows.process().cpu();
+    std::thread::sleep(IDLE);
+    let cpu = (narrows.process().cpu() - cpu).as_secs_f64() / IDLE.as_secs_f64();
+
+    println!(
+        "{clients} idle clients: {after_login} bytes each after the login, {after_query} after a statement; \
+         {:.2} % of a core",
+        cpu * 100.0
+    );
+    assert!(after_login < BOUND, "{after_login} bytes per client after the login");
+    assert!(after_query < BOUND, "{after_query} bytes per client after a statement");
+    assert!(cpu < 0.01, "{cpu} of a core for doing nothing");
+    swarm.ask_all("DO 3");
+}
