@@ -120,7 +120,14 @@ impl Stream {
     ///
     /// # Errors
     /// The socket's; some bytes may have been written.
-    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_pieces(bytes).await?;
+        #[cfg(test)]
+        tests::panic_on_demand(bytes);
+        Ok(())
+    }
+
+    async fn write_pieces(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = match self {
                 Stream::Tcp(stream) => stream.try_write(bytes),
@@ -287,3 +294,16 @@ fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
 
 /// Connections that wait for `accept`; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    /// A test that needs a panic in the middle of a session has this sent: it happens when a statement with this
+    /// comment has been written to a server.
+    pub(crate) const PANIC: &[u8] = b"/* panic */";
+
+    pub(super) fn panic_on_demand(written: &[u8]) {
+        if written.windows(PANIC.len()).any(|part| part == PANIC) {
+            panic!("as the statement demands");
+        }
+    }
+}

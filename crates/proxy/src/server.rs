@@ -128,3 +128,6 @@ impl DataPlane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

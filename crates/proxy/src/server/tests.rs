@@ -1,0 +1,117 @@
+//! The whole data plane, in the test's own process, where a panic can be had on demand.
+
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{Conversation, Endpoint, FakeMysql, Login, RawClient};
+
+use super::*;
+use crate::rt::tests::PANIC;
+use crate::snapshot::{HostgroupId, UserRow, Variables};
+
+struct Plane {
+    plane: Option<DataPlane>,
+    server: FakeMysql,
+}
+
+impl Plane {
+    /// One worker in front of a server that says OK to everything.
+    fn start() -> Plane {
+        let server = FakeMysql::start(Conversation::new());
+        let rows = Rows {
+            variables: Variables {
+                interfaces: vec!["127.0.0.1:0".to_owned()],
+                threads: 1,
+                ..Variables::default()
+            },
+            servers: vec![crate::snapshot::tests::server(0, "127.0.0.1", server.port())],
+            users: vec![user()],
+            ..Rows::default()
+        };
+        let plane = DataPlane::start(rows).expect("a free port");
+        Plane { plane: Some(plane), server }
+    }
+
+    fn client(&self) -> RawClient {
+        let plane = self.plane.as_ref().expect("running");
+        let address = plane.addresses()[0].parse().expect("an address of TCP");
+        RawClient::open(&Endpoint::Tcp(address), &Login::new("sbtest", "sbtest"))
+    }
+
+    fn panics(&self) -> u64 {
+        self.plane.as_ref().expect("running").counters().iter().map(|counters| counters.panics).sum()
+    }
+
+    fn wait_for_panics(&self, count: u64) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.panics() != count {
+            assert!(Instant::now() < deadline, "{} panics instead of {count}", self.panics());
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        self.plane.take().expect("running").stop();
+    }
+}
+
+fn user() -> UserRow {
+    UserRow {
+        username: "sbtest".to_owned(),
+        password: "sbtest".to_owned(),
+        active: true,
+        use_ssl: false,
+        default_hostgroup: HostgroupId(0),
+        default_schema: String::new(),
+        schema_locked: false,
+        transaction_persistent: true,
+        fast_forward: false,
+        max_connections: 2,
+        attributes: String::new(),
+        comment: String::new(),
+    }
+}
+
+fn panicking_statement() -> Vec<u8> {
+    [PANIC, b"DO 0"].concat()
+}
+
+#[test]
+fn a_panic_ends_its_own_session_and_closes_its_backend_connection() {
+    let plane = Plane::start();
+    let (mut unlucky, mut other) = (plane.client(), plane.client());
+    unlucky.query("DO 1").ok().expect("an answer");
+    other.query("DO 2").ok().expect("an answer");
+    assert_eq!(plane.server.wait_for("DO 1"), plane.server.wait_for("DO 2"), "one connection serves both");
+
+    unlucky.send_command(narrows_testkit::command::QUERY, &panicking_statement()).expect("send it");
+
+    assert!(unlucky.is_closed_within(Duration::from_secs(10)));
+    plane.server.wait_for_open(0);
+    plane.wait_for_panics(1);
+    other.query("DO 3").ok().expect("the worker and its other sessions go on");
+    assert_eq!((plane.server.wait_for("DO 2"), plane.server.wait_for("DO 3")), (0, 1));
+    // Its place under the user's two connections is free again.
+    plane.client().query("DO 4").ok().expect("an answer");
+}
+
+#[test]
+fn a_panic_does_not_return_a_connection_that_was_pinned() {
+    let plane = Plane::start();
+    let (mut unlucky, mut other) = (plane.client(), plane.client());
+    unlucky.query("LOCK TABLES t WRITE").ok().expect("an answer");
+    other.query("DO 1").ok().expect("an answer");
+    let (pinned, free) = (plane.server.wait_for("LOCK TABLES t WRITE"), plane.server.wait_for("DO 1"));
+    assert_ne!(pinned, free);
+
+    unlucky.send_command(narrows_testkit::command::QUERY, &panicking_statement()).expect("send it");
+
+    assert!(unlucky.is_closed_within(Duration::from_secs(10)));
+    plane.server.wait_for_open(1);
+    plane.wait_for_panics(1);
+    other.query("DO 2").ok().expect("the worker and its other sessions go on");
+    assert_eq!(plane.server.wait_for("DO 2"), free);
+    let resets = plane.server.received().into_iter().filter(|received| received.connection == pinned).last();
+    assert_eq!(resets.expect("something").body, String::from_utf8_lossy(&panicking_statement()));
+}
