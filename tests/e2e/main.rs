@@ -12,3 +12,4 @@ mod recorded;
 mod sandbox;
 mod streaming;
 mod sysbench;
+mod timeouts;
