@@ -104,11 +104,8 @@ fn on_one_connection(check: impl Fn(&RealServer, &Narrows)) {
             "INSERT INTO one.place VALUES ('first')",
             "INSERT INTO two.place VALUES ('second')",
         ]);
-        let config = NarrowsConfig::new().server(0, server.port(), "max_connections=1").user(
-            "sbtest",
-            "sbtest",
-            "",
-        );
+        let config =
+            NarrowsConfig::new().server(0, server.port(), "max_connections=1").user("sbtest", "sbtest", "");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
         check(&server, &narrows);
         let ours = server.rows("SELECT id FROM information_schema.processlist WHERE user = 'sbtest'");

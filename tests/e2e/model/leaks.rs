@@ -23,10 +23,8 @@ pub fn left_behind(
     wait_until("no table is locked", || twin.rows("SHOW OPEN TABLES WHERE In_use > 0").is_empty());
     let mut found = Vec::new();
     let users: Vec<String> = USERS.iter().map(|user| format!("'{user}'")).collect();
-    let connections = twin.rows(&format!(
-        "SELECT id FROM information_schema.processlist WHERE user IN ({})",
-        users.join(", ")
-    ));
+    let connections = twin
+        .rows(&format!("SELECT id FROM information_schema.processlist WHERE user IN ({})", users.join(", ")));
     if connections.len() > 2 {
         found.push(format!("{} backend connections, 2 are allowed", connections.len()));
     }

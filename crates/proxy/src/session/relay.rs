@@ -288,7 +288,8 @@ impl Relay<'_> {
             let told = self.visible_changes(&ok)?.is_empty();
             let mut status = if told { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
             // MySQL says this in one packet only, and that was the one behind the columns.
-            if self.backend.login.family == Family::MySql && status.contains(Status::OUT_PARAMETERS_AND_MORE) {
+            if self.backend.login.family == Family::MySql && status.contains(Status::OUT_PARAMETERS_AND_MORE)
+            {
                 status = status.without(Status::OUT_PARAMETERS_AND_MORE);
             }
             let eof = Eof { warnings: ok.warnings, status };
