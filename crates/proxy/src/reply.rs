@@ -21,12 +21,12 @@ pub fn single_value(name: &[u8], value: &[u8], capabilities: Capabilities, statu
     if capabilities.contains(Capabilities::MARIADB_EXTENDED_METADATA) {
         column.push(0);
     }
-    // Fixed part (manual: "Column Definition"): charset binary, length, LONGLONG, NOT_NULL | UNSIGNED | BINARY.
+    // Fixed part (manual: "Column Definition"): charset binary, length, LONGLONG, UNSIGNED | BINARY.
     column.push(0x0C);
     column.extend(63_u16.to_le_bytes());
     column.extend(21_u32.to_le_bytes());
     column.push(0x08);
-    column.extend(0x00A1_u16.to_le_bytes());
+    column.extend(0x00A0_u16.to_le_bytes());
     column.extend([0, 0, 0]);
     let mut row = Vec::with_capacity(value.len() + 1);
     put_lenenc_bytes(&mut row, value);

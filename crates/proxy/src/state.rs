@@ -189,6 +189,7 @@ impl SessionState {
         if let Some(names) = &names {
             difference.assign(names);
         }
+        let mut again = false;
         let is_said = |variable: &Variable| names.is_some() && CHARSETS.contains(&&*variable.slot);
         merge(
             &self.variables,
@@ -196,6 +197,7 @@ impl SessionState {
             |variable| &*variable.slot,
             |wanted, found| match (wanted, found) {
                 (Some(wanted), _) if is_said(wanted) => {}
+                (None, Some(found)) if &*found.slot == SCHEMA_COLLATION => again = true,
                 (Some(wanted), Some(found)) if wanted.assignment == found.assignment => {}
                 (Some(wanted), _) => difference.assign(&wanted.assignment),
                 // By the name it was set by: the slot's other name may be unknown to the server.
@@ -217,8 +219,8 @@ impl SessionState {
                 },
             );
         }
-        if self.schema != from.schema {
-            difference.schema_must_go = self.schema.is_none();
+        if self.schema != from.schema || again {
+            difference.schema_must_go = self.schema.is_none() && from.schema.is_some();
             difference.schema = self.schema.clone();
         }
         if self.multi_statements != from.multi_statements {
@@ -275,6 +277,9 @@ fn slot(name: &str) -> &str {
         other => other,
     }
 }
+
+/// Follows the schema; only choosing the schema again puts it back.
+pub const SCHEMA_COLLATION: &str = "collation_database";
 
 /// The slots that `SET NAMES` fills.
 const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];

@@ -23,5 +23,5 @@ pub use spooky::digest_hash;
 pub use statement::{
     KillKind, KillTarget, Statement, classify, classify_with, kill_target, statements, use_schema,
 };
-pub use substitute::{Substitute, substitute};
+pub use substitute::{Shape, Substitute, substitute};
 pub use token::Escapes;

@@ -10,6 +10,31 @@ pub struct Substitute<'a> {
     pub name: &'a str,
     /// A number.
     pub value: i64,
+    /// What the answer says of its type.
+    pub shape: Shape,
+}
+
+/// The type that the function or variable has in a result: its column must look the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `BIGINT(21) NOT NULL`: functions that count.
+    Signed,
+    /// `BIGINT(21) UNSIGNED`: system variables.
+    Variable,
+    /// `INT(10) UNSIGNED NOT NULL`: ids of connections.
+    Id,
+}
+
+impl Substitute<'_> {
+    /// An expression of that value and shape: servers take the length of a number from the string it is read from.
+    fn expression(&self) -> String {
+        let value = self.value;
+        match self.shape {
+            Shape::Signed => format!("CONVERT('{value:021}', SIGNED)"),
+            Shape::Variable => format!("CONVERT(NULLIF('{value:021}', ''), UNSIGNED)"),
+            Shape::Id => format!("CONVERT('{value:010}', UNSIGNED)"),
+        }
+    }
 }
 
 /// The statement with each call of `substitutes` replaced; `None` when there is none.
@@ -35,11 +60,11 @@ pub fn substitute(query: &[u8], substitutes: &[Substitute<'_>]) -> Option<Vec<u8
             out.extend_from_slice(lexer.span(copied, token.start));
             let ends_column = ends_column(&lexer.peek());
             if begins_column && depth == 0 && ends_column {
-                out.extend_from_slice(format!("CAST({value} AS SIGNED) AS `").as_bytes());
+                out.extend_from_slice(format!("{value} AS `").as_bytes());
                 out.extend_from_slice(written);
                 out.push(b'`');
             } else {
-                out.extend_from_slice(format!("CAST({value} AS SIGNED)").as_bytes());
+                out.extend_from_slice(value.as_bytes());
             }
             copied = end;
             begins_column = false;
@@ -60,13 +85,17 @@ pub fn substitute(query: &[u8], substitutes: &[Substitute<'_>]) -> Option<Vec<u8
 }
 
 /// The value for what begins with `token`, and where that ends.
-fn replacement(token: &Token<'_>, lexer: &Lexer<'_>, substitutes: &[Substitute<'_>]) -> Option<(i64, usize)> {
+fn replacement(
+    token: &Token<'_>,
+    lexer: &Lexer<'_>,
+    substitutes: &[Substitute<'_>],
+) -> Option<(String, usize)> {
     match token.kind {
         TokenKind::Word => {
             let call = substitutes.iter().find(|substitute| token.is_word(substitute.name))?;
             let mut ahead = lexer.clone();
             let (open, close) = (ahead.next(), ahead.next());
-            (open.is_symbol(b'(') && close.is_symbol(b')')).then(|| (call.value, close.end()))
+            (open.is_symbol(b'(') && close.is_symbol(b')')).then(|| (call.expression(), close.end()))
         }
         TokenKind::SystemVariable => {
             let name = token.text.strip_prefix(b"@@")?;
@@ -76,7 +105,7 @@ fn replacement(token: &Token<'_>, lexer: &Lexer<'_>, substitutes: &[Substitute<'
                 let wanted = substitute.name.strip_prefix("@@");
                 wanted.is_some_and(|wanted| bare.eq_ignore_ascii_case(wanted.as_bytes()))
             };
-            substitutes.iter().find(matches).map(|variable| (variable.value, token.end()))
+            substitutes.iter().find(matches).map(|variable| (variable.expression(), token.end()))
         }
         _ => None,
     }
@@ -93,27 +122,38 @@ mod tests {
     use super::*;
 
     fn replaced(query: &str) -> Option<String> {
-        let known =
-            [Substitute { name: "FOUND_ROWS", value: 5 }, Substitute { name: "@@warning_count", value: 2 }];
+        let known = [
+            Substitute { name: "FOUND_ROWS", value: 5, shape: Shape::Signed },
+            Substitute { name: "@@warning_count", value: 2, shape: Shape::Variable },
+        ];
         substitute(query.as_bytes(), &known).map(|text| String::from_utf8(text).unwrap())
     }
 
     #[test]
     fn a_column_keeps_its_name() {
-        assert_eq!(replaced("SELECT found_rows()").unwrap(), "SELECT CAST(5 AS SIGNED) AS `found_rows()`");
+        assert_eq!(
+            replaced("SELECT found_rows()").unwrap(),
+            "SELECT CONVERT('000000000000000000005', SIGNED) AS `found_rows()`"
+        );
         assert_eq!(
             replaced("SELECT 1, FOUND_ROWS( ), @@session.warning_count FROM t;").unwrap(),
-            "SELECT 1, CAST(5 AS SIGNED) AS `FOUND_ROWS( )`, CAST(2 AS SIGNED) AS `@@session.warning_count` FROM t;"
+            "SELECT 1, CONVERT('000000000000000000005', SIGNED) AS `FOUND_ROWS( )`, CONVERT(NULLIF('000000000000000000002', ''), UNSIGNED) AS `@@session.warning_count` FROM t;"
         );
     }
 
     #[test]
     fn inside_an_expression_or_behind_a_name_of_its_own() {
-        assert_eq!(replaced("SELECT FOUND_ROWS() AS n").unwrap(), "SELECT CAST(5 AS SIGNED) AS n");
-        assert_eq!(replaced("SELECT IF(FOUND_ROWS()>3,1,0)").unwrap(), "SELECT IF(CAST(5 AS SIGNED)>3,1,0)");
+        assert_eq!(
+            replaced("SELECT FOUND_ROWS() AS n").unwrap(),
+            "SELECT CONVERT('000000000000000000005', SIGNED) AS n"
+        );
+        assert_eq!(
+            replaced("SELECT IF(FOUND_ROWS()>3,1,0)").unwrap(),
+            "SELECT IF(CONVERT('000000000000000000005', SIGNED)>3,1,0)"
+        );
         assert_eq!(
             replaced("INSERT INTO t VALUES (FOUND_ROWS())").unwrap(),
-            "INSERT INTO t VALUES (CAST(5 AS SIGNED))"
+            "INSERT INTO t VALUES (CONVERT('000000000000000000005', SIGNED))"
         );
     }
 

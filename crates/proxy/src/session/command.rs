@@ -15,7 +15,7 @@ use super::request::Request;
 use super::{End, Session};
 use crate::backend::Kinds;
 use crate::client::{self, LoginClaim};
-use crate::state::SessionState;
+use crate::state::{SCHEMA_COLLATION, SessionState};
 
 impl Session {
     /// Serves one command.
@@ -236,7 +236,13 @@ impl Session {
             Some(Family::MySql) => SessionState::default(),
             Some(Family::MariaDb) | None => SessionState::clone(&self.login_state),
         };
+        // What a server makes of the capability IGNORE_SPACE holds up to here.
+        state.set_default("sql_mode");
         state.schema = self.state.schema.clone();
+        if family == Some(Family::MariaDb) && state.schema.is_some() {
+            // MariaDB keeps the schema and forgets its character set.
+            state.set_literal(SCHEMA_COLLATION, "@@global.collation_database");
+        }
         state.multi_statements = self.state.multi_statements;
         self.start_over(self.worker.shared_state(state));
         self.reply_ok("").await

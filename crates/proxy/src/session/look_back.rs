@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_sql::{Flags, Kind, Statement, Substitute, substitute};
+use narrows_sql::{Flags, Kind, Shape, Statement, Substitute, substitute};
 use narrows_wire::Command;
 use narrows_wire::charset::Family;
 
@@ -35,6 +35,9 @@ fn asks_conditions(statement: &Statement) -> bool {
 /// Whether a statement leaves the warnings of the one before: asking for them does, and on MariaDB every statement
 /// that has no table and no warning of its own.
 fn keeps_conditions(job: &Job, text: &[u8], family: Family, outcome: &Outcome) -> bool {
+    if job.statement.flags.intersects(Flags::MULTI) {
+        return false;
+    }
     if asks_conditions(&job.statement) && job.statement.kind != Kind::Select {
         return true;
     }
@@ -76,6 +79,7 @@ impl Session {
         look_back.insert_id_is_here |= statement.flags.intersects(Flags::LAST_INSERT_ID);
         if !keeps_conditions(job, text, family, outcome) {
             look_back.warning_count = if outcome.error.is_some() { 1 } else { outcome.warnings };
+            look_back.error_count = u16::from(outcome.error.is_some());
             look_back.conditions_are_here = look_back.warning_count > 0;
             look_back.conditions_at = None;
         }
@@ -87,13 +91,15 @@ impl Session {
         let told = outcome.error.is_none() && outcome.affected_rows.is_none() && !calculated;
         if told {
             look_back.found_rows = Some(outcome.rows);
+            look_back.found_rows_are_here = false;
         } else if calculated {
             look_back.found_rows = None;
+            look_back.found_rows_are_here = true;
         }
         Kinds {
             insert_id: look_back.insert_id_is_here,
             diagnostics: look_back.conditions_are_here,
-            found_rows: calculated,
+            found_rows: look_back.found_rows_are_here,
         }
     }
 
@@ -111,6 +117,9 @@ impl Session {
         if std::mem::take(&mut self.look_back.insert_id_is_here) {
             self.look_back.insert_id_at = Some(kept.clone());
         }
+        if std::mem::take(&mut self.look_back.found_rows_are_here) {
+            self.look_back.found_rows_at = Some(kept.clone());
+        }
         if std::mem::take(&mut self.look_back.conditions_are_here) {
             self.look_back.conditions_at = Some(kept.clone());
         }
@@ -123,6 +132,9 @@ impl Session {
     pub(super) fn wanted_connection(&self, statement: &Statement) -> Option<Kept> {
         if asks_conditions(statement) {
             return self.look_back.conditions_at.clone().or_else(|| self.look_back.last.clone());
+        }
+        if statement.flags.intersects(Flags::FOUND_ROWS) && self.look_back.found_rows.is_none() {
+            return self.look_back.found_rows_at.clone().or_else(|| self.look_back.last.clone());
         }
         if asks_about_last(statement) {
             return self.look_back.last.clone();
@@ -144,8 +156,13 @@ impl Session {
         };
         self.look_back.insert_id_is_here = mine(&self.look_back.insert_id_at);
         self.look_back.conditions_are_here = mine(&self.look_back.conditions_at);
+        self.look_back.found_rows_are_here =
+            self.look_back.found_rows.is_none() && mine(&self.look_back.found_rows_at);
         let knows = mine(&self.look_back.last);
-        if knows || self.look_back.insert_id_is_here || self.look_back.conditions_are_here {
+        let look_back = &self.look_back;
+        let keeps =
+            look_back.insert_id_is_here || look_back.conditions_are_here || look_back.found_rows_are_here;
+        if knows || keeps {
             backend.login.residue = None;
         }
         knows
@@ -167,7 +184,8 @@ impl Session {
     /// where nothing need be put in.
     pub(super) async fn with_answers(&self, job: &Job, text: &[u8], knows: bool) -> Option<Vec<u8>> {
         let flags = job.statement.flags;
-        let connection_id = Substitute { name: "CONNECTION_ID", value: self.handle.id.into() };
+        let connection_id =
+            Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
         if knows || !asks_about_last(&job.statement) {
             return match flags.intersects(Flags::CONNECTION_ID) {
                 true => substitute(text, &[connection_id]),
@@ -177,20 +195,23 @@ impl Session {
         if job.statement.kind == Kind::ShowWarnings {
             return None;
         }
-        let found_rows = match (self.look_back.found_rows, &self.look_back.last) {
+        let found_rows = match (self.look_back.found_rows, &self.look_back.found_rows_at) {
             (Some(told), _) => told,
             (None, Some(kept)) => {
                 kept.keepsake.left(PATIENCE).await.and_then(|left| left.found_rows).unwrap_or(0)
             }
             (None, None) => 0,
         };
+        let signed = |name, value| Substitute { name, value, shape: Shape::Signed };
+        let variable = |name, value: u16| Substitute { name, value: value.into(), shape: Shape::Variable };
         substitute(
             text,
             &[
                 connection_id,
-                Substitute { name: "FOUND_ROWS", value: found_rows.try_into().unwrap_or(i64::MAX) },
-                Substitute { name: "ROW_COUNT", value: self.look_back.row_count },
-                Substitute { name: "@@warning_count", value: self.look_back.warning_count.into() },
+                signed("FOUND_ROWS", found_rows.try_into().unwrap_or(i64::MAX)),
+                signed("ROW_COUNT", self.look_back.row_count),
+                variable("@@warning_count", self.look_back.warning_count),
+                variable("@@error_count", self.look_back.error_count),
             ],
         )
     }

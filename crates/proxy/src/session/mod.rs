@@ -81,12 +81,18 @@ struct LookBack {
     conditions_at: Option<Kept>,
     /// The connection at hand has them.
     conditions_are_here: bool,
-    /// `FOUND_ROWS()`, where the last statement's answer told it.
+    /// `FOUND_ROWS()`, where the last result's answer told it.
     found_rows: Option<u64>,
+    /// The connection that knows it else.
+    found_rows_at: Option<Kept>,
+    /// The connection at hand knows it.
+    found_rows_are_here: bool,
     /// `ROW_COUNT()`.
     row_count: i64,
     /// `@@warning_count`.
     warning_count: u16,
+    /// `@@error_count`.
+    error_count: u16,
 }
 
 /// A connection that was given back, and what comes of what it kept.

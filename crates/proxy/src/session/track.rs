@@ -18,7 +18,7 @@ use super::relay::Outcome;
 use super::{Pinned, Session};
 use crate::backend::{Backend, Kinds};
 use crate::rt::Instant;
-use crate::state::{SessionState, quoted};
+use crate::state::{SCHEMA_COLLATION, SessionState, quoted};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $bit:literal, $word:literal;)*) => {
@@ -186,6 +186,7 @@ impl Session {
                 }
             }
             if let Some(schema) = &outcome.schema {
+                state.set_default(SCHEMA_COLLATION);
                 state.schema = Some(schema.as_slice()).filter(|schema| !schema.is_empty()).map(Into::into);
             }
         });
