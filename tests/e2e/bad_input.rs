@@ -202,14 +202,12 @@ fn a_wrong_password_is_1045() {
 fn an_unknown_schema_is_1049() {
     let narrows = start(&usual());
     let login = Login::new("sbtest", "sbtest").schema("no_such_schema");
-    let mut client = RawClient::connect(&narrows.endpoint());
-    // A server is asked at the login or at the first statement; either way nobody works in the wrong schema.
-    let error = match client.login(&login) {
-        Err(error) => error,
-        Ok(_) => client.query("SELECT 1").error().expect("an error"),
-    };
+    let error = RawClient::connect(&narrows.endpoint()).login(&login).expect_err("no such schema");
     assert_eq!((error.code, error.state.as_str()), (1049, "42000"));
     assert_eq!(error.message, "Unknown database 'no_such_schema'");
+    let mut client = narrows.client();
+    let error = client.change_user(&login).expect_err("no such schema");
+    assert_eq!((error.code, error.state.as_str()), (1049, "42000"));
     let error = narrows.client().query("USE no_such_schema").error().expect("an error");
     assert_eq!((error.code, error.state.as_str()), (1049, "42000"));
 }

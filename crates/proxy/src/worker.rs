@@ -135,6 +135,8 @@ pub struct Worker {
     pub pool: Pool,
     /// Its spare buffers.
     pub buffers: BufferPool,
+    /// Schemas that need not be asked for at a login.
+    pub known_schemas: client::KnownSchemas,
     /// Its counters.
     pub counters: RefCell<Counters>,
     /// Buffers of the lexer.
@@ -154,6 +156,7 @@ impl Worker {
             pool: Pool::new(index, Arc::clone(&peers), peers.started),
             peers,
             buffers: BufferPool::default(),
+            known_schemas: client::KnownSchemas::default(),
             counters: RefCell::default(),
             scratch: RefCell::default(),
             snapshot: RefCell::new(Rc::new(snapshot)),
@@ -278,6 +281,7 @@ impl Worker {
             },
             Message::Publish(snapshot) => {
                 self.snapshot.replace(Rc::new(snapshot));
+                self.known_schemas.forget();
                 self.pool.poke_all();
             }
             Message::Borrow { hostgroup, to } => self.pool.lend_idle(hostgroup, to),

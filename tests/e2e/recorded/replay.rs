@@ -208,9 +208,17 @@ impl Session {
             let _ = self.client.send_command(code, body);
             return Value::Null;
         }
-        if matches!(code, command::QUERY | command::FIELD_LIST | command::STMT_FETCH) {
+        if code == command::STMT_FETCH {
+            return fetched(&self.client.command(code, body));
+        }
+        if matches!(code, command::QUERY | command::FIELD_LIST) {
             let answer = self.client.command(code, body);
             return answer_reply(&answer, self.client.capabilities());
+        }
+        if code == command::PROCESS_INFO {
+            // Its answer is that of a query.
+            let _ = self.client.send_command(code, body);
+            return answer_reply(&self.client.answer(command::QUERY), self.client.capabilities());
         }
         if self.client.send_command(code, body).is_err() {
             return json!("closed");
@@ -290,9 +298,8 @@ fn raw_segments(world: &mut World, id: u64) -> Value {
     client.set_patience(PATIENCE);
     if id == 490 {
         let answer = client.command(command::FIELD_LIST, b"t\0");
-        let hex =
-            |packet: &Packet| packet.payload.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        return json!({"packets_hex": answer.packets.iter().map(hex).collect::<Vec<_>>()});
+        let digits = |packet: &Packet| hex(&packet.payload).replace("hex:", "");
+        return json!({"packets_hex": answer.packets.iter().map(digits).collect::<Vec<_>>()});
     }
     let (first, second): (&[u8], &[u8]) = match id {
         493 => (b"\x01\0\0\0\x0e", b"\x01\0\0\0\x0e"),
@@ -379,6 +386,7 @@ fn answer_reply(answer: &Answer, capabilities: u32) -> Value {
     while let Some(head) = packets.next() {
         replies.push(match head.first() {
             0 | 0xFF | 0xFE => packet_reply(&head.payload, capabilities),
+            0xFB => json!({"file": String::from_utf8_lossy(&head.payload[1..])}),
             _ => result_set(head, &mut packets, capabilities),
         });
     }
@@ -387,6 +395,22 @@ fn answer_reply(answer: &Answer, capabilities: u32) -> Value {
         replies.push(json!(if silent { "silence" } else { "closed" }));
     }
     if replies.len() == 1 { replies.remove(0) } else { Value::Array(replies) }
+}
+
+/// The rows of a cursor, in the form of executed statements, or what came instead.
+fn fetched(answer: &Answer) -> Value {
+    match answer.packets.split_last() {
+        Some((last, rows)) if answer.lost.is_none() && last.first() == 0xFE => {
+            let rows: Vec<Value> = rows.iter().map(|row| json!([hex(&row.payload)])).collect();
+            json!({"rows": rows, "end": end(&last.payload)})
+        }
+        _ => answer_reply(answer, RECORDED),
+    }
+}
+
+/// As `hex:` and digits.
+fn hex(payload: &[u8]) -> String {
+    payload.iter().fold("hex:".to_owned(), |digits, byte| format!("{digits}{byte:02x}"))
 }
 
 fn result_set<'a>(head: &Packet, packets: &mut impl Iterator<Item = &'a Packet>, capabilities: u32) -> Value {
@@ -454,8 +478,7 @@ fn row(payload: &[u8], columns: usize) -> Value {
         && payload.len() > 1
         && (cells.len() != columns || !bytes.rest().is_empty());
     if binary {
-        let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
-        return json!([format!("hex:{hex}")]);
+        return json!([hex(payload)]);
     }
     Value::Array(cells)
 }

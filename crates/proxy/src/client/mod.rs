@@ -1,5 +1,7 @@
 //! Everything before the first command: limits, greeting, login.
 
+mod schema;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,6 +22,8 @@ use crate::session::Session;
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::worker::Worker;
+
+pub use schema::KnownSchemas;
 
 /// A client that has logged in.
 pub struct Client {
@@ -130,6 +134,10 @@ async fn log_in(worker: &Worker, snapshot: &Snapshot, stream: Stream) -> Result<
         authenticate(worker, snapshot, &stream, &mut input, &nonce, sequence, claim).await?;
     let capabilities = response.capabilities.intersection(offered);
     let state = worker.shared_state(first_state(snapshot, &account.account, &response, capabilities));
+    let login = (&account, &secret);
+    if let Some((errno, text)) = schema::refusal(worker, snapshot, login, capabilities, &state).await {
+        return refuse(&stream, sequence, errno, text).await;
+    }
     send_ok(&stream, sequence, capabilities, None).await?;
     let id = greeting.connection_id;
     Ok(Client { stream, input, id, account, secret, capabilities, state, nonce, peer })
@@ -267,26 +275,33 @@ async fn send_ok(
     Ok(stream.write_all(&out).await?)
 }
 
-/// A `COM_CHANGE_USER`: the same authentication on a connection that stands. OK is sent.
+/// A `COM_CHANGE_USER`: the same authentication on a connection that stands. OK is sent. `state_of` says in which
+/// state the account begins.
 ///
 /// # Errors
 /// A text for the log when the client is refused; it has been told, and its connection is to be closed.
 pub(crate) async fn change_user(
     worker: &Worker,
     snapshot: &Snapshot,
-    stream: &Stream,
-    input: &mut Buffer,
-    login: (&Nonce, Capabilities),
+    (stream, input): (&Stream, &mut Buffer),
+    (nonce, capabilities): (&Nonce, Capabilities),
     claim: LoginClaim<'_>,
-    schema: Option<&[u8]>,
-) -> Result<(AccountPlace, Secret), String> {
-    let (nonce, capabilities) = login;
+    asked: Option<&[u8]>,
+    state_of: impl FnOnce(&Account) -> SessionState,
+) -> Result<(AccountPlace, Secret, SharedState), String> {
     let limit = snapshot.variables.connect_timeout_client;
     let exchange = authenticate(worker, snapshot, stream, input, nonce, 1, claim);
     let result = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout));
     let (place, secret, sequence) = result.map_err(|error| error.to_string())?;
-    send_ok(stream, sequence, capabilities, schema).await.map_err(|error| error.to_string())?;
-    Ok((place, secret))
+    let state = worker.shared_state(state_of(&place.account));
+    if let Some((errno, text)) =
+        schema::refusal(worker, snapshot, (&place, &secret), capabilities, &state).await
+    {
+        let refused: Result<(), LoginError> = refuse(stream, sequence, errno, text).await;
+        refused.map_err(|error| error.to_string())?;
+    }
+    send_ok(stream, sequence, capabilities, asked).await.map_err(|error| error.to_string())?;
+    Ok((place, secret, state))
 }
 
 impl AccountPlace {

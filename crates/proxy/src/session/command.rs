@@ -15,6 +15,7 @@ use super::request::Request;
 use super::{End, Session};
 use crate::backend::Kinds;
 use crate::client::{self, LoginClaim};
+use crate::snapshot::Account;
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
 impl Session {
@@ -199,6 +200,10 @@ impl Session {
         };
         request.consume();
         let snapshot = self.snapshot();
+        let asked = change.schema.as_deref();
+        let multi_statements = self.state.multi_statements;
+        // Whatever comes of it, what the session had is gone.
+        self.start_over(Arc::clone(&self.login_state));
         let claim = LoginClaim {
             user: &change.user,
             plugin: change.plugin.as_deref(),
@@ -206,21 +211,28 @@ impl Session {
             can_switch: self.capabilities.contains(Capabilities::PLUGIN_AUTH),
             host: &self.peer.0,
         };
-        let login = (&self.nonce, self.capabilities);
-        let schema = change.schema.as_deref().filter(|schema| !schema.is_empty());
-        let input = request.rest_mut();
-        let changed =
-            client::change_user(&self.worker, &snapshot, &self.stream, input, login, claim, schema).await;
-        let (place, secret) = changed.map_err(End::Told)?;
-        let account = Arc::clone(&place.account);
-        let mut state = match change.charset {
-            Some(collation) => client::state_of_collation(&snapshot, &account, collation),
-            None => SessionState::clone(&self.login_state),
+        let begin = |account: &Account| {
+            let mut state = match change.charset {
+                Some(collation) => client::state_of_collation(&snapshot, account, collation),
+                None => SessionState::clone(&self.login_state),
+            };
+            state.schema = client::first_schema(&snapshot, account, asked);
+            state.multi_statements = multi_statements;
+            state
         };
-        state.schema = client::first_schema(&snapshot, &account, change.schema.as_deref());
-        state.multi_statements = self.state.multi_statements;
-        self.login_state = self.worker.shared_state(state);
-        self.start_over(Arc::clone(&self.login_state));
+        let changed = client::change_user(
+            &self.worker,
+            &snapshot,
+            (&self.stream, request.rest_mut()),
+            (&self.nonce, self.capabilities),
+            claim,
+            asked.filter(|schema| !schema.is_empty()),
+            begin,
+        );
+        let (place, secret, state) = changed.await.map_err(End::Told)?;
+        let account = Arc::clone(&place.account);
+        self.login_state = Arc::clone(&state);
+        self.start_over(state);
         *self.handle.username.borrow_mut() = account.row.username.clone();
         self.want.account = account;
         self.want.secret = secret;

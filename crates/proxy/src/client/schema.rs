@@ -1,0 +1,99 @@
+//! The schema that a client begins in: only a server can say whether it is there, and whether this user may enter it.
+//!
+//! One is asked before the login is answered, so that a client learns it where it would without a proxy. A schema
+//! that was there once is not asked for again: should it be gone since, the first statement is refused instead.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use narrows_wire::{Capabilities, Errno};
+
+use super::AccountPlace;
+use crate::backend::{BackendError, ServerError, Want};
+use crate::pool::{Ask, LeaseError};
+use crate::rt::timeout;
+use crate::snapshot::Snapshot;
+use crate::state::SharedState;
+use crate::worker::Worker;
+
+/// Schemas that servers have let users into, by user.
+#[derive(Debug, Default)]
+pub struct KnownSchemas {
+    by_user: RefCell<HashMap<String, HashSet<Box<[u8]>>>>,
+}
+
+impl KnownSchemas {
+    fn contains(&self, user: &str, schema: &[u8]) -> bool {
+        self.by_user.borrow().get(user).is_some_and(|schemas| schemas.contains(schema))
+    }
+
+    fn insert(&self, user: &str, schema: &[u8]) {
+        let mut by_user = self.by_user.borrow_mut();
+        if by_user.values().map(HashSet::len).sum::<usize>() >= MOST_KNOWN {
+            by_user.clear();
+        }
+        by_user.entry(user.to_owned()).or_default().insert(schema.into());
+    }
+
+    /// Forgets all of them: users may have other servers now.
+    pub fn forget(&self) {
+        self.by_user.borrow_mut().clear();
+    }
+}
+
+/// Why a server does not let this user into the schema of `state`. `None` too when no server could be asked in the
+/// time of one attempt to connect: the first statement will tell.
+pub(crate) async fn refusal(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    (place, secret): (&AccountPlace, &narrows_wire::auth::Secret),
+    capabilities: Capabilities,
+    state: &SharedState,
+) -> Option<(Errno, String)> {
+    let schema = state.schema.as_deref()?;
+    let user = &place.account.row.username;
+    if worker.known_schemas.contains(user, schema) {
+        return None;
+    }
+    let want = Want::new(Arc::clone(&place.account), secret.clone(), capabilities);
+    let entered = enter(worker, snapshot, &want, state);
+    match timeout(snapshot.variables.connect_timeout_server, entered).await {
+        Ok(Ok(())) => worker.known_schemas.insert(user, schema),
+        Ok(Err(Some(error))) if is_about_schema(&error) => return Some(error.into_reply()),
+        Ok(Err(_)) | Err(_) => {}
+    }
+    None
+}
+
+/// Brings a connection into `state`; the error is the server's, where it has one.
+async fn enter(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    want: &Want,
+    state: &SharedState,
+) -> Result<(), Option<ServerError>> {
+    let ask = Ask { want, state, untouched: None };
+    let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
+    let mut backend = leased.map_err(|error| match error {
+        LeaseError::Refused(error) => Some(error),
+        LeaseError::Unavailable(_) => None,
+    })?;
+    let limit = snapshot.variables.connect_timeout_server;
+    match backend.align(state, false, None, limit).await {
+        Ok(()) => {
+            worker.pool.release(snapshot, backend);
+            Ok(())
+        }
+        Err(BackendError::Server(error)) => Err(Some(error)),
+        Err(_) => Err(None),
+    }
+}
+
+/// Access denied, unknown, or no name for one (manual: ER_DBACCESS_DENIED_ERROR, ER_BAD_DB_ERROR, ER_WRONG_DB_NAME).
+fn is_about_schema(error: &ServerError) -> bool {
+    matches!(error.code, 1044 | 1049 | 1102)
+}
+
+/// Schemas that a worker remembers: a bound for those who have a schema per customer.
+const MOST_KNOWN: usize = 10_000;
