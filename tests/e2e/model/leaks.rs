@@ -1,6 +1,8 @@
 //! What is left when all clients have gone: nothing, neither on the server nor on the backend connections that the
 //! next clients get.
 
+use std::time::Duration;
+
 use narrows_testkit::{Endpoint, Flavour, Login, RawClient, RealServer};
 
 use super::observe;
@@ -18,6 +20,8 @@ pub fn left_behind(
     // Who left last is still being cleaned up behind.
     wait_until("the locks of all clients are free", || locks_in_use(twin, clients) == 0);
     wait_until("no transaction is open", || {
+        // InnoDB renews this list only when nobody has looked for a tenth of a second.
+        std::thread::sleep(Duration::from_millis(150));
         twin.rows("SELECT trx_id FROM information_schema.innodb_trx").is_empty()
     });
     wait_until("no table is locked", || twin.rows("SHOW OPEN TABLES WHERE In_use > 0").is_empty());
