@@ -18,10 +18,11 @@ mod variables;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions};
+use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions, TempFolder};
 
 use script::{Script, USERS};
 use side::{LogIn, Side, Step};
@@ -49,9 +50,11 @@ fn run_model(flavour: Flavour) {
     let clients = number("NARROWS_CLIENTS").unwrap_or(200) as usize;
     eprintln!("NARROWS_SEED={seed} NARROWS_STEPS={steps} NARROWS_CLIENTS={clients} on {flavour:?}");
     let started = Instant::now();
+    let folder = TempFolder::new("general-log");
+    let log = number("NARROWS_GENERAL_LOG").map(|_| folder.file("log"));
     let (truth, twin) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| prepared_server(flavour, clients));
-        let truth = prepared_server(flavour, clients);
+        let other = scope.spawn(|| prepared_server(flavour, clients, log.as_deref()));
+        let truth = prepared_server(flavour, clients, None);
         (truth, other.join().expect("a server"))
     });
     let config = config(&twin);
@@ -64,6 +67,7 @@ fn run_model(flavour: Flavour) {
         truth: &truth,
         twin: &twin,
         narrows: &narrows,
+        log: log.as_deref(),
         reports: number("NARROWS_REPORTS").unwrap_or(12) as usize,
         found: Mutex::default(),
     };
@@ -114,13 +118,13 @@ fn config(server: &RealServer) -> NarrowsConfig {
     config
 }
 
-fn prepared_server(flavour: Flavour, clients: usize) -> RealServer {
+fn prepared_server(flavour: Flavour, clients: usize, log: Option<&Path>) -> RealServer {
     let mut options = ServerOptions::new(flavour)
         .option("--max-connections=2000")
         .option("--table-open-cache=4000")
         .option("--innodb-lock-wait-timeout=60");
-    if std::env::var("NARROWS_GENERAL_LOG").as_deref() == Ok("1") {
-        options = options.option("--general-log=ON");
+    if let Some(log) = log {
+        options = options.option("--general-log=ON").option(&format!("--general-log-file={}", log.display()));
     }
     for user in USERS {
         options = options.account(user, user);
@@ -158,6 +162,8 @@ struct Run<'s> {
     truth: &'s RealServer,
     twin: &'s RealServer,
     narrows: &'s Narrows,
+    /// The general log of the server behind Narrows, where it is wanted.
+    log: Option<&'s Path>,
     /// How many differences are reported in full.
     reports: usize,
     found: Mutex<Found>,
@@ -286,6 +292,10 @@ impl Run<'_> {
         for line in actual.iter().filter(|line| !expected.contains(line)) {
             writeln!(text, "  actual   {line}").expect("a String takes all");
         }
+        if let Some(log) = self.log {
+            writeln!(text, "  the last statements by backend connection:\n{}", last_lines(log, 60))
+                .expect("a String takes all");
+        }
         let statement = history.back().and_then(|line| line.split(" -> ").next()).unwrap_or_default();
         let statement: String = statement.chars().take(60).collect();
         let class = match without_collations(expected) == without_collations(actual) {
@@ -310,6 +320,13 @@ fn without_collations(lines: &[String]) -> Vec<String> {
         _ => line.clone(),
     };
     lines.iter().map(cut).collect()
+}
+
+fn last_lines(log: &Path, count: usize) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
 fn shortened(lines: &[String]) -> String {
