@@ -95,6 +95,7 @@ install_drivers() {
   command_or_package go golang-go
   command_or_package java default-jdk-headless
   command_or_package mvn maven
+  packages php-cli php-mysql ruby ruby-mysql2 ruby-activerecord
   tests/drivers/install.sh
 }
 

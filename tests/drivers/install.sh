@@ -21,9 +21,9 @@ install_python() {
 
 install_go() {
   mkdir -p "$target/go"
-  cat "$here"/go-mysql/* > "$target/go/wanted"
+  find "$here/go-mysql" -type f -print0 | sort -z | xargs -0 cat > "$target/go/wanted"
   is_current "$target/go" "$target/go/wanted" && return
-  (cd "$here/go-mysql" && go build -o "$target/go/checks" .)
+  (cd "$here/go-mysql" && go build -o "$target/go/checks" . && go build -o "$target/go/chatter" ./chatter)
   is_now "$target/go" "$target/go/wanted"
 }
 
@@ -42,7 +42,7 @@ install_java() {
   mvn -q -B -f "$here/java/pom.xml" -DbuildDirectory="$target/java/build" dependency:copy-dependencies \
     -DoutputDirectory="$target/java/jars" -DincludeScope=runtime > "$target/java/maven.log" ||
     { cat "$target/java/maven.log" >&2; exit 1; }
-  javac -encoding UTF-8 -d "$target/java/classes" "$here/java/Checks.java"
+  javac -encoding UTF-8 -d "$target/java/classes" -cp "$target/java/jars/*" "$here"/java/*.java
   is_now "$target/java" "$target/java/wanted"
 }
 

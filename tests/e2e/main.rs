@@ -1,6 +1,7 @@
 //! The end-to-end tests: the built program in front of real servers and of scripted ones. A module per theme.
 
 mod bad_input;
+mod chatter;
 mod command_line;
 mod dependencies;
 mod differential;

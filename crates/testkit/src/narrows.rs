@@ -16,6 +16,7 @@ pub struct NarrowsConfig {
     users: Vec<String>,
     rules: Vec<String>,
     monitor: bool,
+    environment: Vec<(String, String)>,
 }
 
 impl NarrowsConfig {
@@ -63,6 +64,13 @@ impl NarrowsConfig {
     #[must_use]
     pub fn monitor(mut self) -> NarrowsConfig {
         self.monitor = true;
+        self
+    }
+
+    /// Sets a variable of its environment.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> NarrowsConfig {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -217,6 +225,7 @@ fn launch(binary: &str, monitor: Monitor, folder: &TempFolder, port: u16) -> Opt
     if monitor == Monitor::Off {
         command.arg("-n");
     }
+    command.envs(config.environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file descriptor")).stderr(log);
     let mut process = Process::spawn(command).unwrap_or_else(|error| panic!("start {binary}: {error}"));
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -149,7 +149,7 @@ impl Session {
         if !self.snapshot().variables.multiplexing {
             pins.reasons.add(PinReason::MULTIPLEXING_OFF);
         }
-        self.keep_or_return(backend, pins, (before, kinds), job);
+        self.keep_or_return(backend, pins, (before, kinds), job, text);
     }
 
     fn keep_or_return(
@@ -158,6 +158,7 @@ impl Session {
         pins: Pins,
         (before, kinds): (PinReason, Kinds),
         job: &Job,
+        text: &[u8],
     ) {
         if pins.reasons.is_empty() {
             return self.give_back(backend, kinds);
@@ -168,6 +169,14 @@ impl Session {
             for (reason, name) in PinReason::ALL {
                 if fresh.intersects(*reason) {
                     *counters.pins.entry(name).or_default() += 1;
+                    tracing::debug!(
+                        target: "narrows_proxy::pins",
+                        id = self.handle.id,
+                        user = self.want.account.row.username,
+                        reason = name,
+                        statement = %text.get(..100).unwrap_or(text).escape_ascii(),
+                        "pinned"
+                    );
                 }
             }
         }

@@ -1,0 +1,228 @@
+//! What drivers and object mappers send when they connect, and that it leaves their sessions unpinned.
+//!
+//! `docs/start-up-chatter.md` is what this test has seen; `NARROWS_WRITE_DOCS=1` writes it anew.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions};
+
+/// A driver or object mapper with the command that `tests/drivers/chatter.sh` knows it by.
+struct Library {
+    name: &'static str,
+    command: &'static str,
+    /// Its version where Debian's package is used and the machine decides.
+    package: Option<&'static str>,
+    /// The reason of a pin that is known, and what there is to say of it.
+    pinned: Option<(&'static str, &'static str)>,
+}
+
+const fn library(name: &'static str, command: &'static str) -> Library {
+    Library { name, command, package: None, pinned: None }
+}
+
+const fn packaged(name: &'static str, command: &'static str, package: &'static str) -> Library {
+    Library { name, command, package: Some(package), pinned: None }
+}
+
+impl Library {
+    const fn pinned(mut self, reason: &'static str, remark: &'static str) -> Library {
+        self.pinned = Some((reason, remark));
+        self
+    }
+}
+
+const LIBRARIES: &[Library] = &[
+    library("PyMySQL", "pymysql"),
+    library("mysqlclient", "mysqlclient"),
+    library("SQLAlchemy on PyMySQL", "sqlalchemy-pymysql"),
+    library("SQLAlchemy on mysqlclient", "sqlalchemy-mysqlclient"),
+    library("Django on mysqlclient", "django"),
+    library("MySQL Connector/J", "connector-j"),
+    library("MariaDB Connector/J", "mariadb-java").pinned(
+        "unknown_set",
+        "for the session: it sets by expressions, and changes which variables are reported in the same statement",
+    ),
+    library("Hibernate on Connector/J", "hibernate"),
+    library("go-sql-driver", "go-mysql"),
+    library("mysql2 for Node.js", "node-mysql2"),
+    packaged("PHP mysqli", "mysqli", "php-mysql"),
+    packaged("PHP PDO", "pdo", "php-mysql"),
+    packaged("Laravel 10 and later, as PDO", "laravel", "php-mysql"),
+    packaged("Laravel up to 9, as PDO", "laravel-old", "php-mysql")
+        .pinned("prepared_statement", "while a prepared statement is open, not afterwards"),
+    packaged("mysql2 for Ruby", "mysql2", "ruby-mysql2"),
+    packaged("ActiveRecord on mysql2", "activerecord", "ruby-activerecord"),
+];
+
+/// The statement by which a library tells that it has connected.
+const MARKER: &str = "SELECT 'ready'";
+
+/// What one library did.
+struct Chatter {
+    version: String,
+    statements: Vec<String>,
+    /// Reason and statement of each pin.
+    pins: Vec<(String, String)>,
+}
+
+#[test]
+fn start_up_chatter_leaves_sessions_unpinned() {
+    if std::env::var("NARROWS_SKIP_DRIVERS").as_deref() == Ok("1") {
+        eprintln!("skipped: NARROWS_SKIP_DRIVERS=1");
+        return;
+    }
+    let mut page = String::from(HEAD);
+    let mut wrong = Vec::new();
+    for flavour in Flavour::both() {
+        let scene = Scene::start(flavour);
+        writeln!(page, "\n## {}\n\n{TABLE}", name_of(flavour)).expect("a String takes all");
+        for library in LIBRARIES {
+            let chatter = scene.hear(library);
+            let known = library.pinned.map(|(reason, _)| reason);
+            let unknown = chatter.pins.iter().filter(|(reason, _)| Some(reason.as_str()) != known);
+            wrong.extend(unknown.map(|pin| format!("{} on {flavour:?}: {pin:?}", library.name)));
+            if known.is_some() && chatter.pins.is_empty() {
+                wrong.push(format!("{} on {flavour:?}: not any more; say so in LIBRARIES", library.name));
+            }
+            page.push_str(&row(library, &chatter));
+        }
+    }
+    if Flavour::both().len() == 2 {
+        compare(&page);
+    }
+    assert!(wrong.is_empty(), "pinned:\n{}", wrong.join("\n"));
+}
+
+/// A server that writes down what it is asked, and Narrows in front of it.
+struct Scene {
+    server: RealServer,
+    narrows: Narrows,
+}
+
+impl Scene {
+    fn start(flavour: Flavour) -> Scene {
+        let server =
+            ServerOptions::new(flavour).option("--log-output=TABLE").option("--general-log=1").start();
+        server.execute(&["CREATE DATABASE IF NOT EXISTS chatter"]);
+        let version = RawClient::connect(&server.endpoint()).greeting().expect("a greeting").version.clone();
+        let config = NarrowsConfig::in_front_of(server.port())
+            // Libraries choose their statements by it.
+            .variable("server_version", &version)
+            .environment("NARROWS_LOG", "info,narrows_proxy::pins=debug");
+        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        Scene { server, narrows }
+    }
+
+    /// Connects once directly, to hear what is sent, and once through Narrows, to see what it makes of it.
+    fn hear(&self, library: &Library) -> Chatter {
+        self.server.execute(&["TRUNCATE TABLE mysql.general_log"]);
+        let version = connect(library, self.server.port());
+        let heard = self.server.rows(
+            "SELECT command_type, CONVERT(argument USING utf8mb4) FROM mysql.general_log \
+             WHERE user_host LIKE '%sbtest%' ORDER BY event_time, thread_id",
+        );
+        let text = |row: Vec<Option<String>>| {
+            let mut cells = row.into_iter().map(Option::unwrap_or_default);
+            (cells.next().unwrap_or_default(), cells.next().unwrap_or_default())
+        };
+        let sent = heard.into_iter().map(text).filter_map(|(kind, text)| match kind.as_str() {
+            "Query" => Some(text),
+            "Prepare" => Some(format!("(prepared) {text}")),
+            "Init DB" => Some(format!("(COM_INIT_DB) {text}")),
+            _ => None,
+        });
+        let statements = sent.take_while(|statement| !statement.ends_with(MARKER)).collect();
+
+        let skipped = self.narrows.log().len();
+        connect(library, self.narrows.port());
+        Chatter { version, statements, pins: pins(&self.narrows.log()[skipped..]) }
+    }
+}
+
+/// The pins that a log tells of before the marker.
+fn pins(log: &str) -> Vec<(String, String)> {
+    let field = |line: &str, name: &str| {
+        let rest = line.split_once(name).map(|(_, rest)| rest)?;
+        Some(rest.split(" statement=").next().unwrap_or(rest).trim_matches('"').to_owned())
+    };
+    let lines = log.lines().filter(|line| line.contains("narrows_proxy::pins"));
+    let pins = lines.filter_map(|line| {
+        let statement = line.split_once(" statement=").map(|(_, rest)| rest.to_owned())?;
+        Some((field(line, "reason=")?, statement))
+    });
+    pins.filter(|(_, statement)| !statement.contains("SELECT \\'ready")).collect()
+}
+
+/// Runs the library's program; its version.
+fn connect(library: &Library, port: u16) -> String {
+    let script = root().join("tests/drivers/chatter.sh");
+    let arguments = [library.command, "127.0.0.1", &port.to_string(), "sbtest", "sbtest", "chatter"];
+    let output = Command::new(script).args(arguments).output().expect("bash runs scripts");
+    assert!(
+        output.status.success(),
+        "{} ({}):\n{}\nToolchains are installed by `scripts/setup.sh drivers`; NARROWS_SKIP_DRIVERS=1 skips this.",
+        library.name,
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().last().unwrap_or_default().trim_start_matches('v').to_owned()
+}
+
+fn name_of(flavour: Flavour) -> &'static str {
+    match flavour {
+        Flavour::MariaDb => "MariaDB 10.11",
+        Flavour::MySql9 => "MySQL 9",
+    }
+}
+
+fn row(library: &Library, chatter: &Chatter) -> String {
+    let version = match library.package {
+        Some(package) => format!("Debian's {package}"),
+        None => chatter.version.clone(),
+    };
+    let cell = |text: &str| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        // Code that has such quotes of its own needs two of them around it.
+        if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+    };
+    let statements: Vec<String> = chatter.statements.iter().map(|statement| cell(statement)).collect();
+    let statements = if statements.is_empty() { "nothing".to_owned() } else { statements.join("<br>") };
+    let pinned = match (chatter.pins.first(), library.pinned) {
+        (None, _) => "no".to_owned(),
+        (Some((reason, _)), None) => format!("yes: {reason}"),
+        (Some(_), Some((reason, remark))) => format!("{reason}, {remark}"),
+    };
+    format!("| {} | {version} | {statements} | {pinned} |\n", library.name)
+}
+
+fn compare(page: &str) {
+    let path = root().join("docs/start-up-chatter.md");
+    if std::env::var("NARROWS_WRITE_DOCS").as_deref() == Ok("1") {
+        return std::fs::write(&path, page).expect("write the page");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    let new: Vec<&str> = page.lines().filter(|line| !there.lines().any(|other| other == *line)).collect();
+    assert!(
+        there == page,
+        "{} is not what was seen; NARROWS_WRITE_DOCS=1 writes it anew. New in it:\n{}",
+        path.display(),
+        new.join("\n")
+    );
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+const HEAD: &str = "\
+# Start-up chatter
+
+What drivers and object mappers send when they connect with their defaults, before the application's first statement,
+and whether a session is tied to one backend connection afterwards. `tests/e2e/chatter.rs` listens to them and compares;
+statements of the protocol's handshake are not shown, line breaks and indentation are folded.
+";
+
+const TABLE: &str = "| library | version | statements | pinned |\n|---|---|---|---|";
