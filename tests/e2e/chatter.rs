@@ -204,12 +204,16 @@ fn compare(page: &str) {
         return std::fs::write(&path, page).expect("write the page");
     }
     let there = std::fs::read_to_string(&path).unwrap_or_default();
-    let new: Vec<&str> = page.lines().filter(|line| !there.lines().any(|other| other == *line)).collect();
+    // Another Debian may have other versions; what they send is looked at all the same.
+    let lines = |page: &str| -> Vec<String> {
+        page.lines().filter(|line| !line.contains("| Debian's ")).map(str::to_owned).collect()
+    };
+    let (there, seen) = (lines(&there), lines(page));
+    let new: Vec<&String> = seen.iter().filter(|line| !there.contains(line)).collect();
     assert!(
-        there == page,
-        "{} is not what was seen; NARROWS_WRITE_DOCS=1 writes it anew. New in it:\n{}",
-        path.display(),
-        new.join("\n")
+        there == seen,
+        "{} is not what was seen; NARROWS_WRITE_DOCS=1 writes it anew. New in it:\n{new:#?}",
+        path.display()
     );
 }
 
