@@ -124,7 +124,9 @@ impl Narrows {
     /// When it does not start; the message has its log.
     pub fn start(binary: &str, config: &NarrowsConfig) -> Narrows {
         let monitor = if config.monitor { Monitor::On } else { Monitor::Off };
-        Narrows::start_with(binary, monitor, |interfaces, admin| config.text(interfaces, admin))
+        Narrows::start_in(&config.environment, binary, monitor, |interfaces, admin| {
+            config.text(interfaces, admin)
+        })
     }
 
     /// The same with a configuration file that `text` writes, given the listeners for clients and for administrators.
@@ -132,6 +134,15 @@ impl Narrows {
     /// # Panics
     /// When it does not start; the message has its log.
     pub fn start_with(binary: &str, monitor: Monitor, text: impl Fn(&str, &str) -> String) -> Narrows {
+        Narrows::start_in(&[], binary, monitor, text)
+    }
+
+    fn start_in(
+        environment: &[(String, String)],
+        binary: &str,
+        monitor: Monitor,
+        text: impl Fn(&str, &str) -> String,
+    ) -> Narrows {
         let folder = TempFolder::new("narrows");
         // Another process may take a port between its choice and its use.
         for _ in 0..5 {
@@ -139,7 +150,7 @@ impl Narrows {
             let interfaces = format!("127.0.0.1:{port};{}", folder.file("narrows.sock").display());
             let text = text(&interfaces, &format!("127.0.0.1:{admin_port}"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
-            if let Some(process) = launch(binary, monitor, &folder, port) {
+            if let Some(process) = launch(environment, binary, monitor, &folder, port) {
                 return Narrows { process, port, admin_port, folder };
             }
         }
@@ -217,7 +228,13 @@ impl Drop for Narrows {
 }
 
 /// Starts it; `None` when it ended at once.
-fn launch(binary: &str, monitor: Monitor, folder: &TempFolder, port: u16) -> Option<Process> {
+fn launch(
+    environment: &[(String, String)],
+    binary: &str,
+    monitor: Monitor,
+    folder: &TempFolder,
+    port: u16,
+) -> Option<Process> {
     let log =
         fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
     let mut command = Command::new(binary);
@@ -225,7 +242,7 @@ fn launch(binary: &str, monitor: Monitor, folder: &TempFolder, port: u16) -> Opt
     if monitor == Monitor::Off {
         command.arg("-n");
     }
-    command.envs(config.environment.iter().map(|(name, value)| (name, value)));
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file descriptor")).stderr(log);
     let mut process = Process::spawn(command).unwrap_or_else(|error| panic!("start {binary}: {error}"));
     let deadline = Instant::now() + Duration::from_secs(20);
