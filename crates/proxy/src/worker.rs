@@ -26,7 +26,7 @@ use crate::stats::Counters;
 #[derive(Debug)]
 pub enum Message {
     /// A client that another worker has accepted.
-    Client(DetachedStream),
+    Client(DetachedStream, Counted),
     /// The configuration is now this one.
     Publish(Arc<Snapshot>),
     /// Another worker has waiters of a hostgroup; lend it an idle connection.
@@ -125,6 +125,30 @@ impl Peers {
     }
 }
 
+/// A client counted on its worker, from being accepted to its end.
+#[derive(Debug)]
+pub struct Counted {
+    peers: Arc<Peers>,
+    worker: usize,
+}
+
+impl Counted {
+    fn new(peers: &Arc<Peers>, worker: usize) -> Counted {
+        if let Some(clients) = peers.clients.get(worker) {
+            clients.fetch_add(1, Ordering::Relaxed);
+        }
+        Counted { peers: Arc::clone(peers), worker }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(clients) = self.peers.clients.get(self.worker) {
+            clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
 /// One worker.
 pub struct Worker {
     /// Its number.
@@ -216,13 +240,11 @@ impl Worker {
     /// Enters a session into the list that kills and deadlines go by.
     pub fn enter(&self, handle: &Rc<Handle>) {
         self.sessions.borrow_mut().insert(handle.id, Rc::clone(handle));
-        self.count_clients();
     }
 
     /// Takes it out again.
     pub fn leave(&self, handle: &Handle) {
         self.sessions.borrow_mut().remove(&handle.id);
-        self.count_clients();
     }
 
     /// Has `handle` interrupted at `deadline` for that reason, instead of whatever was set before.
@@ -230,12 +252,6 @@ impl Worker {
         handle.deadline.set(Some((deadline, reason)));
         if deadline < self.next_deadline.get() {
             self.next_deadline.set(deadline);
-        }
-    }
-
-    fn count_clients(&self) {
-        if let Some(clients) = self.peers.clients.get(self.index) {
-            clients.store(self.sessions.borrow().len().try_into().unwrap_or(u32::MAX), Ordering::Relaxed);
         }
     }
 
@@ -256,27 +272,29 @@ impl Worker {
     fn place(self: &Rc<Worker>, stream: Stream) {
         self.peers.accepted.fetch_add(1, Ordering::Relaxed);
         let worker = self.peers.least_loaded(self.index);
+        let counted = Counted::new(&self.peers, worker);
         if worker == self.index {
-            return self.serve(stream);
+            return self.serve(stream, counted);
         }
         match stream.detach() {
-            Ok(stream) => self.peers.send(worker, Message::Client(stream)),
+            Ok(stream) => self.peers.send(worker, Message::Client(stream, counted)),
             Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
         }
     }
 
-    fn serve(self: &Rc<Worker>, stream: Stream) {
+    fn serve(self: &Rc<Worker>, stream: Stream, counted: Counted) {
         let worker = Rc::clone(self);
         spawn_local(async move {
             let _witness = PanicWitness(Rc::clone(&worker));
+            let _counted = counted;
             client::serve(worker, stream).await;
         });
     }
 
     fn receive(self: &Rc<Worker>, message: Message) {
         match message {
-            Message::Client(stream) => match stream.attach() {
-                Ok(stream) => self.serve(stream),
+            Message::Client(stream, counted) => match stream.attach() {
+                Ok(stream) => self.serve(stream, counted),
                 Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
             },
             Message::Publish(snapshot) => {

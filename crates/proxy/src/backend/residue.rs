@@ -183,6 +183,30 @@ impl Backend {
     }
 }
 
+impl Backend {
+    /// The session's values of some variables.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`].
+    pub async fn variables(
+        &self,
+        names: &[String],
+        limit: Duration,
+    ) -> Result<Vec<(String, Vec<u8>)>, BackendError> {
+        let columns: Vec<String> = names.iter().map(|name| format!("@@session.{name}")).collect();
+        let mut out = Vec::with_capacity(128);
+        self.put_query(&mut out, &format!("SELECT {}", columns.join(", ")));
+        let ask = async {
+            self.stream.write_all(&out).await?;
+            self.result_set(&mut Buffer::default()).await
+        };
+        let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
+        let mut reader = Reader::new(set.rows.first().map(Vec::as_slice).unwrap_or_default());
+        let values = names.iter().map(|name| Ok((name.clone(), reader.lenenc_bytes()?.to_vec())));
+        values.collect()
+    }
+}
+
 /// The number in the only row of a result set.
 fn number(set: &ResultSet) -> Option<u64> {
     let row = set.rows.first()?;

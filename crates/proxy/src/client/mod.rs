@@ -95,7 +95,8 @@ async fn begin(worker: Rc<Worker>, stream: Stream) -> Option<Box<Session>> {
 async fn log_in(worker: &Worker, snapshot: &Snapshot, stream: Stream) -> Result<Client, LoginError> {
     let peer = stream.peer();
     stream.set_keepalive(snapshot.variables.tcp_keepalive);
-    if worker.peers.clients() >= snapshot.variables.max_connections {
+    // This client is counted already.
+    if worker.peers.clients() > snapshot.variables.max_connections {
         return refuse(&stream, 0, Errno::CON_COUNT_ERROR, "Too many connections".to_owned()).await;
     }
     let nonce = nonce_from(rand::random());
@@ -331,11 +332,16 @@ fn first_state(
     let mut state = state_of_collation(snapshot, account, response.charset.into());
     state.schema = first_schema(snapshot, account, response.schema.as_deref());
     state.multi_statements = capabilities.contains(Capabilities::MULTI_STATEMENTS);
+    set_login_mode(&mut state, capabilities);
+    state
+}
+
+/// What servers make of the capability `IGNORE_SPACE` at login. MySQL does so again whenever the session is reset,
+/// MariaDB does not.
+pub(crate) fn set_login_mode(state: &mut SessionState, capabilities: Capabilities) {
     if capabilities.contains(Capabilities::IGNORE_SPACE) {
-        // What a server does with the capability; it would be lost with the first reset.
         state.set_literal("sql_mode", "CONCAT(@@global.sql_mode, ',IGNORE_SPACE')");
     }
-    state
 }
 
 /// The client's schema, or else the user's, or else that of the variables, or none.

@@ -79,8 +79,13 @@ impl Session {
     }
 
     fn job(&self, request: &Request, command: Command, expect: Expect) -> Job {
+        let prepared = || {
+            let id = statement_id(request)?;
+            self.pinned.as_ref()?.pins.statement(id).map(|(statement, _)| *statement)
+        };
         let statement = match command {
             Command::StmtPrepare => narrows_sql::classify(request.argument()),
+            Command::StmtExecute | Command::StmtBulkExecute => prepared().unwrap_or(UNKNOWN),
             _ => Statement { kind: Kind::Other, flags: Flags::NONE },
         };
         let hostgroup = self.want.account.row.default_hostgroup;
@@ -116,11 +121,10 @@ impl Session {
     /// A command without an answer.
     async fn unanswered(&mut self, request: &mut Request, command: Command) -> Result<(), End> {
         let id = statement_id(request);
-        let Some(mut pinned) =
-            self.pinned.take().filter(|pinned| id.is_some_and(|id| pinned.pins.has_statement(id)))
-        else {
+        if !self.has_statement(id) {
             return self.skip(request).await;
-        };
+        }
+        let Some(mut pinned) = self.pinned.take() else { return self.skip(request).await };
         let sent = if request.whole {
             pinned.backend.stream.write_all(request.packet()).await.is_ok()
         } else {
@@ -248,11 +252,13 @@ impl Session {
             Some(Family::MySql) => SessionState::default(),
             Some(Family::MariaDb) | None => SessionState::clone(&self.login_state),
         };
-        // What a server makes of the capability IGNORE_SPACE holds up to here.
         state.set_default("sql_mode");
+        if family == Some(Family::MySql) {
+            client::set_login_mode(&mut state, self.capabilities);
+        }
         state.schema = self.state.schema.clone();
-        if family == Some(Family::MariaDb) && state.schema.is_some() {
-            // MariaDB keeps the schema and forgets its character set.
+        if state.schema.is_some() {
+            // Servers keep the schema and forget its character set.
             state.set_literal(SCHEMA_COLLATION, "@@global.collation_database");
         }
         state.multi_statements = self.state.multi_statements;
@@ -289,6 +295,9 @@ impl Session {
 fn statement_id(request: &Request) -> Option<u32> {
     request.argument().first_chunk::<4>().map(|id| u32::from_le_bytes(*id))
 }
+
+/// A statement of which nothing is known: it may have set anything.
+const UNKNOWN: Statement = Statement { kind: Kind::Call, flags: Flags::NONE };
 
 /// MariaDB: the statement that was prepared last.
 const LAST_PREPARED: u32 = u32::MAX;

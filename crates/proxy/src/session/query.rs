@@ -1,5 +1,6 @@
 //! One command that a server answers, step by step: inspect, route, lease, align, send, relay, settle.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::relay::{Broken, Outcome};
 use super::request::Request;
-use super::track::Pins;
+use super::track::{Pins, untold_variables};
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
@@ -220,9 +221,22 @@ impl Session {
                 Answer::Statement(packet) => packet,
             };
             match self.send_and_relay(&backend, request, &job, answered).await {
-                Ok(outcome) => {
-                    let text = request.argument().get(job.attributes..).unwrap_or_default();
-                    self.settle(backend, pins, &job, text, &outcome);
+                Ok(mut outcome) => {
+                    let text = match job.command {
+                        Command::StmtExecute | Command::StmtBulkExecute => prepared_text(&pins, request),
+                        _ => request.argument().get(job.attributes..).unwrap_or_default().into(),
+                    };
+                    let untold = untold_variables(&job, &text, &outcome);
+                    if !untold.is_empty() {
+                        let limit = snapshot.variables.connect_timeout_server;
+                        match backend.variables(&untold, limit).await {
+                            Ok(values) => outcome.variables.extend(values),
+                            Err(error) => {
+                                tracing::debug!(%error, "the values of variables could not be asked for")
+                            }
+                        }
+                    }
+                    self.settle(backend, pins, &job, &text, &outcome);
                     return Ok(());
                 }
                 Err(Broken::Session(end)) => {
@@ -335,7 +349,13 @@ impl Session {
         let found = select! {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
-            end = self.must_end() => return Err(end),
+            reason = self.handle.interrupted() => match reason {
+                Interrupt::KillQuery => {
+                    return Ok(Err((Errno::QUERY_INTERRUPTED, "Query execution was interrupted".to_owned())));
+                }
+                Interrupt::QueryTime => return Ok(Err((QUERY_TIMEOUT.0, QUERY_TIMEOUT.1.to_owned()))),
+                reason => return Err(End::Interrupted(reason)),
+            },
             () = request.client_gone(&self.stream) => return Err(End::Gone),
         };
         match found {
@@ -355,7 +375,11 @@ impl Session {
         job: &Job,
         snapshot: &Arc<Snapshot>,
     ) -> Result<Result<Leased, (Errno, String)>, End> {
-        let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE) || !job.whole;
+        // Nobody else's variables may be there once anything ties the client to the connection: they could then no
+        // longer be removed.
+        let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
+            || !job.whole
+            || !leased.pinned && leased.backend.login.state.has_user_variables();
         let insert_id = self.insert_id_elsewhere(&job.statement).await;
         let backend = &mut leased.backend;
         if backend.is_aligned(&self.state)
@@ -414,8 +438,19 @@ impl Session {
     }
 }
 
+/// A statement took longer than `default_query_timeout`.
+pub(super) const QUERY_TIMEOUT: (Errno, &str) =
+    (Errno { number: 1907, sqlstate: *b"70100" }, "Query execution was interrupted, query_timeout exceeded");
+
 /// Makes a server forget warnings. MariaDB does so only for statements that have a table.
 const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
+
+/// The text of the prepared statement that a command executes.
+fn prepared_text<'a>(pins: &Pins, request: &Request) -> Cow<'a, [u8]> {
+    let id = request.argument().first_chunk::<4>().map(|id| u32::from_le_bytes(*id));
+    let text = id.and_then(|id| pins.statement(id)).map(|(_, text)| text.to_vec());
+    Cow::Owned(text.unwrap_or_default())
+}
 
 fn digest_options(variables: &Variables) -> DigestOptions {
     DigestOptions {

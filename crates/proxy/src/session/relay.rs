@@ -11,6 +11,7 @@ use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Errno, Header, Malformed, Status, Tracker};
 
+use super::query::QUERY_TIMEOUT;
 use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, TRACKED_VARIABLES};
@@ -285,8 +286,10 @@ impl Relay<'_> {
         }
         let was_eof = ok.header == OkPacket::END_OF_ROWS;
         if was_eof && !self.client_deprecates_eof() {
-            let told = self.visible_changes(&ok)?.is_empty();
-            let mut status = if told { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
+            // A MariaDB server says so in EOF packets too, a MySQL server does not.
+            let silent = self.backend.login.family == Family::MySql || self.visible_changes(&ok)?.is_empty();
+            let mut status =
+                if silent { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
             // MySQL says this in one packet only, and that was the one behind the columns.
             if self.backend.login.family == Family::MySql && status.contains(Status::OUT_PARAMETERS_AND_MORE)
             {
@@ -400,11 +403,9 @@ impl Relay<'_> {
         let code = ErrPacket::decode(self.payload(length))?.code;
         self.outcome.error = Some(code);
         if self.timed_out && code == Errno::QUERY_INTERRUPTED.number {
-            let error = ErrPacket {
-                code: 1907,
-                sqlstate: Some(*b"70100"),
-                message: b"Query execution was interrupted, query_timeout exceeded",
-            };
+            let (errno, text) = QUERY_TIMEOUT;
+            let error =
+                ErrPacket { code: errno.number, sqlstate: Some(errno.sqlstate), message: text.as_bytes() };
             self.replace(length, Some(&|out| error.encode(out)));
         } else {
             self.pass(length);

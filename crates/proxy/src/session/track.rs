@@ -5,7 +5,7 @@
 //! second. What neither explains ties the client to its backend connection, with a reason: never an error, never a
 //! guess.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
@@ -95,7 +95,8 @@ pub struct Pins {
     /// User locks by name, each as often as it was taken.
     user_locks: Vec<Vec<u8>>,
     text_statements: BTreeSet<Vec<u8>>,
-    prepared_statements: BTreeSet<u32>,
+    /// What each open prepared statement says; executing it does that.
+    prepared_statements: BTreeMap<u32, (Statement, Box<[u8]>)>,
 }
 
 impl Pins {
@@ -111,7 +112,12 @@ impl Pins {
 
     /// Whether a prepared statement of this id is open.
     pub fn has_statement(&self, id: u32) -> bool {
-        self.prepared_statements.contains(&id)
+        self.prepared_statements.contains_key(&id)
+    }
+
+    /// What a prepared statement says.
+    pub fn statement(&self, id: u32) -> Option<&(Statement, Box<[u8]>)> {
+        self.prepared_statements.get(&id)
     }
 
     /// A prepared statement was closed.
@@ -262,17 +268,14 @@ impl Session {
         let succeeded = outcome.error.is_none();
         match job.command {
             Command::Query if !job.whole => return pins.reasons.add(PinReason::UNREAD),
-            Command::Query => {}
+            // `text` is what was prepared.
+            Command::Query | Command::StmtExecute | Command::StmtBulkExecute => {}
             Command::StmtPrepare => {
                 if let Some(id) = outcome.prepared {
-                    pins.prepared_statements.insert(id);
+                    pins.prepared_statements.insert(id, (job.statement, text.into()));
                     pins.reasons.add(PinReason::PREPARED_STATEMENT);
                 }
                 return;
-            }
-            // What was executed was read when it was prepared; it may be anything.
-            Command::StmtExecute | Command::StmtBulkExecute => {
-                return pins.note_flags(&job.statement, true);
             }
             Command::InitDb => {
                 if succeeded && outcome.schema.is_none() {
@@ -497,7 +500,9 @@ impl Pins {
                     self.reasons = self.reasons.without(PinReason::TEMPORARY_TABLE);
                 }
             }
-            Kind::Prepare | Kind::Execute => {
+            // What it executes may have set anything.
+            Kind::Execute => self.reasons.add(PinReason::ROUTINE),
+            Kind::Prepare => {
                 self.text_statements.insert(if several { Vec::new() } else { word(text, 1) });
                 self.reasons.add(PinReason::TEXT_STATEMENT);
             }
@@ -510,6 +515,7 @@ impl Pins {
             Kind::Handler => self.reasons.add(PinReason::HANDLER),
             Kind::Xa => self.note_xa(text, several),
             Kind::Call | Kind::Other => self.reasons.add(PinReason::ROUTINE),
+
             _ => {}
         }
     }
@@ -523,6 +529,23 @@ impl Pins {
             self.reasons.add(PinReason::XA);
         }
     }
+}
+
+/// Session variables that a successful `SET` assigned expressions to and that the server has not reported: their
+/// values must be asked for.
+pub(super) fn untold_variables(job: &Job, text: &[u8], outcome: &Outcome) -> Vec<String> {
+    let is_set = job.statement.kind == Kind::Set && !job.statement.flags.intersects(Flags::MULTI);
+    if !is_set || outcome.error.is_some() {
+        return Vec::new();
+    }
+    let untold = |assignment: Assignment| match assignment {
+        Assignment::System { scope: Scope::Session, name, value: Value::Expression(_) } => {
+            (was_not_reported(outcome, &name).is_some() && !NOT_STATE.contains(&name.as_str()))
+                .then_some(name)
+        }
+        _ => None,
+    };
+    narrows_sql::set::parse(text).unwrap_or_default().into_iter().filter_map(untold).collect()
 }
 
 fn was_not_reported(outcome: &Outcome, name: &str) -> Option<PinReason> {
