@@ -26,7 +26,7 @@ use crate::stats::Counters;
 #[derive(Debug)]
 pub enum Message {
     /// A client that another worker has accepted.
-    Client(DetachedStream, Counted),
+    Client(DetachedStream, Admission, Place),
     /// The configuration is now this one.
     Publish(Arc<Snapshot>),
     /// Another worker has waiters of a hostgroup; lend it an idle connection.
@@ -55,6 +55,40 @@ pub enum Message {
     Figures(oneshot::Sender<Counters>),
     /// End all sessions and stop.
     Stop,
+}
+
+/// Whether there is room for a client under `mysql-max_connections`, as it was when the client came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// There is.
+    Granted,
+    /// It is one too many, and is told so.
+    Full,
+}
+
+/// A client's place in the count of a worker, from its acceptance to its end: of many that come at once none has logged
+/// in yet, and they are to be spread all the same. Given back when dropped.
+#[derive(Debug)]
+pub struct Place {
+    peers: Arc<Peers>,
+    worker: usize,
+}
+
+impl Place {
+    fn take(peers: &Arc<Peers>, worker: usize) -> Place {
+        if let Some(clients) = peers.clients.get(worker) {
+            clients.fetch_add(1, Ordering::Relaxed);
+        }
+        Place { peers: Arc::clone(peers), worker }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(clients) = self.peers.clients.get(self.worker) {
+            clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What became of a wish to kill.
@@ -107,7 +141,7 @@ impl Peers {
         }
     }
 
-    /// Client connections in all.
+    /// Client connections in all, those included that have not logged in yet.
     pub fn clients(&self) -> u32 {
         self.clients.iter().map(|clients| clients.load(Ordering::Relaxed)).sum()
     }
@@ -122,30 +156,6 @@ impl Peers {
         let load = |worker: &usize| self.clients.get(*worker).map_or(u32::MAX, |n| n.load(Ordering::Relaxed));
         let least = (0..self.workers()).min_by_key(load).unwrap_or(preferred);
         if load(&preferred) <= load(&least) { preferred } else { least }
-    }
-}
-
-/// A client counted on its worker, from being accepted to its end.
-#[derive(Debug)]
-pub struct Counted {
-    peers: Arc<Peers>,
-    worker: usize,
-}
-
-impl Counted {
-    fn new(peers: &Arc<Peers>, worker: usize) -> Counted {
-        if let Some(clients) = peers.clients.get(worker) {
-            clients.fetch_add(1, Ordering::Relaxed);
-        }
-        Counted { peers: Arc::clone(peers), worker }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if let Some(clients) = self.peers.clients.get(self.worker) {
-            clients.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -272,29 +282,31 @@ impl Worker {
     fn place(self: &Rc<Worker>, stream: Stream) {
         self.peers.accepted.fetch_add(1, Ordering::Relaxed);
         let worker = self.peers.least_loaded(self.index);
-        let counted = Counted::new(&self.peers, worker);
+        let place = Place::take(&self.peers, worker);
+        let full = self.peers.clients() > self.snapshot().variables.max_connections;
+        let admission = if full { Admission::Full } else { Admission::Granted };
         if worker == self.index {
-            return self.serve(stream, counted);
+            return self.serve(stream, admission, place);
         }
         match stream.detach() {
-            Ok(stream) => self.peers.send(worker, Message::Client(stream, counted)),
+            Ok(stream) => self.peers.send(worker, Message::Client(stream, admission, place)),
             Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
         }
     }
 
-    fn serve(self: &Rc<Worker>, stream: Stream, counted: Counted) {
+    fn serve(self: &Rc<Worker>, stream: Stream, admission: Admission, place: Place) {
         let worker = Rc::clone(self);
         spawn_local(async move {
+            let _place = place;
             let _witness = PanicWitness(Rc::clone(&worker));
-            let _counted = counted;
-            client::serve(worker, stream).await;
+            client::serve(worker, stream, admission).await;
         });
     }
 
     fn receive(self: &Rc<Worker>, message: Message) {
         match message {
-            Message::Client(stream, counted) => match stream.attach() {
-                Ok(stream) => self.serve(stream, counted),
+            Message::Client(stream, admission, place) => match stream.attach() {
+                Ok(stream) => self.serve(stream, admission, place),
                 Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
             },
             Message::Publish(snapshot) => {

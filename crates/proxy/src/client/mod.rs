@@ -21,7 +21,7 @@ use crate::rt::{Stream, timeout};
 use crate::session::Session;
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
-use crate::worker::Worker;
+use crate::worker::{Admission, Worker};
 
 pub use schema::KnownSchemas;
 
@@ -66,19 +66,19 @@ enum LoginError {
 }
 
 /// Serves one client from its first byte to its last.
-pub async fn serve(worker: Rc<Worker>, stream: Stream) {
+pub async fn serve(worker: Rc<Worker>, stream: Stream, admission: Admission) {
     // Boxed, so that an idle client's task does not keep the room that its login needed.
-    if let Some(session) = Box::pin(begin(worker, stream)).await {
+    if let Some(session) = Box::pin(begin(worker, stream, admission)).await {
         session.run().await;
     }
 }
 
 /// The login; the session that it leads to.
-async fn begin(worker: Rc<Worker>, stream: Stream) -> Option<Box<Session>> {
+async fn begin(worker: Rc<Worker>, stream: Stream, admission: Admission) -> Option<Box<Session>> {
     let snapshot = worker.snapshot();
     let peer = stream.peer();
     let limit = snapshot.variables.connect_timeout_client;
-    let login = timeout(limit, log_in(&worker, &snapshot, stream)).await;
+    let login = timeout(limit, log_in(&worker, &snapshot, stream, admission)).await;
     match login.unwrap_or(Err(LoginError::Timeout)) {
         Ok(client) => {
             worker.counters.borrow_mut().logins += 1;
@@ -92,11 +92,15 @@ async fn begin(worker: Rc<Worker>, stream: Stream) -> Option<Box<Session>> {
     }
 }
 
-async fn log_in(worker: &Worker, snapshot: &Snapshot, stream: Stream) -> Result<Client, LoginError> {
+async fn log_in(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    stream: Stream,
+    admission: Admission,
+) -> Result<Client, LoginError> {
     let peer = stream.peer();
     stream.set_keepalive(snapshot.variables.tcp_keepalive);
-    // This client is counted already.
-    if worker.peers.clients() > snapshot.variables.max_connections {
+    if admission == Admission::Full {
         return refuse(&stream, 0, Errno::CON_COUNT_ERROR, "Too many connections".to_owned()).await;
     }
     let nonce = nonce_from(rand::random());

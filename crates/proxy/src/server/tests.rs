@@ -14,15 +14,11 @@ struct Plane {
 }
 
 impl Plane {
-    /// One worker in front of a server that says OK to everything.
-    fn start() -> Plane {
+    /// In front of a server that says OK to everything.
+    fn start(variables: Variables) -> Plane {
         let server = FakeMysql::start(Conversation::new());
         let rows = Rows {
-            variables: Variables {
-                interfaces: vec!["127.0.0.1:0".to_owned()],
-                threads: 1,
-                ..Variables::default()
-            },
+            variables: Variables { interfaces: vec!["127.0.0.1:0".to_owned()], ..variables },
             servers: vec![crate::snapshot::tests::server(0, "127.0.0.1", server.port())],
             users: vec![user()],
             ..Rows::default()
@@ -31,14 +27,21 @@ impl Plane {
         Plane { plane: Some(plane), server }
     }
 
-    fn client(&self) -> RawClient {
+    fn endpoint(&self) -> Endpoint {
         let plane = self.plane.as_ref().expect("running");
-        let address = plane.addresses()[0].parse().expect("an address of TCP");
-        RawClient::open(&Endpoint::Tcp(address), &Login::new("sbtest", "sbtest"))
+        Endpoint::Tcp(plane.addresses()[0].parse().expect("an address of TCP"))
+    }
+
+    fn client(&self) -> RawClient {
+        RawClient::open(&self.endpoint(), &Login::new("sbtest", "sbtest"))
+    }
+
+    fn counters(&self) -> Vec<Counters> {
+        self.plane.as_ref().expect("running").counters()
     }
 
     fn panics(&self) -> u64 {
-        self.plane.as_ref().expect("running").counters().iter().map(|counters| counters.panics).sum()
+        self.counters().iter().map(|counters| counters.panics).sum()
     }
 
     fn wait_for_panics(&self, count: u64) {
@@ -79,7 +82,7 @@ fn panicking_statement() -> Vec<u8> {
 
 #[test]
 fn a_panic_ends_its_own_session_and_closes_its_backend_connection() {
-    let plane = Plane::start();
+    let plane = Plane::start(Variables { threads: 1, ..Variables::default() });
     let (mut unlucky, mut other) = (plane.client(), plane.client());
     unlucky.query("DO 1").ok().expect("an answer");
     other.query("DO 2").ok().expect("an answer");
@@ -98,7 +101,7 @@ fn a_panic_ends_its_own_session_and_closes_its_backend_connection() {
 
 #[test]
 fn a_panic_does_not_return_a_connection_that_was_pinned() {
-    let plane = Plane::start();
+    let plane = Plane::start(Variables { threads: 1, ..Variables::default() });
     let (mut unlucky, mut other) = (plane.client(), plane.client());
     unlucky.query("LOCK TABLES t WRITE").ok().expect("an answer");
     other.query("DO 1").ok().expect("an answer");
@@ -114,4 +117,37 @@ fn a_panic_does_not_return_a_connection_that_was_pinned() {
     assert_eq!(plane.server.wait_for("DO 2"), free);
     let resets = plane.server.received().into_iter().filter(|received| received.connection == pinned).last();
     assert_eq!(resets.expect("something").body, String::from_utf8_lossy(&panicking_statement()));
+}
+
+#[test]
+fn clients_that_come_at_once_are_spread_over_the_workers() {
+    const CLIENTS: usize = 40;
+    let plane = Plane::start(Variables { threads: 4, ..Variables::default() });
+    let mut clients: Vec<RawClient> = (0..CLIENTS).map(|_| RawClient::connect(&plane.endpoint())).collect();
+    for client in &mut clients {
+        client.greeting().expect("a greeting before anybody has logged in");
+    }
+
+    for client in &mut clients {
+        // The account has places for two; a refused login counts as well as another.
+        let _ = client.login(&Login::new("sbtest", "sbtest"));
+    }
+
+    let attempts = |counters: &Counters| counters.logins + counters.login_failures;
+    let attempts: Vec<u64> = plane.counters().iter().map(attempts).collect();
+    assert_eq!(attempts, [CLIENTS as u64 / 4; 4]);
+}
+
+#[test]
+fn clients_that_have_not_logged_in_count_under_max_connections() {
+    let plane = Plane::start(Variables { threads: 2, max_connections: 2, ..Variables::default() });
+    let mut waiting = [RawClient::connect(&plane.endpoint()), RawClient::connect(&plane.endpoint())];
+    for client in &mut waiting {
+        client.greeting().expect("a greeting");
+    }
+
+    let error = RawClient::connect(&plane.endpoint()).greeting().cloned().expect_err("one too many");
+
+    assert_eq!((error.code, error.state.as_str()), (1040, "08004"), "{error:?}");
+    waiting[0].login(&Login::new("sbtest", "sbtest")).expect("room for those that came first");
 }
