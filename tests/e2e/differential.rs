@@ -22,6 +22,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "the order of the changes in one OK packet",
         "MariaDB reports variables in the order of a hash table, which is another one in each of its connections",
     ),
+    (
+        "SESSION_STATE_CHANGED in EOF packets",
+        "it cannot say what has changed, and Narrows has servers report more than its clients asked for",
+    ),
     ("the statement id in the answer to COM_STMT_PREPARE", "ids are Narrows' own, counted per client"),
 ];
 
@@ -81,8 +85,8 @@ fn compare_through_narrows(flavour: Flavour) {
             endpoint: if is_plain { plain.endpoint() } else { deprecating.endpoint() },
             server: &server,
         };
-        // The large answers do not depend on session tracking.
-        let big = !has(capability::SESSION_TRACK);
+        // The large answers where they are translated; where they are not, other tests send more.
+        let big = !has(capability::SESSION_TRACK) && has(capability::DEPRECATE_EOF) == is_plain;
         found.extend(compare(&direct, &through, flavour, capabilities, |name| big || name != "big"));
     }
     report(&found);
@@ -288,6 +292,7 @@ fn without_late_flags(mut answer: Answer) -> Answer {
                 packet.payload[1..3].fill(0);
                 packet.payload[3] &= !0x39;
             }
+            packet.payload[4] &= !0x40;
             before_rows = !before_rows;
         }
     }

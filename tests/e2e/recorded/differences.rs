@@ -66,8 +66,8 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
     ),
     (
         &[
-            422, 424, 425, 426, 427, 428, 431, 437, 438, 439, 440, 441, 442, 443, 444, 446, 447, 448, 449,
-            450, 451, 452, 453, 454, 455,
+            422, 424, 425, 426, 427, 428, 431, 437, 438, 439, 440, 441, 442, 443, 446, 447, 448, 449, 450,
+            451, 452, 453, 454, 455,
         ],
         "A command that is unknown or not for clients of a proxy is error 1047 (08S01) and the session goes on. ProxySQL closes the \
          connection without a word.",
@@ -89,9 +89,18 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
         "A client that names no schema, and whose user has none, has none, as on a server; see mysql-default_schema.",
     ),
     (
-        &[49, 51],
-        "After a login with a collation that is not its character set's default, results are described with the \
-         default one.",
+        &[134, 151, 152, 153],
+        "What is known of a session (CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT(), @@warning_count) is put into the \
+         statement as a number: in a column of its own it has the type of that number.",
+    ),
+    (
+        &[346],
+        "Where a hostgroup has no servers, error 9001 says so at once, and is the answer to SELECT CONNECTION_ID() too.",
+    ),
+    (
+        &[366],
+        "With transaction_persistent=0 the status of an answer is that of the server that gave it, without the \
+         transaction that is open on another one.",
     ),
     (&[131, 497], "@@version_comment is that of the server, in all spellings."),
     (
@@ -123,10 +132,7 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
         "After SET autocommit=0 the server has it too: SELECT @@autocommit is 0. ProxySQL only remembers it.",
     ),
     (&[240, 242], "SET CHARACTER SET takes the collation of the schema, as the server does it."),
-    (
-        &[132, 133, 346, 498],
-        "CONNECTION_ID() is Narrows' own id in every spelling, in a column of type BIGINT.",
-    ),
+    (&[132, 133, 498], "CONNECTION_ID() is Narrows' own id in every spelling, in a column of type BIGINT."),
     (
         &[7],
         "A user whose password is stored as a mysql_native_password hash is asked for that plugin, whatever the client \
