@@ -105,7 +105,8 @@ impl SessionState {
         if charset != results {
             return None;
         }
-        if connection == charset && charset != "binary" {
+        // `COLLATE binary` is not in the grammar; the set has no other.
+        if connection == charset {
             return Some(format!("NAMES {charset}"));
         }
         let of_charset = connection.split('_').next() == Some(charset);
@@ -162,7 +163,12 @@ impl SessionState {
         match Collation::by_name(name, family) {
             Some(collation) => {
                 let charset = collation.charset;
-                Some(format!("_{charset}{} COLLATE {}", quoted(text), collation.name))
+                // `COLLATE binary` is not in the grammar; the set has no other.
+                let collate = match collation.name {
+                    "binary" => String::new(),
+                    name => format!(" COLLATE {name}"),
+                };
+                Some(format!("_{charset}{}{collate}", quoted(text)))
             }
             // The slot holds a character set, whose default collation is meant.
             None => Some(format!("_{name}{}", quoted(text))),

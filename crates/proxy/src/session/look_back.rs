@@ -48,6 +48,7 @@ fn keeps_conditions(job: &Job, text: &[u8], family: Family, outcome: &Outcome) -
     match (job.command, job.statement.kind) {
         (Command::Query, Kind::Set | Kind::SetTransaction | Kind::Use) => true,
         (Command::Query, Kind::Begin | Kind::Commit | Kind::Rollback) => true,
+        (Command::Query, Kind::Prepare | Kind::Deallocate) => true,
         (Command::Query, Kind::Select | Kind::Do) => !has_table(),
         (Command::InitDb, _) => true,
         _ => false,
@@ -77,6 +78,9 @@ impl Session {
         }
         // Asked and not told: it may have been set by the asking, `LAST_INSERT_ID(5)`.
         look_back.insert_id_is_here |= statement.flags.intersects(Flags::LAST_INSERT_ID);
+        // `INSERT .. RETURNING` answers with rows, whose end names no id.
+        let inserts = matches!(statement.kind, Kind::Insert | Kind::Replace);
+        look_back.insert_id_is_here |= inserts && outcome.affected_rows.is_none() && outcome.error.is_none();
         if !keeps_conditions(job, text, family, outcome) {
             look_back.warning_count = if outcome.error.is_some() { 1 } else { outcome.warnings };
             look_back.error_count = u16::from(outcome.error.is_some());
@@ -91,6 +95,9 @@ impl Session {
         let told = outcome.error.is_none() && outcome.affected_rows.is_none() && !calculated;
         if told {
             look_back.found_rows = Some(outcome.rows);
+            look_back.found_rows_are_here = false;
+        } else if outcome.error.is_some() && family == Family::MySql {
+            look_back.found_rows = Some(0);
             look_back.found_rows_are_here = false;
         } else if calculated {
             look_back.found_rows = None;
@@ -146,6 +153,17 @@ impl Session {
     /// Where a statement must go to find the connection that knows.
     pub(super) fn wanted_hostgroup(&self, statement: &Statement) -> Option<HostgroupId> {
         self.wanted_connection(statement).map(|kept| kept.hostgroup)
+    }
+
+    /// Whether the pinned connection can be asked: what is asked may have been left elsewhere before it was pinned.
+    pub(super) fn pinned_knows(&self, statement: &Statement) -> bool {
+        let look_back = &self.look_back;
+        let elsewhere = |here: bool, at: &Option<Kept>| !here && at.is_some();
+        let conditions = elsewhere(look_back.conditions_are_here, &look_back.conditions_at);
+        let found_rows = look_back.found_rows.is_some()
+            || elsewhere(look_back.found_rows_are_here, &look_back.found_rows_at);
+        !(asks_conditions(statement) && conditions
+            || statement.flags.intersects(Flags::FOUND_ROWS) && found_rows)
     }
 
     /// A connection was leased: takes back what it keeps for this client. Returns whether it ran this client's last
@@ -218,7 +236,7 @@ impl Session {
 
     /// Answers `SHOW WARNINGS` with what was left for this client, when the connection that knew has been taken by
     /// somebody else; `None` when it is to be asked.
-    pub(super) async fn left_warnings(&self, text: &[u8]) -> Option<Result<(), End>> {
+    pub(super) async fn left_warnings(&mut self, text: &[u8]) -> Option<Result<(), End>> {
         let kept = self.look_back.conditions_at.as_ref()?;
         let warnings = kept.keepsake.left(PATIENCE).await?.warnings.as_ref()?;
         let words: Vec<Vec<u8>> = text
@@ -228,7 +246,9 @@ impl Session {
             .collect();
         let errors_only = words.iter().any(|word| word == b"ERRORS");
         let of_kind = |row: &&Vec<u8>| !errors_only || row.starts_with(b"\x05Error");
-        let rows: Vec<&[u8]> = warnings.rows.iter().filter(of_kind).map(Vec::as_slice).collect();
+        let (offset, limit) = limit_of(&words);
+        let rows = warnings.rows.iter().filter(of_kind).skip(offset).take(limit);
+        let rows: Vec<&[u8]> = rows.map(Vec::as_slice).collect();
         let out = if words.iter().any(|word| word == b"COUNT") {
             let name: &[u8] = if errors_only { b"@@session.error_count" } else { b"@@session.warning_count" };
             reply::single_value(name, rows.len().to_string().as_bytes(), self.capabilities, self.status)
@@ -236,7 +256,19 @@ impl Session {
             let columns: Vec<&[u8]> = warnings.columns.iter().map(Vec::as_slice).collect();
             reply::result_set(&columns, &rows, self.capabilities, self.status)
         };
+        self.look_back.row_count = -1;
         Some(self.send(&out).await)
+    }
+}
+
+/// `LIMIT [offset,] rows` of a `SHOW WARNINGS`.
+fn limit_of(words: &[Vec<u8>]) -> (usize, usize) {
+    let number = |word: &Vec<u8>| std::str::from_utf8(word).ok()?.parse().ok();
+    let behind = words.iter().skip_while(|word| *word != b"LIMIT").skip(1);
+    match behind.filter_map(number).collect::<Vec<usize>>()[..] {
+        [rows] => (0, rows),
+        [offset, rows] => (offset, rows),
+        _ => (0, usize::MAX),
     }
 }
 

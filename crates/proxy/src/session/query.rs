@@ -213,6 +213,10 @@ impl Session {
             };
             let Leased { backend, pins, pinned, knows } = leased;
             let answered = match self.answer_for(&backend, request, &job, knows).await {
+                Answer::Sent(sent) if pinned => {
+                    self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
+                    return sent;
+                }
                 Answer::Sent(sent) => {
                     let worker = Rc::clone(&self.worker);
                     worker.pool.release(&snapshot, backend);
@@ -334,9 +338,8 @@ impl Session {
         if let Some(pinned) = self.pinned.take() {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
-                return self
-                    .aligned(Leased { backend, pins, pinned: true, knows: true }, job, snapshot)
-                    .await;
+                let knows = self.pinned_knows(&job.statement);
+                return self.aligned(Leased { backend, pins, pinned: true, knows }, job, snapshot).await;
             }
             let address = pinned.backend.login.server.address();
             let text = "the server closed the connection";

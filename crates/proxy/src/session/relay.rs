@@ -287,7 +287,9 @@ impl Relay<'_> {
         let was_eof = ok.header == OkPacket::END_OF_ROWS;
         if was_eof && !self.client_deprecates_eof() {
             // A MariaDB server says so in EOF packets too, a MySQL server does not.
-            let silent = self.backend.login.family == Family::MySql || self.visible_changes(&ok)?.is_empty();
+            let hidden = !ok.session_state.is_empty() && self.visible_changes(&ok)?.is_empty();
+            let tracks = self.session.capabilities.contains(Capabilities::SESSION_TRACK);
+            let silent = self.backend.login.family == Family::MySql || hidden || !tracks;
             let mut status =
                 if silent { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
             // MySQL says this in one packet only, and that was the one behind the columns.
