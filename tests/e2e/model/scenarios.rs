@@ -163,24 +163,17 @@ fn schema(script: &mut Script, burst: &mut Burst) {
     }
 }
 
-const LITERALS: &[&str] = &[
-    "1",
-    "-5",
-    "1.50",
-    "1e10",
-    "'x'",
-    "'it''s'",
-    "\"dq\"",
-    "NULL",
+const LITERALS: &[&str] =
+    &["1", "-5", "1.50", "1e10", "'x'", "'it''s'", "\"dq\"", "NULL", "'1'", "18446744073709551615", "''"];
+
+/// Literals that may tie the session, being hard to repeat elsewhere.
+const ODD_LITERALS: &[&str] = &[
     "TRUE",
     "0x4142",
     "x'4142'",
     "b'101'",
-    "'1'",
-    "18446744073709551615",
     "'back\\\\slash'",
     "'\u{e9}t\u{e9}'",
-    "''",
     "-0.0",
     "N'n'",
     "_latin1'l'",
@@ -194,11 +187,12 @@ fn user_variable(script: &mut Script, burst: &mut Burst) {
     let mut parts = Vec::new();
     for _ in 0..=script.random.below(2) {
         let name = *script.random.pick(NAMES);
-        parts.push(format!("{name} {operator} {}", script.random.pick(LITERALS)));
+        let odd = script.random.percent(30);
+        burst.ties |= odd;
+        let literals = if odd { ODD_LITERALS } else { LITERALS };
+        parts.push(format!("{name} {operator} {}", script.random.pick(literals)));
     }
     burst.query(format!("SET {}", parts.join(", ")));
-    // Not every literal is one that can be repeated elsewhere.
-    burst.ties = script.random.percent(50);
     if script.random.percent(50) {
         burst.query("SELECT @a, @b, @c, @d, @`odd name`, CHARSET(@a), COLLATION(@b)");
     }

@@ -188,6 +188,8 @@ impl<'s> Side<'s> {
         let Some(Some(id)) = id.first().and_then(|row| row.first().cloned()) else {
             return vec![format!("no id: {id:?}")];
         };
+        let greeted = other.greeting().map(|greeting| greeting.connection_id.to_string());
+        lines.push(format!("the id is that of the greeting: {}", greeted.as_ref() == Ok(&id)));
         let kill = |side: &mut Self, statement: String| {
             side.with_client(|client| observe::reply(&client.query(statement)))
         };
