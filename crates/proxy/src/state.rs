@@ -115,7 +115,7 @@ impl SessionState {
 
     /// Sets a session variable to the value that a server reports for it.
     pub fn set_text(&mut self, name: &str, value: &[u8]) {
-        if name == "character_set_results" && value.is_empty() {
+        if value.is_empty() && NULLABLE.contains(&name) {
             return self.set_literal(name, "NULL");
         }
         let numeric = !value.is_empty() && value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
@@ -168,10 +168,10 @@ impl SessionState {
                     "binary" => String::new(),
                     name => format!(" COLLATE {name}"),
                 };
-                Some(format!("_{charset}{}{collate}", quoted(text)))
+                Some(format!("_{charset} {}{collate}", quoted(text)))
             }
             // The slot holds a character set, whose default collation is meant.
-            None => Some(format!("_{name}{}", quoted(text))),
+            None => Some(format!("_{name} {}", quoted(text))),
         }
     }
 
@@ -287,6 +287,9 @@ fn slot(name: &str) -> &str {
 /// Follows the schema; only choosing the schema again puts it back.
 pub const SCHEMA_COLLATION: &str = "collation_database";
 
+/// Variables for which servers report NULL as an empty value.
+const NULLABLE: [&str; 3] = ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
+
 /// The slots that `SET NAMES` fills.
 const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
@@ -370,9 +373,9 @@ mod tests {
     fn text_keeps_the_collation_it_was_sent_in() {
         let state = SessionState::after_login("latin1", Some("latin1_bin"));
         let literal = state.text_literal(b"it's", Family::MariaDb).unwrap();
-        assert_eq!(literal, "_latin1'it''s' COLLATE latin1_bin");
+        assert_eq!(literal, "_latin1 'it''s' COLLATE latin1_bin");
         let state = SessionState::after_login("utf8mb4", None);
-        assert_eq!(state.text_literal(b"x", Family::MySql).unwrap(), "_utf8mb4'x'");
+        assert_eq!(state.text_literal(b"x", Family::MySql).unwrap(), "_utf8mb4 'x'");
         assert_eq!(SessionState::default().text_literal(b"x", Family::MySql), None);
     }
 

@@ -46,6 +46,7 @@ impl Backend {
         self.ask_for_reports(state, &mut difference);
         if let Some(id) = last_insert_id {
             difference.assign(&format!("last_insert_id={id}"));
+            self.login.insert_id_before = None;
         }
         let residue = self.login.residue.take().filter(Residue::is_wanted);
         if residue.is_some() || !difference.is_empty() {
@@ -92,7 +93,7 @@ impl Backend {
 
     /// Sends all commands at once and reads their answers.
     async fn send_difference(
-        &self,
+        &mut self,
         difference: &Difference,
         residue: Option<Residue>,
     ) -> Result<(), BackendError> {
@@ -194,6 +195,7 @@ impl Backend {
         // Neither is assumed: a state without them differs from that of every client.
         self.login.state = Arc::new(self.login.state.after_reset());
         self.login.residue = None;
+        self.login.insert_id_before = Some(0);
         self.login.tracking = None;
         Ok(())
     }
@@ -232,6 +234,7 @@ impl Backend {
         state.multi_statements = self.login.state.multi_statements;
         self.login.state = Arc::new(state);
         self.login.tracking = None;
+        self.login.insert_id_before = Some(0);
         Ok(())
     }
 

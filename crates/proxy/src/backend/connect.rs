@@ -106,6 +106,7 @@ async fn open(
         state: Arc::new(session),
         tracking: None,
         residue: None,
+        insert_id_before: Some(0),
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,
         created: now,

@@ -22,7 +22,7 @@ use crate::state::SharedState;
 
 pub use align::TRACKED_VARIABLES;
 pub use connect::{connect, kill};
-pub use residue::{Keepsake, Kinds, Left, Residue, ResultSet};
+pub use residue::{InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
 
 /// A backend connection.
 #[derive(Debug)]
@@ -56,6 +56,8 @@ pub struct Login {
     pub tracking: Option<&'static str>,
     /// What it keeps for the client it served last.
     pub residue: Option<Residue>,
+    /// `LAST_INSERT_ID()` of the connection before its client of now used it; `None` once it is that client's own.
+    pub insert_id_before: Option<u64>,
     /// Tells it from every other connection of this process.
     serial: u64,
     /// How often it was leased.

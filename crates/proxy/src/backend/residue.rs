@@ -47,11 +47,23 @@ pub struct Keepsake {
 #[derive(Debug, Default)]
 pub struct Left {
     /// `LAST_INSERT_ID()`.
-    pub insert_id: Option<u64>,
+    pub insert_id: InsertId,
     /// `FOUND_ROWS()`.
     pub found_rows: Option<u64>,
     /// The rows of `SHOW WARNINGS`, one packet's payload each, its columns' definitions before them.
     pub warnings: Option<ResultSet>,
+}
+
+/// What a connection said of `LAST_INSERT_ID()`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InsertId {
+    /// It was not asked, or is gone.
+    #[default]
+    Lost,
+    /// This.
+    Is(u64),
+    /// What it said before the client used it: nothing the client did has set it.
+    Unchanged,
 }
 
 /// A result set as it came.
@@ -130,7 +142,7 @@ impl Backend {
 
     /// Reads their answers and leaves them with their owner.
     pub(super) async fn leave_answers(
-        &self,
+        &mut self,
         buffer: &mut Buffer,
         residue: Residue,
     ) -> Result<(), BackendError> {
@@ -142,7 +154,13 @@ impl Backend {
             left.found_rows = number(&self.result_set(buffer).await?);
         }
         if residue.kinds.insert_id {
-            left.insert_id = number(&self.result_set(buffer).await?);
+            let now = number(&self.result_set(buffer).await?);
+            left.insert_id = match now {
+                Some(now) if self.login.insert_id_before == Some(now) => InsertId::Unchanged,
+                Some(now) => InsertId::Is(now),
+                None => InsertId::Lost,
+            };
+            self.login.insert_id_before = now;
         }
         if let Some(keepsake) = residue.owner.upgrade() {
             keepsake.settle(left);
@@ -184,6 +202,20 @@ impl Backend {
 }
 
 impl Backend {
+    /// What `LAST_INSERT_ID()` answers here.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`].
+    pub async fn insert_id(&self, limit: Duration) -> Result<Option<u64>, BackendError> {
+        let mut out = Vec::with_capacity(64);
+        self.put_query(&mut out, "SELECT LAST_INSERT_ID()");
+        let ask = async {
+            self.stream.write_all(&out).await?;
+            self.result_set(&mut Buffer::default()).await
+        };
+        Ok(number(&timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?))
+    }
+
     /// The session's values of some variables.
     ///
     /// # Errors

@@ -50,8 +50,10 @@ impl Session {
         }
     }
 
-    /// Kills what runs on `backend`, in the background, over another connection.
-    pub(super) fn kill_statement(&self, backend: &Backend, connection: bool) {
+    /// Kills the statement that runs on `backend`, over another connection. The receiver resolves when that is done, or
+    /// has failed: until then the connection must not serve anybody else.
+    pub(super) fn kill_statement(&self, backend: &Backend) -> oneshot::Receiver<()> {
+        let (arrived, receiver) = oneshot::channel();
         let server = Arc::clone(&backend.login.server);
         let thread_id = backend.login.thread_id;
         let limit = self.snapshot().variables.connect_timeout_server;
@@ -62,10 +64,12 @@ impl Session {
         };
         spawn_local(async move {
             let address = server.address();
-            if let Err(error) = kill(server, &want, thread_id, connection, limit).await {
+            if let Err(error) = kill(server, &want, thread_id, false, limit).await {
                 tracing::warn!(server = address, thread_id, %error, "cannot kill a statement");
             }
+            let _ = arrived.send(());
         });
+        receiver
     }
 
     /// The client is gone and its statement runs: kills it, so that the server does not work for nobody. The

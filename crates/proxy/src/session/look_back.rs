@@ -14,7 +14,7 @@ use narrows_wire::charset::Family;
 use super::query::Job;
 use super::relay::Outcome;
 use super::{End, Kept, Session};
-use crate::backend::{Backend, Keepsake, Kinds, Residue};
+use crate::backend::{Backend, BackendError, InsertId, Keepsake, Kinds, Residue};
 use crate::reply;
 use crate::snapshot::HostgroupId;
 
@@ -93,6 +93,7 @@ impl Session {
         };
         let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS);
         let told = outcome.error.is_none() && outcome.affected_rows.is_none() && !calculated;
+        look_back.found_rows_are_fresh = told;
         if told {
             look_back.found_rows = Some(outcome.rows);
             look_back.found_rows_are_here = false;
@@ -122,7 +123,11 @@ impl Session {
             backend.login.residue = Some(Residue::new(&keepsake, kinds));
         }
         if std::mem::take(&mut self.look_back.insert_id_is_here) {
-            self.look_back.insert_id_at = Some(kept.clone());
+            let at = &mut self.look_back.insert_id_at;
+            if at.len() == REMEMBERED {
+                at.remove(0);
+            }
+            at.push(kept.clone());
         }
         if std::mem::take(&mut self.look_back.found_rows_are_here) {
             self.look_back.found_rows_at = Some(kept.clone());
@@ -147,7 +152,7 @@ impl Session {
             return self.look_back.last.clone();
         }
         let asks_id = statement.flags.intersects(Flags::LAST_INSERT_ID);
-        self.look_back.insert_id_at.clone().filter(|_| asks_id)
+        self.look_back.insert_id_at.last().cloned().filter(|_| asks_id)
     }
 
     /// Where a statement must go to find the connection that knows.
@@ -166,13 +171,21 @@ impl Session {
             || statement.flags.intersects(Flags::FOUND_ROWS) && found_rows)
     }
 
+    /// Whether `FOUND_ROWS()` must be put in even where the connection ran the last statement: that did not set it.
+    fn found_rows_are_stale(&self) -> bool {
+        !self.look_back.found_rows_are_fresh && !self.look_back.found_rows_are_here
+    }
+
     /// A connection was leased: takes back what it keeps for this client. Returns whether it ran this client's last
     /// statement, and nobody's since.
     pub(super) fn meet(&mut self, backend: &mut Backend) -> bool {
         let mine = |kept: &Option<Kept>| {
             kept.as_ref().is_some_and(|kept| kept.last_use.is_followed_by(&backend.login))
         };
-        self.look_back.insert_id_is_here = mine(&self.look_back.insert_id_at);
+        self.look_back.insert_id_is_here = mine(&self.look_back.insert_id_at.last().cloned());
+        if self.look_back.insert_id_is_here {
+            self.look_back.insert_id_at.pop();
+        }
         self.look_back.conditions_are_here = mine(&self.look_back.conditions_at);
         self.look_back.found_rows_are_here =
             self.look_back.found_rows.is_none() && mine(&self.look_back.found_rows_at);
@@ -187,15 +200,49 @@ impl Session {
     }
 
     /// `LAST_INSERT_ID()` for a connection that does not know it; `None` where it does.
-    pub(super) async fn insert_id_elsewhere(&self, statement: &Statement) -> Option<u64> {
+    pub(super) async fn insert_id_elsewhere(&mut self, statement: &Statement) -> Option<u64> {
         if !statement.flags.intersects(Flags::LAST_INSERT_ID) || self.look_back.insert_id_is_here {
             return None;
         }
-        let left = match &self.look_back.insert_id_at {
-            Some(kept) => kept.keepsake.left(PATIENCE).await.and_then(|left| left.insert_id),
-            None => None,
+        for kept in self.look_back.insert_id_at.iter().rev() {
+            match kept.keepsake.left(PATIENCE).await.map(|left| left.insert_id) {
+                Some(InsertId::Is(id)) => {
+                    self.look_back.settled_insert_id = id;
+                    break;
+                }
+                Some(InsertId::Unchanged) => {}
+                Some(InsertId::Lost) | None => {
+                    self.look_back.settled_insert_id = self.look_back.insert_id;
+                    break;
+                }
+            }
+        }
+        self.look_back.insert_id_at.clear();
+        self.look_back.insert_id = self.look_back.settled_insert_id;
+        Some(self.look_back.settled_insert_id)
+    }
+
+    /// Before a connection that has run this client's inserts is asked for `LAST_INSERT_ID()`: whether they have set
+    /// it. An id that was given explicitly is told like a generated one, and the connection may still have
+    /// the value of whoever used it before.
+    pub(super) async fn check_insert_id(
+        &mut self,
+        backend: &mut Backend,
+        statement: &Statement,
+    ) -> Result<(), BackendError> {
+        let asks = statement.flags.intersects(Flags::LAST_INSERT_ID);
+        let Some(before) =
+            backend.login.insert_id_before.filter(|_| asks && self.look_back.insert_id_is_here)
+        else {
+            return Ok(());
         };
-        Some(left.unwrap_or(self.look_back.insert_id))
+        let limit = self.snapshot().variables.connect_timeout_server;
+        let now = backend.insert_id(limit).await?;
+        backend.login.insert_id_before = None;
+        if now == Some(before) {
+            self.look_back.insert_id_is_here = false;
+        }
+        Ok(())
     }
 
     /// The statement with what it asks about the one before put in, for a connection that does not know; `None`
@@ -204,7 +251,8 @@ impl Session {
         let flags = job.statement.flags;
         let connection_id =
             Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
-        if knows || !asks_about_last(&job.statement) {
+        let stale = flags.intersects(Flags::FOUND_ROWS) && self.found_rows_are_stale();
+        if knows && !stale || !asks_about_last(&job.statement) {
             return match flags.intersects(Flags::CONNECTION_ID) {
                 true => substitute(text, &[connection_id]),
                 false => None,
@@ -271,6 +319,9 @@ fn limit_of(words: &[Vec<u8>]) -> (usize, usize) {
         _ => (0, usize::MAX),
     }
 }
+
+/// Connections that are remembered for `LAST_INSERT_ID()`: a client that inserts and never asks must not grow.
+const REMEMBERED: usize = 8;
 
 /// How long to wait for the answer that another session fetches just now.
 const PATIENCE: Duration = Duration::from_millis(500);

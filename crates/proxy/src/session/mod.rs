@@ -71,10 +71,12 @@ struct LookBack {
     /// `LAST_INSERT_ID()` as the last OK packet told it. Not always what the function answers: an id that was given
     /// explicitly is told too.
     insert_id: u64,
+    /// `LAST_INSERT_ID()` as it was known exactly, before what was told since.
+    settled_insert_id: u64,
     /// The connection at hand has produced it, and answers by itself.
     insert_id_is_here: bool,
-    /// Who was handed the connection that produced it.
-    insert_id_at: Option<Kept>,
+    /// The connections that may have produced it, the last one last.
+    insert_id_at: Vec<Kept>,
     /// The connection that ran the last statement, and what it keeps of it.
     last: Option<Kept>,
     /// The connection that has the conditions which `SHOW WARNINGS` shows.
@@ -83,6 +85,8 @@ struct LookBack {
     conditions_are_here: bool,
     /// `FOUND_ROWS()`, where the last result's answer told it.
     found_rows: Option<u64>,
+    /// The last statement has set it.
+    found_rows_are_fresh: bool,
     /// The connection that knows it else.
     found_rows_at: Option<Kept>,
     /// The connection at hand knows it.

@@ -204,11 +204,14 @@ impl Session {
         self.worker.set_deadline(&self.handle, deadline, Interrupt::QueryTime);
         let mut retried = false;
         loop {
+            let was_pinned = self.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job).await? {
                 Ok(leased) => leased,
                 Err((errno, text)) => {
                     self.discard(request).await?;
-                    return self.reply_error_at(request.answer(), errno, &text).await;
+                    self.reply_error_at(request.answer(), errno, &text).await?;
+                    // What the connection carried is gone with it: the session would be another one.
+                    return if was_pinned { Err(End::Told(text)) } else { Ok(()) };
                 }
             };
             let Leased { backend, pins, pinned, knows } = leased;
@@ -226,6 +229,10 @@ impl Session {
             };
             match self.send_and_relay(&backend, request, &job, answered).await {
                 Ok(mut outcome) => {
+                    // A kill that is still on its way must not meet the next client's statement.
+                    if let Some(kill) = outcome.kill.take() {
+                        let _ = kill.await;
+                    }
                     let text = match job.command {
                         Command::StmtExecute | Command::StmtBulkExecute => prepared_text(&pins, request),
                         _ => request.argument().get(job.attributes..).unwrap_or_default().into(),
@@ -383,6 +390,9 @@ impl Session {
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
             || !job.whole
             || !leased.pinned && leased.backend.login.state.has_user_variables();
+        if let Err(error) = self.check_insert_id(&mut leased.backend, &job.statement).await {
+            return Ok(Err(lost_while_aligning(&leased.backend, &error)));
+        }
         let insert_id = self.insert_id_elsewhere(&job.statement).await;
         let backend = &mut leased.backend;
         if backend.is_aligned(&self.state)
@@ -401,13 +411,7 @@ impl Session {
                 Ok(Ok(leased))
             }
             Err(BackendError::Server(error)) => Ok(Err(error.into_reply())),
-            Err(error) => {
-                let address = leased.backend.login.server.address();
-                let text = format!(
-                    "Lost connection to MySQL server {address} while setting up the session ({error})"
-                );
-                Ok(Err((Errno::SERVER_LOST, text)))
-            }
+            Err(error) => Ok(Err(lost_while_aligning(&leased.backend, &error))),
         }
     }
 
@@ -453,6 +457,12 @@ fn prepared_text<'a>(pins: &Pins, request: &Request) -> Cow<'a, [u8]> {
     let id = request.argument().first_chunk::<4>().map(|id| u32::from_le_bytes(*id));
     let text = id.and_then(|id| pins.statement(id)).map(|(_, text)| text.to_vec());
     Cow::Owned(text.unwrap_or_default())
+}
+
+fn lost_while_aligning(backend: &Backend, error: &BackendError) -> (Errno, String) {
+    let address = backend.login.server.address();
+    let text = format!("Lost connection to MySQL server {address} while setting up the session ({error})");
+    (Errno::SERVER_LOST, text)
 }
 
 fn digest_options(variables: &Variables) -> DigestOptions {

@@ -17,7 +17,7 @@ use super::{End, Interrupt, Session};
 use crate::backend::{Backend, TRACKED_VARIABLES};
 use crate::buffer::{Buffer, LARGE};
 use crate::reply::put_error;
-use crate::rt::select;
+use crate::rt::{oneshot, select};
 
 /// What an answer told, by its OK, EOF and ERR packets.
 #[derive(Debug, Default)]
@@ -40,6 +40,8 @@ pub(super) struct Outcome {
     pub(super) schema: Option<Vec<u8>>,
     /// The id of the statement that was prepared.
     pub(super) prepared: Option<u32>,
+    /// A kill of the statement was sent; resolves when it has arrived.
+    pub(super) kill: Option<oneshot::Receiver<()>>,
 }
 
 /// Why an answer did not come through.
@@ -514,10 +516,10 @@ impl Relay<'_> {
 
     fn interrupted(&mut self, reason: Interrupt) -> Result<(), Broken> {
         match reason {
-            Interrupt::KillQuery => self.session.kill_statement(self.backend, false),
+            Interrupt::KillQuery => self.outcome.kill = Some(self.session.kill_statement(self.backend)),
             Interrupt::QueryTime => {
                 self.timed_out = true;
-                self.session.kill_statement(self.backend, false);
+                self.outcome.kill = Some(self.session.kill_statement(self.backend));
             }
             reason => return Err(Broken::Session(End::Interrupted(reason))),
         }

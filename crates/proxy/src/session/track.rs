@@ -367,6 +367,9 @@ impl Session {
             return match value {
                 Value::Number(number) => {
                     self.look_back.insert_id = number.parse().unwrap_or_default();
+                    self.look_back.settled_insert_id = self.look_back.insert_id;
+                    self.look_back.insert_id_at.clear();
+                    backend.login.insert_id_before = None;
                     self.look_back.insert_id_is_here = true;
                     None
                 }
