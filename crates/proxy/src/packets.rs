@@ -48,7 +48,7 @@ pub async fn read_packet(stream: &Stream, buffer: &mut Buffer, limit: usize) -> 
 }
 
 /// The payload of the whole packet at the front of `buffer`.
-pub fn payload<'a>(buffer: &'a Buffer, header: Header) -> &'a [u8] {
+pub fn payload(buffer: &Buffer, header: Header) -> &[u8] {
     buffer.filled().get(HEADER_LENGTH..header.packet_length()).unwrap_or_default()
 }
 

@@ -159,6 +159,9 @@ impl Peers {
     }
 }
 
+/// The configuration as one worker holds it: handing it on counts in a cell, and touches no atomic.
+pub type LocalSnapshot = Rc<Arc<Snapshot>>;
+
 /// One worker.
 pub struct Worker {
     /// Its number.
@@ -175,7 +178,7 @@ pub struct Worker {
     pub counters: RefCell<Counters>,
     /// Buffers of the lexer.
     pub scratch: RefCell<narrows_sql::Scratch>,
-    snapshot: RefCell<Rc<Arc<Snapshot>>>,
+    snapshot: RefCell<LocalSnapshot>,
     sessions: RefCell<HashMap<u32, Rc<Handle>>>,
     /// The states that logins led to last; see [`Worker::shared_state`].
     login_states: RefCell<VecDeque<SharedState>>,
@@ -228,7 +231,7 @@ impl Worker {
     }
 
     /// The configuration in force. Cheap: no atomic is touched.
-    pub fn snapshot(&self) -> Rc<Arc<Snapshot>> {
+    pub fn snapshot(&self) -> LocalSnapshot {
         Rc::clone(&self.snapshot.borrow())
     }
 

@@ -115,7 +115,7 @@ fn a_panic_does_not_return_a_connection_that_was_pinned() {
     plane.wait_for_panics(1);
     other.query("DO 2").ok().expect("the worker and its other sessions go on");
     assert_eq!(plane.server.wait_for("DO 2"), free);
-    let resets = plane.server.received().into_iter().filter(|received| received.connection == pinned).last();
+    let resets = plane.server.received().into_iter().rfind(|received| received.connection == pinned);
     assert_eq!(resets.expect("something").body, String::from_utf8_lossy(&panicking_statement()));
 }
 

@@ -21,9 +21,9 @@ use crate::buffer::Buffer;
 use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
 use crate::rt::{Instant, Notify, Stream, select, spawn_local};
-use crate::snapshot::{HostgroupId, Snapshot};
+use crate::snapshot::HostgroupId;
 use crate::state::SharedState;
-use crate::worker::Worker;
+use crate::worker::{LocalSnapshot, Worker};
 
 use request::Request;
 pub use track::{PinReason, Pins};
@@ -363,7 +363,7 @@ impl Session {
         self.transaction_since = None;
     }
 
-    fn snapshot(&self) -> Rc<Arc<Snapshot>> {
+    fn snapshot(&self) -> LocalSnapshot {
         self.worker.snapshot()
     }
 }

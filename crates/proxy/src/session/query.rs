@@ -98,7 +98,7 @@ impl Session {
         if statement.kind == Kind::Show && text.windows(9).any(|word| word.eq_ignore_ascii_case(b"variables"))
         {
             // `last_insert_id` and `identity` are among them.
-            statement.flags = statement.flags | Flags::LAST_INSERT_ID;
+            statement.flags |= Flags::LAST_INSERT_ID;
         }
         let verdict = self.ask_rules(&snapshot, text);
         if let Some(text) = verdict.error_msg {

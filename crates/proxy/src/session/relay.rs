@@ -199,7 +199,7 @@ impl Relay<'_> {
     }
 
     /// Leaves a packet out and puts another, or none, in its place.
-    fn replace(&mut self, length: usize, encode: Option<&dyn Fn(&mut Vec<u8>)>) {
+    fn replace(&mut self, length: usize, encode: Option<&Encode<'_>>) {
         let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
         let mut sequence = sequence.wrapping_add(self.tracker.shift());
         self.set_ready_aside();
@@ -540,6 +540,9 @@ impl Relay<'_> {
         Err(Broken::Backend { started: self.started, text })
     }
 }
+
+/// Writes a packet's payload.
+type Encode<'a> = dyn Fn(&mut Vec<u8>) + 'a;
 
 /// What a server reports to a client that has not chosen (`session_track_system_variables`).
 const TRACKED_BY_DEFAULT: &[&[u8]] = &[

@@ -1,6 +1,6 @@
 //! One command as it came: the packet at the front of a buffer, whole, or the beginning of a long one.
 
-use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
+use narrows_wire::frame::HEADER_LENGTH;
 use narrows_wire::{Errno, Header};
 
 use super::{End, Session};
@@ -33,7 +33,7 @@ impl Request {
             let filled = buffer.filled().len();
             let mut missing = HEADER_LENGTH.saturating_sub(filled);
             if let Some(header) = Header::decode(buffer.filled()) {
-                let whole = header.length < MAX_PAYLOAD && header.length <= INSPECTED;
+                let whole = header.length <= INSPECTED;
                 let wanted = if whole { header.packet_length() } else { HEADER_LENGTH + INSPECTED };
                 if filled >= wanted {
                     let request = Request { buffer, header, whole, consumed: false, answer: 1 };
