@@ -220,7 +220,9 @@ impl Run<'_> {
             let lost = expected.last().is_some_and(|lines| lines.last().is_some_and(|line| line == "LOST"));
             let differs = burst.steps.iter().zip(&expected).any(|(step, expected)| {
                 let actual = through.run(step);
-                history.push_back(format!("{} -> {}", step.text(), shortened(&actual)));
+                let id = if actual.last().is_some_and(|line| line == "LOST") { through.id() } else { None };
+                let id = id.map_or(String::new(), |id| format!(" (session {id})"));
+                history.push_back(format!("{} -> {}{id}", step.text(), shortened(&actual)));
                 if history.len() > 20 {
                     history.pop_front();
                 }

@@ -92,6 +92,11 @@ impl<'s> Side<'s> {
         }
     }
 
+    /// What the place calls this session.
+    pub fn id(&mut self) -> Option<u32> {
+        self.client.as_mut()?.greeting().ok().map(|greeting| greeting.connection_id)
+    }
+
     /// Leaves for now.
     pub fn leave(&mut self) {
         self.client = None;
@@ -206,7 +211,8 @@ impl<'s> Side<'s> {
                 let tag = format!("killed by {:p}", self);
                 let text = format!("SELECT SLEEP(60) /* {tag} */");
                 other.send_command(command::QUERY, &query(&other, &text)).expect("commands are read");
-                wait_until("the statement runs", || self.is_running(&tag));
+                let id_of_other = other.greeting().map(|greeting| greeting.connection_id).unwrap_or(0);
+                wait_until(&format!("the statement of {id_of_other} runs"), || self.is_running(&tag));
                 let whole = victim == Victim::Running;
                 lines.extend(kill(self, format!("KILL {} {id}", if whole { "CONNECTION" } else { "QUERY" })));
                 let answer = other.answer(command::QUERY);
