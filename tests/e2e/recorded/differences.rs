@@ -90,8 +90,8 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
     ),
     (
         &[134, 151, 152, 153],
-        "What is known of a session (CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT(), @@warning_count) is put into the \
-         statement as a number: in a column of its own it has the type of that number.",
+        "CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT() and @@warning_count are put into the statement as values of type \
+         BIGINT; what prepared the backend connection does not show in them.",
     ),
     (
         &[346],
