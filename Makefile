@@ -14,6 +14,10 @@ check: ## Formatting, lints and unit tests: seconds, before every commit.
 test: ## Everything: real servers, real drivers, dependency rules, a short fuzz run.
 	scripts/test.sh
 
+model: ## The model-based test of shared connections: what each client sees against a connection of its own.
+	scripts/setup.sh rust servers mysql9
+	cargo test --test e2e model:: -- --ignored --nocapture --test-threads=1
+
 demo: ## Narrows before a primary and two replicas, under load; DEMO=once leaves at the end.
 	scripts/demo.sh
 
@@ -29,4 +33,4 @@ docs: ## The API documentation, into target/doc.
 	scripts/setup.sh rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-.PHONY: help check test demo bench fuzz docs
+.PHONY: help check test model demo bench fuzz docs
