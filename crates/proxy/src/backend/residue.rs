@@ -62,8 +62,8 @@ pub enum InsertId {
     Lost,
     /// This.
     Is(u64),
-    /// What it said before the client used it: nothing the client did has set it.
-    Unchanged,
+    /// What it said before the client used it: nothing the client did has set it, unless to the same.
+    Unchanged(u64),
 }
 
 /// A result set as it came.
@@ -156,7 +156,7 @@ impl Backend {
         if residue.kinds.insert_id {
             let now = number(&self.result_set(buffer).await?);
             left.insert_id = match now {
-                Some(now) if self.login.insert_id_before == Some(now) => InsertId::Unchanged,
+                Some(now) if self.login.insert_id_before == Some(now) => InsertId::Unchanged(now),
                 Some(now) => InsertId::Is(now),
                 None => InsertId::Lost,
             };

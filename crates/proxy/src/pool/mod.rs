@@ -77,6 +77,7 @@ pub enum LeaseError {
 }
 
 /// What can be had right now.
+#[expect(clippy::large_enum_variant, reason = "moved once; a box would be an allocation for every statement")]
 enum Attempt {
     Idle(Backend),
     Open(Arc<Server>, Slot),

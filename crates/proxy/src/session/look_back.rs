@@ -75,6 +75,10 @@ impl Session {
         if outcome.last_insert_id != 0 {
             look_back.insert_id = outcome.last_insert_id;
             look_back.insert_id_is_here = true;
+            if look_back.told.len() == REMEMBERED {
+                look_back.told.remove(0);
+            }
+            look_back.told.push(outcome.last_insert_id);
         }
         // Asked and not told: it may have been set by the asking, `LAST_INSERT_ID(5)`.
         look_back.insert_id_is_here |= statement.flags.intersects(Flags::LAST_INSERT_ID);
@@ -118,6 +122,7 @@ impl Session {
             last_use: backend.login.last_use(),
             hostgroup: backend.login.server.row.hostgroup,
             keepsake: Arc::clone(&keepsake),
+            told: std::mem::take(&mut self.look_back.told),
         };
         if !kinds.is_empty() {
             backend.login.residue = Some(Residue::new(&keepsake, kinds));
@@ -135,7 +140,7 @@ impl Session {
         if std::mem::take(&mut self.look_back.conditions_are_here) {
             self.look_back.conditions_at = Some(kept.clone());
         }
-        self.look_back.last = Some(kept);
+        self.look_back.last = Some(kept).filter(|_| !self.look_back.disturbed);
         let worker = Rc::clone(&self.worker);
         worker.pool.release(&worker.snapshot(), backend);
     }
@@ -163,6 +168,9 @@ impl Session {
     /// Whether the pinned connection can be asked: what is asked may have been left elsewhere before it was pinned.
     pub(super) fn pinned_knows(&self, statement: &Statement) -> bool {
         let look_back = &self.look_back;
+        if look_back.disturbed {
+            return false;
+        }
         let elsewhere = |here: bool, at: &Option<Kept>| !here && at.is_some();
         let conditions = elsewhere(look_back.conditions_are_here, &look_back.conditions_at);
         let found_rows = look_back.found_rows.is_some()
@@ -183,8 +191,11 @@ impl Session {
             kept.as_ref().is_some_and(|kept| kept.last_use.is_followed_by(&backend.login))
         };
         self.look_back.insert_id_is_here = mine(&self.look_back.insert_id_at.last().cloned());
-        if self.look_back.insert_id_is_here {
-            self.look_back.insert_id_at.pop();
+        self.look_back.told.clear();
+        if self.look_back.insert_id_is_here
+            && let Some(kept) = self.look_back.insert_id_at.pop()
+        {
+            self.look_back.told = kept.told;
         }
         self.look_back.conditions_are_here = mine(&self.look_back.conditions_at);
         self.look_back.found_rows_are_here =
@@ -210,7 +221,12 @@ impl Session {
                     self.look_back.settled_insert_id = id;
                     break;
                 }
-                Some(InsertId::Unchanged) => {}
+                // Another client's id may happen to be the same.
+                Some(InsertId::Unchanged(id)) if kept.told.contains(&id) => {
+                    self.look_back.settled_insert_id = id;
+                    break;
+                }
+                Some(InsertId::Unchanged(_)) => {}
                 Some(InsertId::Lost) | None => {
                     self.look_back.settled_insert_id = self.look_back.insert_id;
                     break;
@@ -239,7 +255,7 @@ impl Session {
         let limit = self.snapshot().variables.connect_timeout_server;
         let now = backend.insert_id(limit).await?;
         backend.login.insert_id_before = None;
-        if now == Some(before) {
+        if now == Some(before) && !self.look_back.told.contains(&before) {
             self.look_back.insert_id_is_here = false;
         }
         Ok(())

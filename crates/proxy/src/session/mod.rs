@@ -71,6 +71,10 @@ struct LookBack {
     /// `LAST_INSERT_ID()` as the last OK packet told it. Not always what the function answers: an id that was given
     /// explicitly is told too.
     insert_id: u64,
+    /// The ids that were told on the connection at hand.
+    told: Vec<u64>,
+    /// The connection at hand was asked something of our own since the last statement.
+    disturbed: bool,
     /// `LAST_INSERT_ID()` as it was known exactly, before what was told since.
     settled_insert_id: u64,
     /// The connection at hand has produced it, and answers by itself.
@@ -105,6 +109,8 @@ struct Kept {
     last_use: Use,
     hostgroup: HostgroupId,
     keepsake: Arc<Keepsake>,
+    /// The insert ids that it told.
+    told: Vec<u64>,
 }
 
 /// By what others reach a session: kills, deadlines, the end of the process.

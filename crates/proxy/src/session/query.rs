@@ -238,6 +238,7 @@ impl Session {
                         _ => request.argument().get(job.attributes..).unwrap_or_default().into(),
                     };
                     let untold = untold_variables(&job, &text, &outcome);
+                    self.look_back.disturbed = !untold.is_empty();
                     if !untold.is_empty() {
                         let limit = snapshot.variables.connect_timeout_server;
                         match backend.variables(&untold, limit).await {

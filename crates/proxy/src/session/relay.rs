@@ -289,9 +289,10 @@ impl Relay<'_> {
         let was_eof = ok.header == OkPacket::END_OF_ROWS;
         if was_eof && !self.client_deprecates_eof() {
             // A MariaDB server says so in EOF packets too, a MySQL server does not.
-            let hidden = !ok.session_state.is_empty() && self.visible_changes(&ok)?.is_empty();
-            let tracks = self.session.capabilities.contains(Capabilities::SESSION_TRACK);
-            let silent = self.backend.login.family == Family::MySql || hidden || !tracks;
+            // A MariaDB server says in EOF packets too that something has changed, whether the client asked to be told
+            // or not; a MySQL server does not. What only we asked for is left out.
+            let ours = !ok.session_state.is_empty() && self.foreign_changes(&ok)?.is_empty();
+            let silent = self.backend.login.family == Family::MySql || ours;
             let mut status =
                 if silent { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
             // MySQL says this in one packet only, and that was the one behind the columns.
@@ -351,6 +352,11 @@ impl Relay<'_> {
         if !self.session.capabilities.contains(Capabilities::SESSION_TRACK) {
             return Ok(Vec::new());
         }
+        self.foreign_changes(ok)
+    }
+
+    /// The changes that a server would report without our asking for more.
+    fn foreign_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
         if self.session.state.literal(TRACKED_VARIABLES).is_some() {
             return Ok(ok.session_state.to_vec());
         }
@@ -394,8 +400,8 @@ impl Relay<'_> {
 
     /// Passes an EOF packet on, without the flag that says that we were told of a change: the client was not.
     fn eof_as_told(&mut self, length: usize, eof: Eof) {
-        let tracks = self.session.capabilities.contains(Capabilities::SESSION_TRACK);
-        if !tracks && eof.status.contains(Status::SESSION_STATE_CHANGED) {
+        let tells = self.backend.login.family == Family::MariaDb;
+        if !tells && eof.status.contains(Status::SESSION_STATE_CHANGED) {
             let eof = Eof { status: eof.status.without(Status::SESSION_STATE_CHANGED), ..eof };
             self.replace(length, Some(&|out| eof.encode(out)));
         } else {
