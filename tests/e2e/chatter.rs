@@ -40,10 +40,7 @@ const LIBRARIES: &[Library] = &[
     library("SQLAlchemy on mysqlclient", "sqlalchemy-mysqlclient"),
     library("Django on mysqlclient", "django"),
     library("MySQL Connector/J", "connector-j"),
-    library("MariaDB Connector/J", "mariadb-java").pinned(
-        "unknown_set",
-        "for the session: it sets by expressions, and changes which variables are reported in the same statement",
-    ),
+    library("MariaDB Connector/J", "mariadb-java"),
     library("Hibernate on Connector/J", "hibernate"),
     library("go-sql-driver", "go-mysql"),
     library("mysql2 for Node.js", "node-mysql2"),

@@ -12,7 +12,7 @@ SHOW COUNT(*) WARNINGS;
 SELECT @@warning_count, @@error_count;
 INSERT INTO t (u, v) VALUES (1, 'dup') ON DUPLICATE KEY UPDATE v = 'updated';
 INSERT INTO t (u, v) VALUES (1, 'dup') ON DUPLICATE KEY UPDATE v = 'updated';
-INSERT INTO t (u, v) SELECT u + 100, v FROM t WHERE u < 4;
+INSERT INTO t (u, v) SELECT u + 100, v FROM t FORCE INDEX (u) WHERE u < 4;
 INSERT INTO t VALUES (1000, 1000, 'explicit');
 INSERT INTO t (id, u) VALUES (LAST_INSERT_ID(777), 777);
 SELECT LAST_INSERT_ID();

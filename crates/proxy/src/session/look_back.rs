@@ -96,10 +96,10 @@ impl Session {
             _ => -1,
         };
         let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS);
-        let told = outcome.error.is_none() && outcome.affected_rows.is_none() && !calculated;
+        let told = outcome.error.is_none() && outcome.rows.is_some() && !calculated;
         look_back.found_rows_are_fresh = told;
         if told {
-            look_back.found_rows = Some(outcome.rows);
+            look_back.found_rows = outcome.rows;
             look_back.found_rows_are_here = false;
         } else if outcome.error.is_some() && family == Family::MySql {
             look_back.found_rows = Some(0);

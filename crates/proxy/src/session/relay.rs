@@ -28,8 +28,8 @@ pub(super) struct Outcome {
     pub(super) last_insert_id: u64,
     /// Rows changed, as the last OK packet told; `None` when rows came last.
     pub(super) affected_rows: Option<u64>,
-    /// Rows of the last result.
-    pub(super) rows: u64,
+    /// Rows of the last result that had any columns.
+    pub(super) rows: Option<u64>,
     /// Warnings of the last result.
     pub(super) warnings: u16,
     /// The error that ended the answer.
@@ -320,7 +320,7 @@ impl Relay<'_> {
 
     /// A result has ended: its rows are those since the last one's end.
     fn note_rows(&mut self) {
-        self.outcome.rows = self.tracker.rows() - self.rows_before;
+        self.outcome.rows = Some(self.tracker.rows() - self.rows_before);
         self.rows_before = self.tracker.rows();
     }
 
@@ -330,7 +330,9 @@ impl Relay<'_> {
         self.outcome.warnings = ok.warnings;
         let ends_rows = ok.header == OkPacket::END_OF_ROWS;
         self.outcome.affected_rows = (!ends_rows).then_some(ok.affected_rows);
-        self.note_rows();
+        if ends_rows {
+            self.note_rows();
+        }
         if ok.last_insert_id != 0 {
             self.outcome.last_insert_id = ok.last_insert_id;
         }
