@@ -11,6 +11,7 @@ mod founding;
 mod model;
 mod recorded;
 mod sandbox;
+mod sharing;
 mod streaming;
 mod sysbench;
 mod timeouts;

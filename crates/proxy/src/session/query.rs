@@ -56,6 +56,8 @@ enum Answer {
     Statement(Option<Vec<u8>>),
     /// The client has its answer.
     Sent(Result<(), End>),
+    /// The connection was lost while it was prepared for the statement, and is in an unknown state.
+    Lost(String),
 }
 
 /// A connection for one command.
@@ -216,6 +218,11 @@ impl Session {
             };
             let Leased { backend, pins, pinned, knows } = leased;
             let answered = match self.answer_for(&backend, request, &job, knows).await {
+                Answer::Lost(text) => {
+                    let address = backend.login.server.address();
+                    drop(backend);
+                    return self.report_lost(request.answer(), &address, (false, pinned), &text).await;
+                }
                 Answer::Sent(sent) if pinned => {
                     self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
                     return sent;
@@ -243,9 +250,9 @@ impl Session {
                         let limit = snapshot.variables.connect_timeout_server;
                         match backend.variables(&untold, limit).await {
                             Ok(values) => outcome.variables.extend(values),
-                            Err(error) => {
-                                tracing::debug!(%error, "the values of variables could not be asked for")
-                            }
+                            // The statement stands; a variable that cannot be told pins.
+                            Err(BackendError::Server(_)) => {}
+                            Err(error) => return Err(End::Told(format!("backend connection lost: {error}"))),
                         }
                     }
                     self.settle(backend, pins, &job, &text, &outcome);
@@ -279,10 +286,8 @@ impl Session {
                 return Answer::Sent(sent);
             }
             let limit = self.snapshot().variables.connect_timeout_server;
-            if backend.execute(CLEAR_CONDITIONS, limit).await.is_err() {
-                tracing::debug!(
-                    "a connection was lost while clearing its warnings; the statement will show it"
-                );
+            if let Err(error) = backend.execute(CLEAR_CONDITIONS, limit).await {
+                return Answer::Lost(error.to_string());
             }
         }
         let text = self.with_answers(job, text, knows).await;
