@@ -199,12 +199,10 @@ impl Pool {
         }
         backend.login.server = Arc::clone(server);
         let group = self.group(&hostgroup.demand);
-        if let Some((worker, _)) = group.demand.oldest_waiter() {
-            if worker != self.worker {
-                return self.lend(worker, backend);
-            }
-        } else if group.idle_of(server) >= keep_idle(server, snapshot) && !backend.keeps_something() {
-            return drop(backend);
+        if let Some((worker, _)) = group.demand.oldest_waiter()
+            && worker != self.worker
+        {
+            return self.lend(worker, backend);
         }
         self.put_idle(&group, backend);
         group.waiters.poke();
@@ -416,12 +414,8 @@ impl Group {
     }
 
     fn has_idle(&self, server: &Server) -> bool {
-        self.idle_of(server) > 0
-    }
-
-    fn idle_of(&self, server: &Server) -> usize {
-        let of_server = |backend: &&Backend| std::ptr::eq(&*backend.login.server.figures, &*server.figures);
-        self.idle.borrow().iter().filter(of_server).count()
+        let of_server = |backend: &Backend| std::ptr::eq(&*backend.login.server.figures, &*server.figures);
+        self.idle.borrow().iter().rev().any(of_server)
     }
 
     /// The idle connection that was used last in that lease, and by nobody since.

@@ -1,11 +1,13 @@
 //! What is done to idle connections from time to time: pings, and closing what is too old or no longer wanted.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::Pool;
+use super::{Pool, keep_idle};
 use crate::backend::Backend;
-use crate::hostgroup::Server;
+use crate::hostgroup::{Server, ServerFigures};
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
@@ -18,10 +20,20 @@ impl Pool {
         let mut due = Vec::new();
         for group in groups {
             let all = std::mem::take(&mut *group.idle.borrow_mut());
-            for backend in all {
-                if !is_wanted(&backend, snapshot, now) {
-                    continue;
+            let mut kept: HashMap<*const ServerFigures, usize> = HashMap::new();
+            // The last used come first here, so that what is too many are those that nobody has used for longest.
+            let mut wanted: Vec<Backend> = Vec::with_capacity(all.len());
+            for backend in all.into_iter().rev() {
+                let server = &backend.login.server;
+                let count = kept.entry(Arc::as_ptr(&server.figures)).or_default();
+                *count += 1;
+                let resting = now.duration_since(backend.login.last_used) >= REST;
+                let too_many = *count > keep_idle(server, snapshot) && resting && !backend.keeps_something();
+                if !too_many && is_wanted(&backend, snapshot, now) {
+                    wanted.push(backend);
                 }
+            }
+            for backend in wanted.into_iter().rev() {
                 if now.duration_since(backend.login.last_used) >= snapshot.variables.ping_interval_server {
                     due.push(backend);
                 } else {
@@ -53,3 +65,7 @@ fn is_wanted(backend: &Backend, snapshot: &Snapshot, now: Instant) -> bool {
     hostgroup
         .is_some_and(|hostgroup| hostgroup.servers.iter().any(|server| same(server) && server.is_eligible()))
 }
+
+/// An idle connection above the share that is kept is closed when it has not been used for so long: under load
+/// connections are idle for moments, and opening one costs more than many statements.
+const REST: Duration = Duration::from_secs(1);
