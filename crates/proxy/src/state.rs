@@ -190,8 +190,8 @@ impl SessionState {
             return Difference { reset: true, ..self.difference(&from.after_reset(), true) };
         }
         let mut difference = Difference::default();
-        let names =
-            self.names().filter(|_| CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot)));
+        let charsets_differ = CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot));
+        let names = if charsets_differ { self.names() } else { None };
         if let Some(names) = &names {
             difference.assign(names);
         }

@@ -69,7 +69,7 @@ pub struct Login {
 }
 
 /// What a lease asks of a backend connection.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Want {
     /// Logged in as this account.
     pub account: Arc<Account>,

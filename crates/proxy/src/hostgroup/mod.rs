@@ -177,9 +177,4 @@ impl Demand {
             self.workers.iter().map(idle).enumerate().filter(|(worker, idle)| *worker != but && *idle > 0);
         others.max_by_key(|(_, idle)| *idle).map(|(worker, _)| worker)
     }
-
-    /// Idle connections over all workers.
-    pub fn idle(&self) -> u32 {
-        self.workers.iter().map(|demand| demand.idle.load(Ordering::Relaxed)).sum()
-    }
 }

@@ -7,7 +7,7 @@ use narrows_sql::{KillKind, KillTarget};
 use narrows_wire::Errno;
 
 use super::{End, Interrupt, Session};
-use crate::backend::{Backend, Want, kill};
+use crate::backend::{Backend, kill};
 use crate::rt::{oneshot, spawn_local};
 use crate::worker::{KillAnswer, Message};
 
@@ -57,11 +57,7 @@ impl Session {
         let server = Arc::clone(&backend.login.server);
         let thread_id = backend.login.thread_id;
         let limit = self.snapshot().variables.connect_timeout_server;
-        let want = Want {
-            account: Arc::clone(&self.want.account),
-            secret: self.want.secret.clone(),
-            class: self.want.class,
-        };
+        let want = self.want.clone();
         spawn_local(async move {
             let address = server.address();
             if let Err(error) = kill(server, &want, thread_id, false, limit).await {
@@ -80,11 +76,7 @@ impl Session {
         }
         let worker = Rc::clone(&self.worker);
         let limit = worker.snapshot().variables.connect_timeout_server;
-        let want = Want {
-            account: Arc::clone(&self.want.account),
-            secret: self.want.secret.clone(),
-            class: self.want.class,
-        };
+        let want = self.want.clone();
         spawn_local(async move {
             let server = Arc::clone(&backend.login.server);
             let thread_id = backend.login.thread_id;

@@ -146,18 +146,18 @@ impl Session {
     }
 
     /// The connection that a statement would rather have than any other, because it knows what is asked.
-    pub(super) fn wanted_connection(&self, statement: &Statement) -> Option<Kept> {
+    pub(super) fn wanted_connection(&self, statement: &Statement) -> Option<&Kept> {
         if asks_conditions(statement) {
-            return self.look_back.conditions_at.clone().or_else(|| self.look_back.last.clone());
+            return self.look_back.conditions_at.as_ref().or(self.look_back.last.as_ref());
         }
         if statement.flags.intersects(Flags::FOUND_ROWS) && self.look_back.found_rows.is_none() {
-            return self.look_back.found_rows_at.clone().or_else(|| self.look_back.last.clone());
+            return self.look_back.found_rows_at.as_ref().or(self.look_back.last.as_ref());
         }
         if asks_about_last(statement) {
-            return self.look_back.last.clone();
+            return self.look_back.last.as_ref();
         }
         let asks_id = statement.flags.intersects(Flags::LAST_INSERT_ID);
-        self.look_back.insert_id_at.last().cloned().filter(|_| asks_id)
+        self.look_back.insert_id_at.last().filter(|_| asks_id)
     }
 
     /// Where a statement must go to find the connection that knows.
@@ -187,20 +187,19 @@ impl Session {
     /// A connection was leased: takes back what it keeps for this client. Returns whether it ran this client's last
     /// statement, and nobody's since.
     pub(super) fn meet(&mut self, backend: &mut Backend) -> bool {
-        let mine = |kept: &Option<Kept>| {
-            kept.as_ref().is_some_and(|kept| kept.last_use.is_followed_by(&backend.login))
-        };
-        self.look_back.insert_id_is_here = mine(&self.look_back.insert_id_at.last().cloned());
+        let mine =
+            |kept: Option<&Kept>| kept.is_some_and(|kept| kept.last_use.is_followed_by(&backend.login));
+        self.look_back.insert_id_is_here = mine(self.look_back.insert_id_at.last());
         self.look_back.told.clear();
         if self.look_back.insert_id_is_here
             && let Some(kept) = self.look_back.insert_id_at.pop()
         {
             self.look_back.told = kept.told;
         }
-        self.look_back.conditions_are_here = mine(&self.look_back.conditions_at);
+        self.look_back.conditions_are_here = mine(self.look_back.conditions_at.as_ref());
         self.look_back.found_rows_are_here =
-            self.look_back.found_rows.is_none() && mine(&self.look_back.found_rows_at);
-        let knows = mine(&self.look_back.last);
+            self.look_back.found_rows.is_none() && mine(self.look_back.found_rows_at.as_ref());
+        let knows = mine(self.look_back.last.as_ref());
         let look_back = &self.look_back;
         let keeps =
             look_back.insert_id_is_here || look_back.conditions_are_here || look_back.found_rows_are_here;
