@@ -1,11 +1,12 @@
 //! The async runtime, named in this file only: one single-threaded runtime per worker, sockets that are moved
 //! between workers, tasks, timers and channels.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 pub use tokio::select;
@@ -81,15 +82,16 @@ impl Stream {
         matches!(self, Stream::Unix(_))
     }
 
-    /// Waits until reading may yield bytes or the end.
+    /// Waits until reading may yield bytes or the end. One task at a time may wait: the one that waited last is woken.
     ///
     /// # Errors
     /// Only when the runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.readable().await,
-            Stream::Unix(stream) => stream.readable().await,
-        }
+        poll_fn(|context| match self {
+            Stream::Tcp(stream) => stream.poll_read_ready(context),
+            Stream::Unix(stream) => stream.poll_read_ready(context),
+        })
+        .await
     }
 
     /// Reads what is there; `Ok(0)` is the end.
@@ -97,10 +99,24 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when nothing is there.
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.try_read(buffer),
-            Stream::Unix(stream) => stream.try_read(buffer),
+        let count = match self {
+            Stream::Tcp(stream) => stream.try_read(buffer)?,
+            Stream::Unix(stream) => stream.try_read(buffer)?,
+        };
+        if 0 < count && count < buffer.len() {
+            self.set_drained();
         }
+        Ok(count)
+    }
+
+    /// A read that got less than it had room for has taken all there was: the next one waits for the kernel to say that
+    /// there is more, instead of asking it in vain. The end of a stream is not forgotten by that.
+    fn set_drained(&self) {
+        let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
+        let _ = match self {
+            Stream::Tcp(stream) => stream.try_io(Interest::READABLE, nothing),
+            Stream::Unix(stream) => stream.try_io(Interest::READABLE, nothing),
+        };
     }
 
     /// Reads at least one byte; `Ok(0)` is the end.

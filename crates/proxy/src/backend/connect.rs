@@ -112,7 +112,7 @@ async fn open(
         created: now,
         last_used: now,
     };
-    Ok(Backend { stream, login })
+    Ok(Backend { stream, login: Box::new(login) })
 }
 
 /// Answers what the server asks until it lets us in.

@@ -29,8 +29,8 @@ pub use residue::{InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
 pub struct Backend {
     /// Its socket. Nothing is in flight on it while the connection is idle.
     pub stream: Stream,
-    /// What belongs to the login and not to the socket.
-    pub login: Login,
+    /// What belongs to the login and not to the socket. Boxed, since connections are moved for every statement.
+    pub login: Box<Login>,
 }
 
 /// What is known of a backend connection.
@@ -261,7 +261,7 @@ enum Answer {
 #[derive(Debug)]
 pub struct DetachedBackend {
     stream: DetachedStream,
-    login: Login,
+    login: Box<Login>,
 }
 
 impl DetachedBackend {

@@ -14,15 +14,21 @@ pub struct RoundRobin {
 
 impl RoundRobin {
     /// The next of `candidates`: each gains its weight, the richest is chosen and pays for all.
-    pub fn next<'a>(&mut self, candidates: &[&'a Arc<Server>]) -> Option<&'a Arc<Server>> {
-        if let [only] = candidates {
+    pub fn next<'a>(
+        &mut self,
+        candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
+    ) -> Option<&'a Arc<Server>> {
+        let mut first_two = candidates.clone();
+        if let (Some(only), None) = (first_two.next(), first_two.next()) {
             return Some(only);
         }
-        let total: i64 = candidates.iter().map(|server| i64::from(server.row.weight)).sum();
+        let mut total = 0;
         let mut chosen: Option<(&'a Arc<Server>, i64)> = None;
         for server in candidates {
+            let weight = i64::from(server.row.weight);
+            total += weight;
             let credit = self.credit.entry(Arc::as_ptr(&server.figures)).or_default();
-            *credit += i64::from(server.row.weight);
+            *credit += weight;
             if chosen.is_none_or(|(_, most)| *credit > most) {
                 chosen = Some((server, *credit));
             }
@@ -54,11 +60,10 @@ mod tests {
                 Arc::new(Server { row, figures: Arc::default() })
             })
             .into();
-        let candidates: Vec<&Arc<Server>> = servers.iter().collect();
         let mut round = RoundRobin::default();
         let mut turns: HashMap<String, u32> = HashMap::new();
         for _ in 0..1_000 {
-            *turns.entry(round.next(&candidates).unwrap().row.hostname.clone()).or_default() += 1;
+            *turns.entry(round.next(servers.iter()).unwrap().row.hostname.clone()).or_default() += 1;
         }
         assert_eq!((turns["a"], turns["b"], turns["c"]), (100, 200, 700));
     }

@@ -77,7 +77,6 @@ pub enum LeaseError {
 }
 
 /// What can be had right now.
-#[expect(clippy::large_enum_variant, reason = "moved once; a box would be an allocation for every statement")]
 enum Attempt {
     Idle(Backend),
     Open(Arc<Server>, Slot),
@@ -150,15 +149,11 @@ impl Pool {
         }
         loop {
             let now = Instant::now();
-            let eligible = |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, now);
-            let candidates: Vec<&Arc<Server>> = hostgroup.servers.iter().filter(eligible).collect();
-            if candidates.is_empty() {
-                return Attempt::NoServer;
-            }
-            let at_hand = |server: &&Arc<Server>| server.has_room() || group.has_idle(server);
-            let candidates: Vec<&Arc<Server>> = candidates.into_iter().filter(at_hand).collect();
-            let Some(server) = group.round.borrow_mut().next(&candidates) else {
-                return Attempt::Busy;
+            let is_eligible = |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, now);
+            let mut eligible = hostgroup.servers.iter().filter(is_eligible);
+            let at_hand = eligible.clone().filter(|server| server.has_room() || group.has_idle(server));
+            let Some(server) = group.round.borrow_mut().next(at_hand) else {
+                return if eligible.next().is_some() { Attempt::Busy } else { Attempt::NoServer };
             };
             let fitting = group.take_idle(server, |backend| fitness(backend, ask));
             self.publish_idle(group);

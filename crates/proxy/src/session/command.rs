@@ -13,7 +13,6 @@ use narrows_wire::{Capabilities, Command, Errno, Header};
 use super::query::Job;
 use super::request::Request;
 use super::{End, Session};
-use crate::backend::Kinds;
 use crate::client::{self, LoginClaim};
 use crate::snapshot::Account;
 use crate::state::{SCHEMA_COLLATION, SessionState};
@@ -137,7 +136,7 @@ impl Session {
             pinned.pins.close_statement(id.unwrap_or_default());
         }
         if pinned.pins.reasons() == super::PinReason::default() {
-            self.give_back(pinned.backend, Kinds::default());
+            self.give_back(pinned.backend);
         } else {
             self.pinned = Some(pinned);
         }

@@ -13,7 +13,7 @@ use narrows_wire::charset::Family;
 
 use super::query::Job;
 use super::relay::Outcome;
-use super::{End, Kept, Session};
+use super::{End, Kept, Session, Whereabouts};
 use crate::backend::{Backend, BackendError, InsertId, Keepsake, Kinds, Residue};
 use crate::reply;
 use crate::snapshot::HostgroupId;
@@ -62,14 +62,8 @@ impl Session {
         !self.look_back.conditions_are_here
     }
 
-    /// Keeps what the answer tells of what may be asked later; returns what only the connection knows.
-    pub(super) fn note_results(
-        &mut self,
-        job: &Job,
-        text: &[u8],
-        family: Family,
-        outcome: &Outcome,
-    ) -> Kinds {
+    /// Keeps what the answer tells of what may be asked later.
+    pub(super) fn note_results(&mut self, job: &Job, text: &[u8], family: Family, outcome: &Outcome) {
         let statement = &job.statement;
         let look_back = &mut self.look_back;
         if outcome.last_insert_id != 0 {
@@ -108,61 +102,61 @@ impl Session {
             look_back.found_rows = None;
             look_back.found_rows_are_here = true;
         }
-        Kinds {
-            insert_id: look_back.insert_id_is_here,
-            diagnostics: look_back.conditions_are_here,
-            found_rows: look_back.found_rows_are_here,
-        }
     }
 
     /// Gives a connection back to the pool, and remembers which it was and what it keeps.
-    pub(super) fn give_back(&mut self, mut backend: Backend, kinds: Kinds) {
-        let keepsake = Arc::new(Keepsake::default());
-        let kept = Kept {
-            last_use: backend.login.last_use(),
-            hostgroup: backend.login.server.row.hostgroup,
-            keepsake: Arc::clone(&keepsake),
-            told: std::mem::take(&mut self.look_back.told),
+    pub(super) fn give_back(&mut self, mut backend: Backend) {
+        let place =
+            Whereabouts { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup };
+        let look_back = &mut self.look_back;
+        let told = std::mem::take(&mut look_back.told);
+        let kinds = Kinds {
+            insert_id: look_back.insert_id_is_here,
+            diagnostics: look_back.conditions_are_here,
+            found_rows: look_back.found_rows_are_here,
         };
         if !kinds.is_empty() {
+            let keepsake = Arc::new(Keepsake::default());
             backend.login.residue = Some(Residue::new(&keepsake, kinds));
-        }
-        if std::mem::take(&mut self.look_back.insert_id_is_here) {
-            let at = &mut self.look_back.insert_id_at;
-            if at.len() == REMEMBERED {
-                at.remove(0);
+            let kept = Kept { place, keepsake, told };
+            if std::mem::take(&mut look_back.insert_id_is_here) {
+                if look_back.insert_id_at.len() == REMEMBERED {
+                    look_back.insert_id_at.remove(0);
+                }
+                look_back.insert_id_at.push(kept.clone());
             }
-            at.push(kept.clone());
+            if std::mem::take(&mut look_back.found_rows_are_here) {
+                look_back.found_rows_at = Some(kept.clone());
+            }
+            if std::mem::take(&mut look_back.conditions_are_here) {
+                look_back.conditions_at = Some(kept);
+            }
         }
-        if std::mem::take(&mut self.look_back.found_rows_are_here) {
-            self.look_back.found_rows_at = Some(kept.clone());
-        }
-        if std::mem::take(&mut self.look_back.conditions_are_here) {
-            self.look_back.conditions_at = Some(kept.clone());
-        }
-        self.look_back.last = Some(kept).filter(|_| !self.look_back.disturbed);
+        look_back.last = Some(place).filter(|_| !look_back.disturbed);
         let worker = Rc::clone(&self.worker);
         worker.pool.release(&worker.snapshot(), backend);
     }
 
     /// The connection that a statement would rather have than any other, because it knows what is asked.
-    pub(super) fn wanted_connection(&self, statement: &Statement) -> Option<&Kept> {
+    pub(super) fn wanted_connection(&self, statement: &Statement) -> Option<Whereabouts> {
+        let look_back = &self.look_back;
+        let place = |kept: &Kept| kept.place;
         if asks_conditions(statement) {
-            return self.look_back.conditions_at.as_ref().or(self.look_back.last.as_ref());
+            return look_back.conditions_at.as_ref().map(place).or(look_back.last);
         }
-        if statement.flags.intersects(Flags::FOUND_ROWS) && self.look_back.found_rows.is_none() {
-            return self.look_back.found_rows_at.as_ref().or(self.look_back.last.as_ref());
+        if statement.flags.intersects(Flags::FOUND_ROWS) && look_back.found_rows.is_none() {
+            return look_back.found_rows_at.as_ref().map(place).or(look_back.last);
         }
         if asks_about_last(statement) {
-            return self.look_back.last.as_ref();
+            return look_back.last;
         }
         let asks_id = statement.flags.intersects(Flags::LAST_INSERT_ID);
-        self.look_back.insert_id_at.last().filter(|_| asks_id)
+        look_back.insert_id_at.last().map(place).filter(|_| asks_id)
     }
 
     /// Where a statement must go to find the connection that knows.
     pub(super) fn wanted_hostgroup(&self, statement: &Statement) -> Option<HostgroupId> {
-        self.wanted_connection(statement).map(|kept| kept.hostgroup)
+        self.wanted_connection(statement).map(|place| place.hostgroup)
     }
 
     /// Whether the pinned connection can be asked: what is asked may have been left elsewhere before it was pinned.
@@ -187,8 +181,8 @@ impl Session {
     /// A connection was leased: takes back what it keeps for this client. Returns whether it ran this client's last
     /// statement, and nobody's since.
     pub(super) fn meet(&mut self, backend: &mut Backend) -> bool {
-        let mine =
-            |kept: Option<&Kept>| kept.is_some_and(|kept| kept.last_use.is_followed_by(&backend.login));
+        let untouched = |place: Whereabouts| place.last_use.is_followed_by(&backend.login);
+        let mine = |kept: Option<&Kept>| kept.is_some_and(|kept| untouched(kept.place));
         self.look_back.insert_id_is_here = mine(self.look_back.insert_id_at.last());
         self.look_back.told.clear();
         if self.look_back.insert_id_is_here
@@ -199,7 +193,7 @@ impl Session {
         self.look_back.conditions_are_here = mine(self.look_back.conditions_at.as_ref());
         self.look_back.found_rows_are_here =
             self.look_back.found_rows.is_none() && mine(self.look_back.found_rows_at.as_ref());
-        let knows = mine(self.look_back.last.as_ref());
+        let knows = self.look_back.last.is_some_and(untouched);
         let look_back = &self.look_back;
         let keeps =
             look_back.insert_id_is_here || look_back.conditions_are_here || look_back.found_rows_are_here;

@@ -10,8 +10,10 @@ mod track;
 mod upload;
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 use narrows_wire::auth::Nonce;
 use narrows_wire::{Capabilities, Errno, Status};
@@ -20,7 +22,7 @@ use crate::backend::{Backend, Keepsake, Use, Want};
 use crate::buffer::Buffer;
 use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
-use crate::rt::{Instant, Notify, Stream, select, spawn_local};
+use crate::rt::{Instant, Stream, select, spawn_local};
 use crate::snapshot::HostgroupId;
 use crate::state::SharedState;
 use crate::worker::{LocalSnapshot, Worker};
@@ -81,8 +83,8 @@ struct LookBack {
     insert_id_is_here: bool,
     /// The connections that may have produced it, the last one last.
     insert_id_at: Vec<Kept>,
-    /// The connection that ran the last statement, and what it keeps of it.
-    last: Option<Kept>,
+    /// The connection that ran the last statement.
+    last: Option<Whereabouts>,
     /// The connection that has the conditions which `SHOW WARNINGS` shows.
     conditions_at: Option<Kept>,
     /// The connection at hand has them.
@@ -103,11 +105,17 @@ struct LookBack {
     error_count: u16,
 }
 
+/// A connection that was given back.
+#[derive(Debug, Clone, Copy)]
+struct Whereabouts {
+    last_use: Use,
+    hostgroup: HostgroupId,
+}
+
 /// A connection that was given back, and what comes of what it kept.
 #[derive(Debug, Clone)]
 struct Kept {
-    last_use: Use,
-    hostgroup: HostgroupId,
+    place: Whereabouts,
     keepsake: Arc<Keepsake>,
     /// The insert ids that it told.
     told: Vec<u64>,
@@ -122,7 +130,8 @@ pub struct Handle {
     /// When it is to be interrupted, and why.
     pub deadline: Cell<Option<(Instant, Interrupt)>>,
     pending: Cell<Option<Interrupt>>,
-    notify: Notify,
+    /// The session's task, while it waits for an interrupt among other things.
+    waiting: RefCell<Option<Waker>>,
 }
 
 /// Why a session is interrupted.
@@ -165,23 +174,30 @@ impl Handle {
             username: RefCell::new(username.to_owned()),
             deadline: Cell::default(),
             pending: Cell::default(),
-            notify: Notify::new(),
+            waiting: RefCell::default(),
         })
     }
 
     /// Interrupts the session; it acts on that at its next wait.
     pub fn interrupt(&self, reason: Interrupt) {
         self.pending.set(Some(reason));
-        self.notify.notify_one();
+        if let Some(task) = &*self.waiting.borrow() {
+            task.wake_by_ref();
+        }
     }
 
     async fn interrupted(&self) -> Interrupt {
-        loop {
+        poll_fn(|context| {
             if let Some(reason) = self.pending.take() {
-                return reason;
+                return Poll::Ready(reason);
             }
-            self.notify.notified().await;
-        }
+            let mut waiting = self.waiting.borrow_mut();
+            if !waiting.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+                *waiting = Some(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
     }
 }
 

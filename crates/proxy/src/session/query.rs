@@ -361,7 +361,7 @@ impl Session {
         }
         let worker = Rc::clone(&self.worker);
         let wanted = self.wanted_connection(&job.statement);
-        let ask = Ask { want: &self.want, state: &self.state, untouched: wanted.map(|kept| kept.last_use) };
+        let ask = Ask { want: &self.want, state: &self.state, untouched: wanted.map(|place| place.last_use) };
         let found = select! {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,

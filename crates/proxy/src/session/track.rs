@@ -16,7 +16,7 @@ use narrows_wire::{Command, Status};
 use super::query::Job;
 use super::relay::Outcome;
 use super::{Pinned, Session};
-use crate::backend::{Backend, Kinds};
+use crate::backend::Backend;
 use crate::rt::Instant;
 use crate::state::{SCHEMA_COLLATION, SessionState, quoted};
 
@@ -151,23 +151,16 @@ impl Session {
             Family::MariaDb => 0,
         };
         self.note_transaction(&mut pins, job, outcome);
-        let kinds = self.note_results(job, text, backend.login.family, outcome);
+        self.note_results(job, text, backend.login.family, outcome);
         if !self.snapshot().variables.multiplexing {
             pins.reasons.add(PinReason::MULTIPLEXING_OFF);
         }
-        self.keep_or_return(backend, pins, (before, kinds), job, text);
+        self.keep_or_return(backend, pins, before, job, text);
     }
 
-    fn keep_or_return(
-        &mut self,
-        backend: Backend,
-        pins: Pins,
-        (before, kinds): (PinReason, Kinds),
-        job: &Job,
-        text: &[u8],
-    ) {
+    fn keep_or_return(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job, text: &[u8]) {
         if pins.reasons.is_empty() {
-            return self.give_back(backend, kinds);
+            return self.give_back(backend);
         }
         let fresh = pins.reasons.without(before);
         if !fresh.is_empty() {
