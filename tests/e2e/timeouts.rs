@@ -156,6 +156,38 @@ fn a_connection_older_than_connection_max_age_is_closed() {
 }
 
 #[test]
+fn connections_are_opened_early_where_warming_is_on() {
+    let server = FakeMysql::start(Conversation::new());
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), "max_connections=50")
+        .user("sbtest", "sbtest", "")
+        .variable("free_connections_pct", "20")
+        .variable("connection_warming", "true");
+    let narrows = start(&config);
+
+    narrows.client().query("DO 1").ok().expect("an answer");
+
+    server.wait_for_open(10);
+}
+
+#[test]
+fn a_hostgroup_opens_no_more_connections_in_a_second_than_it_may() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let config = NarrowsConfig::in_front_of(server.port())
+        .variable("throttle_connections_per_sec_to_hostgroup", "2");
+    let narrows = start(&config);
+    let begun = Instant::now();
+
+    let mut clients: Vec<RawClient> = (0..5).map(|_| narrows.client()).collect();
+    for client in &mut clients {
+        client.query("START TRANSACTION").ok().expect("a transaction");
+    }
+
+    // At best the first two in the last moment of a second, two in the next one, and the fifth in the third.
+    assert!(begun.elapsed() >= SECOND, "five in {:?}", begun.elapsed());
+}
+
+#[test]
 fn an_idle_connection_is_pinged_and_kept() {
     let server = FakeMysql::start(Conversation::new());
     let config = NarrowsConfig::in_front_of(server.port()).variable("ping_interval_server_msec", "1000");

@@ -100,6 +100,10 @@ pub struct Variables {
     pub enable_server_deprecate_eof: bool,
     /// Idle connections kept per server, in percent of its `max_connections`.
     pub free_connections_pct: u32,
+    /// Whether that many are opened before they are needed.
+    pub connection_warming: bool,
+    /// Backend connections that a hostgroup may open in a second.
+    pub throttle_connections_per_sec_to_hostgroup: u32,
     /// Age after which an idle backend connection is closed; zero: no limit.
     pub connection_max_age: Duration,
     /// Time between pings of an idle backend connection.
@@ -148,6 +152,8 @@ impl Default for Variables {
             enable_client_deprecate_eof: true,
             enable_server_deprecate_eof: true,
             free_connections_pct: 10,
+            connection_warming: false,
+            throttle_connections_per_sec_to_hostgroup: 1_000_000,
             connection_max_age: Duration::ZERO,
             ping_interval_server: Duration::from_secs(10),
             ping_timeout_server: Duration::from_millis(200),
@@ -368,6 +374,7 @@ impl Snapshot {
                 demand: known
                     .map(|known| Arc::clone(&known.demand))
                     .unwrap_or_else(|| Arc::new(Demand::new(row.hostgroup, workers))),
+                openings_per_second: rows.variables.throttle_connections_per_sec_to_hostgroup,
             });
             let same =
                 |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;

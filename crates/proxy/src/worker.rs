@@ -364,6 +364,10 @@ impl Worker {
                     }
                 });
             }
+            for opening in self.pool.take_openings(&snapshot) {
+                let worker = Rc::clone(&self);
+                spawn_local(async move { worker.pool.open_early(&worker.snapshot(), opening).await });
+            }
         }
     }
 

@@ -41,7 +41,8 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-connection_delay_multiplex_ms", Useful, 0, 0, 300_000, "Milliseconds a session keeps its connection after a statement."),
     integer("mysql-connection_max_age_ms", Useful, 0, 0, 86_400_000, "Milliseconds after which an idle server connection is closed; 0: no limit.")
         .read_as_integer(|v, n| v.connection_max_age = ms(n)),
-    flag("mysql-connection_warming", Obscure, false, "Whether connections are opened before they are needed, up to free_connections_pct."),
+    flag("mysql-connection_warming", Obscure, false, "Whether connections are opened before they are needed, up to free_connections_pct.")
+        .read_as_flag(|v, b| v.connection_warming = b),
     integer("mysql-connpoll_reset_queue_length", Obscure, 50, 0, 10_000, "Connections that may wait to be reset; the next ones are closed."),
     integer("mysql-data_packets_history_size", Obscure, 0, 0, 2_147_483_647, "Packets kept in memory for debugging."),
     text("mysql-default_authentication_plugin", Useful, Form::OneOf(PLUGINS), "mysql_native_password", "The authentication plugin that the greeting offers.")
@@ -208,7 +209,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.threads = size(n)),
     integer("mysql-threshold_query_length", Useful, 524_288, 1024, 1_073_741_824, "Bytes of a statement after which its server connection is not used again."),
     integer("mysql-threshold_resultset_size", Useful, 4_194_304, 1024, 1_073_741_824, "Bytes of a result after which ProxySQL stops buffering. Narrows always streams."),
-    integer("mysql-throttle_connections_per_sec_to_hostgroup", Useful, 1_000_000, 1, 100_000_000, "New server connections per second and hostgroup at most."),
+    integer("mysql-throttle_connections_per_sec_to_hostgroup", Useful, 1_000_000, 1, 100_000_000, "New server connections per second and hostgroup at most.")
+        .read_as_integer(|v, n| v.throttle_connections_per_sec_to_hostgroup = count(n)),
     integer("mysql-throttle_max_bytes_per_second_to_client", Obscure, 0, 0, 2_147_483_647, "Bytes a client is sent per second at most; 0: no limit."),
     integer("mysql-throttle_ratio_server_to_client", Obscure, 0, 0, 100, "How much faster than its client a server may be read; 0: no limit."),
     integer("mysql-unshun_algorithm", Obscure, 0, 0, 1, "1: a server that recovers in one hostgroup recovers in all of them."),

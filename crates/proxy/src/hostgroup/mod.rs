@@ -1,6 +1,7 @@
 //! Hostgroups and their servers: what the configuration says of them, and the few atomics that workers share.
 
 mod balance;
+mod openings;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use crate::snapshot::{HostgroupId, ServerRow, ServerStatus};
 use crate::worker::{Message, Peers};
 
 pub use balance::RoundRobin;
+pub use openings::Openings;
 
 /// One hostgroup of a snapshot.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct Hostgroup {
     pub servers: Vec<Arc<Server>>,
     /// What workers tell each other of it; outlives snapshots.
     pub demand: Arc<Demand>,
+    /// Connections that may be opened in a second (`mysql-throttle_connections_per_sec_to_hostgroup`).
+    pub openings_per_second: u32,
 }
 
 /// One server of a hostgroup.
@@ -130,6 +134,8 @@ impl Drop for Slot {
 pub struct Demand {
     /// The hostgroup.
     pub hostgroup: HostgroupId,
+    /// Connections that were opened lately.
+    pub openings: Openings,
     workers: Box<[WorkerDemand]>,
 }
 
@@ -146,7 +152,8 @@ impl Demand {
     /// Nobody waits and nothing is idle, on any of `workers`.
     pub fn new(hostgroup: HostgroupId, workers: usize) -> Demand {
         let fresh = || WorkerDemand { oldest_waiter: AtomicU64::new(u64::MAX), idle: AtomicU32::new(0) };
-        Demand { hostgroup, workers: std::iter::repeat_with(fresh).take(workers).collect() }
+        let workers = std::iter::repeat_with(fresh).take(workers).collect();
+        Demand { hostgroup, openings: Openings::default(), workers }
     }
 
     /// Says since when the oldest waiter of a worker waits.

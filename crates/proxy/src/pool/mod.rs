@@ -11,6 +11,7 @@
 //! Only the waiter at the front may take; a newcomer never overtakes. A connection that is given back goes to the
 //! worker whose waiter waits longest.
 
+mod opening;
 mod upkeep;
 mod waiters;
 
@@ -20,13 +21,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want, connect};
+use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want};
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
 use crate::rt::{Instant, timeout_at};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SharedState;
 use crate::worker::{Message, Peers};
 
+use opening::LastLogin;
+pub use opening::Opening;
 use waiters::{Place, Waiters};
 
 /// The backend connections of one worker.
@@ -45,6 +48,8 @@ struct Group {
     waiters: Waiters,
     round: RefCell<RoundRobin>,
     failures: RefCell<HashMap<*const ServerFigures, Failure>>,
+    /// Whom connections are opened early for; only where that is wanted.
+    last_login: RefCell<Option<LastLogin>>,
 }
 
 /// Why a server is left alone for a while.
@@ -151,7 +156,9 @@ impl Pool {
             let now = Instant::now();
             let is_eligible = |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, now);
             let mut eligible = hostgroup.servers.iter().filter(is_eligible);
-            let at_hand = eligible.clone().filter(|server| server.has_room() || group.has_idle(server));
+            let may_open = || self.opening_pause(hostgroup, now).is_none();
+            let at_hand =
+                eligible.clone().filter(|server| server.has_room() && may_open() || group.has_idle(server));
             let Some(server) = group.round.borrow_mut().next(at_hand) else {
                 return if eligible.next().is_some() { Attempt::Busy } else { Attempt::NoServer };
             };
@@ -160,7 +167,7 @@ impl Pool {
             match fitting {
                 Some(backend) if !backend.is_alive() => continue,
                 Some(backend) if fitness(&backend, ask) < NEW_LOGIN => return Attempt::Idle(backend),
-                Some(backend) => match Slot::take(server, &group.demand, &self.peers) {
+                Some(backend) => match self.slot(hostgroup, server, now) {
                     // Room for a connection of its own: the other account keeps the one it has.
                     Some(slot) => {
                         self.put_idle(group, backend);
@@ -168,7 +175,7 @@ impl Pool {
                     }
                     None => return Attempt::Idle(backend),
                 },
-                None => match Slot::take(server, &group.demand, &self.peers) {
+                None => match self.slot(hostgroup, server, now) {
                     Some(slot) => return Attempt::Open(Arc::clone(server), slot),
                     None => continue,
                 },
@@ -319,7 +326,10 @@ impl Search<'_> {
             if Instant::now() >= deadline {
                 return None;
             }
-            let until = self.group.next_unpaused(self.hostgroup).map_or(deadline, |at| at.min(deadline));
+            let unpaused = self.group.next_unpaused(self.hostgroup);
+            let now = Instant::now();
+            let may_open = self.pool.opening_pause(self.hostgroup, now).map(|pause| now + pause);
+            let until = unpaused.into_iter().chain(may_open).fold(deadline, Instant::min);
             // Poked or not, the next look decides.
             let _ = timeout_at(until, place.poked()).await;
         }
@@ -334,7 +344,7 @@ impl Search<'_> {
                 let limit = self.snapshot.variables.connect_timeout_server;
                 match backend.change_user(self.ask.want, limit).await {
                     Ok(()) => Ok(Some(backend)),
-                    Err(error) => self.failed(&server, error),
+                    Err(error) => self.group.failed(&server, error),
                 }
             }
             _ => {
@@ -351,33 +361,7 @@ impl Search<'_> {
     }
 
     async fn open(&self, server: Arc<Server>, slot: Slot) -> Result<Option<Backend>, LeaseError> {
-        let variables = &self.snapshot.variables;
-        let limit = variables.connect_timeout_server;
-        let known = Arc::clone(&server);
-        match connect(server, Some(slot), self.ask.want, self.ask.state, limit).await {
-            Ok(backend) => {
-                backend.stream.set_keepalive(variables.tcp_keepalive);
-                if !variables.init_connect.is_empty()
-                    && let Err(error) = backend.execute(&variables.init_connect, limit).await
-                {
-                    return self.failed(&known, error);
-                }
-                self.group.failures.borrow_mut().remove(&Arc::as_ptr(&known.figures));
-                Ok(Some(backend))
-            }
-            Err(error) => self.failed(&known, error),
-        }
-    }
-
-    /// Keeps why; an error about the login is the client's and says nothing about the server.
-    fn failed(&self, server: &Arc<Server>, error: BackendError) -> Result<Option<Backend>, LeaseError> {
-        if let BackendError::Server(error) = &error
-            && error.is_about_login()
-        {
-            return Err(LeaseError::Refused(error.clone()));
-        }
-        self.group.failed(server, error.to_string());
-        Ok(None)
+        self.pool.open(self.group, &self.snapshot.variables, (server, slot), &self.ask).await
     }
 
     fn unavailable(&self, started: Instant) -> LeaseError {
@@ -405,6 +389,7 @@ impl Group {
             waiters: Waiters::default(),
             round: RefCell::default(),
             failures: RefCell::default(),
+            last_login: RefCell::default(),
         }
     }
 
@@ -457,7 +442,18 @@ impl Group {
         eligible.filter_map(until).filter(|at| *at > now).min()
     }
 
-    fn failed(&self, server: &Arc<Server>, text: String) {
+    /// Keeps why a server could not be had; an error about the login is the client's and says nothing about the server.
+    fn failed(&self, server: &Arc<Server>, error: BackendError) -> Result<Option<Backend>, LeaseError> {
+        if let BackendError::Server(error) = &error
+            && error.is_about_login()
+        {
+            return Err(LeaseError::Refused(error.clone()));
+        }
+        self.leave_alone(server, error.to_string());
+        Ok(None)
+    }
+
+    fn leave_alone(&self, server: &Arc<Server>, text: String) {
         let mut failures = self.failures.borrow_mut();
         let before = failures.get(&Arc::as_ptr(&server.figures)).map(|failure| failure.pause * 2);
         let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);

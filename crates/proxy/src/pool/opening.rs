@@ -1,0 +1,124 @@
+//! How connections are opened: within the budgets of their server and of the second, when a statement needs one, or,
+//! with `mysql-connection_warming`, before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Ask, Group, LeaseError, Pool, keep_idle};
+use crate::backend::{Backend, BackendError, Want, connect};
+use crate::hostgroup::{Hostgroup, Server, Slot};
+use crate::rt::Instant;
+use crate::snapshot::{Snapshot, Variables};
+use crate::state::SharedState;
+
+/// Who logged in last when a connection of a hostgroup was opened: the next ones are opened for its kind in advance.
+#[derive(Clone)]
+pub(super) struct LastLogin {
+    want: Want,
+    state: SharedState,
+}
+
+/// A connection that is to be opened before it is needed.
+pub struct Opening {
+    server: Arc<Server>,
+    slot: Slot,
+    login: LastLogin,
+}
+
+impl Pool {
+    /// The right to open a connection to `server`, where it has room and the second at hand has openings left.
+    pub(super) fn slot(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> Option<Slot> {
+        let slot = Slot::take(server, &hostgroup.demand, &self.peers)?;
+        let openings = &hostgroup.demand.openings;
+        openings.count(hostgroup.openings_per_second, now.duration_since(self.epoch)).then_some(slot)
+    }
+
+    /// How long no connection may be opened because too many were in the second at hand.
+    pub(super) fn opening_pause(&self, hostgroup: &Hostgroup, now: Instant) -> Option<Duration> {
+        hostgroup.demand.openings.pause(hostgroup.openings_per_second, now.duration_since(self.epoch))
+    }
+
+    /// Opens a connection in the place that `slot` is, for what is asked; `None` when the server cannot be had, and is
+    /// left alone for a while.
+    pub(super) async fn open(
+        &self,
+        group: &Group,
+        variables: &Variables,
+        (server, slot): (Arc<Server>, Slot),
+        ask: &Ask<'_>,
+    ) -> Result<Option<Backend>, LeaseError> {
+        let known = Arc::clone(&server);
+        match log_in(variables, (server, slot), ask.want, ask.state).await {
+            Ok(backend) => {
+                group.failures.borrow_mut().remove(&Arc::as_ptr(&known.figures));
+                if variables.connection_warming {
+                    let login = LastLogin { want: ask.want.clone(), state: Arc::clone(ask.state) };
+                    group.last_login.replace(Some(login));
+                }
+                Ok(Some(backend))
+            }
+            Err(error) => group.failed(&known, error),
+        }
+    }
+
+    /// What is missing of the connections that `mysql-connection_warming` asks for, a few of each server at a time: the
+    /// share of `max_connections` that may be idle.
+    pub fn take_openings(&self, snapshot: &Snapshot) -> Vec<Opening> {
+        let mut openings = Vec::new();
+        if !snapshot.variables.connection_warming {
+            return openings;
+        }
+        let now = Instant::now();
+        for group in self.groups.borrow().values() {
+            let Some(login) = group.last_login.borrow().clone() else { continue };
+            let Some(hostgroup) = snapshot.hostgroups.get(&group.demand.hostgroup) else { continue };
+            let usable = |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, now);
+            for server in hostgroup.servers.iter().filter(usable) {
+                let open = usize::try_from(server.figures.connections()).unwrap_or(usize::MAX);
+                let missing = keep_idle(server, snapshot).saturating_sub(open).min(OPENED_AT_ONCE);
+                let slots = (0..missing).map_while(|_| self.slot(hostgroup, server, now));
+                openings.extend(slots.map(|slot| Opening {
+                    server: Arc::clone(server),
+                    slot,
+                    login: login.clone(),
+                }));
+            }
+        }
+        openings
+    }
+
+    /// Opens a connection before it is needed, and keeps it.
+    pub async fn open_early(&self, snapshot: &Snapshot, opening: Opening) {
+        let Opening { server, slot, login } = opening;
+        let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
+        let group = self.group(&hostgroup.demand);
+        let known = Arc::clone(&server);
+        match log_in(&snapshot.variables, (server, slot), &login.want, &login.state).await {
+            Ok(backend) => self.release(snapshot, backend),
+            Err(error) => {
+                // The account may be gone; whoever opens a connection next is the one to follow.
+                if group.failed(&known, error).is_err() {
+                    group.last_login.take();
+                }
+            }
+        }
+    }
+}
+
+async fn log_in(
+    variables: &Variables,
+    (server, slot): (Arc<Server>, Slot),
+    want: &Want,
+    state: &SharedState,
+) -> Result<Backend, BackendError> {
+    let limit = variables.connect_timeout_server;
+    let backend = connect(server, Some(slot), want, state, limit).await?;
+    backend.stream.set_keepalive(variables.tcp_keepalive);
+    if !variables.init_connect.is_empty() {
+        backend.execute(&variables.init_connect, limit).await?;
+    }
+    Ok(backend)
+}
+
+/// Connections opened early to one server with one look at it, so that a server that has just come up is not overrun.
+const OPENED_AT_ONCE: usize = 8;
