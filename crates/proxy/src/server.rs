@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
-use crate::stats::Counters;
+use crate::stats::Observer;
 use crate::worker::{Message, Peers, Worker};
 
 /// The running data plane. Dropping it does not stop it; [`DataPlane::stop`] does.
@@ -106,14 +106,9 @@ impl DataPlane {
         Ok(())
     }
 
-    /// The workers' counters, one each; a worker that has stopped has none.
-    pub fn counters(&self) -> Vec<Counters> {
-        let ask = |worker| {
-            let (answer, reply) = rt::oneshot::channel();
-            self.peers.send(worker, Message::Figures(answer));
-            reply.blocking_recv().ok()
-        };
-        (0..self.peers.workers()).filter_map(ask).collect()
+    /// What asks the workers for figures.
+    pub fn observer(&self) -> Observer {
+        Observer::new(Arc::clone(&self.peers))
     }
 
     /// Ends all sessions and stops the workers.

@@ -20,7 +20,7 @@ use crate::rt::{
 use crate::session::{Handle, Interrupt};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::{SessionState, SharedState};
-use crate::stats::Counters;
+use crate::stats::{Counters, Question};
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ pub enum Message {
         /// Whether the session is here, and whose it is.
         answer: oneshot::Sender<KillAnswer>,
     },
-    /// Tell the figures.
-    Figures(oneshot::Sender<Counters>),
+    /// Answer a question of the control plane.
+    Ask(Question),
     /// End all sessions and stop.
     Stop,
 }
@@ -321,18 +321,17 @@ impl Worker {
             Message::Backend(backend) => self.pool.receive(&self.snapshot(), *backend),
             Message::Poke(hostgroup) => self.pool.poke(hostgroup),
             Message::Kill { id, kind, username, answer } => {
-                let _ = answer.send(self.kill(id, kind, &username));
+                let _ = answer.send(self.kill(id, kind, Some(&username)));
             }
-            Message::Figures(answer) => {
-                let _ = answer.send(self.counters.borrow().clone());
-            }
+            Message::Ask(question) => question.put_to(self),
             Message::Stop => {}
         }
     }
 
-    fn kill(&self, id: u32, kind: KillKind, username: &str) -> KillAnswer {
+    /// Ends a session or its statement; with `username`, only when it is that user's.
+    pub(crate) fn kill(&self, id: u32, kind: KillKind, username: Option<&str>) -> KillAnswer {
         let Some(handle) = self.sessions.borrow().get(&id).map(Rc::clone) else { return KillAnswer::Unknown };
-        if *handle.username.borrow() != username {
+        if username.is_some_and(|username| *handle.username.borrow() != username) {
             return KillAnswer::NotOwner;
         }
         handle.interrupt(match kind {

@@ -7,6 +7,7 @@ use narrows_testkit::{Conversation, Endpoint, FakeMysql, Login, RawClient};
 use super::*;
 use crate::rt::tests::PANIC;
 use crate::snapshot::{HostgroupId, UserRow, Variables};
+use crate::stats::{self, Counters};
 
 struct Plane {
     plane: Option<DataPlane>,
@@ -37,7 +38,7 @@ impl Plane {
     }
 
     fn counters(&self) -> Vec<Counters> {
-        self.plane.as_ref().expect("running").counters()
+        stats::wait(self.plane.as_ref().expect("running").observer().counters())
     }
 
     fn panics(&self) -> u64 {

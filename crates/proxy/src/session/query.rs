@@ -201,7 +201,6 @@ impl Session {
 
     async fn run_job(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
         let snapshot = self.snapshot();
-        *self.worker.counters.borrow_mut().statements.entry(job.hostgroup).or_default() += 1;
         let deadline = Instant::now() + snapshot.variables.default_query_timeout;
         self.worker.set_deadline(&self.handle, deadline, Interrupt::QueryTime);
         let mut retried = false;

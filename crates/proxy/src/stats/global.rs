@@ -1,0 +1,190 @@
+//! The counters and gauges of `stats_mysql_global`, one row each.
+
+use std::collections::BTreeMap;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $field:ident = $name:literal;)*) => {
+        /// One worker's counters since the start, or the sum of all workers'.
+        ///
+        /// Gauges (what is now, not what was) are 0 while a worker counts and are filled in when it is asked.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[$doc])* pub $field: u64,)*
+            /// How often a session was pinned to its backend connection, by the name of the reason.
+            pub pins: BTreeMap<&'static str, u64>,
+        }
+
+        impl Counters {
+            /// Adds another worker's.
+            pub fn add(&mut self, other: &Counters) {
+                $(self.$field += other.$field;)*
+                for (reason, count) in &other.pins {
+                    *self.pins.entry(reason).or_default() += count;
+                }
+            }
+
+            /// Every figure that is counted, by its name in `stats_mysql_global`.
+            fn counted(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($name, self.$field),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Seconds since the start.
+    uptime_s = "ProxySQL_Uptime";
+    /// Sessions in a transaction, now.
+    active_transactions = "Active_Transactions";
+    /// Clients that went away without `COM_QUIT`, were sent away, or never logged in.
+    aborted_clients = "Client_Connections_aborted";
+    /// Client connections, now, those included that have not logged in.
+    connected_clients = "Client_Connections_connected";
+    /// Client connections accepted.
+    created_clients = "Client_Connections_created";
+    /// Clients of which a command runs, now.
+    busy_clients = "Client_Connections_non_idle";
+    /// Connections to servers that could not be opened.
+    aborted_backends = "Server_Connections_aborted";
+    /// Connections to servers that are open or being opened, now.
+    connected_backends = "Server_Connections_connected";
+    /// Connections to servers that were opened.
+    created_backends = "Server_Connections_created";
+    /// Bytes of buffers for answers of servers, now.
+    backend_buffer_bytes = "mysql_backend_buffers_bytes";
+    /// Bytes of buffers for what clients sent, now.
+    client_buffer_bytes = "mysql_frontend_buffers_bytes";
+    /// Bytes of the sessions themselves, now; tasks and shared states are not among them.
+    session_bytes = "mysql_session_internal_bytes";
+    /// `SET autocommit` statements.
+    autocommits = "Com_autocommit";
+    /// `COMMIT` statements.
+    commits = "Com_commit";
+    /// `ROLLBACK` statements of whole transactions.
+    rollbacks = "Com_rollback";
+    /// `COM_CHANGE_USER` sent to servers.
+    backend_change_users = "Com_backend_change_user";
+    /// `COM_INIT_DB` sent to servers to bring a connection into a client's schema.
+    backend_init_dbs = "Com_backend_init_db";
+    /// `SET` statements sent to servers to bring a connection into a client's state.
+    backend_sets = "Com_backend_set_names";
+    /// `COM_INIT_DB` received.
+    client_init_dbs = "Com_frontend_init_db";
+    /// `SET NAMES` and `SET CHARACTER SET` received.
+    client_set_names = "Com_frontend_set_names";
+    /// `USE` received.
+    client_uses = "Com_frontend_use_db";
+    /// `COM_STMT_PREPARE` sent to servers.
+    backend_prepares = "Com_backend_stmt_prepare";
+    /// `COM_STMT_EXECUTE` sent to servers.
+    backend_executes = "Com_backend_stmt_execute";
+    /// `COM_STMT_CLOSE` sent to servers.
+    backend_closes = "Com_backend_stmt_close";
+    /// `COM_STMT_PREPARE` received.
+    client_prepares = "Com_frontend_stmt_prepare";
+    /// `COM_STMT_EXECUTE` received.
+    client_executes = "Com_frontend_stmt_execute";
+    /// `COM_STMT_CLOSE` received.
+    client_closes = "Com_frontend_stmt_close";
+    /// `COM_QUERY`, `COM_STMT_PREPARE` and `COM_STMT_EXECUTE` received.
+    questions = "Questions";
+    /// Statements that took `long_query_time` or longer.
+    slow_queries = "Slow_queries";
+    /// Bytes of commands sent to servers.
+    backend_bytes_sent = "Queries_backends_bytes_sent";
+    /// Bytes of answers read from servers.
+    backend_bytes_received = "Queries_backends_bytes_recv";
+    /// Bytes sent to clients.
+    client_bytes_sent = "Queries_frontends_bytes_sent";
+    /// Bytes of commands received of clients.
+    client_bytes_received = "Queries_frontends_bytes_recv";
+    /// Time in digests and rules, while `stats_time_query_processor` is on.
+    rules_time_ns = "Query_Processor_time_nsec";
+    /// Time between sending a statement and the end of its answer, while `stats_time_backend_query` is on.
+    backend_time_ns = "Backend_query_time_nsec";
+    /// Backend connections had at once.
+    leases_immediate = "ConnPool_get_conn_immediate";
+    /// Backend connections had.
+    leases = "ConnPool_get_conn_success";
+    /// Backend connections that could not be had.
+    leases_failed = "ConnPool_get_conn_failure";
+    /// Backend connections killed because their clients had gone.
+    killed_backends = "mysql_killed_backend_connections";
+    /// Statements killed on their servers.
+    killed_statements = "mysql_killed_backend_queries";
+    /// Commands whose packets were out of order.
+    unexpected_packets = "mysql_unexpected_frontend_packets";
+    /// Waits for a backend connection that came to nothing (error 9001).
+    connect_timeouts = "max_connect_timeouts";
+    /// Errors of our own that clients were told.
+    generated_errors = "generated_error_packets";
+    /// `SELECT ... FOR UPDATE` with autocommit off.
+    locking_selects = "Selects_for_update__autocommit0";
+    /// Worker threads.
+    workers = "MySQL_Thread_Workers";
+    /// Logins refused because of the password, or because nobody has that name.
+    wrong_passwords = "Access_Denied_Wrong_Password";
+    /// Clients refused because of `mysql-max_connections`.
+    too_many_clients = "Access_Denied_Max_Connections";
+    /// Clients refused because of their user's `max_connections`.
+    too_many_of_user = "Access_Denied_Max_User_Connections";
+    /// Backend connections asked of the pool.
+    pool_asked = "MyHGM_myconnpoll_get";
+    /// Backend connections the pool gave.
+    pool_given = "MyHGM_myconnpoll_get_ok";
+    /// Backend connections that came back to the pool.
+    pool_returned = "MyHGM_myconnpoll_push";
+    /// Backend connections closed instead of coming back.
+    pool_destroyed = "MyHGM_myconnpoll_destroy";
+    /// Backend connections reset before they came back.
+    pool_reset = "MyHGM_myconnpoll_reset";
+    /// Bytes of idle backend connections, now.
+    pool_bytes = "ConnPool_memory_bytes";
+    /// Prepared statements of clients, now.
+    client_statements = "Stmt_Client_Active_Total";
+    /// Prepared statements on servers, now.
+    backend_statements = "Stmt_Server_Active_Total";
+    /// Logins that succeeded.
+    logins = "Narrows_logins";
+    /// Logins that were refused, or never came to an end.
+    login_failures = "Narrows_login_failures";
+    /// Sessions that ended by a panic.
+    panics = "Narrows_panics";
+    /// Rows of digests dropped to stay within the memory budget.
+    digests_dropped = "Narrows_digests_dropped";
+}
+
+impl Counters {
+    /// Every row of `stats_mysql_global` that the data plane knows: what is counted, and 0 for [`NOT_COUNTED`].
+    pub fn rows(&self) -> Vec<(&'static str, u64)> {
+        let mut rows = self.counted();
+        rows.extend(NOT_COUNTED.iter().map(|(name, _)| (*name, 0)));
+        rows
+    }
+}
+
+/// Names of `stats_mysql_global` that are always 0 here, and why.
+pub const NOT_COUNTED: &[(&str, &str)] = &[
+    (
+        "Client_Connections_hostgroup_locked",
+        "a session is pinned to a connection, never locked to a hostgroup",
+    ),
+    ("hostgroup_locked_set_cmds", "a session is pinned to a connection, never locked to a hostgroup"),
+    ("hostgroup_locked_queries", "a session is pinned to a connection, never locked to a hostgroup"),
+    ("Com_autocommit_filtered", "every SET autocommit is sent on"),
+    ("Com_commit_filtered", "every COMMIT is sent on"),
+    ("Com_rollback_filtered", "every ROLLBACK is sent on"),
+    ("mysql_unexpected_frontend_com_quit", "COM_QUIT is taken at any time"),
+    ("Server_Connections_delayed", "opening connections is not throttled"),
+    ("ConnPool_get_conn_latency_awareness", "latency does not choose servers yet"),
+    ("GTID_consistent_queries", "GTID causal reads do not exist yet"),
+    ("GTID_session_collected", "GTID causal reads do not exist yet"),
+    ("queries_with_max_lag_ms", "replication lag does not choose servers yet"),
+    ("queries_with_max_lag_ms__delayed", "replication lag does not choose servers yet"),
+    ("queries_with_max_lag_ms__total_wait_time_us", "replication lag does not choose servers yet"),
+    ("backend_lagging_during_query", "replication lag does not end statements"),
+    ("backend_offline_during_query", "a server taken offline finishes what it runs"),
+    ("get_aws_aurora_replicas_skipped_during_query", "Aurora is not monitored yet"),
+    ("client_host_error_killed_connections", "addresses with failed logins are not refused yet"),
+    ("new_req_conns_count", "a counter of ProxySQL's own locking"),
+];

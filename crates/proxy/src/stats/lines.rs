@@ -1,0 +1,432 @@
+//! What the control plane is told: one plain value for each row of a statistics table, merged over the workers.
+
+use crate::session::PinReason;
+use crate::snapshot::{HostgroupId, ServerStatus};
+
+/// Whether figures begin at zero again once they were told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// They go on.
+    Copy,
+    /// They begin again.
+    Reset,
+}
+
+/// A row of `stats_mysql_connection_pool`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerLine {
+    /// The hostgroup.
+    pub hostgroup: HostgroupId,
+    /// The server's name or address, or the path of its socket.
+    pub hostname: String,
+    /// Its port; 0 for a socket.
+    pub port: u16,
+    /// What it is to the workers: [`ServerStatus::Shunned`] also while it cannot be reached.
+    pub status: ServerStatus,
+    /// Connections in use, now.
+    pub used: u64,
+    /// Idle connections, now.
+    pub free: u64,
+    /// Connections opened.
+    pub connected: u64,
+    /// Connections that could not be opened.
+    pub failed: u64,
+    /// Most connections in use at once. With several workers the sum of each one's most, but never more than were open.
+    pub most_used: u64,
+    /// Commands sent to it.
+    pub queries: u64,
+    /// Commands sent to it because it has executed a GTID.
+    pub queries_gtid_sync: u64,
+    /// Bytes of those commands.
+    pub bytes_sent: u64,
+    /// Bytes of their answers.
+    pub bytes_received: u64,
+    /// Latency of the monitor's last ping; 0: not known. Not reset.
+    pub latency_us: u64,
+    /// Why it could not be reached last, when it was not reached since.
+    pub failure: Option<ServerFailure>,
+}
+
+/// Why a server could not be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFailure {
+    /// What went wrong.
+    pub text: String,
+    /// How long ago.
+    pub age_ms: u64,
+    /// How long it is still left alone; 0: it is tried again with the next statement.
+    pub pause_ms: u64,
+}
+
+/// A row of `stats_mysql_commands_counters`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The class of statements, as the table names it.
+    pub command: &'static str,
+    /// Time of all, in us.
+    pub total_time_us: u64,
+    /// Statements.
+    pub total: u64,
+    /// Statements by the time they took, each in one bucket: up to 100 us, 500 us, 1 ms, 5 ms, 10 ms, 50 ms, 100 ms,
+    /// 500 ms, 1 s, 5 s, 10 s, and longer.
+    pub buckets: [u64; 12],
+}
+
+/// A row of `stats_mysql_query_digest`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestLine {
+    /// Where the statements ran; -1: Narrows answered.
+    pub hostgroup: HostgroupId,
+    /// In which schema; empty: none.
+    pub schemaname: String,
+    /// Whose they were.
+    pub username: String,
+    /// From where, with `query_digests_track_hostname`; else empty.
+    pub client_address: String,
+    /// Hash of the digest text.
+    pub digest: u64,
+    /// The statements with their values replaced.
+    pub digest_text: String,
+    /// How many.
+    pub count: u64,
+    /// When first, Unix time.
+    pub first_seen: u64,
+    /// When last, Unix time.
+    pub last_seen: u64,
+    /// Time of all, in us.
+    pub sum_time_us: u64,
+    /// Time of the fastest.
+    pub min_time_us: u64,
+    /// Time of the slowest.
+    pub max_time_us: u64,
+    /// Rows changed by all.
+    pub rows_affected: u64,
+    /// Rows sent for all.
+    pub rows_sent: u64,
+}
+
+/// A row of `stats_mysql_query_rules`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleLine {
+    /// The rule.
+    pub rule_id: i64,
+    /// How often it matched since it was loaded.
+    pub hits: u64,
+}
+
+/// A row of `stats_mysql_users`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserLine {
+    /// The account.
+    pub username: String,
+    /// Its client connections, now.
+    pub connections: u32,
+    /// As many as it may have.
+    pub max_connections: u32,
+}
+
+/// A row of `stats_mysql_errors`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorLine {
+    /// The hostgroup.
+    pub hostgroup: HostgroupId,
+    /// The server that answered with the error.
+    pub hostname: String,
+    /// Its port.
+    pub port: u16,
+    /// Whose statement it was.
+    pub username: String,
+    /// From where, with `query_digests_track_hostname`; else empty.
+    pub client_address: String,
+    /// In which schema.
+    pub schemaname: String,
+    /// The error's number.
+    pub errno: u16,
+    /// How often.
+    pub count: u64,
+    /// When first, Unix time.
+    pub first_seen: u64,
+    /// When last, Unix time.
+    pub last_seen: u64,
+    /// The text it had last.
+    pub last_error: String,
+}
+
+/// A row of `stats_mysql_free_connections`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreeConnection {
+    /// Its socket.
+    pub fd: i32,
+    /// The hostgroup.
+    pub hostgroup: HostgroupId,
+    /// The server.
+    pub hostname: String,
+    /// Its port.
+    pub port: u16,
+    /// The account it is logged in as.
+    pub username: String,
+    /// The schema it is in.
+    pub schema: Option<String>,
+    /// Variables as they were set by clients, as literals of SQL: name and value.
+    pub variables: Vec<(String, String)>,
+    /// Time since its last use.
+    pub idle_ms: u64,
+    /// Time since it was opened.
+    pub age_ms: u64,
+    /// How often it was leased.
+    pub leases: u64,
+    /// Its number on the server.
+    pub thread_id: u32,
+    /// Whether the server is a MariaDB.
+    pub is_mariadb: bool,
+    /// Capabilities that were negotiated.
+    pub capabilities: u64,
+}
+
+/// A row of `stats_mysql_prepared_statements_info`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreparedLine {
+    /// What Narrows calls the statement.
+    pub id: u64,
+    /// In which schema it was prepared.
+    pub schemaname: String,
+    /// By whom.
+    pub username: String,
+    /// Hash of its digest text.
+    pub digest: u64,
+    /// Client statements that lead to it.
+    pub clients: u64,
+    /// Backend connections that have it.
+    pub backends: u64,
+    /// Columns of its result.
+    pub columns: u16,
+    /// Its parameters.
+    pub parameters: u16,
+    /// Its text.
+    pub query: String,
+}
+
+/// A row of `stats_mysql_client_host_cache`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientHostLine {
+    /// The address.
+    pub client_address: String,
+    /// Failed logins in a row.
+    pub errors: u64,
+    /// When last, Unix time.
+    pub last_updated: u64,
+}
+
+/// What the memory is used for, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryFigures {
+    /// Resident memory of the process (`VmRSS`).
+    pub resident: u64,
+    /// Virtual memory of the process (`VmSize`).
+    pub virtual_size: u64,
+    /// Anonymous memory of the process (`RssAnon`): heap and stacks that are in memory.
+    pub anonymous: u64,
+    /// Accounts of the configuration in force.
+    pub accounts: u64,
+    /// Tables of digests, their texts included.
+    pub digests: u64,
+    /// Query rules of the configuration in force.
+    pub rules: u64,
+    /// Stacks of the worker threads, as reserved.
+    pub worker_stacks: u64,
+    /// Buffers with bytes in transit.
+    pub buffers_used: u64,
+    /// Buffers kept for the next ones.
+    pub buffers_spare: u64,
+    /// Sessions, without what their tasks take.
+    pub sessions: u64,
+    /// Idle backend connections.
+    pub idle_backends: u64,
+}
+
+/// What a session does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Doing {
+    /// It waits for a command.
+    #[default]
+    Sleep,
+    /// It runs the command with this name in the process list (`Query`, `Execute`, `Init DB`, ...).
+    Command(&'static str),
+    /// It waits for a backend connection to run it on.
+    Connect,
+}
+
+impl Doing {
+    /// The word for it in a process list.
+    pub fn word(self) -> &'static str {
+        match self {
+            Doing::Sleep => "Sleep",
+            Doing::Command(word) => word,
+            Doing::Connect => "Connect",
+        }
+    }
+}
+
+/// A row of `stats_mysql_processlist`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessLine {
+    /// The worker.
+    pub worker: usize,
+    /// What `KILL` takes.
+    pub id: u32,
+    /// Whose session it is.
+    pub username: String,
+    /// Its schema.
+    pub schema: Option<String>,
+    /// From where.
+    pub client_host: String,
+    /// From which port.
+    pub client_port: u16,
+    /// The hostgroup of the backend connection at hand, or of the last statement; `None`: there was none yet.
+    pub hostgroup: Option<HostgroupId>,
+    /// The backend connection at hand: leased for the statement that runs, or pinned.
+    pub backend: Option<ProcessBackend>,
+    /// What it does.
+    pub doing: Doing,
+    /// For how long.
+    pub time_ms: u64,
+    /// The statement that runs, up to [`SHOWN_TEXT`] bytes.
+    pub info: Option<String>,
+    /// Why it is pinned to its backend connection.
+    pub pins: PinReason,
+    /// Milliseconds since its login.
+    pub age_ms: u64,
+    /// Commands it has sent.
+    pub commands: u64,
+}
+
+/// Bytes of a running statement that a process list can show.
+pub const SHOWN_TEXT: usize = 1024;
+
+/// A session's backend connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessBackend {
+    /// The server.
+    pub hostname: String,
+    /// Its port.
+    pub port: u16,
+    /// Our address on that connection; empty for a socket.
+    pub local_host: String,
+    /// Our port on it.
+    pub local_port: u16,
+    /// Its number on the server.
+    pub thread_id: u32,
+}
+
+/// One reason for which one session is pinned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinLine {
+    /// The worker.
+    pub worker: usize,
+    /// The session.
+    pub id: u32,
+    /// Whose it is.
+    pub username: String,
+    /// Its schema.
+    pub schema: Option<String>,
+    /// From where.
+    pub client_host: String,
+    /// The hostgroup of its connection.
+    pub hostgroup: Option<HostgroupId>,
+    /// Its connection.
+    pub backend: Option<ProcessBackend>,
+    /// The reason; see [`PinReason::ALL`].
+    pub reason: &'static str,
+    /// How long it holds.
+    pub age_ms: u64,
+    /// Hash of the digest text of the statement that caused it.
+    pub digest: u64,
+    /// That text.
+    pub digest_text: String,
+}
+
+/// A statement whose way is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RouteQuestion {
+    /// The statement.
+    pub statement: Vec<u8>,
+    /// Who would send it.
+    pub username: String,
+    /// In which schema; `None`: where the account begins.
+    pub schema: Option<String>,
+    /// From where.
+    pub client_addr: String,
+    /// To which of our addresses.
+    pub proxy_addr: String,
+    /// To which of our ports.
+    pub proxy_port: u16,
+}
+
+/// Where a statement would go, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Hash of the digest text; `None` while `query_digests` is off.
+    pub digest: Option<u64>,
+    /// The digest text.
+    pub digest_text: String,
+    /// Its kind, as the lexer names it.
+    pub kind: String,
+    /// Its class in `stats_mysql_commands_counters`.
+    pub command: &'static str,
+    /// The rules that match, in order.
+    pub rules: Vec<RouteRule>,
+    /// The statement as rules rewrote it, when they did.
+    pub rewritten: Option<String>,
+    /// What becomes of it.
+    pub outcome: RouteOutcome,
+    /// Every server of the hostgroup.
+    pub servers: Vec<RouteServer>,
+    /// What the cache would do.
+    pub cache: String,
+    /// What would tie the session to its connection: the reason and the word or rule behind it.
+    pub pins: Vec<(&'static str, String)>,
+}
+
+/// A rule that matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteRule {
+    /// The rule.
+    pub rule_id: i64,
+    /// What it sets: column and value.
+    pub sets: Vec<(&'static str, String)>,
+}
+
+/// What becomes of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteOutcome {
+    /// It runs in this hostgroup, for this reason.
+    Hostgroup(HostgroupId, String),
+    /// Narrows answers; the text says what.
+    Answered(String),
+}
+
+/// A server of the hostgroup that a statement goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteServer {
+    /// Its name or address.
+    pub hostname: String,
+    /// Its port.
+    pub port: u16,
+    /// Its weight.
+    pub weight: u32,
+    /// Whether it may be chosen now.
+    pub eligible: bool,
+    /// Why, or why not.
+    pub reason: String,
+}
+
+/// Why a way cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// No active account has that name.
+    #[error("no active user {0:?}")]
+    UnknownUser(String),
+    /// The workers have stopped.
+    #[error("no worker answers")]
+    Stopped,
+}
