@@ -3,7 +3,10 @@
 use std::fmt::Write;
 
 use crate::config::schema::{Absent, Table};
-use crate::config::tables::{BOOTSTRAP, RULES, SECTIONS_NOT_READ, SERVERS, USERS};
+use crate::config::tables::{
+    BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, REPLICATION_HOSTGROUPS,
+    RULES, SECTIONS_NOT_READ, SERVERS, USERS,
+};
 use crate::variables::{Class, Reader, VARIABLES, Variable};
 
 /// Every generated page: its name in the folder `docs`, and its text.
@@ -72,6 +75,11 @@ fn configuration_page() -> String {
     table(&mut page, &SERVERS);
     table(&mut page, &USERS);
     table(&mut page, &RULES);
+    table(&mut page, &FAST_ROUTING);
+    table(&mut page, &REPLICATION_HOSTGROUPS);
+    table(&mut page, &FIREWALL_USERS);
+    table(&mut page, &FIREWALL_RULES);
+    table(&mut page, &FIREWALL_FINGERPRINTS);
     let names: Vec<String> = SECTIONS_NOT_READ.iter().map(|name| code(name)).collect();
     let _ = write!(
         page,

@@ -13,7 +13,7 @@ use crate::hostgroup::{Demand, Hostgroup, Server};
 use crate::rules::RuleSet;
 
 /// Number of a hostgroup: a set of servers that are equal for routing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct HostgroupId(pub i32);
 
 impl std::fmt::Display for HostgroupId {
@@ -33,6 +33,16 @@ pub struct Rows {
     pub users: Vec<UserRow>,
     /// `mysql_query_rules`, in any order.
     pub rules: Vec<RuleRow>,
+    /// `mysql_query_rules_fast_routing`.
+    pub fast_routing: Vec<FastRoutingRow>,
+    /// `mysql_replication_hostgroups`.
+    pub replication_hostgroups: Vec<ReplicationHostgroupRow>,
+    /// `mysql_firewall_whitelist_users`.
+    pub firewall_users: Vec<FirewallUserRow>,
+    /// `mysql_firewall_whitelist_rules`.
+    pub firewall_rules: Vec<FirewallRuleRow>,
+    /// `mysql_firewall_whitelist_sqli_fingerprints`.
+    pub firewall_fingerprints: Vec<FirewallFingerprintRow>,
 }
 
 /// The `mysql-` variables that the data plane reads; names are theirs, units are in the types.
@@ -72,6 +82,26 @@ pub struct Variables {
     pub max_transaction_time: Duration,
     /// Time after which a statement is killed.
     pub default_query_timeout: Duration,
+    /// Time every statement waits before it runs.
+    pub default_query_delay: Duration,
+    /// Further executions of a statement that failed with its server, where repeating it is safe.
+    pub query_retries_on_failure: u32,
+    /// How often a `flagOUT` may lead back to the first rule; 0: rules are read forward only.
+    pub query_processor_iterations: u32,
+    /// Whether statements that no rule routes are split into reads and writes.
+    pub auto_read_write_split: bool,
+    /// Stored and loadable functions, in lower case, that a read may call.
+    pub auto_read_write_split_functions: Vec<String>,
+    /// Mirrored statements that run at the same time at most.
+    pub mirror_max_concurrency: usize,
+    /// Mirrored statements that wait at most; more are dropped.
+    pub mirror_max_queue_length: usize,
+    /// Whether the firewall tables decide what may run.
+    pub firewall_whitelist_enabled: bool,
+    /// What a client reads whose statement the firewall refuses.
+    pub firewall_whitelist_errormsg: String,
+    /// Whether statements are logged whose rules do not say.
+    pub eventslog_default_log: bool,
     /// Whether backend connections return to the pool after each statement.
     pub multiplexing: bool,
     /// Whether digests are computed; without them `match_digest` counts as satisfied.
@@ -138,6 +168,16 @@ impl Default for Variables {
             max_transaction_idle_time: Duration::from_secs(14_400),
             max_transaction_time: Duration::from_secs(14_400),
             default_query_timeout: Duration::from_secs(86_400),
+            default_query_delay: Duration::ZERO,
+            query_retries_on_failure: 1,
+            query_processor_iterations: 0,
+            auto_read_write_split: false,
+            auto_read_write_split_functions: Vec::new(),
+            mirror_max_concurrency: 16,
+            mirror_max_queue_length: 32_000,
+            firewall_whitelist_enabled: false,
+            firewall_whitelist_errormsg: "Firewall blocked this query".to_owned(),
+            eventslog_default_log: false,
             multiplexing: true,
             query_digests: true,
             query_digests_max_query_length: 65_000,
@@ -308,6 +348,89 @@ pub struct RuleRow {
     pub attributes: String,
     /// Free text.
     pub comment: Option<String>,
+}
+
+/// One row of `mysql_query_rules_fast_routing`: where statements go that no rule has stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FastRoutingRow {
+    /// The user; empty: any.
+    pub username: String,
+    /// The current schema.
+    pub schemaname: String,
+    /// The flag behind the rules.
+    pub flag_in: u32,
+    /// Where to run the statement.
+    pub destination_hostgroup: HostgroupId,
+    /// Free text.
+    pub comment: String,
+}
+
+/// One row of `mysql_replication_hostgroups`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicationHostgroupRow {
+    /// Servers that may be written to.
+    pub writer_hostgroup: HostgroupId,
+    /// Servers that are read from.
+    pub reader_hostgroup: HostgroupId,
+    /// Which variables of a server say what it is.
+    pub check_type: String,
+    /// Free text.
+    pub comment: String,
+}
+
+/// What the firewall does with a user's statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FirewallMode {
+    /// They pass.
+    #[default]
+    Off,
+    /// They pass; those that are not in the whitelist are counted and logged.
+    Detecting,
+    /// Those that are not in the whitelist are refused.
+    Protecting,
+}
+
+/// One row of `mysql_firewall_whitelist_users`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FirewallUserRow {
+    /// Rows that are not active are not loaded.
+    pub active: bool,
+    /// The user.
+    pub username: String,
+    /// The client's address; empty: any.
+    pub client_address: String,
+    /// What is done.
+    pub mode: FirewallMode,
+    /// Free text.
+    pub comment: String,
+}
+
+/// One row of `mysql_firewall_whitelist_rules`: a statement that may run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FirewallRuleRow {
+    /// Rows that are not active are not loaded.
+    pub active: bool,
+    /// The user.
+    pub username: String,
+    /// The client's address; empty: any.
+    pub client_address: String,
+    /// The current schema.
+    pub schemaname: String,
+    /// The flag behind the rules.
+    pub flag_in: u32,
+    /// The digest as `0x...`.
+    pub digest: String,
+    /// Free text.
+    pub comment: String,
+}
+
+/// One row of `mysql_firewall_whitelist_sqli_fingerprints`. Kept and shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FirewallFingerprintRow {
+    /// Rows that are not active are not loaded.
+    pub active: bool,
+    /// What is not to be taken for an injection.
+    pub fingerprint: String,
 }
 
 /// What workers read: compiled once from [`Rows`], then shared and never changed.

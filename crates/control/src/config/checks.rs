@@ -28,6 +28,18 @@ fn duplicates(sections: &Sections, report: &mut Report) {
     report_duplicates("mysql_query_rules", &sections.rules, "rule_id", report, |row| {
         format!("rule {}", row.rule_id)
     });
+    let name = "mysql_query_rules_fast_routing";
+    report_duplicates(name, &sections.fast_routing, "schemaname", report, |row| {
+        format!("user {:?}, schema {:?}, flagIN {}", row.username, row.schemaname, row.flag_in)
+    });
+    let name = "mysql_replication_hostgroups";
+    report_duplicates(name, &sections.replication_hostgroups, "writer_hostgroup", report, |row| {
+        format!("writer hostgroup {}", row.writer_hostgroup)
+    });
+    let name = "mysql_firewall_whitelist_users";
+    report_duplicates(name, &sections.firewall_users, "username", report, |row| {
+        format!("user {:?} at {:?}", row.username, row.client_address)
+    });
 }
 
 fn report_duplicates<R, K: Hash + Eq + ToString>(

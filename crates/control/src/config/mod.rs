@@ -18,7 +18,10 @@ pub mod tree;
 
 use std::path::{Path, PathBuf};
 
-use narrows_proxy::snapshot::{Rows, RuleRow, ServerRow, UserRow};
+use narrows_proxy::snapshot::{
+    FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow, ReplicationHostgroupRow, Rows,
+    RuleRow, ServerRow, UserRow,
+};
 
 use crate::variables::{VARIABLES, Values, Variable};
 use bootstrap::Bootstrap;
@@ -77,15 +80,24 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, 
     Ok(Loaded {
         rows: Rows {
             variables: sections.variables.for_data_plane(),
-            servers: sections.servers.into_iter().map(|placed| placed.row).collect(),
-            users: sections.users.into_iter().map(|placed| placed.row).collect(),
-            rules: sections.rules.into_iter().map(|placed| placed.row).collect(),
+            servers: rows(sections.servers),
+            users: rows(sections.users),
+            rules: rows(sections.rules),
+            fast_routing: rows(sections.fast_routing),
+            replication_hostgroups: rows(sections.replication_hostgroups),
+            firewall_users: rows(sections.firewall_users),
+            firewall_rules: rows(sections.firewall_rules),
+            firewall_fingerprints: rows(sections.firewall_fingerprints),
         },
         variables: sections.variables,
         bootstrap: sections.bootstrap,
         passed_over,
         warnings,
     })
+}
+
+fn rows<R>(placed: Vec<Placed<R>>) -> Vec<R> {
+    placed.into_iter().map(|placed| placed.row).collect()
 }
 
 /// Reads `text` in the syntax it is in.
@@ -127,6 +139,7 @@ fn read_file(path: &Path) -> Result<String, String> {
 }
 
 /// What the sections hold, with the places of the rows.
+#[derive(Default)]
 struct Sections {
     bootstrap: Bootstrap,
     variables: Values,
@@ -135,19 +148,17 @@ struct Sections {
     servers: Vec<Placed<ServerRow>>,
     users: Vec<Placed<UserRow>>,
     rules: Vec<Placed<RuleRow>>,
+    fast_routing: Vec<Placed<FastRoutingRow>>,
+    replication_hostgroups: Vec<Placed<ReplicationHostgroupRow>>,
+    firewall_users: Vec<Placed<FirewallUserRow>>,
+    firewall_rules: Vec<Placed<FirewallRuleRow>>,
+    firewall_fingerprints: Vec<Placed<FirewallFingerprintRow>>,
 }
 
 impl Sections {
     fn read(document: &Document, report: &mut Report) -> Sections {
         repeated(&document.root, report);
-        let mut sections = Sections {
-            bootstrap: Bootstrap::default(),
-            variables: Values::default(),
-            variables_at: Vec::new(),
-            servers: Vec::new(),
-            users: Vec::new(),
-            rules: Vec::new(),
-        };
+        let mut sections = Sections::default();
         let top = tables::BOOTSTRAP.read_known(&document.root, Position::default(), report);
         sections.bootstrap = top.map(|placed| placed.row).unwrap_or_default();
         for entry in &document.root {
@@ -158,11 +169,33 @@ impl Sections {
                 "mysql_servers" => sections.servers = tables::SERVERS.read(node, report),
                 "mysql_users" => sections.users = tables::USERS.read(node, report),
                 "mysql_query_rules" => sections.rules = tables::RULES.read(node, report),
+                name if sections.read_table(name, node, report) => {}
                 name if tables::BOOTSTRAP.column(name).is_some() => {}
                 name => report.add(entry.at, unknown_section(name)),
             }
         }
         sections
+    }
+
+    /// Reads one of the smaller tables; false: `name` is none of them.
+    fn read_table(&mut self, name: &str, node: &Node, report: &mut Report) -> bool {
+        match name {
+            "mysql_query_rules_fast_routing" => self.fast_routing = tables::FAST_ROUTING.read(node, report),
+            "mysql_replication_hostgroups" => {
+                self.replication_hostgroups = tables::REPLICATION_HOSTGROUPS.read(node, report);
+            }
+            "mysql_firewall_whitelist_users" => {
+                self.firewall_users = tables::FIREWALL_USERS.read(node, report)
+            }
+            "mysql_firewall_whitelist_rules" => {
+                self.firewall_rules = tables::FIREWALL_RULES.read(node, report)
+            }
+            "mysql_firewall_whitelist_sqli_fingerprints" => {
+                self.firewall_fingerprints = tables::FIREWALL_FINGERPRINTS.read(node, report);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// Where the variable of that full name is set.
@@ -236,7 +269,16 @@ fn unknown_section(name: &str) -> Problem {
 /// Every section and key that is read.
 fn top_level_names() -> impl Iterator<Item = &'static str> {
     let sections = ["mysql_variables", "admin_variables"];
-    let tables = [tables::SERVERS.name, tables::USERS.name, tables::RULES.name];
+    let tables = [
+        tables::SERVERS.name,
+        tables::USERS.name,
+        tables::RULES.name,
+        tables::FAST_ROUTING.name,
+        tables::REPLICATION_HOSTGROUPS.name,
+        tables::FIREWALL_USERS.name,
+        tables::FIREWALL_RULES.name,
+        tables::FIREWALL_FINGERPRINTS.name,
+    ];
     sections.into_iter().chain(tables).chain(tables::BOOTSTRAP.names())
 }
 

@@ -1,6 +1,9 @@
 //! The tables and top-level keys of the file, one row per column.
 
-use narrows_proxy::snapshot::{HostgroupId, RuleRow, ServerRow, ServerStatus, UserRow};
+use narrows_proxy::snapshot::{
+    FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow, HostgroupId,
+    ReplicationHostgroupRow, RuleRow, ServerRow, ServerStatus, UserRow,
+};
 
 use super::bootstrap::Bootstrap;
 use super::form::Form;
@@ -12,15 +15,11 @@ const MOST: i64 = i32::MAX as i64;
 
 /// The sections of `proxysql.cnf` that this version does not read, but that are no mistakes.
 pub const SECTIONS_NOT_READ: &[&str] = &[
-    "mysql_replication_hostgroups",
     "mysql_group_replication_hostgroups",
     "mysql_galera_hostgroups",
     "mysql_aws_aurora_hostgroups",
     "mysql_hostgroup_attributes",
     "mysql_servers_ssl_params",
-    "mysql_query_rules_fast_routing",
-    "mysql_firewall_whitelist_users",
-    "mysql_firewall_whitelist_rules",
     "mysql_ldap_mapping",
     "ldap_variables",
     "sqliteserver_variables",
@@ -139,7 +138,7 @@ pub static RULES: Table<RuleRow> = Table {
         text("username", Form::Any, Null, |r, v| r.username = Some(v), "Condition: the account; empty: any."),
         text("schemaname", Form::Any, Null, |r, v| r.schemaname = Some(v), "Condition: the current schema; empty: any."),
         integer("flagIN", 0, MOST, Is("0"), |r, v| r.flag_in = to_u32(v), "Condition: the chain the statement is in; every statement begins in 0."),
-        text("client_addr", Form::Any, Null, |r, v| r.client_addr = Some(v), "Condition: the client's address, or its beginning and `%`."),
+        text("client_addr", Form::Any, Null, |r, v| r.client_addr = Some(v), "Condition: the client's address, its beginning and `%`, or a network such as 10.0.0.0/8."),
         text("proxy_addr", Form::Any, Null, |r, v| r.proxy_addr = Some(v), "Condition: the local address the client connected to."),
         integer("proxy_port", 0, 65_535, Null, |r, v| r.proxy_port = Some(to_u16(v)), "Condition: the local port the client connected to."),
         text("digest", Form::Digest, Null, |r, v| r.digest = Some(v), "Condition: the digest of the statement."),
@@ -169,6 +168,93 @@ pub static RULES: Table<RuleRow> = Table {
         flag("apply", Is("0"), |r, v| r.apply = v, "Whether later rules are left out."),
         text("attributes", Form::Json, Is(""), |r, v| r.attributes = v, "A JSON object of further settings, or empty."),
         text("comment", Form::Any, Null, |r, v| r.comment = Some(v), "Free text."),
+    ],
+};
+
+/// `mysql_query_rules_fast_routing`.
+#[rustfmt::skip]
+pub static FAST_ROUTING: Table<FastRoutingRow> = Table {
+    name: "mysql_query_rules_fast_routing",
+    doc: "Where statements go by user and schema alone. Asked behind the rules, unless the last one that was looked at has `apply`; a row without user is asked second.",
+    blank: FastRoutingRow::default,
+    columns: &[
+        text("username", Form::Any, Required, |r, v| r.username = v, "The account; empty: any."),
+        text("schemaname", Form::Any, Required, |r, v| r.schemaname = v, "The current schema."),
+        integer("flagIN", 0, MOST, Is("0"), |r, v| r.flag_in = to_u32(v), "The chain the rules have led to."),
+        integer("destination_hostgroup", 0, MOST, Required, |r, v| r.destination_hostgroup = hostgroup(v), "The hostgroup that runs the statement."),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+    ],
+};
+
+/// `mysql_replication_hostgroups`.
+#[rustfmt::skip]
+pub static REPLICATION_HOSTGROUPS: Table<ReplicationHostgroupRow> = Table {
+    name: "mysql_replication_hostgroups",
+    doc: "Pairs of hostgroups: servers that are written to, and their replicas.",
+    blank: || ReplicationHostgroupRow {
+        writer_hostgroup: HostgroupId(0),
+        reader_hostgroup: HostgroupId(0),
+        check_type: String::new(),
+        comment: String::new(),
+    },
+    columns: &[
+        integer("writer_hostgroup", 0, MOST, Required, |r, v| r.writer_hostgroup = hostgroup(v), "Servers that may be written to."),
+        integer("reader_hostgroup", 0, MOST, Required, |r, v| r.reader_hostgroup = hostgroup(v), "Servers that are read from; where mysql-auto_read_write_split sends reads."),
+        text("check_type", Form::OneOf(CHECK_TYPES), Is("read_only"), |r, v| r.check_type = v, "Which variables of a server tell what it is. Stored only."),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+    ],
+};
+
+/// What `mysql_replication_hostgroups.check_type` may be.
+const CHECK_TYPES: &[&str] = &[
+    "read_only",
+    "innodb_read_only",
+    "super_read_only",
+    "read_only|innodb_read_only",
+    "read_only&innodb_read_only",
+];
+
+/// `mysql_firewall_whitelist_users`.
+#[rustfmt::skip]
+pub static FIREWALL_USERS: Table<FirewallUserRow> = Table {
+    name: "mysql_firewall_whitelist_users",
+    doc: "What the firewall does with an account's statements, where mysql-firewall_whitelist_enabled is on. An account without a row is refused everything.",
+    blank: FirewallUserRow::default,
+    columns: &[
+        flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept but not used."),
+        text("username", Form::Any, Required, |r, v| r.username = v, "The account."),
+        text("client_address", Form::Any, Required, |r, v| r.client_address = v, "The client's address; empty: any."),
+        text("mode", Form::OneOf(&["OFF", "DETECTING", "PROTECTING"]), Is("OFF"), |r, v| r.mode = firewall_mode(&v), "OFF passes everything; DETECTING passes, counts and logs what is not in the whitelist; PROTECTING refuses it."),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+    ],
+};
+
+/// `mysql_firewall_whitelist_rules`.
+#[rustfmt::skip]
+pub static FIREWALL_RULES: Table<FirewallRuleRow> = Table {
+    name: "mysql_firewall_whitelist_rules",
+    doc: "The statements that the firewall lets through.",
+    blank: FirewallRuleRow::default,
+    columns: &[
+        flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept but not used."),
+        text("username", Form::Any, Required, |r, v| r.username = v, "The account."),
+        text("client_address", Form::Any, Required, |r, v| r.client_address = v, "The client's address; empty: any."),
+        text("schemaname", Form::Any, Required, |r, v| r.schemaname = v, "The current schema."),
+        integer("flagIN", 0, MOST, Is("0"), |r, v| r.flag_in = to_u32(v), "The chain the rules have led to."),
+        text("digest", Form::Digest, Required, |r, v| r.digest = v, "The digest of the statement."),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+    ],
+};
+
+/// `mysql_firewall_whitelist_sqli_fingerprints`.
+#[rustfmt::skip]
+pub static FIREWALL_FINGERPRINTS: Table<FirewallFingerprintRow> = Table {
+    name: "mysql_firewall_whitelist_sqli_fingerprints",
+    doc: "What is not to be taken for an injection. Stored only.",
+    blank: FirewallFingerprintRow::default,
+    columns: &[
+        flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept but not used."),
+        text("fingerprint", Form::Any, Required, |r, v| r.fingerprint = v, "The fingerprint."),
     ],
 };
 
@@ -221,6 +307,14 @@ fn status(name: &str) -> ServerStatus {
         "OFFLINE_SOFT" => ServerStatus::OfflineSoft,
         "OFFLINE_HARD" => ServerStatus::OfflineHard,
         _ => ServerStatus::Online,
+    }
+}
+
+fn firewall_mode(name: &str) -> FirewallMode {
+    match name {
+        "DETECTING" => FirewallMode::Detecting,
+        "PROTECTING" => FirewallMode::Protecting,
+        _ => FirewallMode::Off,
     }
 }
 

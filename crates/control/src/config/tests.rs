@@ -249,15 +249,29 @@ fn a_real_proxysql_cnf_starts_and_says_what_it_passed_over() {
             "41: passed over: there is no variable `max_conections` in mysql_variables; did you mean `max_connections`?",
             "48: passed over: there is no column `max_conn` in mysql_servers",
             "74: passed over: `scheduler` is not read by this version of Narrows",
-            "87: passed over: `mysql_replication_hostgroups` is not read by this version of Narrows",
             "96: passed over: `proxysql_servers` is not read by this version of Narrows",
             "98: passed over: there is no section or key `mysql_user`; did you mean `mysql_users`?",
             "99: passed over: there is no section or key `house_keeping`",
         ]
     );
     assert_eq!(lines(&loaded.warnings), "");
+    assert!(!loaded.rows.replication_hostgroups.is_empty());
     assert_eq!((loaded.rows.servers.len(), loaded.rows.users.len(), loaded.rows.rules.len()), (3, 2, 3));
     assert_eq!(loaded.rows.rules[2].match_pattern.as_deref(), Some(r"\bFROM\s+archive_\d+"));
+}
+
+#[test]
+fn the_smaller_tables_are_read() {
+    let text = "[[mysql_query_rules_fast_routing]]\nusername = 'a'\nschemaname = 's'\ndestination_hostgroup = 3\n\
+                [[mysql_firewall_whitelist_users]]\nusername = 'a'\nclient_address = ''\nmode = 'protecting'\n\
+                [[mysql_firewall_whitelist_rules]]\nusername = 'a'\nclient_address = ''\nschemaname = 's'\ndigest = '0x1'\n\
+                [[mysql_firewall_whitelist_sqli_fingerprints]]\nfingerprint = 'x'\n";
+    let rows = read(Path::new("test"), text, &|_| Err(String::new()))
+        .unwrap_or_else(|p| panic!("{}", lines(&p)))
+        .rows;
+    assert_eq!(rows.fast_routing[0].destination_hostgroup.0, 3);
+    assert_eq!(rows.firewall_users[0].mode, narrows_proxy::snapshot::FirewallMode::Protecting);
+    assert!(rows.firewall_rules[0].active && rows.firewall_fingerprints[0].active);
 }
 
 #[test]

@@ -21,6 +21,10 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-aurora_max_lag_ms_only_read_from_replicas", Obscure, 2, 0, 100, "Replicas that must be fresh enough before reads with a lag limit leave an Aurora writer alone."),
     integer("mysql-auto_increment_delay_multiplex", Essential, 0, 0, 1_000_000, "Statements for which a session keeps its connection after an insert id. Narrows remembers the id and answers LAST_INSERT_ID() on any connection, so the default is 0 (ProxySQL: 5)."),
     integer("mysql-auto_increment_delay_multiplex_timeout_ms", Useful, 10_000, 0, 3_600_000, "Milliseconds after which that wait for an insert id ends by itself; 0: never."),
+    flag("mysql-auto_read_write_split", Useful, false, "Whether statements that no rule routes go to replicas where they are provably reads; see docs/query-rules.md. An account's attribute of the same name goes before it. (Not in ProxySQL.)")
+        .read_as_flag(|v, b| v.auto_read_write_split = b),
+    text("mysql-auto_read_write_split_functions", Useful, Form::Any, "", "Stored and loadable functions that a read may call, with commas between. (Not in ProxySQL.)")
+        .read_as_text(|v, s| v.auto_read_write_split_functions = items(s, ',').map(str::to_lowercase).collect()),
     flag("mysql-autocommit_false_is_transaction", Obscure, false, "Whether autocommit=0 alone counts as an open transaction."),
     flag("mysql-autocommit_false_not_reusable", Obscure, false, "Whether connections with autocommit=0 are closed instead of pooled."),
     flag("mysql-automatic_detect_sqli", Obscure, false, "Whether statements are searched for signs of SQL injection."),
@@ -52,7 +56,8 @@ pub static VARIABLES: &[Variable] = &[
     text("mysql-default_collation_connection", Useful, Form::Collation, "utf8_general_ci", "Collation of the greeting. One that does not belong to default_charset gives way to that character set's default.")
         .read_as_text(|v, s| v.default_collation_connection = s.to_owned()),
     integer("mysql-default_max_latency_ms", Useful, 1000, 0, 1_728_000_000, "Ping time above which a server is left out, for servers whose row says 0."),
-    integer("mysql-default_query_delay", Obscure, 0, 0, 3_600_000, "Milliseconds every statement waits before it runs."),
+    integer("mysql-default_query_delay", Obscure, 0, 0, 3_600_000, "Milliseconds every statement waits before it runs.")
+        .read_as_integer(|v, n| v.default_query_delay = ms(n)),
     integer("mysql-default_query_timeout", Essential, 86_400_000, 1000, 1_728_000_000, "Milliseconds after which a running statement is killed, unless its rule says otherwise.")
         .read_as_integer(|v, n| v.default_query_timeout = ms(n)),
     flag("mysql-default_reconnect", Obscure, true, "Without effect, as in ProxySQL."),
@@ -67,12 +72,15 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_flag(|v, b| v.enable_server_deprecate_eof = b),
     flag("mysql-enforce_autocommit_on_reads", Obscure, false, "Whether a SELECT is sent without first bringing autocommit into line."),
     integer("mysql-evaluate_replication_lag_on_servers_load", Obscure, 1, 0, 1, "1: a known lag is applied at once when servers are loaded."),
-    integer("mysql-eventslog_default_log", Useful, 0, 0, 1, "1: statements are logged unless their rule says not to."),
+    integer("mysql-eventslog_default_log", Useful, 0, 0, 1, "1: statements are logged unless their rule says not to.")
+        .read_as_integer(|v, n| v.eventslog_default_log = n == 1),
     text("mysql-eventslog_filename", Useful, Form::Any, "", "Beginning of the query log's file names; empty: no query log."),
     integer("mysql-eventslog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the query log continues in a new file."),
     integer("mysql-eventslog_format", Useful, 1, 1, 2, "Format of the query log: 1 binary, 2 JSON lines."),
-    flag("mysql-firewall_whitelist_enabled", Useful, false, "Whether the firewall tables decide which statements may run."),
-    text("mysql-firewall_whitelist_errormsg", Useful, Form::Any, "Firewall blocked this query", "What a client reads when the firewall refuses its statement."),
+    flag("mysql-firewall_whitelist_enabled", Useful, false, "Whether the firewall tables decide which statements may run.")
+        .read_as_flag(|v, b| v.firewall_whitelist_enabled = b),
+    text("mysql-firewall_whitelist_errormsg", Useful, Form::Any, "Firewall blocked this query", "What a client reads when the firewall refuses its statement.")
+        .read_as_text(|v, s| v.firewall_whitelist_errormsg = s.to_owned()),
     integer("mysql-free_connections_pct", Essential, 10, 0, 100, "Idle connections kept per server, in percent of the server's max_connections.")
         .read_as_integer(|v, n| v.free_connections_pct = count(n)),
     integer("mysql-handle_unknown_charset", Obscure, 1, 0, 2, "A client with an unknown character set is: 0 refused, 1 given the default and logged, 2 given the default."),
@@ -102,8 +110,10 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-max_transaction_time", Useful, 14_400_000, 1000, 1_728_000_000, "Milliseconds a transaction may last before its client is disconnected.")
         .read_as_integer(|v, n| v.max_transaction_time = ms(n)),
     integer("mysql-min_num_servers_lantency_awareness", Obscure, 1000, 0, 10_000, "Servers a hostgroup must have before their latency influences the choice. (The name is spelt like this.)"),
-    integer("mysql-mirror_max_concurrency", Useful, 16, 1, 8192, "Mirrored statements that run at the same time at most."),
-    integer("mysql-mirror_max_queue_length", Useful, 32_000, 0, 1_048_576, "Mirrored statements that wait at most; the next ones are dropped."),
+    integer("mysql-mirror_max_concurrency", Useful, 16, 1, 8192, "Mirrored statements that run at the same time at most.")
+        .read_as_integer(|v, n| v.mirror_max_concurrency = size(n)),
+    integer("mysql-mirror_max_queue_length", Useful, 32_000, 0, 1_048_576, "Mirrored statements that wait at most; the next ones are dropped.")
+        .read_as_integer(|v, n| v.mirror_max_queue_length = size(n)),
     integer("mysql-monitor_aws_rds_topology_discovery_interval", Obscure, 0, 0, 100_000, "read_only checks between two looks at an RDS topology; 0: none."),
     integer("mysql-monitor_connect_interval", Useful, 120_000, 100, 604_800_000, "Milliseconds between two trial connections to a server."),
     integer("mysql-monitor_connect_timeout", Useful, 600, 100, 600_000, "Milliseconds such a connection may take."),
@@ -175,9 +185,11 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-query_digests_replace_null", Useful, false, "Whether NULL becomes `?` too.")
         .read_as_flag(|v, b| v.query_digests_replace_null = b),
     flag("mysql-query_digests_track_hostname", Useful, false, "Whether digests are counted per client address."),
-    integer("mysql-query_processor_iterations", Obscure, 0, 0, 1_000_000, "How often flagOUT may lead back to the first rule; 0: rules are only read forward."),
+    integer("mysql-query_processor_iterations", Obscure, 0, 0, 1_000_000, "How often flagOUT may lead back to the first rule; 0: rules are only read forward.")
+        .read_as_integer(|v, n| v.query_processor_iterations = count(n)),
     integer("mysql-query_processor_regex", Useful, 1, 1, 2, "ProxySQL's choice of expression engine. Narrows uses one engine, which takes linear time."),
-    integer("mysql-query_retries_on_failure", Useful, 1, 0, 1000, "How often a statement may run again after a server failed, where that is safe."),
+    integer("mysql-query_retries_on_failure", Useful, 1, 0, 1000, "How often a statement may run again after a server failed, where that is safe.")
+        .read_as_integer(|v, n| v.query_retries_on_failure = count(n)),
     integer("mysql-query_rules_fast_routing_algorithm", Obscure, 1, 1, 2, "ProxySQL's choice of a fast-routing map per thread (1) or one for all (2)."),
     integer("mysql-reset_connection_algorithm", Obscure, 2, 1, 2, "ProxySQL's choice of who resets connections."),
     integer("mysql-server_capabilities", Obscure, 569_867, 11, 4_294_967_295, "Capability bits ProxySQL offers to clients. Narrows offers what it can keep."),
