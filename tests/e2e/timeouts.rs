@@ -173,8 +173,8 @@ fn connections_are_opened_early_where_warming_is_on() {
 #[test]
 fn a_hostgroup_opens_no_more_connections_in_a_second_than_it_may() {
     let server = RealServer::shared(Flavour::MariaDb);
-    let config = NarrowsConfig::in_front_of(server.port())
-        .variable("throttle_connections_per_sec_to_hostgroup", "2");
+    let config =
+        NarrowsConfig::in_front_of(server.port()).variable("throttle_connections_per_sec_to_hostgroup", "2");
     let narrows = start(&config);
     let begun = Instant::now();
 
