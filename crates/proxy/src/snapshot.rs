@@ -1,7 +1,7 @@
 //! The configuration of the data plane: plain rows as operators write them, and the immutable [`Snapshot`]
 //! that is compiled from them once and then only read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -441,7 +441,7 @@ pub struct Snapshot {
     /// Active users, by name.
     pub users: HashMap<Vec<u8>, Arc<Account>>,
     /// Hostgroups that have servers.
-    pub hostgroups: HashMap<HostgroupId, Arc<Hostgroup>>,
+    pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
     /// The query rules.
     pub rules: RuleSet,
 }
@@ -488,7 +488,7 @@ impl Snapshot {
             let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
             (name, Arc::new(Account { stored: stored(&row.password), row, connections }))
         });
-        let mut hostgroups: HashMap<HostgroupId, Hostgroup> = HashMap::new();
+        let mut hostgroups: BTreeMap<HostgroupId, Hostgroup> = BTreeMap::new();
         for row in rows.servers {
             let known = previous.and_then(|previous| previous.hostgroups.get(&row.hostgroup));
             let hostgroup = hostgroups.entry(row.hostgroup).or_insert_with(|| Hostgroup {

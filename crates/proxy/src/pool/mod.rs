@@ -16,7 +16,7 @@ mod upkeep;
 mod waiters;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Pool {
     worker: usize,
     peers: Arc<Peers>,
     epoch: Instant,
-    groups: RefCell<HashMap<HostgroupId, Rc<Group>>>,
+    groups: RefCell<BTreeMap<HostgroupId, Rc<Group>>>,
 }
 
 /// One hostgroup on one worker.

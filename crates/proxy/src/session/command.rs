@@ -36,7 +36,7 @@ impl Session {
             Command::Statistics => self.statistics().await,
             Command::SetOption => self.set_option(request).await,
             Command::ProcessKill => self.process_kill(request).await,
-            Command::ChangeUser => self.change_user(request).await,
+            Command::ChangeUser => Box::pin(self.change_user(request)).await,
             Command::ResetConnection => self.reset_connection().await,
             Command::InitDb | Command::Debug | Command::ProcessInfo => {
                 self.forward(request, command, Expect::Result).await

@@ -204,8 +204,8 @@ impl Session {
     }
 
     /// `LAST_INSERT_ID()` for a connection that does not know it; `None` where it does.
-    pub(super) async fn insert_id_elsewhere(&mut self, statement: &Statement) -> Option<u64> {
-        if !statement.flags.intersects(Flags::LAST_INSERT_ID) || self.look_back.insert_id_is_here {
+    pub(super) async fn insert_id_elsewhere(&mut self) -> Option<u64> {
+        if self.look_back.insert_id_is_here {
             return None;
         }
         for kept in self.look_back.insert_id_at.iter().rev() {
@@ -234,15 +234,8 @@ impl Session {
     /// Before a connection that has run this client's inserts is asked for `LAST_INSERT_ID()`: whether they have set
     /// it. An id that was given explicitly is told like a generated one, and the connection may still have
     /// the value of whoever used it before.
-    pub(super) async fn check_insert_id(
-        &mut self,
-        backend: &mut Backend,
-        statement: &Statement,
-    ) -> Result<(), BackendError> {
-        let asks = statement.flags.intersects(Flags::LAST_INSERT_ID);
-        let Some(before) =
-            backend.login.insert_id_before.filter(|_| asks && self.look_back.insert_id_is_here)
-        else {
+    pub(super) async fn check_insert_id(&mut self, backend: &mut Backend) -> Result<(), BackendError> {
+        let Some(before) = backend.login.insert_id_before.filter(|_| self.look_back.insert_id_is_here) else {
             return Ok(());
         };
         let limit = self.snapshot().variables.connect_timeout_server;

@@ -10,6 +10,7 @@ use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
+use super::look_back::asks_about_last;
 use super::relay::{Broken, Outcome};
 use super::request::Request;
 use super::track::{Pins, untold_variables};
@@ -247,7 +248,7 @@ impl Session {
                     self.look_back.disturbed = !untold.is_empty();
                     if !untold.is_empty() {
                         let limit = snapshot.variables.connect_timeout_server;
-                        match backend.variables(&untold, limit).await {
+                        match Box::pin(backend.variables(&untold, limit)).await {
                             Ok(values) => outcome.variables.extend(values),
                             // The statement stands; a variable that cannot be told pins.
                             Err(BackendError::Server(_)) => {}
@@ -276,9 +277,14 @@ impl Session {
 
     /// What a statement asks that its connection does not know; see `look_back.rs`.
     async fn answer_for(&mut self, backend: &Backend, request: &Request, job: &Job, knows: bool) -> Answer {
-        if job.command != Command::Query || !request.whole {
+        let asks = asks_about_last(&job.statement) || job.statement.flags.intersects(Flags::CONNECTION_ID);
+        if !asks || job.command != Command::Query || !request.whole {
             return Answer::Statement(None);
         }
+        Box::pin(self.answer(backend, request, job, knows)).await
+    }
+
+    async fn answer(&mut self, backend: &Backend, request: &Request, job: &Job, knows: bool) -> Answer {
         let (attributes, text) = request.argument().split_at_checked(job.attributes).unwrap_or_default();
         if job.statement.kind == Kind::ShowWarnings && self.must_clear_conditions() {
             if let Some(sent) = self.left_warnings(text).await {
@@ -313,7 +319,7 @@ impl Session {
             };
             sent.map_err(|error| lost(error.to_string()))?;
         } else {
-            match self.upload(request, backend).await.map_err(Broken::Session)? {
+            match Box::pin(self.upload(request, backend)).await.map_err(Broken::Session)? {
                 Upload::Sent | Upload::BackendClosed => {}
                 Upload::TooLong => {
                     let text = "Got a packet bigger than 'max_allowed_packet' bytes";
@@ -395,10 +401,13 @@ impl Session {
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
             || !job.whole
             || !leased.pinned && leased.backend.login.state.has_user_variables();
-        if let Err(error) = self.check_insert_id(&mut leased.backend, &job.statement).await {
-            return Ok(Err(lost_while_aligning(&leased.backend, &error)));
+        let mut insert_id = None;
+        if job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
+            if let Err(error) = Box::pin(self.check_insert_id(&mut leased.backend)).await {
+                return Ok(Err(lost_while_aligning(&leased.backend, &error)));
+            }
+            insert_id = Box::pin(self.insert_id_elsewhere()).await;
         }
-        let insert_id = self.insert_id_elsewhere(&job.statement).await;
         let backend = &mut leased.backend;
         if backend.is_aligned(&self.state)
             && insert_id.is_none()
@@ -407,7 +416,7 @@ impl Session {
             return Ok(Ok(leased));
         }
         let limit = snapshot.variables.connect_timeout_server_max;
-        match backend.align(&self.state, reads_variables, insert_id, limit).await {
+        match Box::pin(backend.align(&self.state, reads_variables, insert_id, limit)).await {
             Ok(()) => {
                 // From here on both share one value, and comparing them is comparing pointers.
                 if *backend.login.state == *self.state {
@@ -433,7 +442,7 @@ impl Session {
         if started {
             return Err(End::Told(message));
         }
-        self.reply_error_at(sequence, Errno::SERVER_LOST, &message).await?;
+        Box::pin(self.reply_error_at(sequence, Errno::SERVER_LOST, &message)).await?;
         if pinned {
             return Err(End::Told(message));
         }

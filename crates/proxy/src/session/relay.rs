@@ -171,7 +171,7 @@ impl Relay<'_> {
                 Ok(())
             }
             Next::LocalInfile { length } => {
-                self.local_infile(length).await?;
+                Box::pin(self.local_infile(length)).await?;
                 Ok(())
             }
         };
@@ -543,7 +543,7 @@ impl Relay<'_> {
             let mut out = Vec::with_capacity(128);
             put_error(&mut out, &mut sequence, Errno::SERVER_LOST, &message);
             // The session ends in any case.
-            let _ = self.session.send(&out).await;
+            let _ = Box::pin(self.session.send(&out)).await;
         }
         Err(Broken::Backend { started: self.started, text })
     }
