@@ -7,6 +7,7 @@ mod dependencies;
 mod differential;
 mod drivers;
 mod dump;
+mod fast_forward;
 mod founding;
 mod model;
 mod recorded;

@@ -62,7 +62,10 @@ async fn open(
     buffer.consume(header.packet_length());
     server.figures.saw_capabilities(greeting.capabilities);
 
-    let asked = OFFERED.union(want.class.intersection(CLASS.union(Capabilities::DEPRECATE_EOF)));
+    let asked = match want.own {
+        Some(client) => client.union(NEEDED).without(Capabilities::CONNECT_WITH_DB),
+        None => OFFERED.union(want.class.intersection(CLASS.union(Capabilities::DEPRECATE_EOF))),
+    };
     let mut capabilities = asked.intersection(greeting.capabilities);
     if state.schema.is_some() {
         capabilities = capabilities.union(Capabilities::CONNECT_WITH_DB);
@@ -104,7 +107,7 @@ async fn open(
         thread_id: greeting.connection_id,
         greeting: (greeting.nonce, greeting.plugin),
         state: Arc::new(session),
-        tracking: None,
+        tracking: want.own.map(|_| THE_CLIENTS_OWN),
         residue: None,
         insert_id_before: Some(0),
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
@@ -207,6 +210,18 @@ const OFFERED: Capabilities = Capabilities(
         | Capabilities::SESSION_TRACK.0
         | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0,
 );
+
+/// What a login takes whatever its client can.
+const NEEDED: Capabilities = Capabilities(
+    Capabilities::PROTOCOL_41.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
+        | Capabilities::CONNECT_ATTRS.0,
+);
+
+/// Stands for the reports that a client with a connection of its own has asked for itself: nothing is added to them.
+const THE_CLIENTS_OWN: &str = "";
 
 /// The longest packet Narrows takes of a server: as servers' own limit, since nothing is held whole.
 const MAX_PACKET_SIZE: u32 = 1 << 30;

@@ -77,12 +77,20 @@ pub struct Want {
     pub secret: Secret,
     /// With these of [`CLASS`], and no others; and rather with or without `CLIENT_DEPRECATE_EOF`, as here.
     pub class: Capabilities,
+    /// A new connection for one client alone, with all of these and no others: its bytes are moved unseen.
+    pub own: Option<Capabilities>,
 }
 
 impl Want {
     /// What a client with these capabilities asks for.
     pub fn new(account: Arc<Account>, secret: Secret, client: Capabilities) -> Want {
-        Want { account, secret, class: client.intersection(CLASS.union(Capabilities::DEPRECATE_EOF)) }
+        let class = client.intersection(CLASS.union(Capabilities::DEPRECATE_EOF));
+        Want { account, secret, class, own: None }
+    }
+
+    /// What a client asks for that is to have a connection of its own.
+    pub fn own(&self, client: Capabilities) -> Want {
+        Want { own: Some(client), ..self.clone() }
     }
 }
 
@@ -182,7 +190,9 @@ impl Backend {
 
     /// Whether it has the capabilities that `want` asks for, as far as its server can have them.
     pub fn fits_class(&self, want: &Want) -> bool {
-        self.login.capabilities.intersection(CLASS) == want.class.intersection(self.login.offered_class())
+        want.own.is_none()
+            && self.login.capabilities.intersection(CLASS)
+                == want.class.intersection(self.login.offered_class())
     }
 
     /// Whether answers come in the form that `want` prefers, so that they need not be translated.

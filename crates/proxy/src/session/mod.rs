@@ -1,6 +1,7 @@
 //! A client's session: read a command, dispatch it, reply; until the client leaves or has to.
 
 mod command;
+mod fast_forward;
 mod kill;
 mod look_back;
 mod query;
@@ -251,6 +252,14 @@ impl Session {
     }
 
     async fn serve(&mut self) -> End {
+        if self.want.account.row.fast_forward {
+            if let Err(end) = self.next_bytes().await {
+                return end;
+            }
+            if let Some(end) = Box::pin(self.fast_forward()).await {
+                return end;
+            }
+        }
         loop {
             if let Err(end) = self.next_bytes().await {
                 return end;
@@ -305,7 +314,7 @@ impl Session {
         }
     }
 
-    fn set_idle_deadline(&mut self) {
+    fn set_idle_deadline(&self) {
         let snapshot = self.worker.snapshot();
         let variables = &snapshot.variables;
         let now = Instant::now();

@@ -1,0 +1,143 @@
+//! Users with `fast_forward`: client and server are tied to each other with the client's first command, and bytes are
+//! moved between them without a look at them: no rules, no digests, no sharing.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::pin;
+
+use narrows_wire::{Capabilities, Errno};
+
+use super::{End, Interrupt, Session};
+use crate::backend::Backend;
+use crate::buffer::SMALL;
+use crate::pool::{Ask, LeaseError};
+use crate::rt::{Stream, select};
+
+impl Session {
+    /// Serves a client of a `fast_forward` user whose first bytes are there, up to its end. `None`: its server cannot
+    /// speak with it in the form it expects, so that the session must go on as any other.
+    pub(super) async fn fast_forward(&mut self) -> Option<End> {
+        if self.input.filled() == COM_QUIT {
+            return Some(End::Quit);
+        }
+        let backend = match self.own_connection().await {
+            Ok(backend) => backend,
+            Err(end) => return Some(end),
+        };
+        let (server, client) = (backend.login.capabilities, self.capabilities);
+        if server.intersection(VISIBLE) != client.intersection(VISIBLE) {
+            let address = backend.login.server.address();
+            tracing::warn!(
+                id = self.handle.id,
+                server = address,
+                "no fast_forward: client and server speak the protocol in different forms"
+            );
+            return None;
+        }
+        Some(self.forward_bytes(backend).await)
+    }
+
+    /// A new connection in the client's state, with the client's own capabilities.
+    async fn own_connection(&mut self) -> Result<Backend, End> {
+        let snapshot = self.snapshot();
+        let want = self.want.own(self.capabilities);
+        let hostgroup = self.want.account.row.default_hostgroup;
+        let ask = Ask { want: &want, state: &self.state, untouched: None };
+        let found = select! {
+            biased;
+            found = self.worker.pool.lease(&snapshot, hostgroup, ask) => found,
+            end = self.must_end() => return Err(end),
+        };
+        let failed = match found {
+            Ok(mut backend) => {
+                let limit = snapshot.variables.connect_timeout_server_max;
+                match backend.align(&self.state, false, None, limit).await {
+                    Ok(()) => return Ok(backend),
+                    Err(error) => (Errno::SERVER_LOST, error.to_string()),
+                }
+            }
+            Err(LeaseError::Unavailable(text)) => (Errno::NO_SERVER_IN_TIME, text),
+            Err(LeaseError::Refused(error)) => error.into_reply(),
+        };
+        self.reply_error(failed.0, &failed.1).await?;
+        Err(End::Told(failed.1))
+    }
+
+    async fn forward_bytes(&mut self, backend: Backend) -> End {
+        let ahead = std::mem::take(&mut self.input);
+        let sent = backend.stream.write_all(ahead.filled()).await;
+        self.worker.buffers.give_back(ahead);
+        if sent.is_err() {
+            return End::Told("the server closed the connection".to_owned());
+        }
+        let awaits_answer = Cell::new(true);
+        let end = {
+            let mut to_server = pin!(self.pump(&self.stream, &backend.stream, |bytes| {
+                awaits_answer.set(bytes != COM_QUIT);
+            }));
+            let mut to_client = pin!(self.pump(&backend.stream, &self.stream, |_| awaits_answer.set(false)));
+            loop {
+                select! {
+                    biased;
+                    _ = &mut to_server => break End::Gone,
+                    // The server has closed after COM_QUIT, or is gone: the client sees the same.
+                    _ = &mut to_client => break End::Quit,
+                    reason = self.handle.interrupted() => match reason {
+                        Interrupt::KillQuery => drop(self.kill_statement(&backend)),
+                        // A farewell would stand in the middle of an answer.
+                        Interrupt::Shutdown => break End::Quit,
+                        reason => break End::Interrupted(reason),
+                    },
+                }
+            }
+        };
+        if awaits_answer.get() {
+            self.abandon(backend);
+        }
+        end
+    }
+
+    /// Moves bytes one way until a side ends. Holds memory only while there are any.
+    async fn pump(&self, from: &Stream, to: &Stream, moved: impl Fn(&[u8])) -> io::Result<()> {
+        let buffers = &self.worker.buffers;
+        let mut streaming = false;
+        loop {
+            from.readable().await?;
+            let mut buffer = if streaming { buffers.large() } else { buffers.small() };
+            let read = match buffer.try_fill(from) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    buffers.give_back(buffer);
+                    continue;
+                }
+                read => read?,
+            };
+            if read == 0 {
+                return Ok(());
+            }
+            // A read that filled its buffer will be followed by more: larger reads cost less a row.
+            streaming = buffer.room() == 0 || streaming && read > SMALL;
+            self.set_idle_deadline();
+            moved(buffer.filled());
+            to.write_all(buffer.filled()).await?;
+            buffers.give_back(buffer);
+        }
+    }
+}
+
+/// The packet by which a client takes its leave; no answer follows.
+const COM_QUIT: &[u8] = &[1, 0, 0, 0, 1];
+
+/// Capabilities that change what the bytes of an answer, or of a command, mean to the side that reads them.
+const VISIBLE: Capabilities = Capabilities(
+    Capabilities::DEPRECATE_EOF.0
+        | Capabilities::SESSION_TRACK.0
+        | Capabilities::QUERY_ATTRIBUTES.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::FOUND_ROWS.0
+        | Capabilities::MULTI_STATEMENTS.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PS_MULTI_RESULTS.0
+        | Capabilities::OPTIONAL_RESULTSET_METADATA.0
+        | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0
+        | Capabilities::MARIADB_EXTENDED_METADATA.0,
+);

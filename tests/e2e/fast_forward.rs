@@ -1,0 +1,121 @@
+//! Users with `fast_forward`: one client, one connection, bytes as they come.
+
+use std::time::Duration;
+
+use narrows_testkit::{
+    Conversation, FakeMysql, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, capability,
+};
+
+fn start(config: &NarrowsConfig) -> Narrows {
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
+}
+
+/// One server, and `sbtest` with `fast_forward`.
+fn before(port: u16) -> NarrowsConfig {
+    NarrowsConfig::new().server(0, port, "").user("sbtest", "sbtest", "fast_forward=1")
+}
+
+#[test]
+fn a_client_has_a_connection_of_its_own_and_rules_do_not_apply() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        let rule = r#"rule_id=1 active=1 match_digest="^SELECT" error_msg="not here" apply=1"#;
+        let narrows = start(&before(server.port()).rule(rule));
+        for form in [0, capability::DEPRECATE_EOF] {
+            let login = || Login::new("sbtest", "sbtest").without(capability::DEPRECATE_EOF).with(form);
+            let mut one = RawClient::open(&narrows.endpoint(), &login());
+            let mut other = RawClient::open(&narrows.endpoint(), &login());
+            for (client, value) in [(&mut one, "1"), (&mut other, "2")] {
+                client.query(format!("SET @mine = {value}")).ok().expect("a variable");
+                client.query("CREATE TEMPORARY TABLE mysql.fast_forward (n INT)").ok().expect("a table");
+            }
+            let ids: Vec<_> =
+                [&mut one, &mut other].map(|client| client.query("SELECT CONNECTION_ID()").cell()).into();
+            assert_ne!(ids[0], ids[1]);
+            for (client, value) in [(&mut one, "1"), (&mut other, "2")] {
+                assert_eq!(client.query("SELECT @mine").cell().as_deref(), Some(value));
+                let rows = client.query("SELECT 1 UNION SELECT 2 UNION SELECT 3").text_rows();
+                assert_eq!(rows.len(), 3);
+                let error = client.query("SELECT * FROM nowhere.nothing").error().expect("an error");
+                assert!(matches!(error.code, 1146 | 1049), "{error:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn schema_and_character_set_of_the_login_are_the_servers() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    server.execute(&["CREATE DATABASE IF NOT EXISTS fast_forward"]);
+    let narrows = start(&before(server.port()));
+    let mut client =
+        RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("fast_forward"));
+    let mut direct =
+        RawClient::open(&server.endpoint(), &Login::new("sbtest", "sbtest").schema("fast_forward"));
+    for question in ["SELECT DATABASE()", "SELECT @@collation_connection, @@character_set_results"] {
+        assert_eq!(client.query(question).text_rows(), direct.query(question).text_rows(), "{question}");
+    }
+}
+
+#[test]
+fn a_long_result_and_a_long_statement_come_through() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let narrows = start(&before(server.port()));
+    let mut client = narrows.client();
+    let text = "x".repeat(4 << 20);
+    let length = client.query(format!("SELECT LENGTH('{text}')")).cell();
+    assert_eq!(length.as_deref(), Some("4194304"));
+    let rows = client.query("SELECT REPEAT('y', 4000000) UNION ALL SELECT REPEAT('z', 4000000)").text_rows();
+    assert_eq!(rows.iter().map(|row| row[0].as_deref().map_or(0, str::len)).sum::<usize>(), 8_000_000);
+}
+
+#[test]
+fn the_connection_is_closed_when_its_client_leaves_and_its_statement_killed_when_it_vanishes() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let narrows = start(&before(server.port()));
+    let running = |mark: &str| {
+        let listed = format!(
+            "SELECT id FROM information_schema.processlist WHERE info LIKE '%{mark}%' AND info NOT LIKE '%processlist%'"
+        );
+        !server.rows(&listed).is_empty()
+    };
+    let mut client = narrows.client();
+    client.send_command(0x03, b"SELECT SLEEP(600) AS left_running").expect("send");
+    eventually("the statement runs", || running("left_running"));
+
+    client.vanish();
+
+    eventually("the statement is killed", || !running("left_running"));
+}
+
+#[test]
+fn a_server_that_cannot_be_had_is_error_9001() {
+    let port = FakeMysql::nobody();
+    let narrows = start(&before(port).variable("connect_timeout_server_max", "300"));
+    let error = narrows.client().query("SELECT 1").error().expect("an error");
+    assert_eq!(error.code, 9001, "{error:?}");
+}
+
+#[test]
+fn a_client_whose_server_speaks_another_form_is_served_as_any_other() {
+    // Its greeting has no CLIENT_DEPRECATE_EOF; clients are offered it until that was seen.
+    let server =
+        FakeMysql::start(Conversation::new().on("SELECT 1", &[narrows_testkit::Move::rows("1", &["1"])]));
+    let narrows = start(&before(server.port()));
+    let login = Login::new("sbtest", "sbtest").with(capability::DEPRECATE_EOF);
+    let mut client = RawClient::open(&narrows.endpoint(), &login);
+    let deprecates = client.capabilities() & capability::DEPRECATE_EOF != 0;
+
+    assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"));
+
+    let fell_back = narrows.log().contains("no fast_forward");
+    assert_eq!(deprecates, fell_back, "the client has CLIENT_DEPRECATE_EOF: {deprecates}");
+}
+
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "not in 30 seconds: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
