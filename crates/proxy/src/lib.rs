@@ -9,6 +9,7 @@ pub mod client;
 pub mod hostgroup;
 mod packets;
 pub mod pool;
+pub mod prepared;
 mod reply;
 mod rt;
 pub mod rules;

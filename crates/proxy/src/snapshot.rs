@@ -128,6 +128,10 @@ pub struct Variables {
     pub enable_client_deprecate_eof: bool,
     /// Whether `CLIENT_DEPRECATE_EOF` is used with servers.
     pub enable_server_deprecate_eof: bool,
+    /// Prepared statements that one backend connection has at most.
+    pub max_stmts_per_connection: usize,
+    /// Prepared statements of the whole process above which those that no client has open are closed.
+    pub max_stmts_cache: usize,
     /// Idle connections kept per server, in percent of its `max_connections`.
     pub free_connections_pct: u32,
     /// Whether that many are opened before they are needed.
@@ -191,6 +195,8 @@ impl Default for Variables {
             enable_load_data_local_infile: false,
             enable_client_deprecate_eof: true,
             enable_server_deprecate_eof: true,
+            max_stmts_per_connection: 20,
+            max_stmts_cache: 10_000,
             free_connections_pct: 10,
             connection_warming: false,
             throttle_connections_per_sec_to_hostgroup: 1_000_000,

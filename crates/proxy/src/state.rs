@@ -3,6 +3,7 @@
 //! A client has the state it wants, a backend connection the state it is in; [`SessionState::difference`] is what
 //! must be sent to get from one to the other. The history of how a client came to its state plays no part.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use narrows_wire::charset::{Collation, Family};
@@ -241,6 +242,23 @@ impl SessionState {
         SessionState { user_variables: other.user_variables.clone(), ..self.clone() }
     }
 
+    /// Hashes what changes the meaning of a statement that is prepared in this state.
+    pub fn hash_for_prepare(&self, hasher: &mut impl Hasher) {
+        self.schema.hash(hasher);
+        self.variables_for_prepare().for_each(|variable| variable.assignment.hash(hasher));
+    }
+
+    /// Whether a statement means the same prepared in this state and in `other`. One that was prepared without a
+    /// schema names none, and is at home in any.
+    pub fn prepares_like(&self, other: &SessionState) -> bool {
+        (self.schema.is_none() || self.schema == other.schema)
+            && self.variables_for_prepare().eq(other.variables_for_prepare())
+    }
+
+    fn variables_for_prepare(&self) -> impl Iterator<Item = &Variable> {
+        self.variables.iter().filter(|variable| !WITHOUT_MEANING.contains(&&*variable.slot))
+    }
+
     /// Whether both have the same user variables.
     pub fn same_user_variables(&self, other: &SessionState) -> bool {
         self.user_variables == other.user_variables
@@ -292,6 +310,27 @@ const NULLABLE: [&str; 3] = ["character_set_results", "default_tmp_storage_engin
 
 /// The slots that `SET NAMES` fills.
 const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
+
+/// Variables that count when a statement runs, not when it is prepared. Of all others the worst is assumed.
+const WITHOUT_MEANING: [&str; 17] = [
+    "autocommit",
+    "character_set_results",
+    "foreign_key_checks",
+    "innodb_lock_wait_timeout",
+    "interactive_timeout",
+    "lock_wait_timeout",
+    "max_execution_time",
+    "max_statement_time",
+    "net_read_timeout",
+    "net_write_timeout",
+    "session_track_schema",
+    "session_track_system_variables",
+    "timestamp",
+    "transaction_isolation",
+    "transaction_read_only",
+    "unique_checks",
+    "wait_timeout",
+];
 
 fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))

@@ -12,7 +12,9 @@ use narrows_sql::KillKind;
 use crate::backend::DetachedBackend;
 use crate::buffer::BufferPool;
 use crate::client;
+use crate::hostgroup::ServerFigures;
 use crate::pool::Pool;
+use crate::prepared::Registry;
 use crate::rt::{
     BoundListener, DetachedStream, Instant, Listener, MailboxReceiver, MailboxSender, Stream, oneshot, sleep,
     spawn_local,
@@ -51,6 +53,8 @@ pub enum Message {
         /// Whether the session is here, and whose it is.
         answer: oneshot::Sender<KillAnswer>,
     },
+    /// The server has too many prepared statements; idle connections to it close theirs.
+    CloseStatements(Arc<ServerFigures>),
     /// Answer a question of the control plane.
     Ask(Question),
     /// End all sessions and stop.
@@ -174,6 +178,8 @@ pub struct Worker {
     pub buffers: BufferPool,
     /// Schemas that need not be asked for at a login.
     pub known_schemas: client::KnownSchemas,
+    /// The prepared statements of its clients and backend connections.
+    pub prepared: Registry,
     /// Its counters.
     pub counters: RefCell<Counters>,
     /// Buffers of the lexer.
@@ -194,6 +200,7 @@ impl Worker {
             peers,
             buffers: BufferPool::default(),
             known_schemas: client::KnownSchemas::default(),
+            prepared: Registry::default(),
             counters: RefCell::default(),
             scratch: RefCell::default(),
             snapshot: RefCell::new(Rc::new(snapshot)),
@@ -319,6 +326,10 @@ impl Worker {
             }
             Message::Borrow { hostgroup, to } => self.pool.lend_idle(hostgroup, to),
             Message::Backend(backend) => self.pool.receive(&self.snapshot(), *backend),
+            Message::CloseStatements(figures) => {
+                let worker = Rc::clone(self);
+                spawn_local(async move { worker.pool.close_statements(&worker.snapshot(), &figures).await });
+            }
             Message::Poke(hostgroup) => self.pool.poke(hostgroup),
             Message::Kill { id, kind, username, answer } => {
                 let _ = answer.send(self.kill(id, kind, Some(&username)));

@@ -6,6 +6,7 @@ pub mod charset;
 pub mod codec;
 pub mod command;
 pub mod errno;
+pub mod execute;
 pub mod frame;
 pub mod handshake;
 pub mod packet;

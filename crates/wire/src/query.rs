@@ -37,7 +37,7 @@ pub fn attributes_length(payload: &[u8]) -> Result<usize, Malformed> {
 }
 
 /// Passes over one binary value (manual: "Binary Protocol Value").
-fn skip_value(reader: &mut Reader<'_>, kind: u8) -> Result<(), Malformed> {
+pub(crate) fn skip_value(reader: &mut Reader<'_>, kind: u8) -> Result<(), Malformed> {
     let fixed = match kind {
         0x06 => 0,
         0x01 => 1,

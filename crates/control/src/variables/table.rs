@@ -103,8 +103,10 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.max_allowed_packet = n.unsigned_abs()),
     integer("mysql-max_connections", Essential, 10_000, 1, 1_000_000, "Client connections in all; the next one gets error 1040.")
         .read_as_integer(|v, n| v.max_connections = count(n)),
-    integer("mysql-max_stmts_cache", Useful, 10_000, 128, 1_048_576, "Prepared statements remembered by the whole process."),
-    integer("mysql-max_stmts_per_connection", Useful, 20, 1, 1024, "Prepared statements one server connection may hold."),
+    integer("mysql-max_stmts_cache", Useful, 10_000, 128, 1_048_576, "Prepared statements of the whole process above which those that no client has open are closed.")
+        .read_as_integer(|v, n| v.max_stmts_cache = size(n)),
+    integer("mysql-max_stmts_per_connection", Useful, 20, 1, 1024, "Prepared statements that a server connection has at most; the one used least recently is closed for the next.")
+        .read_as_integer(|v, n| v.max_stmts_per_connection = size(n)),
     integer("mysql-max_transaction_idle_time", Useful, 14_400_000, 1000, 1_728_000_000, "Milliseconds a client may be idle in a transaction before it is disconnected.")
         .read_as_integer(|v, n| v.max_transaction_idle_time = ms(n)),
     integer("mysql-max_transaction_time", Useful, 14_400_000, 1000, 1_728_000_000, "Milliseconds a transaction may last before its client is disconnected.")

@@ -42,6 +42,7 @@ impl Backend {
         let mut difference = state.difference(&self.login.state, user_variables);
         if difference.reset {
             self.login.tracking = None;
+            self.login.statements.forget_all();
         }
         self.ask_for_reports(state, &mut difference);
         if let Some(id) = last_insert_id {
@@ -194,6 +195,7 @@ impl Backend {
         // Whether the character sets are those of the login or the server's defaults depends on the server.
         // Neither is assumed: a state without them differs from that of every client.
         self.login.state = Arc::new(self.login.state.after_reset());
+        self.login.statements.forget_all();
         self.login.residue = None;
         self.login.insert_id_before = Some(0);
         self.login.tracking = None;
@@ -229,6 +231,7 @@ impl Backend {
         };
         timeout(limit, log_in).await.unwrap_or(Err(BackendError::Timeout))?;
         self.login.greeting.0 = *exchange.nonce();
+        self.login.statements.forget_all();
         self.login.account = Arc::clone(&want.account);
         let mut state = SessionState::after_login(collation.charset, Some(collation.name));
         state.multi_statements = self.login.state.multi_statements;

@@ -12,7 +12,7 @@ use narrows_wire::frame::{put_encoded, put_packet};
 use narrows_wire::handshake::{ConnectAttributes, Greeting, HandshakeResponse};
 use narrows_wire::packet::Err;
 
-use super::{Backend, BackendError, CLASS, Login, ServerError, Want};
+use super::{Backend, BackendError, CLASS, Login, ServerError, Statements, Want};
 use crate::buffer::Buffer;
 use crate::hostgroup::{Server, Slot};
 use crate::packets::{SMALL_PACKET, payload, read_packet};
@@ -99,6 +99,7 @@ async fn open(
     session.multi_statements = state.multi_statements;
     let now = Instant::now();
     let login = Login {
+        statements: Statements::new(Arc::clone(&server.figures)),
         server,
         slot,
         account: Arc::clone(&want.account),

@@ -3,6 +3,7 @@
 mod align;
 mod connect;
 mod residue;
+mod statements;
 
 use std::io;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::state::SharedState;
 pub use align::TRACKED_VARIABLES;
 pub use connect::{connect, kill};
 pub use residue::{InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
+pub use statements::{Entry, PrepareOk, Statements};
 
 /// A backend connection.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ pub struct Login {
     pub residue: Option<Residue>,
     /// `LAST_INSERT_ID()` of the connection before its client of now used it; `None` once it is that client's own.
     pub insert_id_before: Option<u64>,
+    /// The statements prepared on it.
+    pub statements: Statements,
     /// Tells it from every other connection of this process.
     serial: u64,
     /// How often it was leased.
@@ -144,6 +148,17 @@ impl ServerError {
         })
     }
 
+    /// An error of our own in a server's place.
+    pub fn of(errno: Errno, text: &str) -> ServerError {
+        let sqlstate = String::from_utf8_lossy(&errno.sqlstate).into_owned();
+        ServerError { code: errno.number, sqlstate, message: text.to_owned() }
+    }
+
+    /// Whether the server has as many prepared statements as it may have.
+    pub fn is_too_many_statements(&self) -> bool {
+        self.code == TOO_MANY_STATEMENTS
+    }
+
     /// The same error for a client.
     pub fn into_reply(self) -> (Errno, String) {
         let sqlstate = self.sqlstate.as_bytes().try_into().unwrap_or(*b"HY000");
@@ -227,6 +242,9 @@ impl Backend {
         Ok(answer)
     }
 }
+
+/// `max_prepared_stmt_count` is reached.
+pub const TOO_MANY_STATEMENTS: u16 = 1461;
 
 /// One lease of one backend connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

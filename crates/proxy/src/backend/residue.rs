@@ -207,8 +207,20 @@ impl Backend {
     /// # Errors
     /// As [`Backend::execute`].
     pub async fn insert_id(&self, limit: Duration) -> Result<Option<u64>, BackendError> {
+        self.number("SELECT LAST_INSERT_ID()", limit).await
+    }
+
+    /// The server's `max_prepared_stmt_count`.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`].
+    pub async fn prepared_limit(&self, limit: Duration) -> Result<Option<u64>, BackendError> {
+        self.number("SELECT @@GLOBAL.max_prepared_stmt_count", limit).await
+    }
+
+    async fn number(&self, question: &str, limit: Duration) -> Result<Option<u64>, BackendError> {
         let mut out = Vec::with_capacity(64);
-        self.put_query(&mut out, "SELECT LAST_INSERT_ID()");
+        self.put_query(&mut out, question);
         let ask = async {
             self.stream.write_all(&out).await?;
             self.result_set(&mut Buffer::default()).await

@@ -47,6 +47,12 @@ pub struct ServerFigures {
     pub connected: AtomicU64,
     /// Connections that could not.
     pub connect_failures: AtomicU64,
+    /// Statements that backend connections have prepared there.
+    pub prepared: AtomicU64,
+    /// Its `max_prepared_stmt_count`; 0 until it was asked.
+    pub prepared_limit: AtomicU64,
+    /// When that was asked last, in seconds since the process started.
+    pub prepared_limit_at: AtomicU64,
     /// Capabilities of its greeting; 0 until it was seen.
     capabilities: AtomicU64,
 }

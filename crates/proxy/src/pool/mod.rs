@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want};
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
+use crate::prepared::Identity;
 use crate::rt::{Instant, timeout_at};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SharedState;
@@ -70,6 +71,8 @@ pub struct Ask<'a> {
     pub state: &'a SharedState,
     /// Rather this one than any other, when nobody has used it since.
     pub untouched: Option<Use>,
+    /// Rather one that has this statement than another whose state is as near.
+    pub statement: Option<Identity>,
 }
 
 /// Why there is no backend connection.
@@ -162,7 +165,7 @@ impl Pool {
             let Some(server) = group.round.borrow_mut().next(at_hand) else {
                 return if eligible.next().is_some() { Attempt::Busy } else { Attempt::NoServer };
             };
-            let fitting = group.take_idle(server, |backend| fitness(backend, ask));
+            let fitting = group.take_idle(server, ask);
             self.publish_idle(group);
             match fitting {
                 Some(backend) if !backend.is_alive() => continue,
@@ -405,19 +408,23 @@ impl Group {
         Some(idle.remove(index)).filter(Backend::is_alive)
     }
 
-    /// The idle connection of `server` with the lowest `fitness`; among equals the one used last.
-    fn take_idle(&self, server: &Server, fitness: impl Fn(&Backend) -> u32) -> Option<Backend> {
+    /// The idle connection of `server` with the lowest [`fitness`]; among equals one that has the statement, and else
+    /// the one used last.
+    fn take_idle(&self, server: &Server, ask: &Ask<'_>) -> Option<Backend> {
+        let lacks = |backend: &Backend| ask.statement.is_some_and(|it| !backend.login.statements.has(it));
         let mut idle = self.idle.borrow_mut();
-        let mut best: Option<(usize, u32)> = None;
+        let mut best: Option<(usize, (u32, bool))> = None;
+        let mut near = 0;
         for (index, backend) in idle.iter().enumerate().rev() {
             if !std::ptr::eq(&*backend.login.server.figures, &*server.figures) {
                 continue;
             }
-            let rank = fitness(backend);
+            let rank = (fitness(backend, ask), lacks(backend));
             if best.is_none_or(|(_, least)| rank < least) {
                 best = Some((index, rank));
             }
-            if rank == 0 {
+            near += u32::from(rank.0 == 0);
+            if rank == (0, false) || near == LOOKED_AT {
                 break;
             }
         }
@@ -510,6 +517,10 @@ fn fitness(backend: &Backend, ask: &Ask<'_>) -> u32 {
 
 /// The [`fitness`] of a connection that needs `COM_CHANGE_USER`: another account's, or one whose schema must go.
 const NEW_LOGIN: u32 = 4;
+
+/// Idle connections in the client's state among which one that has its statement is looked for: to prepare it once more
+/// costs less than looking at all of hundreds.
+const LOOKED_AT: u32 = 32;
 
 /// Idle connections of a server that are kept: `free_connections_pct` of its `max_connections`.
 fn keep_idle(server: &Server, snapshot: &Snapshot) -> usize {

@@ -45,6 +45,26 @@ impl Pool {
         due
     }
 
+    /// Closes the statements of idle connections to a server. Those that no client has open would do, but a connection
+    /// that is idle now can prepare what it needs again.
+    pub async fn close_statements(&self, snapshot: &Snapshot, figures: &Arc<ServerFigures>) {
+        let groups: Vec<_> = self.groups.borrow().values().map(Rc::clone).collect();
+        for group in groups {
+            let of_server = |backend: &mut Backend| {
+                Arc::ptr_eq(&backend.login.server.figures, figures) && !backend.login.statements.is_empty()
+            };
+            let busy: Vec<Backend> = group.idle.borrow_mut().extract_if(.., of_server).collect();
+            self.publish_idle(&group);
+            for mut backend in busy {
+                backend.login.statements.make_room(1);
+                let closings = backend.login.statements.take_closings();
+                if backend.stream.write_all(&closings).await.is_ok() {
+                    self.release(snapshot, backend);
+                }
+            }
+        }
+    }
+
     /// Closes every idle connection.
     pub fn close_idle(&self) {
         for group in self.groups.borrow().values() {

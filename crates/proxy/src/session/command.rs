@@ -42,18 +42,12 @@ impl Session {
                 self.forward(request, command, Expect::Result).await
             }
             Command::FieldList => self.forward(request, command, Expect::Fields).await,
-            Command::StmtPrepare => self.forward(request, command, Expect::Prepare).await,
-            Command::StmtExecute => {
-                // The byte behind the id says whether a cursor is asked for.
-                let cursor = request.argument().get(4).is_some_and(|flags| *flags != 0);
-                let expect = if cursor { Expect::Cursor } else { Expect::Result };
-                self.on_statement(request, command, expect).await
-            }
-            Command::StmtBulkExecute | Command::StmtReset => {
-                self.on_statement(request, command, Expect::Result).await
-            }
-            Command::StmtFetch => self.on_statement(request, command, Expect::Rows).await,
-            Command::StmtClose | Command::StmtSendLongData => self.unanswered(request, command).await,
+            Command::StmtPrepare => self.prepare(request).await,
+            Command::StmtExecute | Command::StmtBulkExecute => self.execute_statement(request, command).await,
+            Command::StmtReset => self.reset_statement(request).await,
+            Command::StmtFetch => self.fetch(request).await,
+            Command::StmtClose => self.close_statement(request).await,
+            Command::StmtSendLongData => self.long_data(request).await,
             Command::BinlogDump | Command::BinlogDumpGtid | Command::RegisterSlave => {
                 self.unknown_command(request).await
             }
@@ -70,77 +64,18 @@ impl Session {
         self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await
     }
 
-    /// A command that goes to the user's own hostgroup. A prepared statement ties the session to the connection that
-    /// prepared it, so it is prepared where everything can be run.
+    /// A command that goes to the user's own hostgroup.
     async fn forward(&mut self, request: &mut Request, command: Command, expect: Expect) -> Result<(), End> {
-        let job = self.job(request, command, expect);
+        let job = Job {
+            command,
+            statement: Statement { kind: Kind::Other, flags: Flags::NONE },
+            hostgroup: self.want.account.row.default_hostgroup,
+            expect,
+            whole: request.whole,
+            attributes: 0,
+            prepared: None,
+        };
         self.execute(request, job).await
-    }
-
-    fn job(&self, request: &Request, command: Command, expect: Expect) -> Job {
-        let prepared = || {
-            let id = statement_id(request)?;
-            self.pinned.as_ref()?.pins.statement(id).map(|(statement, _)| *statement)
-        };
-        let statement = match command {
-            Command::StmtPrepare => narrows_sql::classify(request.argument()),
-            Command::StmtExecute | Command::StmtBulkExecute => prepared().unwrap_or(UNKNOWN),
-            _ => Statement { kind: Kind::Other, flags: Flags::NONE },
-        };
-        let hostgroup = self.want.account.row.default_hostgroup;
-        Job { command, statement, hostgroup, expect, whole: request.whole, attributes: 0 }
-    }
-
-    /// A command about a prepared statement: it must be one of the pinned connection.
-    async fn on_statement(
-        &mut self,
-        request: &mut Request,
-        command: Command,
-        expect: Expect,
-    ) -> Result<(), End> {
-        let id = statement_id(request);
-        if !self.has_statement(id) {
-            self.skip(request).await?;
-            let given_to = match client::family(&self.snapshot(), &self.want.account) {
-                Some(Family::MySql) => "mysql_stmt_precheck".to_owned(),
-                _ => command.name().replace("COM_", "mysqld_").to_lowercase(),
-            };
-            let id = id.unwrap_or_default();
-            let text = format!("Unknown prepared statement handler ({id}) given to {given_to}");
-            return self.reply_error_at(request.answer(), Errno::UNKNOWN_STMT_HANDLER, &text).await;
-        }
-        self.forward(request, command, expect).await
-    }
-
-    fn has_statement(&self, id: Option<u32>) -> bool {
-        let pinned = self.pinned.as_ref().zip(id);
-        pinned.is_some_and(|(pinned, id)| pinned.pins.has_statement(id) || id == LAST_PREPARED)
-    }
-
-    /// A command without an answer.
-    async fn unanswered(&mut self, request: &mut Request, command: Command) -> Result<(), End> {
-        let id = statement_id(request);
-        if !self.has_statement(id) {
-            return self.skip(request).await;
-        }
-        let Some(mut pinned) = self.pinned.take() else { return self.skip(request).await };
-        let sent = if request.whole {
-            pinned.backend.stream.write_all(request.packet()).await.is_ok()
-        } else {
-            self.upload(request, &pinned.backend).await? == super::upload::Upload::Sent
-        };
-        if !sent {
-            return Err(End::Told("backend connection lost".to_owned()));
-        }
-        if command == Command::StmtClose {
-            pinned.pins.close_statement(id.unwrap_or_default());
-        }
-        if pinned.pins.reasons() == super::PinReason::default() {
-            self.give_back(pinned.backend);
-        } else {
-            self.pinned = Some(pinned);
-        }
-        Ok(())
     }
 
     /// A line of our own, as a server's is of itself.
@@ -290,13 +225,3 @@ impl Session {
         }
     }
 }
-
-fn statement_id(request: &Request) -> Option<u32> {
-    request.argument().first_chunk::<4>().map(|id| u32::from_le_bytes(*id))
-}
-
-/// A statement of which nothing is known: it may have set anything.
-const UNKNOWN: Statement = Statement { kind: Kind::Call, flags: Flags::NONE };
-
-/// MariaDB: the statement that was prepared last.
-const LAST_PREPARED: u32 = u32::MAX;

@@ -42,7 +42,7 @@ impl Session {
         let snapshot = self.snapshot();
         let want = self.want.own(self.capabilities);
         let hostgroup = self.want.account.row.default_hostgroup;
-        let ask = Ask { want: &want, state: &self.state, untouched: None };
+        let ask = Ask { want: &want, state: &self.state, untouched: None, statement: None };
         let found = select! {
             biased;
             found = self.worker.pool.lease(&snapshot, hostgroup, ask) => found,

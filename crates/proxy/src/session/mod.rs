@@ -4,6 +4,7 @@ mod command;
 mod fast_forward;
 mod kill;
 mod look_back;
+mod prepared;
 mod query;
 mod relay;
 mod request;
@@ -28,6 +29,7 @@ use crate::snapshot::HostgroupId;
 use crate::state::SharedState;
 use crate::worker::{LocalSnapshot, Worker};
 
+use prepared::ClientStatements;
 use request::Request;
 pub use track::{PinReason, Pins};
 
@@ -55,6 +57,8 @@ pub struct Session {
     warnings: u16,
     /// What is known of the statements before.
     look_back: LookBack,
+    /// The prepared statements that are open.
+    statements: ClientStatements,
     /// The backend connection that this client has to itself, while anything ties it.
     pinned: Option<Pinned>,
     /// When the open transaction was seen first.
@@ -223,6 +227,7 @@ impl Session {
             status: Status::AUTOCOMMIT,
             warnings: 0,
             look_back: LookBack::default(),
+            statements: ClientStatements::default(),
             pinned: None,
             transaction_since: None,
             worker,
@@ -391,6 +396,7 @@ impl Session {
         self.status = Status::AUTOCOMMIT;
         self.warnings = 0;
         self.look_back = LookBack::default();
+        self.statements.clear();
         self.transaction_since = None;
     }
 

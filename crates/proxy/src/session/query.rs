@@ -1,6 +1,5 @@
 //! One command that a server answers, step by step: inspect, route, lease, align, send, relay, settle.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +10,8 @@ use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::look_back::asks_about_last;
-use super::relay::{Broken, Outcome};
+use super::prepared::{ClientStatement, Ready};
+use super::relay::{Answering, Broken, Outcome};
 use super::request::Request;
 use super::track::{Pins, untold_variables};
 use super::upload::Upload;
@@ -33,6 +33,8 @@ pub(super) struct Job {
     pub(super) whole: bool,
     /// Bytes of query attributes in front of the text.
     pub(super) attributes: usize,
+    /// The prepared statement that the command is about.
+    pub(super) prepared: Option<Rc<ClientStatement>>,
 }
 
 /// What is to become of a statement.
@@ -62,11 +64,11 @@ enum Answer {
 }
 
 /// A connection for one command.
-struct Leased {
-    backend: Backend,
-    pins: Pins,
+pub(super) struct Leased {
+    pub(super) backend: Backend,
+    pub(super) pins: Pins,
     /// Whether it was this client's already.
-    pinned: bool,
+    pub(super) pinned: bool,
     /// Whether it ran this client's last statement, and nobody's since.
     knows: bool,
 }
@@ -125,14 +127,15 @@ impl Session {
         Ok(Decision::Run(Job {
             command: Command::Query,
             statement,
-            hostgroup: self.route(&statement, &verdict),
+            hostgroup: self.route(&statement, verdict.destination_hostgroup),
             expect: Expect::Result,
             whole: request.whole,
             attributes,
+            prepared: None,
         }))
     }
 
-    fn ask_rules<'s>(&self, snapshot: &'s Snapshot, text: &[u8]) -> Verdict<'s> {
+    pub(super) fn ask_rules<'s>(&self, snapshot: &'s Snapshot, text: &[u8]) -> Verdict<'s> {
         let mut scratch = self.worker.scratch.borrow_mut();
         let variables = &snapshot.variables;
         let digest = (variables.query_digests && snapshot.rules.needs_digest()).then(|| {
@@ -154,13 +157,13 @@ impl Session {
     ///
     /// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the
     /// rules say: what it leaves would tie the whole session to a server meant for reads.
-    fn route(&self, statement: &Statement, verdict: &Verdict<'_>) -> HostgroupId {
+    pub(super) fn route(&self, statement: &Statement, destination: Option<HostgroupId>) -> HostgroupId {
         if let Some(hostgroup) = self.wanted_hostgroup(statement) {
             return hostgroup;
         }
         let account = &self.want.account.row;
         let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
-        match verdict.destination_hostgroup {
+        match destination {
             Some(_) if statement.kind == Kind::Select && statement.flags.intersects(leaves) => {
                 account.default_hostgroup
             }
@@ -216,7 +219,7 @@ impl Session {
                     return if was_pinned { Err(End::Told(text)) } else { Ok(()) };
                 }
             };
-            let Leased { backend, pins, pinned, knows } = leased;
+            let Leased { mut backend, pins, pinned, knows } = leased;
             let answered = match self.answer_for(&backend, request, &job, knows).await {
                 Answer::Lost(text) => {
                     let address = backend.login.server.address();
@@ -234,17 +237,17 @@ impl Session {
                 }
                 Answer::Statement(packet) => packet,
             };
-            match self.send_and_relay(&backend, request, &job, answered).await {
+            match self.send_and_relay(&mut backend, request, &job, answered).await {
                 Ok(mut outcome) => {
                     // A kill that is still on its way must not meet the next client's statement.
                     if let Some(kill) = outcome.kill.take() {
                         let _ = kill.await;
                     }
-                    let text = match job.command {
-                        Command::StmtExecute | Command::StmtBulkExecute => prepared_text(&pins, request),
-                        _ => request.argument().get(job.attributes..).unwrap_or_default().into(),
+                    let text = match &job.prepared {
+                        Some(statement) => &*statement.prepared.text,
+                        None => request.argument().get(job.attributes..).unwrap_or_default(),
                     };
-                    let untold = untold_variables(&job, &text, &outcome);
+                    let untold = untold_variables(&job, text, &outcome);
                     self.look_back.disturbed = !untold.is_empty();
                     if !untold.is_empty() {
                         let limit = snapshot.variables.connect_timeout_server;
@@ -255,17 +258,23 @@ impl Session {
                             Err(error) => return Err(End::Told(format!("backend connection lost: {error}"))),
                         }
                     }
-                    self.settle(backend, pins, &job, &text, &outcome);
+                    self.settle(backend, pins, &job, text, &outcome);
                     return Ok(());
                 }
-                Err(Broken::Session(end)) => {
-                    self.abandon(backend);
-                    return Err(end);
-                }
-                Err(Broken::Backend { started, text }) => {
+                Err(broken) => {
+                    let (started, text, may_repeat) = match broken {
+                        Broken::Backend { started, text } => {
+                            (started, text, !started && request.whole && is_repeatable(&job))
+                        }
+                        Broken::Unsent { text } => (false, text, true),
+                        Broken::Session(end) => {
+                            self.abandon(backend);
+                            return Err(end);
+                        }
+                    };
                     let address = backend.login.server.address();
                     drop(backend);
-                    if !started && !pinned && !retried && request.whole && is_repeatable(&job) {
+                    if may_repeat && !pinned && !retried {
                         retried = true;
                         continue;
                     }
@@ -306,11 +315,39 @@ impl Session {
 
     async fn send_and_relay(
         &mut self,
-        backend: &Backend,
+        backend: &mut Backend,
         request: &mut Request,
         job: &Job,
         replaced: Option<Vec<u8>>,
     ) -> Result<Outcome, Broken> {
+        let Some(statement) = &job.prepared else {
+            self.send_job(backend, request, job, replaced).await?;
+            return self.relay(backend, request, Answering::plain(job.expect)).await;
+        };
+        let mut tries = 0;
+        loop {
+            let packets = match self.bring_statement(backend, request, job).await? {
+                Ready::AsIs => None,
+                Ready::Packets(packets) => Some(packets),
+                Ready::Refused(error) => return self.refuse(request, error).await.map_err(Broken::Session),
+            };
+            self.send_job(backend, request, job, packets).await?;
+            let answering = self.answering(backend, request, job, statement, tries);
+            let mut outcome = self.relay(backend, request, answering).await?;
+            let Some(error) = outcome.held_back.take() else { return Ok(outcome) };
+            self.recover(backend, job, statement, &error, tries).await?;
+            tries += 1;
+        }
+    }
+
+    /// Sends a command: as it came, or these packets in its place.
+    async fn send_job(
+        &mut self,
+        backend: &Backend,
+        request: &mut Request,
+        job: &Job,
+        replaced: Option<Vec<u8>>,
+    ) -> Result<(), Broken> {
         let lost = |text: String| Broken::Backend { started: false, text };
         if request.whole {
             let sent = match replaced.or_else(|| self.without_attributes(backend, request, job)) {
@@ -329,7 +366,7 @@ impl Session {
                 }
             }
         }
-        self.relay(backend, request, job.expect).await
+        Ok(())
     }
 
     /// The command without its query attributes, for a server that does not take them: they were offered because
@@ -347,7 +384,7 @@ impl Session {
 
     /// The connection for a command: the pinned one, or one of the pool brought into the client's state. The inner
     /// error is for the client.
-    async fn lease(
+    pub(super) async fn lease(
         &mut self,
         snapshot: &Arc<Snapshot>,
         request: &mut Request,
@@ -366,7 +403,12 @@ impl Session {
         }
         let worker = Rc::clone(&self.worker);
         let wanted = self.wanted_connection(&job.statement);
-        let ask = Ask { want: &self.want, state: &self.state, untouched: wanted.map(|place| place.last_use) };
+        let ask = Ask {
+            want: &self.want,
+            state: &self.state,
+            untouched: wanted.map(|place| place.last_use),
+            statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
+        };
         let found = select! {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
@@ -451,7 +493,7 @@ impl Session {
     }
 
     /// Reads the rest of a long command and forgets it.
-    async fn discard(&self, request: &mut Request) -> Result<(), End> {
+    pub(super) async fn discard(&self, request: &mut Request) -> Result<(), End> {
         if request.whole {
             return Ok(());
         }
@@ -465,13 +507,6 @@ pub(super) const QUERY_TIMEOUT: (Errno, &str) =
 
 /// Makes a server forget warnings. MariaDB does so only for statements that have a table.
 const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
-
-/// The text of the prepared statement that a command executes.
-fn prepared_text<'a>(pins: &Pins, request: &Request) -> Cow<'a, [u8]> {
-    let id = request.argument().first_chunk::<4>().map(|id| u32::from_le_bytes(*id));
-    let text = id.and_then(|id| pins.statement(id)).map(|(_, text)| text.to_vec());
-    Cow::Owned(text.unwrap_or_default())
-}
 
 fn lost_while_aligning(backend: &Backend, error: &BackendError) -> (Errno, String) {
     let address = backend.login.server.address();
@@ -504,7 +539,11 @@ fn is_repeatable(job: &Job) -> bool {
         | Flags::FUNCTION_CALL_UNKNOWN
         | Flags::WRITING_CTE
         | Flags::MULTI;
-    job.command == Command::Query
-        && matches!(job.statement.kind, Kind::Select | Kind::Show)
-        && !job.statement.flags.intersects(effects)
+    match job.command {
+        Command::StmtPrepare => return true,
+        // What a cursor leaves behind, and what was sent in parts, is gone with the connection.
+        Command::Query | Command::StmtExecute if job.expect == Expect::Result => {}
+        _ => return false,
+    }
+    matches!(job.statement.kind, Kind::Select | Kind::Show) && !job.statement.flags.intersects(effects)
 }

@@ -14,7 +14,7 @@ use narrows_wire::{Capabilities, Errno, Header, Malformed, Status, Tracker};
 use super::query::QUERY_TIMEOUT;
 use super::request::Request;
 use super::{End, Interrupt, Session};
-use crate::backend::{Backend, TRACKED_VARIABLES};
+use crate::backend::{Backend, PrepareOk, ServerError, TRACKED_VARIABLES};
 use crate::buffer::{Buffer, LARGE};
 use crate::reply::put_error;
 use crate::rt::{oneshot, select};
@@ -38,15 +38,37 @@ pub(super) struct Outcome {
     pub(super) variables: Vec<(String, Vec<u8>)>,
     /// The schema that was reported last.
     pub(super) schema: Option<Vec<u8>>,
-    /// The id of the statement that was prepared.
-    pub(super) prepared: Option<u32>,
+    /// The statement that was prepared, in the server's words.
+    pub(super) prepared: Option<PrepareOk>,
+    /// An error that the client was not told; see [`Answering::hold_back`].
+    pub(super) held_back: Option<ServerError>,
     /// A kill of the statement was sent; resolves when it has arrived.
     pub(super) kill: Option<oneshot::Receiver<()>>,
+}
+
+/// What is particular about the answer to one command.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answering {
+    /// Its form.
+    pub(super) expect: Expect,
+    /// The client's number for the statement that is being prepared.
+    pub(super) statement: u32,
+    /// Errors that the client is not told when they are the whole answer: something can be done about them.
+    pub(super) hold_back: &'static [u16],
+}
+
+impl Answering {
+    /// Nothing in particular.
+    pub(super) fn plain(expect: Expect) -> Answering {
+        Answering { expect, statement: 0, hold_back: &[] }
+    }
 }
 
 /// Why an answer did not come through.
 #[derive(Debug)]
 pub(super) enum Broken {
+    /// The server went away before it had the command.
+    Unsent { text: String },
     /// The server went away. `started`: the client has a part of the answer.
     Backend { started: bool, text: String },
     /// The session is over; the statement may still run.
@@ -59,6 +81,7 @@ struct Relay<'a> {
     backend: &'a Backend,
     request: &'a mut Request,
     tracker: Tracker,
+    answering: Answering,
     outcome: Outcome,
     /// Bytes read, the first `ready` of them to be written as they are.
     buffer: Buffer,
@@ -73,8 +96,6 @@ struct Relay<'a> {
     timed_out: bool,
     /// An EOF packet is owed to the client behind the columns; see [`Relay::owed_eof`].
     eof_owed: bool,
-    /// A cursor may be opened instead of rows being sent.
-    asks_cursor: bool,
     /// Rows of the results that have ended.
     rows_before: u64,
     /// What the EOF packet behind the columns says of OUT parameters: it is left out where the client deprecates EOF,
@@ -88,14 +109,18 @@ impl Session {
         &self,
         backend: &Backend,
         request: &mut Request,
-        expect: Expect,
+        answering: Answering,
     ) -> Result<Outcome, Broken> {
+        let expect = answering.expect;
         let deprecate_eof = backend.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
+        let mut tracker = Tracker::new(expect, deprecate_eof);
+        tracker.add_shift(request.shift());
         let mut relay = Relay {
             session: self,
             backend,
             request,
-            tracker: Tracker::new(expect, deprecate_eof),
+            tracker,
+            answering,
             outcome: Outcome::default(),
             buffer: self.worker.buffers.small(),
             ready: 0,
@@ -104,7 +129,6 @@ impl Session {
             file_refused: false,
             timed_out: false,
             eof_owed: false,
-            asks_cursor: expect == Expect::Cursor,
             rows_before: 0,
             out_parameters: Status::default(),
         };
@@ -165,8 +189,11 @@ impl Relay<'_> {
                 Ok(())
             }
             Next::PrepareOk { length } => {
-                self.outcome.prepared =
-                    self.packet(length).get(5..9).and_then(|id| id.try_into().ok()).map(u32::from_le_bytes);
+                self.outcome.prepared = PrepareOk::decode(self.payload(length));
+                let place = self.ready + HEADER_LENGTH + 1;
+                if let Some(id) = self.buffer.filled_mut().get_mut(place..place + 4) {
+                    id.copy_from_slice(&self.answering.statement.to_le_bytes());
+                }
                 self.pass(length);
                 Ok(())
             }
@@ -249,7 +276,10 @@ impl Relay<'_> {
             Next::More { .. } if walk.passed == 0 => return false,
             _ => self.session.status,
         };
-        if self.asks_cursor && walk.passed == 0 && status.contains(Status::CURSOR_EXISTS) {
+        if self.answering.expect == Expect::Cursor
+            && walk.passed == 0
+            && status.contains(Status::CURSOR_EXISTS)
+        {
             self.eof_owed = false;
         } else {
             self.put_owed_eof(status.without(Status::SESSION_STATE_CHANGED));
@@ -413,6 +443,12 @@ impl Relay<'_> {
 
     fn err(&mut self, length: usize) -> Result<(), Malformed> {
         let code = ErrPacket::decode(self.payload(length))?.code;
+        let untold = !self.started && self.ready == 0 && self.out.is_empty();
+        if untold && self.answering.hold_back.contains(&code) {
+            self.outcome.held_back = ServerError::decode(self.payload(length)).ok();
+            self.buffer.consume(length);
+            return Ok(());
+        }
         self.outcome.error = Some(code);
         if self.timed_out && code == Errno::QUERY_INTERRUPTED.number {
             let (errno, text) = QUERY_TIMEOUT;

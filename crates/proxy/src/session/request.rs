@@ -18,6 +18,8 @@ pub(super) struct Request {
     consumed: bool,
     /// Sequence number of the first packet of the answer.
     answer: u8,
+    inserted: usize,
+    shift: u8,
 }
 
 /// Bytes of a command that are held and looked at; longer ones are streamed behind that.
@@ -36,7 +38,8 @@ impl Request {
                 let whole = header.length <= INSPECTED;
                 let wanted = if whole { header.packet_length() } else { HEADER_LENGTH + INSPECTED };
                 if filled >= wanted {
-                    let request = Request { buffer, header, whole, consumed: false, answer: 1 };
+                    let request =
+                        Request { buffer, header, whole, consumed: false, answer: 1, inserted: 0, shift: 0 };
                     return request.checked(session).await;
                 }
                 missing = wanted - filled;
@@ -85,6 +88,43 @@ impl Request {
     pub(super) fn packet(&self) -> &[u8] {
         let filled = self.buffer.filled();
         filled.get(..self.header.packet_length()).unwrap_or(filled)
+    }
+
+    /// Puts a server's number of a statement in the place of the client's.
+    pub(super) fn set_statement(&mut self, id: u32) {
+        let place = HEADER_LENGTH + 1;
+        if let Some(bytes) = self.buffer.filled_mut().get_mut(place..place + 4) {
+            bytes.copy_from_slice(&id.to_le_bytes());
+        }
+    }
+
+    /// Puts `head` in the place of the first `replaced` bytes of the argument of a long command. Its header stays as it
+    /// is; `upload` reckons with what was put in.
+    pub(super) fn replace_head(&mut self, replaced: usize, head: &[u8]) {
+        let place = HEADER_LENGTH + 1;
+        let filled = self.buffer.filled();
+        let mut changed = Buffer::default();
+        changed.append(filled.get(..place).unwrap_or_default());
+        changed.append(head);
+        changed.append(filled.get(place + replaced..).unwrap_or_default());
+        self.inserted = head.len() - replaced;
+        self.buffer = changed;
+    }
+
+    /// Bytes that were put in, and are not counted in the header.
+    pub(super) fn inserted(&self) -> usize {
+        self.inserted
+    }
+
+    /// What is added to sequence numbers of the answer: a command that has become longer may have a packet more than
+    /// the client has sent.
+    pub(super) fn shift(&self) -> u8 {
+        self.shift
+    }
+
+    /// The command has become one packet longer on its way.
+    pub(super) fn add_packet(&mut self) {
+        self.shift = u8::MAX;
     }
 
     /// Drops the packet; the rest of a long one is to be read from the socket.

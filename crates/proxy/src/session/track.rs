@@ -5,7 +5,7 @@
 //! second. What neither explains ties the client to its backend connection, with a reason: never an error, never a
 //! guess.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
@@ -46,7 +46,8 @@ reasons! {
     USER_LOCK = 3, "user_lock";
     /// A user variable whose value is not known; for the rest of the session.
     USER_VARIABLE = 4, "user_variable";
-    /// Prepared statements; until the last is closed.
+    /// Prepared statements that ask about the statement before them, or are too long to be read; until the last is
+    /// closed.
     PREPARED_STATEMENT = 5, "prepared_statement";
     /// `PREPARE`; until the last is deallocated.
     TEXT_STATEMENT = 6, "text_prepared_statement";
@@ -66,9 +67,17 @@ reasons! {
     UNREAD = 13, "unread_statement";
     /// `mysql-multiplexing` is off.
     MULTIPLEXING_OFF = 14, "multiplexing_off";
+    /// A cursor is open; until its last row was fetched, or the statement is executed again, reset or closed.
+    CURSOR = 15, "cursor";
+    /// Parameters were sent in parts; until the statement is executed, reset or closed.
+    LONG_DATA = 16, "long_data";
 }
 
 impl PinReason {
+    /// What a connection keeps for a statement of one client.
+    pub const HELD_STATEMENT: PinReason =
+        PinReason(PinReason::PREPARED_STATEMENT.0 | PinReason::CURSOR.0 | PinReason::LONG_DATA.0);
+
     /// Whether any reason of `other` is among these.
     pub const fn intersects(self, other: PinReason) -> bool {
         self.0 & other.0 != 0
@@ -95,8 +104,8 @@ pub struct Pins {
     /// User locks by name, each as often as it was taken.
     user_locks: Vec<Vec<u8>>,
     text_statements: BTreeSet<Vec<u8>>,
-    /// What each open prepared statement says; executing it does that.
-    prepared_statements: BTreeMap<u32, (Statement, Box<[u8]>)>,
+    /// Prepared statements, by the client's numbers, that the connection keeps something for.
+    held: Vec<(u32, PinReason)>,
 }
 
 impl Pins {
@@ -110,21 +119,25 @@ impl Pins {
         self.reasons == PinReason::TRANSACTION
     }
 
-    /// Whether a prepared statement of this id is open.
-    pub fn has_statement(&self, id: u32) -> bool {
-        self.prepared_statements.contains_key(&id)
+    /// Whether the connection keeps something for a client's statement, for one of these reasons.
+    pub fn holds(&self, id: u32, reason: PinReason) -> bool {
+        self.held.iter().any(|(held, why)| *held == id && why.intersects(reason))
     }
 
-    /// What a prepared statement says.
-    pub fn statement(&self, id: u32) -> Option<&(Statement, Box<[u8]>)> {
-        self.prepared_statements.get(&id)
+    /// The connection keeps something for a client's statement.
+    pub fn hold(&mut self, id: u32, reason: PinReason) {
+        if !self.holds(id, reason) {
+            self.held.push((id, reason));
+        }
+        self.reasons.add(reason);
     }
 
-    /// A prepared statement was closed.
-    pub fn close_statement(&mut self, id: u32) {
-        self.prepared_statements.remove(&id);
-        if self.prepared_statements.is_empty() {
-            self.reasons = self.reasons.without(PinReason::PREPARED_STATEMENT);
+    /// It no longer does, for any of these reasons.
+    pub fn let_go(&mut self, id: u32, reasons: PinReason) {
+        self.held.retain(|(held, why)| *held != id || !why.intersects(reasons));
+        self.reasons = self.reasons.without(PinReason::HELD_STATEMENT);
+        for (_, why) in &self.held {
+            self.reasons.add(*why);
         }
     }
 }
@@ -140,6 +153,7 @@ impl Session {
         outcome: &Outcome,
     ) {
         let before = pins.reasons;
+        self.settle_statement(&mut backend, &mut pins, job, outcome);
         self.take_report(&mut backend, outcome);
         self.read_statements(&mut backend, &mut pins, job, text, outcome);
         if let Some(status) = outcome.status {
@@ -155,10 +169,16 @@ impl Session {
         if !self.snapshot().variables.multiplexing {
             pins.reasons.add(PinReason::MULTIPLEXING_OFF);
         }
-        self.keep_or_return(backend, pins, before, job, text);
+        self.keep_or_return_as(backend, pins, before, job, text);
     }
 
-    fn keep_or_return(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job, text: &[u8]) {
+    /// Keeps the connection behind a command that has no answer, or gives it back.
+    pub(super) fn keep_or_return(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job) {
+        let text = job.prepared.as_ref().map_or(b"".as_slice(), |statement| &statement.prepared.text);
+        self.keep_or_return_as(backend, pins, before, job, text);
+    }
+
+    fn keep_or_return_as(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job, text: &[u8]) {
         if pins.reasons.is_empty() {
             return self.give_back(backend);
         }
@@ -263,13 +283,6 @@ impl Session {
             Command::Query if !job.whole => return pins.reasons.add(PinReason::UNREAD),
             // `text` is what was prepared.
             Command::Query | Command::StmtExecute | Command::StmtBulkExecute => {}
-            Command::StmtPrepare => {
-                if let Some(id) = outcome.prepared {
-                    pins.prepared_statements.insert(id, (job.statement, text.into()));
-                    pins.reasons.add(PinReason::PREPARED_STATEMENT);
-                }
-                return;
-            }
             Command::InitDb => {
                 if succeeded && outcome.schema.is_none() {
                     self.change_state(backend, |state| state.schema = Some(text.into()));

@@ -26,6 +26,9 @@ impl Session {
         let limit = self.snapshot().variables.max_allowed_packet;
         let mut held = self.worker.buffers.large();
         request.hand_over(&mut held);
+        if request.inserted() > 0 {
+            return self.upload_longer(request, held, backend).await;
+        }
         let mut total = 0;
         let upload = loop {
             self.hold(&mut held, HEADER_LENGTH).await?;
@@ -41,6 +44,54 @@ impl Session {
             if header.length < MAX_PAYLOAD {
                 break Upload::Sent;
             }
+        };
+        request.take_rest(held);
+        Ok(upload)
+    }
+
+    /// The same for a command into which bytes were put: every packet takes over what the one before has no room for.
+    async fn upload_longer(
+        &self,
+        request: &mut Request,
+        mut held: Buffer,
+        backend: &Backend,
+    ) -> Result<Upload, End> {
+        let limit = self.snapshot().variables.max_allowed_packet;
+        let mut total = 0;
+        // Bytes that belong to the packet before, in front of the next header.
+        let mut owed = 0;
+        let mut inserted = request.inserted();
+        let upload = loop {
+            self.hold(&mut held, owed + HEADER_LENGTH).await?;
+            let header = held.filled().get(owed..).and_then(Header::decode).expect("four bytes are held");
+            total += header.length as u64;
+            if total > limit {
+                break Upload::TooLong;
+            }
+            request.count_packet(header);
+            let all = owed + header.length + std::mem::take(&mut inserted);
+            let length = all.min(MAX_PAYLOAD);
+            let mut out = Header { length, ..header }.encode().to_vec();
+            out.extend_from_slice(held.filled().get(..owed).unwrap_or_default());
+            held.consume(owed + HEADER_LENGTH);
+            let begun = backend.stream.write_all(&out).await.is_ok();
+            if !begun || !self.move_on(&mut held, backend, length - owed).await? {
+                break Upload::BackendClosed;
+            }
+            owed = all - length;
+            if header.length == MAX_PAYLOAD {
+                continue;
+            }
+            if length == MAX_PAYLOAD {
+                let end = Header { length: owed, sequence: header.sequence.wrapping_add(1) }.encode();
+                request.add_packet();
+                if backend.stream.write_all(&end).await.is_err()
+                    || !self.move_on(&mut held, backend, owed).await?
+                {
+                    break Upload::BackendClosed;
+                }
+            }
+            break Upload::Sent;
         };
         request.take_rest(held);
         Ok(upload)

@@ -1,0 +1,314 @@
+//! Prepared statements as clients and servers share them: what one says, and what it was prepared under.
+//!
+//! A client has its own numbers for its statements, and every backend connection has the numbers its server gave. In
+//! between stands a [`Prepared`]: one for all clients of a worker that have prepared the same text under the same state,
+//! so that they share what a server holds. Executing looks one up by its [`Identity`] and counts nothing that other
+//! workers see; preparing and closing do the bookkeeping.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use narrows_sql::Statement;
+
+use crate::state::SharedState;
+
+/// What makes two statements the same for a server: who prepares, what, and under which state. A hash of all that, by
+/// keys that nobody outside the process knows, wide enough that two are never equal by chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity(u128);
+
+impl Identity {
+    fn of(username: &str, state: &SharedState, text: &[u8]) -> Identity {
+        static KEYS: OnceLock<(RandomState, RandomState)> = OnceLock::new();
+        let (high, low) = KEYS.get_or_init(|| (RandomState::new(), RandomState::new()));
+        let half = |keys: &RandomState| {
+            let mut hasher = keys.build_hasher();
+            username.hash(&mut hasher);
+            state.hash_for_prepare(&mut hasher);
+            text.hash(&mut hasher);
+            hasher.finish()
+        };
+        Identity(u128::from(half(high)) << 64 | u128::from(half(low)))
+    }
+
+    /// The identity for executions that ask for a cursor. MySQL 9 does not answer properly when a statement is executed
+    /// with a cursor and then without, so that one client must not leave the other's statement behind.
+    #[must_use]
+    pub fn with_cursor(self) -> Identity {
+        Identity(self.0 ^ 1)
+    }
+}
+
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0 as u64);
+    }
+}
+
+/// Takes an [`Identity`] for the hash that it is.
+#[derive(Debug, Default)]
+pub struct PassThrough(u64);
+
+impl Hasher for PassThrough {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+/// A map by identities.
+pub type ByIdentity<T> = HashMap<Identity, T, BuildHasherDefault<PassThrough>>;
+
+/// A prepared statement, whoever has prepared it.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Its identity.
+    pub identity: Identity,
+    /// The number that operators see.
+    pub number: u64,
+    /// Whose it is.
+    pub username: Box<str>,
+    /// The state it was prepared under.
+    pub state: SharedState,
+    /// Its text, as servers get it.
+    pub text: Box<[u8]>,
+    /// What the text says.
+    pub statement: Statement,
+    /// Columns of its result, as a server told last.
+    pub columns: AtomicU16,
+    /// Its placeholders.
+    pub params: AtomicU16,
+    /// Clients that have it open, each as often as it has prepared it.
+    clients: AtomicU32,
+    /// Backend connections that have it prepared.
+    servers: AtomicU32,
+}
+
+impl Prepared {
+    fn new(
+        identity: Identity,
+        username: &str,
+        state: &SharedState,
+        text: &[u8],
+        statement: Statement,
+    ) -> Arc<Prepared> {
+        LIVING.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Prepared {
+            identity,
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            username: username.into(),
+            state: Arc::clone(state),
+            text: text.into(),
+            statement,
+            columns: AtomicU16::new(0),
+            params: AtomicU16::new(0),
+            clients: AtomicU32::new(0),
+            servers: AtomicU32::new(0),
+        })
+    }
+
+    /// Clients that have it open.
+    pub fn clients(&self) -> u32 {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Backend connections that have it.
+    pub fn servers(&self) -> u32 {
+        self.servers.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        LIVING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A client's share in a statement.
+#[derive(Debug)]
+pub struct ClientShare(Arc<Prepared>);
+
+/// A backend connection's share in a statement.
+#[derive(Debug)]
+pub struct ServerShare(Arc<Prepared>);
+
+impl ClientShare {
+    /// One more client has it open.
+    pub fn new(prepared: Arc<Prepared>) -> ClientShare {
+        prepared.clients.fetch_add(1, Ordering::Relaxed);
+        ClientShare(prepared)
+    }
+}
+
+impl Drop for ClientShare {
+    fn drop(&mut self) {
+        self.0.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl std::ops::Deref for ClientShare {
+    type Target = Arc<Prepared>;
+
+    fn deref(&self) -> &Arc<Prepared> {
+        &self.0
+    }
+}
+
+impl ServerShare {
+    /// One more backend connection has it.
+    pub fn new(prepared: Arc<Prepared>) -> ServerShare {
+        prepared.servers.fetch_add(1, Ordering::Relaxed);
+        ServerShare(prepared)
+    }
+}
+
+impl Drop for ServerShare {
+    fn drop(&mut self) {
+        self.0.servers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl std::ops::Deref for ServerShare {
+    type Target = Arc<Prepared>;
+
+    fn deref(&self) -> &Arc<Prepared> {
+        &self.0
+    }
+}
+
+/// The statements that clients and backend connections of one worker hold. It owns none: a statement goes with the
+/// last that holds it.
+#[derive(Debug, Default)]
+pub struct Registry {
+    known: RefCell<ByIdentity<Weak<Prepared>>>,
+    /// Entries at which those that are gone are taken out.
+    sweep_at: Cell<usize>,
+}
+
+impl Registry {
+    /// The statement that `username` prepares under `state`.
+    pub fn prepared(
+        &self,
+        username: &str,
+        state: &SharedState,
+        text: &[u8],
+        statement: Statement,
+    ) -> Arc<Prepared> {
+        let identity = Identity::of(username, state, text);
+        let mut known = self.known.borrow_mut();
+        if let Some(prepared) = known.get(&identity).and_then(Weak::upgrade) {
+            return prepared;
+        }
+        let prepared = Prepared::new(identity, username, state, text, statement);
+        if known.len() >= self.sweep_at.get() {
+            known.retain(|_, prepared| prepared.strong_count() > 0);
+            let living = known.len();
+            known.shrink_to(living * 2);
+            self.sweep_at.set(living * 2 + SWEEP_LEAST);
+        }
+        known.insert(identity, Arc::downgrade(&prepared));
+        prepared
+    }
+
+    /// A statement of which only the beginning is known: nobody else has the same.
+    pub fn unshared(
+        &self,
+        username: &str,
+        state: &SharedState,
+        beginning: &[u8],
+        statement: Statement,
+    ) -> Arc<Prepared> {
+        let identity = Identity(rand::random());
+        let beginning = beginning.get(..SHOWN).unwrap_or(beginning);
+        let prepared = Prepared::new(identity, username, state, beginning, statement);
+        self.known.borrow_mut().insert(identity, Arc::downgrade(&prepared));
+        prepared
+    }
+
+    /// Every statement that is held.
+    pub fn all(&self) -> Vec<Arc<Prepared>> {
+        self.known.borrow().values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// The highest number given to a statement so far.
+pub fn highest_number() -> u64 {
+    NEXT_NUMBER.load(Ordering::Relaxed) - 1
+}
+
+/// Statements that clients or backend connections of the process hold.
+pub fn living() -> u64 {
+    LIVING.load(Ordering::Relaxed)
+}
+
+static LIVING: AtomicU64 = AtomicU64::new(0);
+
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// Bytes that are kept of a text that was not read.
+const SHOWN: usize = 256;
+
+/// Entries beyond twice the living ones at which the registry is swept.
+const SWEEP_LEAST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::SessionState;
+
+    fn prepared(registry: &Registry, state: &SharedState, text: &str) -> Arc<Prepared> {
+        registry.prepared("app", state, text.as_bytes(), narrows_sql::classify(text.as_bytes()))
+    }
+
+    fn in_schema(schema: &str) -> SessionState {
+        let mut state = SessionState::default();
+        state.schema = Some(schema.as_bytes().into());
+        state
+    }
+
+    #[test]
+    fn the_same_text_under_the_same_state_is_one_statement() {
+        let registry = Registry::default();
+        let state = Arc::new(in_schema("shop"));
+        let first = prepared(&registry, &state, "SELECT 1");
+        let mut other = in_schema("shop");
+        other.set_text("autocommit", b"0");
+        other.set_user_variable("a", "1");
+        assert!(Arc::ptr_eq(&first, &prepared(&registry, &Arc::new(other), "SELECT 1")));
+        assert!(!Arc::ptr_eq(&first, &prepared(&registry, &state, "SELECT 2")));
+    }
+
+    #[test]
+    fn schema_and_sql_mode_make_it_another_statement() {
+        let registry = Registry::default();
+        let first = prepared(&registry, &Arc::new(in_schema("shop")), "SELECT 1");
+        let elsewhere = prepared(&registry, &Arc::new(in_schema("shop2")), "SELECT 1");
+        let mut ansi = in_schema("shop");
+        ansi.set_text("sql_mode", b"ANSI");
+        let ansi = prepared(&registry, &Arc::new(ansi), "SELECT 1");
+        assert!(first.identity != elsewhere.identity && first.identity != ansi.identity);
+        assert_ne!(first.identity, first.identity.with_cursor());
+    }
+
+    #[test]
+    fn keeps_nothing_of_statements_that_are_gone() {
+        let registry = Registry::default();
+        let state = Arc::new(SessionState::default());
+        for number in 0..10_000 {
+            prepared(&registry, &state, &format!("SELECT {number}"));
+        }
+        assert!(registry.known.borrow().len() <= SWEEP_LEAST, "{}", registry.known.borrow().len());
+    }
+}

@@ -1,0 +1,327 @@
+//! Brings a statement to a connection, and the command into the form it needs there: the server's number in place of the
+//! client's, and the types of parameters where the server has last seen others.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use narrows_wire::execute::Parameters;
+use narrows_wire::frame::put_packet;
+use narrows_wire::{Capabilities, Command, Errno};
+
+use super::super::query::{Job, QUERY_TIMEOUT};
+use super::super::relay::{Answering, Broken, Outcome};
+use super::super::request::Request;
+use super::super::{End, Interrupt, Session};
+use super::ClientStatement;
+use crate::backend::{Backend, BackendError, Entry, PrepareOk, ServerError, TOO_MANY_STATEMENTS};
+use crate::prepared::Identity;
+use crate::rt::select;
+
+/// A command about a prepared statement, ready for one connection.
+pub(in super::super) enum Ready {
+    /// As it stands in the request.
+    AsIs,
+    /// As this packet, or these.
+    Packets(Vec<u8>),
+    /// The server does not prepare the statement.
+    Refused(ServerError),
+}
+
+impl Session {
+    /// Makes a command ready for `backend`: whatever it needs of the statement is there afterwards.
+    pub(in super::super) async fn bring_statement(
+        &mut self,
+        backend: &mut Backend,
+        request: &mut Request,
+        job: &Job,
+    ) -> Result<Ready, Broken> {
+        let Some(statement) = &job.prepared else { return Ok(Ready::AsIs) };
+        match job.command {
+            Command::StmtPrepare => self.forward_preparation(backend, request, statement).await,
+            Command::StmtExecute | Command::StmtBulkExecute | Command::StmtSendLongData => {
+                let identity = statement.identity(job.expect);
+                self.drop_others_types(backend, request, job, statement, identity);
+                if let Err(error) = self.have_statement(backend, request, statement, identity).await? {
+                    return Ok(Ready::Refused(error));
+                }
+                if job.command == Command::StmtSendLongData {
+                    backend.login.statements.hold(identity, statement.id);
+                }
+                self.address(backend, request, job, statement, identity).await
+            }
+            _ => {
+                if let Some(entry) = backend.login.statements.held(statement.id) {
+                    request.set_statement(entry.id);
+                }
+                Ok(Ready::AsIs)
+            }
+        }
+    }
+
+    /// What is particular about the answer to a command about a statement.
+    pub(in super::super) fn answering(
+        &self,
+        backend: &mut Backend,
+        request: &Request,
+        job: &Job,
+        statement: &ClientStatement,
+        tries: u32,
+    ) -> Answering {
+        let hold_back: &[u16] = match job.command {
+            _ if !request.whole => &[],
+            Command::StmtPrepare if tries < super::budget::TRIES => &[TOO_MANY_STATEMENTS],
+            Command::StmtExecute | Command::StmtBulkExecute if tries == 0 => {
+                // What a connection keeps for the client would be lost by preparing anew.
+                let kept = backend.login.statements.held(statement.id).is_some();
+                if kept { &[] } else { STALE }
+            }
+            _ => &[],
+        };
+        Answering { expect: job.expect, statement: statement.id, hold_back }
+    }
+
+    /// Does something about an error that the client was not told.
+    pub(in super::super) async fn recover(
+        &mut self,
+        backend: &mut Backend,
+        job: &Job,
+        statement: &ClientStatement,
+        error: &ServerError,
+        tries: u32,
+    ) -> Result<(), Broken> {
+        if error.is_too_many_statements() {
+            return self.relieve(backend, tries).await;
+        }
+        backend.login.statements.close_shared(statement.identity(job.expect));
+        Ok(())
+    }
+
+    /// Tells the client that the server does not prepare its statement.
+    pub(in super::super) async fn refuse(
+        &mut self,
+        request: &mut Request,
+        error: ServerError,
+    ) -> Result<Outcome, End> {
+        let (errno, text) = error.into_reply();
+        self.discard(request).await?;
+        self.reply_error_at(request.answer(), errno, &text).await?;
+        Ok(Outcome { error: Some(errno.number), ..Outcome::default() })
+    }
+
+    /// The client's own `COM_STMT_PREPARE`.
+    async fn forward_preparation(
+        &mut self,
+        backend: &mut Backend,
+        request: &Request,
+        statement: &ClientStatement,
+    ) -> Result<Ready, Broken> {
+        if let Some(error) = self.too_many_statements(backend) {
+            return Ok(Ready::Refused(error));
+        }
+        // The one that is there is not closed before the new one is: the text may be refused this time.
+        self.make_room(backend, statement.prepared.identity).await?;
+        let mut out = backend.login.statements.take_closings();
+        let text = &*statement.prepared.text;
+        if !request.whole {
+            let sent = backend.stream.write_all(&out).await;
+            return sent.map(|()| Ready::AsIs).map_err(|error| Broken::Unsent { text: error.to_string() });
+        }
+        if out.is_empty() && text == request.argument() {
+            return Ok(Ready::AsIs);
+        }
+        put_packet(&mut out, &mut 0, &[&[Command::StmtPrepare.code()], text].concat());
+        Ok(Ready::Packets(out))
+    }
+
+    /// A client that has bound no types must not go by those of another: the server is to find that they are missing.
+    fn drop_others_types(
+        &self,
+        backend: &mut Backend,
+        request: &Request,
+        job: &Job,
+        statement: &ClientStatement,
+        identity: Identity,
+    ) {
+        let bound = !statement.types.borrow().is_empty();
+        if bound || statement.params.get() == 0 || job.command == Command::StmtSendLongData {
+            return;
+        }
+        let statements = &mut backend.login.statements;
+        let others = statements.shared(identity).is_some_and(|entry| !entry.types.is_empty());
+        if others
+            && matches!(self.parameters(request, job.command, statement), Some(it) if it.types(request.argument()).is_none())
+        {
+            statements.close_shared(identity);
+        }
+    }
+
+    /// Where the parameters of an execution stand; `None` when there are none, or it is malformed: the server says
+    /// what is wrong then.
+    fn parameters(
+        &self,
+        request: &Request,
+        command: Command,
+        statement: &ClientStatement,
+    ) -> Option<Parameters> {
+        let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let (argument, params) = (request.argument(), statement.params.get());
+        let parameters = match command {
+            Command::StmtExecute => Parameters::of_execute(argument, params, attributes),
+            Command::StmtBulkExecute => Parameters::of_bulk(argument, params),
+            _ => return None,
+        };
+        parameters.ok().flatten()
+    }
+
+    /// Prepares a statement on `backend`, unless that has it. The inner error is the server's.
+    async fn have_statement(
+        &mut self,
+        backend: &mut Backend,
+        request: &mut Request,
+        statement: &ClientStatement,
+        identity: Identity,
+    ) -> Result<Result<(), ServerError>, Broken> {
+        let statements = &mut backend.login.statements;
+        if statements.held(statement.id).is_some() || statements.shared(identity).is_some() {
+            return Ok(Ok(()));
+        }
+        let prepared = Arc::clone(&statement.prepared);
+        let limit = self.snapshot().variables.connect_timeout_server_max;
+        let unsent = |error: BackendError| Broken::Unsent { text: error.to_string() };
+        let elsewhere = !prepared.state.prepares_like(&backend.login.state);
+        if elsewhere {
+            backend.align(&prepared.state, false, None, limit).await.map_err(unsent)?;
+        }
+        let mut tries = 0;
+        let answer = loop {
+            self.make_room(backend, identity).await?;
+            match self.prepare_here(backend, request, &prepared.text).await? {
+                Err(error) if error.is_too_many_statements() && tries < super::budget::TRIES => {
+                    self.relieve(backend, tries).await?;
+                    tries += 1;
+                }
+                answer => break answer,
+            }
+        };
+        if elsewhere {
+            backend.align(&self.state, false, None, limit).await.map_err(unsent)?;
+        }
+        Ok(answer.map(|ok| backend.login.statements.add(identity, ok.id, prepared)))
+    }
+
+    /// Prepares a text, and meanwhile looks after the client and after interrupts.
+    async fn prepare_here(
+        &self,
+        backend: &mut Backend,
+        request: &mut Request,
+        text: &[u8],
+    ) -> Result<Result<PrepareOk, ServerError>, Broken> {
+        let closings = backend.login.statements.take_closings();
+        let backend = &*backend;
+        let mut answer = pin!(backend.prepare(closings, text));
+        let mut kill = None;
+        let mut timed_out = false;
+        let answer = loop {
+            select! {
+                biased;
+                answer = &mut answer => break answer,
+                reason = self.handle.interrupted() => match reason {
+                    Interrupt::KillQuery | Interrupt::QueryTime => {
+                        timed_out |= reason == Interrupt::QueryTime;
+                        kill = Some(self.kill_statement(backend));
+                    }
+                    reason => return Err(Broken::Session(End::Interrupted(reason))),
+                },
+                () = request.client_gone(&self.stream) => return Err(Broken::Session(End::Gone)),
+            }
+        };
+        // A kill that is still on its way must not meet the next client's statement.
+        if let Some(kill) = kill {
+            let _ = kill.await;
+        }
+        match answer {
+            Ok(ok) => Ok(Ok(ok)),
+            Err(BackendError::Server(error))
+                if timed_out && error.code == Errno::QUERY_INTERRUPTED.number =>
+            {
+                Ok(Err(ServerError::of(QUERY_TIMEOUT.0, QUERY_TIMEOUT.1)))
+            }
+            Err(BackendError::Server(error)) => Ok(Err(error)),
+            Err(error) => Err(Broken::Unsent { text: error.to_string() }),
+        }
+    }
+
+    /// Puts the server's number into the command, and the types of parameters where the server has last seen others.
+    async fn address(
+        &mut self,
+        backend: &mut Backend,
+        request: &mut Request,
+        job: &Job,
+        statement: &ClientStatement,
+        identity: Identity,
+    ) -> Result<Ready, Broken> {
+        let client_names = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let server_names = backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let statements = &mut backend.login.statements;
+        let entry = match statements.held(statement.id).is_some() {
+            true => statements.held(statement.id),
+            false => statements.shared(identity),
+        };
+        let entry = entry.expect("it was just prepared");
+        request.set_statement(entry.id);
+        let Some(parameters) = self.parameters(request, job.command, statement) else {
+            return Ok(Ready::AsIs);
+        };
+        let argument = request.argument();
+        let mut bound = statement.types.borrow_mut();
+        let sent = parameters.types(argument);
+        if let Some(types) = sent {
+            remember(&mut bound, types);
+        }
+        if client_names && !server_names && job.command == Command::StmtExecute {
+            let packet = parameters.without_attributes(argument, statement.params.get(), &bound);
+            return Ok(packet.map_or(Ready::AsIs, |payload| Ready::Packets(framed(job.command, &payload))));
+        }
+        if sent.is_some() || *entry.types == **bound {
+            remember(&mut entry.types, &bound);
+            return Ok(Ready::AsIs);
+        }
+        put_types(entry, request, job.command, &parameters, &bound)
+    }
+}
+
+/// The command with the types that the client bound before.
+fn put_types(
+    entry: &mut Entry,
+    request: &mut Request,
+    command: Command,
+    parameters: &Parameters,
+    bound: &[u8],
+) -> Result<Ready, Broken> {
+    remember(&mut entry.types, bound);
+    let argument = request.argument();
+    let (mut payload, replaced) = parameters.with_types(argument, bound);
+    if !request.whole {
+        request.replace_head(replaced, &payload);
+        return Ok(Ready::AsIs);
+    }
+    payload.extend_from_slice(argument.get(replaced..).unwrap_or_default());
+    Ok(Ready::Packets(framed(command, &payload)))
+}
+
+fn framed(command: Command, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(payload.len() + 5);
+    put_packet(&mut out, &mut 0, &[&[command.code()], payload].concat());
+    out
+}
+
+/// Errors that say that a server's statement is not what was prepared: it was forgotten, or tables have changed too much.
+const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];
+
+/// Keeps types, in the memory that there is.
+fn remember(kept: &mut Vec<u8>, types: &[u8]) {
+    if kept != types {
+        kept.clear();
+        kept.extend_from_slice(types);
+    }
+}

@@ -1,0 +1,107 @@
+//! How many statements servers are burdened with: `max_stmts_per_connection`, `max_stmts_cache`, and a server's own
+//! `max_prepared_stmt_count`, which holds for all of its clients together.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use narrows_wire::Errno;
+
+use super::super::Session;
+use super::super::relay::Broken;
+use crate::backend::{Backend, BackendError, ServerError};
+use crate::hostgroup::ServerFigures;
+use crate::prepared::{self, Identity};
+use crate::rt::sleep;
+use crate::snapshot::Variables;
+use crate::worker::Message;
+
+/// How often a statement is prepared again when the server has too many: connections of other workers, and the server
+/// itself, take a moment to close theirs.
+pub(super) const TRIES: u32 = 8;
+
+impl Session {
+    /// Makes room on a connection for one more statement of this identity.
+    pub(super) async fn make_room(&self, backend: &mut Backend, next: Identity) -> Result<(), Broken> {
+        let snapshot = self.snapshot();
+        self.watch_limit(backend).await?;
+        let figures = Arc::clone(&backend.login.server.figures);
+        let statements = &mut backend.login.statements;
+        if prepared::living() > snapshot.variables.max_stmts_cache as u64 {
+            statements.close_unused();
+        }
+        // The one that will be replaced makes room by itself.
+        let replaced = usize::from(statements.has(next));
+        statements.make_room(share(&figures, &snapshot.variables) + replaced);
+        Ok(())
+    }
+
+    /// Asks the server for its limit, now and then.
+    async fn watch_limit(&self, backend: &Backend) -> Result<(), Broken> {
+        let figures = &backend.login.server.figures;
+        let now = self.worker.peers.started.elapsed().as_secs() + 1;
+        let at = figures.prepared_limit_at.load(Ordering::Relaxed);
+        let due = at == 0 || now >= at + WATCH_SECONDS;
+        let mine = || {
+            figures.prepared_limit_at.compare_exchange(at, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if !due || !mine() {
+            return Ok(());
+        }
+        let limit = self.snapshot().variables.connect_timeout_server_max;
+        match backend.prepared_limit(limit).await {
+            Ok(Some(most)) => figures.prepared_limit.store(most.max(1), Ordering::Relaxed),
+            Ok(None) | Err(BackendError::Server(_)) => {}
+            Err(error) => return Err(Broken::Unsent { text: error.to_string() }),
+        }
+        Ok(())
+    }
+
+    /// The server has too many statements: closes those of this connection and of idle ones, and waits a little.
+    pub(in super::super) async fn relieve(&self, backend: &mut Backend, tries: u32) -> Result<(), Broken> {
+        backend.login.server.figures.prepared_limit_at.store(0, Ordering::Relaxed);
+        backend.login.statements.make_room(1);
+        let closings = backend.login.statements.take_closings();
+        let closed = backend.stream.write_all(&closings).await;
+        closed.map_err(|error| Broken::Unsent { text: error.to_string() })?;
+        for worker in 0..self.worker.peers.workers() {
+            let figures = Arc::clone(&backend.login.server.figures);
+            self.worker.peers.send(worker, Message::CloseStatements(figures));
+        }
+        sleep(FIRST_WAIT * 2_u32.pow(tries)).await;
+        Ok(())
+    }
+
+    /// The error for a client that has more statements open than a server would let it have.
+    pub(super) fn too_many_statements(&self, backend: &Backend) -> Option<ServerError> {
+        let server = backend.login.server.figures.prepared_limit.load(Ordering::Relaxed);
+        let most = server.max(DEFAULT_LIMIT);
+        if (self.statements.open.len() as u64) < most {
+            return None;
+        }
+        let text =
+            format!("Can't create more than max_prepared_stmt_count statements (current value: {most})");
+        Some(ServerError::of(Errno { number: 1461, sqlstate: *b"42000" }, &text))
+    }
+}
+
+/// How many statements a connection may have: `max_stmts_per_connection`, or its share of what the server may have where
+/// that is nearly used up.
+fn share(figures: &ServerFigures, variables: &Variables) -> usize {
+    let most = variables.max_stmts_per_connection;
+    let limit = figures.prepared_limit.load(Ordering::Relaxed);
+    if limit == 0 || figures.prepared.load(Ordering::Relaxed) < limit - limit / 8 {
+        return most;
+    }
+    let connections = u64::from(figures.connections()).max(1);
+    let share = (limit - limit / 8) / connections;
+    usize::try_from(share).unwrap_or(most).clamp(1, most)
+}
+
+/// How often a server is asked for its limit. It is seldom changed, and error 1461 tells too.
+const WATCH_SECONDS: u64 = 60;
+
+/// What servers have where nobody has set anything else (manual: `max_prepared_stmt_count`).
+const DEFAULT_LIMIT: u64 = 16_382;
+
+const FIRST_WAIT: Duration = Duration::from_millis(2);

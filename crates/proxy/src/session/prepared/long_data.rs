@@ -1,0 +1,71 @@
+//! `COM_STMT_SEND_LONG_DATA`: a parameter in parts, streamed to the server.
+//!
+//! The parts wait on one connection for the execution, and so does the client. The command has no answer: what goes wrong
+//! is told when the statement is executed, as servers do.
+
+use std::rc::Rc;
+
+use narrows_wire::response::Expect;
+use narrows_wire::{Command, Errno};
+
+use super::super::query::Leased;
+use super::super::relay::Broken;
+use super::super::request::Request;
+use super::super::upload::Upload;
+use super::super::{End, PinReason, Session};
+use super::{Ready, Ruling};
+
+impl Session {
+    /// Sends a part of a parameter to the connection that will execute the statement.
+    pub(in super::super) async fn long_data(&mut self, request: &mut Request) -> Result<(), End> {
+        let Some(statement) = self.open_statement(request) else { return self.skip(request).await };
+        if statement.failed.borrow().is_some() {
+            return self.skip(request).await;
+        }
+        let snapshot = self.snapshot();
+        let hostgroup = match (&self.pinned, self.rule(&statement)) {
+            (Some(pinned), _) => pinned.hostgroup,
+            (None, Ruling::Run(destination)) => self.route(&statement.prepared.statement, destination),
+            // It will not be executed.
+            (None, Ruling::Error(_) | Ruling::Ok(_)) => return self.skip(request).await,
+        };
+        let command = Command::StmtSendLongData;
+        let job = self.held_job(request, command, hostgroup, Expect::Result, Rc::clone(&statement));
+        for _ in 0..2 {
+            let was_pinned = self.pinned.is_some();
+            let leased = match self.lease(&snapshot, request, &job).await? {
+                Ok(leased) => leased,
+                Err((_, text)) if was_pinned => return Err(End::Told(text)),
+                Err(error) => {
+                    statement.failed.replace(Some(error));
+                    return self.skip(request).await;
+                }
+            };
+            let Leased { mut backend, mut pins, pinned, .. } = leased;
+            let before = pins.reasons();
+            let sent = match self.bring_statement(&mut backend, request, &job).await {
+                Ok(Ready::Refused(error)) => {
+                    statement.failed.replace(Some(error.into_reply()));
+                    self.look_back.disturbed = true;
+                    self.keep_or_return(backend, pins, before, &job);
+                    return self.skip(request).await;
+                }
+                Ok(_) if request.whole => backend.stream.write_all(request.packet()).await.is_ok(),
+                Ok(_) => self.upload(request, &backend).await? == Upload::Sent,
+                Err(Broken::Session(end)) => return Err(end),
+                Err(Broken::Unsent { .. } | Broken::Backend { .. }) => false,
+            };
+            if sent {
+                pins.hold(statement.id, PinReason::LONG_DATA);
+                self.keep_or_return(backend, pins, before, &job);
+                return Ok(());
+            }
+            if pinned || !request.whole {
+                return Err(End::Told("backend connection lost".to_owned()));
+            }
+        }
+        let text = "Lost connection to MySQL server while a parameter was sent".to_owned();
+        statement.failed.replace(Some((Errno::SERVER_LOST, text)));
+        self.skip(request).await
+    }
+}

@@ -1,0 +1,401 @@
+//! Prepared statements of the binary protocol, through connections that are shared.
+//!
+//! A client has numbers of its own ([`ClientStatements`]); what they stand for is a [`Prepared`], which other clients may
+//! have too. A statement is prepared on a connection when it is first executed there, and stays for whoever executes it
+//! next (`backend/statements.rs`). What is only one client's (a cursor, parameters sent in parts) ties that client to the
+//! connection, until that is over.
+//!
+//! - `mod.rs`: the commands, and which of them are answered here.
+//! - `at_hand.rs`: brings a statement to a connection and the command into the form it needs there.
+//! - `long_data.rs`: `COM_STMT_SEND_LONG_DATA`, which has no answer.
+//! - `budget.rs`: how many statements servers are burdened with.
+
+mod at_hand;
+mod budget;
+mod long_data;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use narrows_sql::{Flags, Kind, Shape, Statement, Substitute, substitute};
+use narrows_wire::charset::Family;
+use narrows_wire::execute::CURSOR_FLAGS;
+use narrows_wire::response::Expect;
+use narrows_wire::{Command, Errno, Status};
+
+use super::look_back::asks_about_last;
+use super::query::Job;
+use super::relay::Outcome;
+use super::request::Request;
+use super::track::Pins;
+use super::{End, PinReason, Session};
+use crate::backend::Backend;
+use crate::client;
+use crate::prepared::{ClientShare, Identity, Prepared};
+use crate::snapshot::{HostgroupId, Snapshot};
+
+pub(super) use at_hand::Ready;
+
+/// The statements that a client has open.
+#[derive(Debug, Default)]
+pub(super) struct ClientStatements {
+    open: BTreeMap<u32, Rc<ClientStatement>>,
+    /// The number given last. Servers count attempts, and go on counting after a reset.
+    last_id: u32,
+    /// The statement that was prepared last, which MariaDB's clients may call -1.
+    last_prepared: Option<u32>,
+}
+
+/// One statement of a client.
+#[derive(Debug)]
+pub(super) struct ClientStatement {
+    /// The client's number for it.
+    pub(super) id: u32,
+    /// What it is.
+    pub(super) prepared: ClientShare,
+    /// Its placeholders; known when a server has prepared it.
+    params: Cell<u16>,
+    /// The types of parameters that the client has bound last.
+    types: RefCell<Vec<u8>>,
+    /// It can be executed only on the connection that prepared it.
+    tied: bool,
+    /// What the rules say of it.
+    ruled: RefCell<Option<Ruled>>,
+    /// Why its next execution fails: a part of a parameter did not arrive.
+    failed: RefCell<Option<(Errno, String)>>,
+}
+
+/// What the rules said of a statement, and when that holds.
+#[derive(Debug)]
+struct Ruled {
+    snapshot: Weak<Arc<Snapshot>>,
+    schema: Option<Box<[u8]>>,
+    ruling: Ruling,
+}
+
+/// What the rules make of an execution.
+#[derive(Debug, Clone)]
+enum Ruling {
+    /// It runs, there where no rule says otherwise.
+    Run(Option<HostgroupId>),
+    /// Narrows answers with an error.
+    Error(String),
+    /// Narrows answers that all is well.
+    Ok(String),
+}
+
+impl ClientStatements {
+    /// The server has forgotten all of them.
+    pub(super) fn clear(&mut self) {
+        self.open.clear();
+        self.last_prepared = None;
+    }
+}
+
+impl ClientStatement {
+    /// Its identity on connections, for executions with or without a cursor.
+    pub(super) fn identity(&self, expect: Expect) -> Identity {
+        let identity = self.prepared.identity;
+        if expect == Expect::Cursor { identity.with_cursor() } else { identity }
+    }
+}
+
+impl Session {
+    /// `COM_STMT_PREPARE`. A server answers each time: what a table looks like may have changed since the last.
+    pub(super) async fn prepare(&mut self, request: &mut Request) -> Result<(), End> {
+        self.statements.last_id = self.statements.last_id.wrapping_add(1);
+        self.statements.last_prepared = None;
+        let job = match self.preparation(request) {
+            Ok(job) => job,
+            Err((errno, text)) => {
+                self.discard(request).await?;
+                return self.reply_error_at(request.answer(), errno, &text).await;
+            }
+        };
+        self.execute(request, job).await
+    }
+
+    fn preparation(&self, request: &Request) -> Result<Job, (Errno, String)> {
+        let snapshot = self.snapshot();
+        let text = request.argument();
+        let statement = if request.whole { narrows_sql::classify(text) } else { UNREAD };
+        let verdict = self.ask_rules(&snapshot, text);
+        if let Some(text) = verdict.error_msg {
+            return Err((Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
+        }
+        if statement.kind == Kind::Kill {
+            // It would name connections of the server. Drivers fall back to text, where the numbers are ours.
+            let text = "This command is not supported in the prepared statement protocol yet";
+            return Err((Errno { number: 1295, sqlstate: *b"HY000" }, text.to_owned()));
+        }
+        let own_id = Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
+        let substituted = match statement.flags.intersects(Flags::CONNECTION_ID) && request.whole {
+            true => substitute(text, &[own_id]),
+            false => None,
+        };
+        let username = &self.want.account.row.username;
+        let registry = &self.worker.prepared;
+        let prepared = match request.whole {
+            true => {
+                registry.prepared(username, &self.state, substituted.as_deref().unwrap_or(text), statement)
+            }
+            false => registry.unshared(username, &self.state, text, statement),
+        };
+        let client_statement = ClientStatement {
+            id: self.statements.last_id,
+            prepared: ClientShare::new(prepared),
+            params: Cell::new(0),
+            types: RefCell::default(),
+            tied: !request.whole || asks_about_last(&statement),
+            ruled: RefCell::default(),
+            failed: RefCell::default(),
+        };
+        Ok(Job {
+            command: Command::StmtPrepare,
+            statement,
+            hostgroup: self.route(&statement, verdict.destination_hostgroup),
+            expect: Expect::Prepare,
+            whole: request.whole,
+            attributes: 0,
+            prepared: Some(Rc::new(client_statement)),
+        })
+    }
+
+    /// `COM_STMT_EXECUTE` and `COM_STMT_BULK_EXECUTE`.
+    pub(super) async fn execute_statement(
+        &mut self,
+        request: &mut Request,
+        command: Command,
+    ) -> Result<(), End> {
+        let Some(statement) = self.open_statement(request) else {
+            return self.unknown_statement(request, command).await;
+        };
+        let refusal = match (statement.failed.take(), self.rule(&statement)) {
+            (Some(failed), _) => Err(failed),
+            (None, Ruling::Error(text)) => Err((Errno::NOT_ALLOWED_COMMAND, text)),
+            (None, Ruling::Ok(text)) => {
+                self.discard(request).await?;
+                return self.reply_ok(&text).await;
+            }
+            (None, Ruling::Run(destination)) => Ok(destination),
+        };
+        let destination = match refusal {
+            Ok(destination) => destination,
+            Err((errno, text)) => {
+                self.discard(request).await?;
+                return self.reply_error_at(request.answer(), errno, &text).await;
+            }
+        };
+        let flags = request.argument().get(4).copied().unwrap_or_default();
+        let cursor = command == Command::StmtExecute && flags & CURSOR_FLAGS != 0;
+        let job = Job {
+            command,
+            statement: statement.prepared.statement,
+            hostgroup: self.route(&statement.prepared.statement, destination),
+            expect: if cursor { Expect::Cursor } else { Expect::Result },
+            whole: request.whole,
+            attributes: 0,
+            prepared: Some(statement),
+        };
+        self.execute(request, job).await
+    }
+
+    /// Asks the rules of a statement, unless they have said it under this configuration and for this schema.
+    fn rule(&self, statement: &ClientStatement) -> Ruling {
+        let snapshot = self.snapshot();
+        let mut ruled = statement.ruled.borrow_mut();
+        let holds = |ruled: &&Ruled| {
+            ruled.snapshot.as_ptr() == Rc::as_ptr(&snapshot) && ruled.schema == self.state.schema
+        };
+        if let Some(ruled) = ruled.as_ref().filter(holds) {
+            return ruled.ruling.clone();
+        }
+        let verdict = self.ask_rules(&snapshot, &statement.prepared.text);
+        let ruling = match (verdict.error_msg, verdict.ok_msg) {
+            (Some(text), _) => Ruling::Error(text.to_owned()),
+            (None, Some(text)) => Ruling::Ok(text.to_owned()),
+            (None, None) => Ruling::Run(verdict.destination_hostgroup),
+        };
+        let (snapshot, schema) = (Rc::downgrade(&snapshot), self.state.schema.clone());
+        *ruled = Some(Ruled { snapshot, schema, ruling: ruling.clone() });
+        ruling
+    }
+
+    /// `COM_STMT_FETCH`: rows of an open cursor.
+    pub(super) async fn fetch(&mut self, request: &mut Request) -> Result<(), End> {
+        let command = Command::StmtFetch;
+        let Some(statement) = self.open_statement(request) else {
+            return self.unknown_statement(request, command).await;
+        };
+        let Some(hostgroup) = self.held_at(&statement, PinReason::CURSOR) else {
+            self.skip(request).await?;
+            let end = if self.family() == Some(Family::MySql) { "." } else { "" };
+            let text = format!("The statement ({}) has no open cursor{end}", statement.id);
+            let errno = Errno { number: 1421, sqlstate: *b"HY000" };
+            return self.reply_error_at(request.answer(), errno, &text).await;
+        };
+        let job = self.held_job(request, command, hostgroup, Expect::Rows, statement);
+        self.execute(request, job).await
+    }
+
+    /// `COM_STMT_RESET`: goes to a server only where that has something to let go of.
+    pub(super) async fn reset_statement(&mut self, request: &mut Request) -> Result<(), End> {
+        let command = Command::StmtReset;
+        let Some(statement) = self.open_statement(request) else {
+            return self.unknown_statement(request, command).await;
+        };
+        statement.failed.take();
+        let Some(hostgroup) = self.held_at(&statement, PinReason::HELD_STATEMENT) else {
+            self.skip(request).await?;
+            self.warnings = 0;
+            return self.reply_ok("").await;
+        };
+        let job = self.held_job(request, command, hostgroup, Expect::Result, statement);
+        self.execute(request, job).await
+    }
+
+    /// `COM_STMT_CLOSE`, which has no answer. What servers have prepared stays there for others; it is closed when its
+    /// place is wanted.
+    pub(super) async fn close_statement(&mut self, request: &mut Request) -> Result<(), End> {
+        let statement = self.open_statement(request);
+        self.skip(request).await?;
+        let Some(statement) = statement else { return Ok(()) };
+        let id = statement.id;
+        self.statements.open.remove(&id);
+        self.statements.last_prepared.take_if(|last| *last == id);
+        let holds = |pinned: &mut super::Pinned| pinned.pins.holds(id, PinReason::HELD_STATEMENT);
+        let Some(mut pinned) = self.pinned.take_if(holds) else { return Ok(()) };
+        pinned.backend.login.statements.close_held(id);
+        pinned.pins.let_go(id, PinReason::HELD_STATEMENT);
+        // At once: a cursor may hold locks.
+        let closings = pinned.backend.login.statements.take_closings();
+        if pinned.backend.stream.write_all(&closings).await.is_err() {
+            return Err(End::Told("backend connection lost".to_owned()));
+        }
+        if pinned.pins.reasons() == PinReason::default() {
+            self.give_back(pinned.backend);
+        } else {
+            self.pinned = Some(pinned);
+        }
+        Ok(())
+    }
+
+    fn held_job(
+        &self,
+        request: &Request,
+        command: Command,
+        hostgroup: HostgroupId,
+        expect: Expect,
+        statement: Rc<ClientStatement>,
+    ) -> Job {
+        Job {
+            command,
+            statement: statement.prepared.statement,
+            hostgroup,
+            expect,
+            whole: request.whole,
+            attributes: 0,
+            prepared: Some(statement),
+        }
+    }
+
+    /// The hostgroup of the connection that holds something of a statement, for one of these reasons.
+    fn held_at(&self, statement: &ClientStatement, reason: PinReason) -> Option<HostgroupId> {
+        let pinned = self.pinned.as_ref()?;
+        pinned.pins.holds(statement.id, reason).then_some(pinned.hostgroup)
+    }
+
+    /// The statement that a command names.
+    fn open_statement(&self, request: &Request) -> Option<Rc<ClientStatement>> {
+        let id = u32::from_le_bytes(*request.argument().first_chunk()?);
+        let last = || self.statements.last_prepared.filter(|_| self.family() == Some(Family::MariaDb));
+        let id = if id == LAST_PREPARED { last()? } else { id };
+        self.statements.open.get(&id).map(Rc::clone)
+    }
+
+    async fn unknown_statement(&mut self, request: &mut Request, command: Command) -> Result<(), End> {
+        let id = request.argument().first_chunk().map_or(0, |id| u32::from_le_bytes(*id));
+        self.skip(request).await?;
+        let given_to = match self.family() {
+            Some(Family::MySql) => "mysql_stmt_precheck".to_owned(),
+            _ => command.name().replace("COM_", "mysqld_").to_lowercase(),
+        };
+        let text = format!("Unknown prepared statement handler ({id}) given to {given_to}");
+        self.reply_error_at(request.answer(), Errno::UNKNOWN_STMT_HANDLER, &text).await
+    }
+
+    fn family(&self) -> Option<Family> {
+        client::family(&self.snapshot(), &self.want.account)
+    }
+
+    /// What a command did to its statement: the connection has it now, keeps something for it, or no longer does.
+    pub(super) fn settle_statement(
+        &mut self,
+        backend: &mut Backend,
+        pins: &mut Pins,
+        job: &Job,
+        outcome: &Outcome,
+    ) {
+        let Some(statement) = &job.prepared else { return };
+        let id = statement.id;
+        let failed = outcome.error.is_some();
+        let status = outcome.status.unwrap_or_default();
+        let statements = &mut backend.login.statements;
+        match job.command {
+            Command::StmtPrepare => {
+                let Some(ok) = outcome.prepared else { return };
+                let prepared: &Arc<Prepared> = &statement.prepared;
+                prepared.columns.store(ok.columns, Ordering::Relaxed);
+                prepared.params.store(ok.params, Ordering::Relaxed);
+                statements.add(prepared.identity, ok.id, Arc::clone(prepared));
+                if statement.tied {
+                    statements.hold(prepared.identity, id);
+                    pins.hold(id, PinReason::PREPARED_STATEMENT);
+                }
+                statement.params.set(ok.params);
+                self.statements.open.insert(id, Rc::clone(statement));
+                self.statements.last_prepared = Some(id);
+                return;
+            }
+            Command::StmtExecute | Command::StmtBulkExecute => {
+                if job.expect == Expect::Cursor && !failed && status.contains(Status::CURSOR_EXISTS) {
+                    statements.hold(statement.identity(Expect::Cursor), id);
+                    pins.let_go(id, PinReason::LONG_DATA);
+                    pins.hold(id, PinReason::CURSOR);
+                    return;
+                }
+            }
+            Command::StmtFetch if !failed && !status.contains(Status::LAST_ROW_SENT) => return,
+            Command::StmtFetch | Command::StmtReset => {}
+            _ => return,
+        }
+        if !pins.holds(id, PinReason::HELD_STATEMENT) {
+            if failed && let Some(entry) = statements.shared(statement.identity(job.expect)) {
+                // Whether the server has taken its parameters' types is not known.
+                entry.types.clear();
+            }
+            return;
+        }
+        let had_cursor = pins.holds(id, PinReason::CURSOR) || job.expect == Expect::Cursor;
+        pins.let_go(id, PinReason::CURSOR);
+        pins.let_go(id, PinReason::LONG_DATA);
+        if statement.tied {
+            return;
+        }
+        match failed {
+            // It may have something left that another client must not meet.
+            true => statements.close_held(id),
+            false if had_cursor => statements.share(id, statement.identity(Expect::Cursor)),
+            false => statements.share(id, statement.identity(Expect::Result)),
+        }
+    }
+}
+
+/// A statement of which only the beginning was read: it may do anything.
+const UNREAD: Statement = Statement { kind: Kind::Call, flags: Flags::NONE };
+
+/// MariaDB: the statement that was prepared last.
+const LAST_PREPARED: u32 = u32::MAX;

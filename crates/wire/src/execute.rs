@@ -1,0 +1,220 @@
+//! The payload of `COM_STMT_EXECUTE` (manual: "COM_STMT_EXECUTE") and of MariaDB's `COM_STMT_BULK_EXECUTE`: where the
+//! types of the parameters stand. Values are not decoded.
+//!
+//! A client binds types once; later executions leave them out, and the server goes by what it was told last. Whoever
+//! executes one statement of a server for several clients must put them in again.
+//!
+//! ```text
+//! id:4 flags:1 iterations:4 [count] nulls:(n+7)/8 bound:1 [types:2n] values     COM_STMT_EXECUTE
+//! id:4 flags:2              [types:2n] rows                                     COM_STMT_BULK_EXECUTE
+//! ```
+//!
+//! Under `CLIENT_QUERY_ATTRIBUTES` the count of parameters stands in front of the nulls, and each type has a name behind
+//! it; parameters beyond those of the statement are attributes.
+
+use std::ops::Range;
+
+use crate::codec::{Malformed, Reader};
+use crate::query::skip_value;
+
+/// The flags of a `COM_STMT_EXECUTE` that ask for a cursor.
+pub const CURSOR_FLAGS: u8 = 0b0111;
+
+/// The flag of a `COM_STMT_EXECUTE` that says that a count of parameters follows though the statement has none.
+const COUNT_FOLLOWS: u8 = 0b1000;
+
+/// The flag of a `COM_STMT_BULK_EXECUTE` that says that types follow.
+const BULK_TYPES_FOLLOW: u8 = 128;
+
+/// Where the parameters of an execution stand; offsets into the payload behind the command byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameters {
+    /// How many there are, attributes included.
+    count: usize,
+    nulls: Range<usize>,
+    /// The flag that says whether types follow: a byte that is 0 or 1, or the low byte of a bulk execution's flags.
+    bound: usize,
+    /// The types, with their names where they have any; empty when none were sent.
+    types: Range<usize>,
+    bulk: bool,
+}
+
+impl Parameters {
+    /// Finds the parameters of a `COM_STMT_EXECUTE` of a statement with `params` placeholders; `None` when there are
+    /// none. `attributes`: `CLIENT_QUERY_ATTRIBUTES` was negotiated.
+    ///
+    /// # Errors
+    /// When the payload ends before the values begin, as one may of which only the beginning is held.
+    pub fn of_execute(
+        payload: &[u8],
+        params: u16,
+        attributes: bool,
+    ) -> Result<Option<Parameters>, Malformed> {
+        let mut reader = Reader::new(payload);
+        reader.u32()?;
+        let flags = reader.u8()?;
+        reader.u32()?;
+        let mut count = usize::from(params);
+        if attributes && (count > 0 || flags & COUNT_FOLLOWS != 0) {
+            count = usize::try_from(reader.lenenc_int()?).map_err(|_| Malformed("too many parameters"))?;
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let offset = |reader: &Reader<'_>| payload.len() - reader.remaining();
+        let start = offset(&reader);
+        reader.bytes(count.div_ceil(8))?;
+        let bound = offset(&reader);
+        let follow = reader.u8()? == 1;
+        let types = bound + 1;
+        if follow && attributes {
+            for _ in 0..count {
+                reader.u16()?;
+                reader.lenenc_bytes()?;
+            }
+        } else if follow {
+            reader.bytes(count * 2)?;
+        }
+        Ok(Some(Parameters { count, nulls: start..bound, bound, types: types..offset(&reader), bulk: false }))
+    }
+
+    /// Finds the types of a `COM_STMT_BULK_EXECUTE` of a statement with `params` placeholders.
+    ///
+    /// # Errors
+    /// As for [`Parameters::of_execute`].
+    pub fn of_bulk(payload: &[u8], params: u16) -> Result<Option<Parameters>, Malformed> {
+        let mut reader = Reader::new(payload);
+        reader.u32()?;
+        let flags = reader.u8()?;
+        reader.u8()?;
+        let count = usize::from(params);
+        if count == 0 {
+            return Ok(None);
+        }
+        let length = if flags & BULK_TYPES_FOLLOW != 0 { count * 2 } else { 0 };
+        reader.bytes(length)?;
+        Ok(Some(Parameters { count, nulls: 6..6, bound: 4, types: 6..6 + length, bulk: true }))
+    }
+
+    /// The types that the execution binds; `None` when it goes by those bound before.
+    pub fn types<'p>(&self, payload: &'p [u8]) -> Option<&'p [u8]> {
+        payload.get(self.types.clone()).filter(|types| !types.is_empty())
+    }
+
+    /// The head of the payload with `types` put in, and how many bytes of `payload` it replaces.
+    pub fn with_types(&self, payload: &[u8], types: &[u8]) -> (Vec<u8>, usize) {
+        let mut head = Vec::with_capacity(self.types.start + types.len());
+        head.extend_from_slice(payload.get(..self.types.start).unwrap_or_default());
+        if let Some(flag) = head.get_mut(self.bound) {
+            *flag |= if self.bulk { BULK_TYPES_FOLLOW } else { 1 };
+        }
+        head.extend_from_slice(types);
+        (head, self.types.end)
+    }
+
+    /// The execution for a server without `CLIENT_QUERY_ATTRIBUTES`: the count, the names and the attributes left out.
+    /// `types` are those to go by, where the execution has none itself.
+    ///
+    /// # Errors
+    /// When the values do not end within `payload`.
+    pub fn without_attributes(
+        &self,
+        payload: &[u8],
+        params: u16,
+        types: &[u8],
+    ) -> Result<Vec<u8>, Malformed> {
+        let params = usize::from(params).min(self.count);
+        let (plain, kinds) = without_names(self.types(payload).unwrap_or(types), params)?;
+        let nulls = payload.get(self.nulls.clone()).unwrap_or_default();
+        let values = payload.get(self.types.end..).unwrap_or_default();
+        let mut reader = Reader::new(values);
+        for (index, kind) in kinds.into_iter().enumerate() {
+            let null = nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
+            if !null {
+                skip_value(&mut reader, kind)?;
+            }
+        }
+        let mut out = payload.get(..9).unwrap_or_default().to_vec();
+        if let Some(flags) = out.get_mut(4) {
+            *flags &= !COUNT_FOLLOWS;
+        }
+        if params > 0 {
+            out.extend_from_slice(nulls.get(..params.div_ceil(8)).unwrap_or_default());
+            out.push(1);
+            out.extend_from_slice(&plain);
+            out.extend_from_slice(values.get(..values.len() - reader.remaining()).unwrap_or_default());
+        }
+        Ok(out)
+    }
+}
+
+/// The first `count` types without their names, and the kind of each.
+fn without_names(types: &[u8], count: usize) -> Result<(Vec<u8>, Vec<u8>), Malformed> {
+    let mut reader = Reader::new(types);
+    let mut plain = Vec::with_capacity(count * 2);
+    let mut kinds = Vec::with_capacity(count);
+    for _ in 0..count {
+        let kind: [u8; 2] = reader.array()?;
+        reader.lenenc_bytes()?;
+        let [low, _] = kind;
+        kinds.push(low);
+        plain.extend(kind);
+    }
+    Ok((plain, kinds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One parameter: id 7, no cursor, one iteration, no null, types follow: a LONG; the value 5.
+    const BOUND: &[u8] = b"\x07\0\0\0\0\x01\0\0\0\x00\x01\x03\x00\x05\0\0\0";
+    /// The same without types.
+    const LATER: &[u8] = b"\x07\0\0\0\0\x01\0\0\0\x00\x00\x05\0\0\0";
+
+    #[test]
+    fn finds_the_types_and_puts_them_in_again() {
+        let bound = Parameters::of_execute(BOUND, 1, false).unwrap().unwrap();
+        assert_eq!(bound.types(BOUND), Some(b"\x03\0".as_slice()));
+        let later = Parameters::of_execute(LATER, 1, false).unwrap().unwrap();
+        assert_eq!(later.types(LATER), None);
+        let (head, replaced) = later.with_types(LATER, b"\x03\0");
+        assert_eq!([&head, &LATER[replaced..]].concat(), BOUND);
+    }
+
+    #[test]
+    fn an_execution_without_parameters_has_no_types() {
+        assert_eq!(Parameters::of_execute(b"\x07\0\0\0\0\x01\0\0\0", 0, true), Ok(None));
+    }
+
+    #[test]
+    fn leaves_out_what_a_server_without_attributes_does_not_take() {
+        // A parameter and an attribute; neither is null; the types: LONG without a name, STRING named "a".
+        let named = b"\x07\0\0\0\x08\x01\0\0\0\x02\x00\x01\x03\x00\x00\xfe\x00\x01a\x05\0\0\0\x03xyz";
+        let parameters = Parameters::of_execute(named, 1, true).unwrap().unwrap();
+        assert_eq!(parameters.types(named), Some(b"\x03\0\0\xfe\0\x01a".as_slice()));
+        assert_eq!(parameters.without_attributes(named, 1, b"").unwrap(), BOUND);
+    }
+
+    #[test]
+    fn a_bulk_execution_says_by_a_flag_that_types_follow() {
+        let later = b"\x07\0\0\0\x40\0\x00\x05\0\0\0";
+        let parameters = Parameters::of_bulk(later, 1).unwrap().unwrap();
+        assert_eq!(parameters.types(later), None);
+        let (head, replaced) = parameters.with_types(later, b"\x03\0");
+        let bound = [&head, &later[replaced..]].concat();
+        assert_eq!(bound, b"\x07\0\0\0\xc0\0\x03\0\x00\x05\0\0\0");
+        assert_eq!(
+            Parameters::of_bulk(&bound, 1).unwrap().unwrap().types(&bound),
+            Some(b"\x03\0".as_slice())
+        );
+    }
+
+    #[test]
+    fn refuses_a_payload_that_ends_too_early() {
+        for length in 0..BOUND.len() - 5 {
+            assert!(Parameters::of_execute(&BOUND[..length], 1, false).is_err(), "{length}");
+        }
+        assert!(Parameters::of_bulk(b"\x07\0\0\0\x80\0\x03", 1).is_err());
+    }
+}
