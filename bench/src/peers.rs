@@ -67,6 +67,7 @@ pub const PEERS: &[Peer] = &[
         terms: "1 thread, one user, the two rules of the read/write split",
         start: narrows,
     },
+    Peer { name: FAST_FORWARD, terms: "narrows with a user that has fast_forward", start: fast_forward },
 ];
 
 /// The way without a proxy.
@@ -77,6 +78,8 @@ pub const FORWARDER: &str = "forwarder";
 pub const HAPROXY: &str = "haproxy";
 /// This project.
 pub const NARROWS: &str = "narrows";
+/// This project, moving bytes it does not look at.
+pub const FAST_FORWARD: &str = "fastforward";
 
 /// The peers of a comma-separated list, in the order of the table.
 pub fn choose(list: &[String]) -> io::Result<Vec<&'static Peer>> {
@@ -115,6 +118,14 @@ fn haproxy(setup: &Setup) -> io::Result<Running> {
 }
 
 fn narrows(setup: &Setup) -> io::Result<Running> {
+    start_narrows(setup, NARROWS, "")
+}
+
+fn fast_forward(setup: &Setup) -> io::Result<Running> {
+    start_narrows(setup, FAST_FORWARD, "fast_forward = 1\n")
+}
+
+fn start_narrows(setup: &Setup, name: &str, user_columns: &str) -> io::Result<Running> {
     if !setup.narrows.is_file() {
         let path = setup.narrows.display();
         return Err(io::Error::other(format!(
@@ -122,8 +133,8 @@ fn narrows(setup: &Setup) -> io::Result<Running> {
         )));
     }
     let admin = free_address()?;
-    serve(setup, NARROWS, "narrows.toml", setup.narrows, |listen| {
-        narrows_toml(setup, &listen, &admin.to_string())
+    serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen| {
+        narrows_toml(setup, &listen, &admin.to_string(), user_columns)
     })
 }
 
@@ -152,7 +163,7 @@ fn serve(
 }
 
 /// Writers in hostgroup 0, readers in 1.
-fn narrows_toml(setup: &Setup, listen: &str, admin: &str) -> String {
+fn narrows_toml(setup: &Setup, listen: &str, admin: &str, user_columns: &str) -> String {
     let Account { user, password } = &setup.account;
     let readers =
         if setup.replicas.is_empty() { std::slice::from_ref(&setup.primary) } else { &setup.replicas };
@@ -170,7 +181,8 @@ fn narrows_toml(setup: &Setup, listen: &str, admin: &str) -> String {
         );
     }
     text += &format!(
-        "[[mysql_users]]\nusername = \"{user}\"\npassword = \"{password}\"\ndefault_hostgroup = 0\n\n"
+        "[[mysql_users]]\nusername = \"{user}\"\npassword = \"{password}\"\ndefault_hostgroup = 0\n\
+         {user_columns}\n"
     );
     for (rule, pattern, hostgroup) in [(1, "^SELECT.*FOR UPDATE", 0), (2, "^SELECT", 1)] {
         text += &format!(
@@ -209,10 +221,10 @@ mod tests {
             core: None,
             narrows: Path::new("/nowhere/narrows"),
         };
-        let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2");
+        let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", "");
         assert!(alone.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));
         setup.replicas = vec!["127.0.0.1:3307".to_owned(), "127.0.0.1:3308".to_owned()];
-        let split = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2");
+        let split = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", "");
         assert_eq!(split.matches("hostgroup = 1\naddress").count(), 2);
         assert!(!split.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));
     }

@@ -26,7 +26,7 @@ pub struct Flags {
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
     /// Who takes part.
-    #[arg(long, value_delimiter = ',', default_value = "direct,forwarder,haproxy,narrows")]
+    #[arg(long, value_delimiter = ',', default_value = "direct,forwarder,haproxy,narrows,fastforward")]
     peers: Vec<String>,
     /// Which cases; all when not given.
     #[arg(long, value_delimiter = ',')]
