@@ -154,7 +154,8 @@ is a backslash. In the syntax of `proxysql.cnf`:
 - comments are `# ...`, `// ...` and `/* ... */`;
 - `@include \"file\"` stands for the text of that file, whose path counts from the including file; up to 10 levels.
 
-Regular expressions are those of the Rust crate `regex`: they take linear time, and have no look-around and no back-references.
+Regular expressions work on bytes. They are those of the Rust crate `regex`, which take linear time; one with look-around
+or back-references is run by `fancy-regex`, which gives up after 100,000 steps back and has then found nothing.
 ";
 
 #[cfg(test)]

@@ -449,7 +449,7 @@ pub struct Snapshot {
     /// Hostgroups that have servers.
     pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
     /// The query rules.
-    pub rules: RuleSet,
+    pub rules: Arc<RuleSet>,
 }
 
 /// A user, ready for logins.
@@ -486,8 +486,7 @@ impl Snapshot {
         workers: usize,
         previous: Option<&Snapshot>,
     ) -> Result<Snapshot, CompileError> {
-        let rules = RuleSet::compile(&rows.rules)
-            .map_err(|(rule_id, source)| CompileError::Rule { rule_id, source })?;
+        let rules = compile_rules(&rows, previous)?;
         let users = rows.users.into_iter().filter(|user| user.active).map(|row| {
             let name = row.username.clone().into_bytes();
             let known = previous.and_then(|previous| previous.users.get(&name));
@@ -518,6 +517,17 @@ impl Snapshot {
             rules,
         })
     }
+}
+
+/// The rules of `previous` where they have not changed: what workers remember of them, and their hits, go on.
+fn compile_rules(rows: &Rows, previous: Option<&Snapshot>) -> Result<Arc<RuleSet>, CompileError> {
+    let iterations = rows.variables.query_processor_iterations;
+    let same = |previous: &&Snapshot| previous.rules.is_of(&rows.rules, &rows.fast_routing, iterations);
+    if let Some(previous) = previous.filter(same) {
+        return Ok(Arc::clone(&previous.rules));
+    }
+    let compiled = RuleSet::compile(&rows.rules, &rows.fast_routing, iterations);
+    compiled.map(Arc::new).map_err(|(rule_id, source)| CompileError::Rule { rule_id, source })
 }
 
 fn stored(password: &str) -> Stored {

@@ -19,6 +19,7 @@ use crate::rt::{
     BoundListener, DetachedStream, Instant, Listener, MailboxReceiver, MailboxSender, Stream, oneshot, sleep,
     spawn_local,
 };
+use crate::rules;
 use crate::session::{Handle, Interrupt};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::{SessionState, SharedState};
@@ -182,6 +183,8 @@ pub struct Worker {
     pub prepared: Registry,
     /// Its counters.
     pub counters: RefCell<Counters>,
+    /// What it remembers of the query rules.
+    pub rules: RefCell<rules::Memory>,
     /// Buffers of the lexer.
     pub scratch: RefCell<narrows_sql::Scratch>,
     snapshot: RefCell<LocalSnapshot>,
@@ -202,6 +205,7 @@ impl Worker {
             known_schemas: client::KnownSchemas::default(),
             prepared: Registry::default(),
             counters: RefCell::default(),
+            rules: RefCell::default(),
             scratch: RefCell::default(),
             snapshot: RefCell::new(Rc::new(snapshot)),
             sessions: RefCell::default(),

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use narrows_proxy::rules::{ExpressionError, check_expression};
+
 use super::charset;
 use super::diagnostic::{Problem, Severity};
 use super::nearest::nearest;
@@ -192,29 +194,13 @@ fn is_network(text: &str) -> bool {
     bits.is_none_or(|bits| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
 }
 
-/// Whether an expression is sure to stay below the size limit of compiled expressions, as only counted
-/// repetitions make a short one large. Most expressions are, and compiling ten thousand of them takes seconds.
-fn is_small(expression: &str) -> bool {
-    expression.len() <= SHORT_EXPRESSION && !expression.contains('{')
-}
-
-/// The largest classes, repeated to this length, compile with room to spare; a test holds that.
-const SHORT_EXPRESSION: usize = 200;
-
 fn expression_problem(name: &str, text: &str) -> Option<Problem> {
     let name = name.to_owned();
-    let (character, reason) = match regex_syntax::Parser::new().parse(text) {
-        Ok(_) if is_small(text) => return None,
-        Ok(_) => {
-            let compiled = regex::Regex::new(text);
-            return compiled.err().map(|e| Problem::ExpressionTooLarge { name, reason: e.to_string() });
-        }
-        Err(regex_syntax::Error::Parse(e)) => (e.span().start.offset, e.kind().to_string()),
-        Err(regex_syntax::Error::Translate(e)) => (e.span().start.offset, e.kind().to_string()),
-        Err(e) => (0, e.to_string()),
-    };
-    let before = text.get(..character).unwrap_or_default();
-    Some(Problem::Expression { name, character: before.chars().count() + 1, reason })
+    Some(match check_expression(text).err()? {
+        ExpressionError::Syntax { character, reason } => Problem::Expression { name, character, reason },
+        ExpressionError::TooLarge(reason) => Problem::ExpressionTooLarge { name, reason: reason.to_string() },
+        ExpressionError::Unsupported(reason) => Problem::Expression { name, character: 1, reason },
+    })
 }
 
 /// Says when a password looks like a stored form and is none.
@@ -234,16 +220,6 @@ fn password_remark(name: &str, text: &str) -> Option<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn short_expressions_without_counts_compile() {
-        for piece in [r"\W", r"\w", r"\PL", r"\pL", r"\PM+", r"\S*", r"(\W)", "[^a]", ".", r"\W|"] {
-            let text = piece.repeat(SHORT_EXPRESSION / piece.len());
-            assert!(is_small(&text));
-            let compiled = regex::bytes::RegexBuilder::new(&text).case_insensitive(true).build();
-            assert!(compiled.is_ok(), "{piece}");
-        }
-    }
 
     #[test]
     fn addresses_collide_when_both_cannot_be_bound() {

@@ -189,7 +189,7 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-query_digests_track_hostname", Useful, false, "Whether digests are counted per client address."),
     integer("mysql-query_processor_iterations", Obscure, 0, 0, 1_000_000, "How often flagOUT may lead back to the first rule; 0: rules are only read forward.")
         .read_as_integer(|v, n| v.query_processor_iterations = count(n)),
-    integer("mysql-query_processor_regex", Useful, 1, 1, 2, "ProxySQL's choice of expression engine. Narrows uses one engine, which takes linear time."),
+    integer("mysql-query_processor_regex", Useful, 1, 1, 2, "ProxySQL's choice of expression engine. Narrows takes the one that an expression needs."),
     integer("mysql-query_retries_on_failure", Useful, 1, 0, 1000, "How often a statement may run again after a server failed, where that is safe.")
         .read_as_integer(|v, n| v.query_retries_on_failure = count(n)),
     integer("mysql-query_rules_fast_routing_algorithm", Obscure, 1, 1, 2, "ProxySQL's choice of a fast-routing map per thread (1) or one for all (2)."),

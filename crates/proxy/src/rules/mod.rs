@@ -1,39 +1,63 @@
 //! Query rules: from a statement and who sent it to a [`Verdict`].
+//!
+//! Rules are compiled once per configuration ([`RuleSet`]) and asked in three steps, each of which looks at fewer of
+//! them: who asks leaves those of a *profile*; the digest leaves those of a *plan*, which is remembered; and where
+//! expressions on the statement itself are left, their literals are looked for in one pass, and only expressions that
+//! have one are run. So ten thousand rules cost what two cost. What is remembered belongs to one worker ([`Memory`]).
+//!
+//! The walk over what is left (`walk.rs`) is the one of ProxySQL, rule by rule in order of ids; `tests.rs` holds it
+//! against an interpreter that asks every rule.
 
-use regex::bytes::{Regex, RegexBuilder};
+mod address;
+mod expression;
+mod fast_routing;
+mod literals;
+mod memory;
+mod rewrite;
+mod rule;
+mod screen;
+mod walk;
 
-use crate::snapshot::{HostgroupId, RuleRow};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::snapshot::{FastRoutingRow, HostgroupId, RuleRow};
+
+pub use expression::{ExpressionError, check_expression};
+use fast_routing::FastRouting;
+pub use memory::Memory;
+use rule::{Literals, Rule};
+pub use rule::{RuleError, RuleIndex, digest_of};
+use screen::Screen;
 
 /// Active rules in order of their ids.
 #[derive(Debug, Default)]
 pub struct RuleSet {
+    /// Tells it from every other one of this process.
+    id: u64,
     rules: Vec<Rule>,
-    needs_digest: bool,
+    /// Rules that ask neither for a digest nor for its text.
+    undigested: Vec<u32>,
+    /// Rules that ask for a digest.
+    by_digest: HashMap<u64, Vec<u32>>,
+    /// Rules with `match_digest` that only a search tells.
+    digest_searched: Vec<u32>,
+    digest_screen: Screen,
+    pattern_screen: Screen,
+    fast_routing: FastRouting,
+    names: Names,
+    /// How often a flag may lead back to the first rule.
+    iterations: u32,
 }
 
-/// One rule, ready to be asked.
-#[derive(Debug)]
-struct Rule {
-    row: RuleRow,
-    digest: Option<u64>,
-    match_digest: Option<Regex>,
-    match_pattern: Option<Regex>,
-}
-
-/// Why a rule is not usable.
-#[derive(Debug, thiserror::Error)]
-pub enum RuleError {
-    /// An expression does not compile.
-    #[error("{column}: {source}")]
-    Expression {
-        /// Which.
-        column: &'static str,
-        /// What is wrong with it.
-        source: Box<regex::Error>,
-    },
-    /// `digest` is not a hexadecimal number.
-    #[error("digest: {0:?} is not of the form 0x0123456789ABCDEF")]
-    Digest(String),
+/// What rules say of who asks: names that no rule says are all alike to it.
+#[derive(Debug, Default)]
+struct Names {
+    users: HashMap<Box<str>, u32>,
+    schemas: HashMap<Box<[u8]>, u32>,
+    client_addresses: bool,
+    proxy_addresses: Vec<Box<str>>,
+    proxy_ports: Vec<u16>,
 }
 
 /// What a statement is asked about.
@@ -49,190 +73,197 @@ pub struct Question<'a> {
     pub proxy_addr: &'a str,
     /// To which of our ports.
     pub proxy_port: u16,
+    /// The flag that the walk begins with.
+    pub flag_in: u32,
     /// Its text.
     pub statement: &'a [u8],
-    /// Its digest text and hash; `None` where digests are off.
+    /// Its digest text and hash; `None` where digests are off: then conditions on them hold.
     pub digest: Option<(&'a [u8], u64)>,
 }
 
-/// What the rules say.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Verdict<'a> {
+/// What the rules say. `None`: they say nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verdict {
     /// Where to run the statement; `None`: the user's default hostgroup.
     pub destination_hostgroup: Option<HostgroupId>,
-    /// Answer error 1148 with this text.
-    pub error_msg: Option<&'a str>,
-    /// Answer OK with this text.
-    pub ok_msg: Option<&'a str>,
+    /// The flag behind the rules.
+    pub flag_out: u32,
+    /// ms to cache the result.
+    pub cache_ttl: Option<u32>,
+    /// Whether empty results are cached.
+    pub cache_empty_result: Option<bool>,
+    /// Stored.
+    pub cache_timeout: Option<u32>,
+    /// Stored.
+    pub reconnect: Option<bool>,
+    /// ms until the statement is killed.
+    pub timeout: Option<u32>,
+    /// Repeated executions after a failure.
+    pub retries: Option<u32>,
+    /// ms to wait before running.
+    pub delay: Option<u32>,
+    /// Flag that the session's next statement starts with.
+    pub next_query_flag_in: Option<u32>,
+    /// Chain that a mirrored copy starts in.
+    pub mirror_flag_out: Option<u32>,
+    /// Hostgroup of a mirrored copy.
+    pub mirror_hostgroup: Option<HostgroupId>,
+    /// Answer error 1148 with the text of that rule.
+    pub error_msg: Option<RuleIndex>,
+    /// Answer OK with the text of that rule.
+    pub ok_msg: Option<RuleIndex>,
+    /// Stored.
+    pub sticky_conn: Option<bool>,
+    /// 0 disables multiplexing, 1 enables it, 2 keeps it for this statement.
+    pub multiplex: Option<u8>,
+    /// Wait for the GTID this session wrote in that hostgroup.
+    pub gtid_from_hostgroup: Option<HostgroupId>,
+    /// Whether the statement is logged.
+    pub log: Option<bool>,
 }
 
 impl RuleSet {
-    /// Compiles the active ones of `rows`.
+    /// Compiles the active ones of `rows`, with the table that is asked behind them.
     ///
     /// # Errors
     /// The first rule, in order of ids, that is not usable.
-    pub fn compile(rows: &[RuleRow]) -> Result<RuleSet, (i64, RuleError)> {
+    pub fn compile(
+        rows: &[RuleRow],
+        fast_routing: &[FastRoutingRow],
+        iterations: u32,
+    ) -> Result<RuleSet, (i64, RuleError)> {
         let mut rows: Vec<&RuleRow> = rows.iter().filter(|row| row.active).collect();
         rows.sort_by_key(|row| row.rule_id);
         let compile = |row: &RuleRow| Rule::compile(row).map_err(|error| (row.rule_id, error));
-        let rules = rows.into_iter().map(compile).collect::<Result<Vec<_>, _>>()?;
-        let needs_digest = rules.iter().any(|rule| rule.digest.is_some() || rule.match_digest.is_some());
-        Ok(RuleSet { rules, needs_digest })
+        let compiled = rows.into_iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        let (rules, literals): (Vec<Rule>, Vec<Literals>) = compiled.into_iter().unzip();
+        let (in_digest, in_statement): (Vec<_>, Vec<_>) =
+            literals.into_iter().map(|literals| (literals.in_digest, literals.in_statement)).unzip();
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let mut set = RuleSet {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            names: Names::of(&rules),
+            digest_screen: Screen::new(in_digest),
+            pattern_screen: Screen::new(in_statement),
+            fast_routing: FastRouting::new(fast_routing),
+            iterations,
+            ..RuleSet::default()
+        };
+        for (index, rule) in (0u32..).zip(&rules) {
+            let screened = rule.match_digest.as_ref().is_some_and(|expression| expression.screened);
+            match rule.digest {
+                Some(digest) => set.by_digest.entry(digest).or_default().push(index),
+                None if rule.match_digest.is_none() => set.undigested.push(index),
+                None if !screened || rule.row.negate_match_pattern => set.digest_searched.push(index),
+                None => {}
+            }
+        }
+        set.rules = rules;
+        Ok(set)
+    }
+
+    /// Whether it was compiled from just these.
+    pub fn is_of(&self, rows: &[RuleRow], fast_routing: &[FastRoutingRow], iterations: u32) -> bool {
+        let mut rows: Vec<&RuleRow> = rows.iter().filter(|row| row.active).collect();
+        rows.sort_by_key(|row| row.rule_id);
+        self.iterations == iterations
+            && rows.into_iter().eq(self.rules.iter().map(|rule| &rule.row))
+            && self.fast_routing == FastRouting::new(fast_routing)
+    }
+
+    /// Whether anything is to be asked.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.fast_routing.is_empty()
     }
 
     /// Whether any rule looks at digests.
     pub fn needs_digest(&self) -> bool {
-        self.needs_digest
+        self.undigested.len() < self.rules.len()
     }
 
-    /// Goes through the rules once; a rule that changes the flag is followed by the rules behind it.
-    pub fn apply(&self, question: &Question<'_>) -> Verdict<'_> {
-        let mut verdict = Verdict::default();
-        let mut flag = 0;
-        for rule in &self.rules {
-            if rule.row.flag_in != flag || !rule.matches(question) {
-                continue;
-            }
-            let row = &rule.row;
-            verdict.destination_hostgroup = row.destination_hostgroup.or(verdict.destination_hostgroup);
-            verdict.error_msg = row.error_msg.as_deref().or(verdict.error_msg);
-            verdict.ok_msg = row.ok_msg.as_deref().or(verdict.ok_msg);
-            if row.apply {
-                break;
-            }
-            flag = row.flag_out.unwrap_or(flag);
+    /// Goes through the rules. The second value is the statement as the rules have rewritten it.
+    pub fn apply(&self, question: &Question<'_>, memory: &mut Memory) -> (Verdict, Option<Vec<u8>>) {
+        memory.renew(self);
+        let (mut verdict, rewritten, stopped) = self.walk(question, memory);
+        // ProxySQL looks at `apply` of the rule it looked at last, whether that matched or not.
+        let last_applies = self.rules.last().is_some_and(|rule| rule.row.apply);
+        if !stopped && !last_applies && !self.fast_routing.is_empty() {
+            let found = self.fast_routing.find(question.username, question.schemaname, verdict.flag_out);
+            verdict.destination_hostgroup = found.or(verdict.destination_hostgroup);
         }
-        verdict
+        (verdict, rewritten)
+    }
+
+    /// The text of `error_msg` or `OK_msg` that a verdict points to.
+    pub fn error_msg(&self, index: RuleIndex) -> &str {
+        self.rule(index).and_then(|rule| rule.row.error_msg.as_deref()).unwrap_or_default()
+    }
+
+    /// The text of `OK_msg` that a verdict points to.
+    pub fn ok_msg(&self, index: RuleIndex) -> &str {
+        self.rule(index).and_then(|rule| rule.row.ok_msg.as_deref()).unwrap_or_default()
+    }
+
+    /// The id of a rule.
+    pub fn rule_id(&self, index: RuleIndex) -> Option<i64> {
+        self.rule(index).map(|rule| rule.row.rule_id)
+    }
+
+    /// Ids of all rules, in order.
+    pub fn rule_ids(&self) -> impl Iterator<Item = i64> {
+        self.rules.iter().map(|rule| rule.row.rule_id)
+    }
+
+    /// Bytes that the rules and their automata take, without expressions that were built since.
+    pub fn memory_usage(&self) -> usize {
+        let texts = |row: &RuleRow| {
+            [&row.match_digest, &row.match_pattern, &row.replace_pattern, &row.error_msg, &row.ok_msg]
+                .into_iter()
+                .flatten()
+                .map(String::len)
+                .sum::<usize>()
+        };
+        let rules: usize = self.rules.iter().map(|rule| size_of::<Rule>() + 2 * texts(&rule.row)).sum();
+        rules
+            + self.digest_screen.memory_usage()
+            + self.pattern_screen.memory_usage()
+            + self.fast_routing.memory_usage()
+    }
+
+    fn rule(&self, index: RuleIndex) -> Option<&Rule> {
+        self.rules.get(index.0 as usize)
     }
 }
 
-impl Rule {
-    fn compile(row: &RuleRow) -> Result<Rule, RuleError> {
-        let caseless = row.re_modifiers.to_ascii_uppercase().contains("CASELESS");
-        let expression = |column, pattern: &Option<String>| {
-            let build = |pattern: &String| {
-                let built = RegexBuilder::new(pattern).case_insensitive(caseless).unicode(false).build();
-                built.map_err(|source| RuleError::Expression { column, source: Box::new(source) })
-            };
-            pattern.as_ref().map(build).transpose()
-        };
-        let digest = |text: &String| {
-            let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-            u64::from_str_radix(digits, 16).map_err(|_| RuleError::Digest(text.clone()))
-        };
-        Ok(Rule {
-            digest: row.digest.as_ref().map(digest).transpose()?,
-            match_digest: expression("match_digest", &row.match_digest)?,
-            match_pattern: expression("match_pattern", &row.match_pattern)?,
-            row: row.clone(),
-        })
-    }
-
-    fn matches(&self, question: &Question<'_>) -> bool {
-        let equals = |wanted: &Option<String>, found: &[u8]| {
-            wanted.as_ref().is_none_or(|wanted| wanted.is_empty() || wanted.as_bytes() == found)
-        };
-        let address = |wanted: &String| match wanted.split_once('%') {
-            Some((prefix, _)) => question.client_addr.starts_with(prefix),
-            None => question.client_addr == wanted,
-        };
-        let negated = self.row.negate_match_pattern;
-        equals(&self.row.username, question.username.as_bytes())
-            && equals(&self.row.schemaname, question.schemaname)
-            && self.row.client_addr.as_ref().is_none_or(address)
-            && equals(&self.row.proxy_addr, question.proxy_addr.as_bytes())
-            && self.row.proxy_port.is_none_or(|port| port == question.proxy_port)
-            && question.digest.is_none_or(|(text, hash)| {
-                self.digest.is_none_or(|wanted| wanted == hash)
-                    && self.match_digest.as_ref().is_none_or(|regex| regex.is_match(text) != negated)
-            })
-            && self.match_pattern.as_ref().is_none_or(|regex| regex.is_match(question.statement) != negated)
+impl Names {
+    fn of(rules: &[Rule]) -> Names {
+        let mut names = Names::default();
+        for rule in rules {
+            let row = &rule.row;
+            let said = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+            if let Some(user) = said(&row.username) {
+                let next = names.users.len() as u32 + 1;
+                names.users.entry(user.into()).or_insert(next);
+            }
+            if let Some(schema) = said(&row.schemaname) {
+                let next = names.schemas.len() as u32 + 1;
+                names.schemas.entry(schema.into_bytes().into()).or_insert(next);
+            }
+            names.client_addresses |= rule.client.is_some();
+            if let Some(address) = said(&row.proxy_addr)
+                && !names.proxy_addresses.iter().any(|known| **known == *address)
+            {
+                names.proxy_addresses.push(address.into());
+            }
+            if let Some(port) = row.proxy_port
+                && !names.proxy_ports.contains(&port)
+            {
+                names.proxy_ports.push(port);
+            }
+        }
+        names
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn question(statement: &'static str) -> Question<'static> {
-        Question {
-            username: "app",
-            schemaname: b"shop",
-            client_addr: "10.1.2.3",
-            proxy_addr: "127.0.0.1",
-            proxy_port: 6033,
-            statement: statement.as_bytes(),
-            digest: Some((statement.as_bytes(), 0xAB)),
-        }
-    }
-
-    fn rule(rule_id: i64, destination: i32) -> RuleRow {
-        RuleRow {
-            rule_id,
-            active: true,
-            apply: true,
-            re_modifiers: "CASELESS".to_owned(),
-            destination_hostgroup: Some(HostgroupId(destination)),
-            ..RuleRow::default()
-        }
-    }
-
-    fn destination(rules: &[RuleRow], statement: &'static str) -> Option<i32> {
-        let set = RuleSet::compile(rules).unwrap();
-        set.apply(&question(statement)).destination_hostgroup.map(|group| group.0)
-    }
-
-    #[test]
-    fn the_classic_split_in_order_of_ids() {
-        let mut lock = rule(1, 0);
-        lock.match_digest = Some("^SELECT.*FOR UPDATE".to_owned());
-        let mut read = rule(2, 1);
-        read.match_digest = Some("^SELECT".to_owned());
-        let rules = [read, lock];
-        assert_eq!(destination(&rules, "select * from t"), Some(1));
-        assert_eq!(destination(&rules, "SELECT * FROM t FOR UPDATE"), Some(0));
-        assert_eq!(destination(&rules, "INSERT INTO t VALUES (?)"), None);
-    }
-
-    #[test]
-    fn every_condition_must_hold() {
-        let mut only = rule(1, 7);
-        only.username = Some("app".to_owned());
-        only.schemaname = Some("shop".to_owned());
-        only.client_addr = Some("10.1.%".to_owned());
-        only.proxy_port = Some(6033);
-        only.digest = Some("0xAB".to_owned());
-        assert_eq!(destination(std::slice::from_ref(&only), "SELECT 1"), Some(7));
-        only.schemaname = Some("Shop".to_owned());
-        assert_eq!(destination(&[only], "SELECT 1"), None);
-    }
-
-    #[test]
-    fn a_flag_leads_to_the_rules_behind() {
-        let mut first = rule(1, 1);
-        (first.apply, first.flag_out) = (false, Some(5));
-        let mut before = rule(2, 2);
-        before.apply = false;
-        let mut chained = rule(3, 3);
-        chained.flag_in = 5;
-        assert_eq!(destination(&[first, before, chained], "SELECT 1"), Some(3));
-    }
-
-    #[test]
-    fn negation_inverts_the_expressions() {
-        let mut not = rule(1, 4);
-        not.match_pattern = Some("^SELECT".to_owned());
-        not.negate_match_pattern = true;
-        assert_eq!(destination(std::slice::from_ref(&not), "SELECT 1"), None);
-        assert_eq!(destination(&[not], "DELETE FROM t"), Some(4));
-    }
-
-    #[test]
-    fn an_expression_that_does_not_compile_names_its_rule() {
-        let mut bad = rule(9, 0);
-        bad.match_digest = Some("(".to_owned());
-        let (rule_id, error) = RuleSet::compile(&[bad]).unwrap_err();
-        assert_eq!(rule_id, 9);
-        assert!(error.to_string().starts_with("match_digest: "), "{error}");
-    }
-}
+mod tests;

@@ -105,12 +105,13 @@ impl Session {
             // `last_insert_id` and `identity` are among them.
             statement.flags |= Flags::LAST_INSERT_ID;
         }
-        let verdict = self.ask_rules(&snapshot, text);
-        if let Some(text) = verdict.error_msg {
-            return Ok(Decision::Error(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
+        let (verdict, _) = self.ask_rules(&snapshot, text);
+        if let Some(rule) = verdict.ok_msg {
+            return Ok(Decision::Ok(snapshot.rules.ok_msg(rule).to_owned()));
         }
-        if let Some(text) = verdict.ok_msg {
-            return Ok(Decision::Ok(text.to_owned()));
+        if let Some(rule) = verdict.error_msg {
+            let text = snapshot.rules.error_msg(rule).to_owned();
+            return Ok(Decision::Error(Errno::NOT_ALLOWED_COMMAND, text));
         }
         match statement.kind {
             Kind::Kill => {
@@ -135,29 +136,34 @@ impl Session {
         }))
     }
 
-    pub(super) fn ask_rules<'s>(&self, snapshot: &'s Snapshot, text: &[u8]) -> Verdict<'s> {
+    pub(super) fn ask_rules(&self, snapshot: &Snapshot, text: &[u8]) -> (Verdict, Option<Vec<u8>>) {
+        if snapshot.rules.is_empty() {
+            return (Verdict::default(), None);
+        }
         let mut scratch = self.worker.scratch.borrow_mut();
         let variables = &snapshot.variables;
         let digest = (variables.query_digests && snapshot.rules.needs_digest()).then(|| {
             let text = digest_text(text, &digest_options(variables), &mut scratch);
             (text, digest_hash(text))
         });
-        snapshot.rules.apply(&Question {
+        let question = Question {
             username: &self.want.account.row.username,
             schemaname: self.state.schema.as_deref().unwrap_or_default(),
             client_addr: &self.peer.0,
             proxy_addr: &self.local.0,
             proxy_port: self.local.1,
+            flag_in: 0,
             statement: text,
             digest,
-        })
+        };
+        snapshot.rules.apply(&question, &mut self.worker.rules.borrow_mut())
     }
 
     /// Where a statement goes: to what it asks about, as the rules say, or else to the user's own hostgroup.
     ///
     /// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the
     /// rules say: what it leaves would tie the whole session to a server meant for reads.
-    pub(super) fn route(&self, statement: &Statement, destination: Option<HostgroupId>) -> HostgroupId {
+    pub(super) fn route(&self, statement: &Statement, verdict: &Verdict) -> HostgroupId {
         if let Some(hostgroup) = self.wanted_hostgroup(statement) {
             return hostgroup;
         }

@@ -1,0 +1,281 @@
+//! What one worker remembers of the rules: which of them concern whom, what became of each digest, and how often each
+//! one matched. It begins anew with each [`RuleSet`].
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::rc::Rc;
+
+use super::expression::Work;
+use super::{Question, RuleSet, Verdict};
+
+/// One worker's part of the rules.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The rules that all this is about.
+    set: u64,
+    /// For each rule what it takes to search its two expressions.
+    pub(super) work: Vec<Searches>,
+    /// For each rule how often it matched.
+    hits: Vec<u64>,
+    profiles: HashMap<ProfileKey, Rc<Profile>>,
+    /// The profile that was wanted last.
+    last_profile: Option<(ProfileKey, Rc<Profile>)>,
+    /// Addresses of clients, by the rules that mean them.
+    addresses: HashMap<Box<str>, u32>,
+    address_classes: HashMap<Box<[u64]>, u32>,
+    plans: HashMap<PlanKey, Rc<Plan>, BuildHasherDefault<MixedAlready>>,
+    /// Rules that all plans name.
+    planned: usize,
+    /// Rules that the walk at hand is left with by the literals of a text.
+    pub(super) found: Vec<u32>,
+    /// Rules that matched in the last walk.
+    pub(super) matched: Vec<u32>,
+}
+
+/// What it takes to search a rule's expressions.
+#[derive(Debug, Default)]
+pub(super) struct Searches {
+    pub(super) digest: Work,
+    pub(super) pattern: Work,
+}
+
+/// Who asks, as far as rules make a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+struct ProfileKey {
+    user: u32,
+    schema: u32,
+    client: u32,
+    proxy_address: u16,
+    proxy_port: u16,
+}
+
+/// The rules that concern one kind of asker.
+#[derive(Debug)]
+pub(super) struct Profile {
+    id: u32,
+    /// A bit for each rule whose conditions on the asker hold.
+    allowed: Box<[u64]>,
+    /// Those that ask for no digest and must be held against every statement.
+    pub(super) always: Box<[u32]>,
+    /// The first of those that need only be held against statements with one of their literals; else `u32::MAX`.
+    pub(super) first_screened: u32,
+}
+
+impl Profile {
+    pub(super) fn allows(&self, rule: u32) -> bool {
+        let word = self.allowed.get(rule as usize / 64).copied().unwrap_or_default();
+        word >> (rule % 64) & 1 == 1
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PlanKey {
+    digest: u64,
+    profile: u32,
+    flag_in: u32,
+}
+
+impl Hash for PlanKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let rest =
+            (u64::from(self.profile) << 32 | u64::from(self.flag_in)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        state.write_u64((self.digest ^ rest).wrapping_mul(0xd6e8_feb8_6659_fd93));
+    }
+}
+
+/// Passes a key on that is spread already.
+#[derive(Debug, Default)]
+struct MixedAlready(u64);
+
+impl Hasher for MixedAlready {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value ^ value >> 32;
+    }
+}
+
+/// What is left to ask about statements of one digest.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Rules that each of them must be held against, in order.
+    pub(super) always: Box<[u32]>,
+    /// Rules that ask for this digest, and need only be held against statements with one of their literals.
+    pub(super) screened: Box<[u32]>,
+    /// What becomes of all of them, where nothing but the digest decides.
+    pub(super) settled: Option<Settled>,
+}
+
+/// The end of a walk that is the same for every statement of a digest.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) verdict: Verdict,
+    pub(super) matched: Box<[u32]>,
+    /// Whether a rule with `apply` ended it.
+    pub(super) stopped: bool,
+}
+
+impl Memory {
+    /// Forgets everything when the rules have changed.
+    pub(super) fn renew(&mut self, set: &RuleSet) {
+        if self.set != set.id {
+            *self = Memory { set: set.id, hits: vec![0; set.rules.len()], ..Memory::default() };
+            self.work.resize_with(set.rules.len(), Searches::default);
+        }
+    }
+
+    /// How often each rule of `set` matched here, in their order.
+    pub fn hits<'a>(&'a self, set: &'a RuleSet) -> impl Iterator<Item = (i64, u64)> + 'a {
+        let known = if self.set == set.id { self.hits.as_slice() } else { &[] };
+        set.rule_ids().zip(known.iter().copied().chain(std::iter::repeat(0)))
+    }
+
+    /// Ids of the rules that matched the last statement, in the order in which they did.
+    pub fn last_matched<'a>(&'a self, set: &'a RuleSet) -> impl Iterator<Item = i64> + 'a {
+        let id = |rule: &u32| set.rules.get(*rule as usize).map(|rule| rule.row.rule_id);
+        self.matched.iter().filter_map(id)
+    }
+
+    pub(super) fn count(&mut self, matched: &[u32]) {
+        for rule in matched {
+            if let Some(hits) = self.hits.get_mut(*rule as usize) {
+                *hits += 1;
+            }
+        }
+    }
+
+    /// The rules that concern who asks.
+    pub(super) fn profile(&mut self, set: &RuleSet, question: &Question<'_>) -> Rc<Profile> {
+        let key = self.profile_key(set, question);
+        if let Some((last, profile)) = &self.last_profile
+            && *last == key
+        {
+            return Rc::clone(profile);
+        }
+        let profile = match self.profiles.get(&key) {
+            Some(profile) => Rc::clone(profile),
+            None => self.new_profile(set, question, key),
+        };
+        self.last_profile = Some((key, Rc::clone(&profile)));
+        profile
+    }
+
+    fn new_profile(&mut self, set: &RuleSet, question: &Question<'_>, key: ProfileKey) -> Rc<Profile> {
+        if self.profiles.len() >= MOST_PROFILES {
+            self.profiles.clear();
+            // Plans name profiles by number.
+            self.forget_plans();
+        }
+        let mut allowed = vec![0u64; set.rules.len().div_ceil(64)];
+        for (index, _) in set.rules.iter().enumerate().filter(|(_, rule)| rule.means(question)) {
+            if let Some(word) = allowed.get_mut(index / 64) {
+                *word |= 1 << (index % 64);
+            }
+        }
+        let mut profile = Profile {
+            id: self.profiles.len() as u32,
+            allowed: allowed.into(),
+            always: Box::default(),
+            first_screened: u32::MAX,
+        };
+        let screened = |index: &u32| set.rules.get(*index as usize).is_some_and(|rule| rule.is_screened());
+        profile.always = set
+            .undigested
+            .iter()
+            .copied()
+            .filter(|index| profile.allows(*index) && !screened(index))
+            .collect();
+        let mut indices = 0..set.rules.len() as u32;
+        profile.first_screened =
+            indices.find(|index| profile.allows(*index) && screened(index)).unwrap_or(u32::MAX);
+        let profile = Rc::new(profile);
+        self.profiles.insert(key, Rc::clone(&profile));
+        profile
+    }
+
+    fn profile_key(&mut self, set: &RuleSet, question: &Question<'_>) -> ProfileKey {
+        let names = &set.names;
+        let place = |found: Option<usize>| found.map_or(0, |place| place as u16 + 1);
+        let mut key = ProfileKey::default();
+        if !names.users.is_empty() {
+            key.user = names.users.get(question.username).copied().unwrap_or_default();
+        }
+        if !names.schemas.is_empty() {
+            key.schema = names.schemas.get(question.schemaname).copied().unwrap_or_default();
+        }
+        if names.client_addresses {
+            key.client = self.address_class(set, question.client_addr);
+        }
+        let mut addresses = names.proxy_addresses.iter();
+        key.proxy_address = place(addresses.position(|address| **address == *question.proxy_addr));
+        key.proxy_port = place(names.proxy_ports.iter().position(|port| *port == question.proxy_port));
+        key
+    }
+
+    /// A number that all addresses share which the same rules mean.
+    fn address_class(&mut self, set: &RuleSet, address: &str) -> u32 {
+        if let Some(class) = self.addresses.get(address) {
+            return *class;
+        }
+        if self.addresses.len() >= MOST_ADDRESSES {
+            self.addresses.clear();
+        }
+        let mut means = vec![0u64; set.rules.len().div_ceil(64)];
+        for (index, rule) in set.rules.iter().enumerate() {
+            if rule.client.as_ref().is_some_and(|client| client.holds(address))
+                && let Some(word) = means.get_mut(index / 64)
+            {
+                *word |= 1 << (index % 64);
+            }
+        }
+        let next = self.address_classes.len() as u32;
+        let class = *self.address_classes.entry(means.into()).or_insert(next);
+        self.addresses.insert(address.into(), class);
+        class
+    }
+
+    /// What is left to ask about statements of a digest; made when it is first wanted.
+    pub(super) fn plan(&mut self, set: &RuleSet, question: &Question<'_>, profile: &Profile) -> Rc<Plan> {
+        let digest = question.digest.filter(|_| set.needs_digest());
+        let key = PlanKey {
+            digest: digest.map_or(0, |(_, hash)| hash),
+            profile: profile.id,
+            flag_in: question.flag_in,
+        };
+        if let Some(plan) = self.plans.get(&key) {
+            return Rc::clone(plan);
+        }
+        let plan = Rc::new(set.make_plan(question, profile, self));
+        if self.plans.len() >= MOST_PLANS || self.planned >= MOST_PLANNED {
+            self.forget_plans();
+        }
+        self.planned += plan.always.len() + plan.screened.len();
+        self.plans.insert(key, Rc::clone(&plan));
+        plan
+    }
+
+    fn forget_plans(&mut self) {
+        self.plans.clear();
+        self.planned = 0;
+    }
+}
+
+/// Kinds of askers that are remembered: a bit and a little for each rule.
+const MOST_PROFILES: usize = 1_024;
+
+/// Addresses that are remembered, where rules ask for any.
+const MOST_ADDRESSES: usize = 8_192;
+
+/// Digests that are remembered, for each kind of asker.
+const MOST_PLANS: usize = 8_192;
+
+/// Rules that all of them name: 4 MiB.
+const MOST_PLANNED: usize = 1 << 20;

@@ -1,0 +1,189 @@
+//! One rule, compiled: its conditions ready to be asked, its actions ready to be taken.
+
+use narrows_sql::digest_hash;
+
+use super::address::ClientAddress;
+use super::expression::{Expression, ExpressionError};
+use super::rewrite::Replacement;
+use super::{Question, Verdict};
+use crate::snapshot::RuleRow;
+
+/// A rule that is active.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) row: RuleRow,
+    pub(super) client: Option<ClientAddress>,
+    pub(super) digest: Option<u64>,
+    pub(super) match_digest: Option<Expression>,
+    pub(super) match_pattern: Option<Expression>,
+    pub(super) replacement: Option<Replacement>,
+    /// `GLOBAL`: every find is replaced.
+    pub(super) replaces_all: bool,
+    /// `attributes.flagOUTs`: flags to choose from, each with the sum of its weight and those before it.
+    pub(super) flags_out: Vec<(u32, u32)>,
+}
+
+/// Texts of which one must be there for a rule's expressions to be found; none: they may be found anywhere.
+#[derive(Debug, Default)]
+pub(super) struct Literals {
+    pub(super) in_digest: Vec<Vec<u8>>,
+    pub(super) in_statement: Vec<Vec<u8>>,
+}
+
+/// Why a rule is not usable.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// An expression does not compile.
+    #[error("{column}: {source}")]
+    Expression {
+        /// Which.
+        column: &'static str,
+        /// What is wrong with it.
+        source: ExpressionError,
+    },
+    /// `digest` is not a hexadecimal number.
+    #[error("digest: {0:?} is not of the form 0x0123456789ABCDEF")]
+    Digest(String),
+}
+
+impl Rule {
+    /// Compiles a row.
+    pub(super) fn compile(row: &RuleRow) -> Result<(Rule, Literals), RuleError> {
+        let modifiers = row.re_modifiers.to_ascii_uppercase();
+        let has = |modifier: &str| modifiers.split(',').any(|one| one.trim() == modifier);
+        let expression = |column, pattern: &Option<String>| {
+            let parse = |pattern: &String| {
+                Expression::parse(pattern, has("CASELESS"))
+                    .map_err(|source| RuleError::Expression { column, source })
+            };
+            pattern.as_ref().map(parse).transpose()
+        };
+        let (match_digest, in_digest) = expression("match_digest", &row.match_digest)?.unzip();
+        let (match_pattern, in_statement) = expression("match_pattern", &row.match_pattern)?.unzip();
+        let rule = Rule {
+            client: row.client_addr.as_deref().map(ClientAddress::parse),
+            digest: row.digest.as_deref().map(parse_digest).transpose()?,
+            match_digest,
+            match_pattern,
+            replacement: row.replace_pattern.as_deref().and_then(Replacement::parse),
+            replaces_all: has("GLOBAL"),
+            flags_out: flags_out(&row.attributes),
+            row: row.clone(),
+        };
+        let literals = Literals {
+            in_digest: in_digest.unwrap_or_default(),
+            in_statement: in_statement.unwrap_or_default(),
+        };
+        Ok((rule, literals))
+    }
+
+    /// Whether it looks at digests.
+    pub(super) fn asks_digest(&self) -> bool {
+        self.digest.is_some() || self.match_digest.is_some()
+    }
+
+    /// Whether `match_pattern` need only be asked for statements that have one of its literals.
+    pub(super) fn is_screened(&self) -> bool {
+        !self.row.negate_match_pattern && self.match_pattern.as_ref().is_some_and(|pattern| pattern.screened)
+    }
+
+    /// Whether the conditions on who asks hold.
+    pub(super) fn means(&self, question: &Question<'_>) -> bool {
+        let equals = |wanted: &Option<String>, found: &[u8]| {
+            wanted.as_ref().is_none_or(|wanted| wanted.is_empty() || wanted.as_bytes() == found)
+        };
+        equals(&self.row.username, question.username.as_bytes())
+            && equals(&self.row.schemaname, question.schemaname)
+            && self.client.as_ref().is_none_or(|client| client.holds(question.client_addr))
+            && equals(&self.row.proxy_addr, question.proxy_addr.as_bytes())
+            && self.row.proxy_port.is_none_or(|port| port == question.proxy_port)
+    }
+
+    /// Puts its actions into `verdict`; those that it leaves open stay as they were.
+    pub(super) fn act(&self, index: RuleIndex, verdict: &mut Verdict) {
+        fn overwrite<T: Copy>(kept: &mut Option<T>, action: Option<T>) {
+            *kept = action.or(*kept);
+        }
+        let row = &self.row;
+        overwrite(&mut verdict.destination_hostgroup, row.destination_hostgroup);
+        overwrite(&mut verdict.cache_ttl, row.cache_ttl);
+        overwrite(&mut verdict.cache_empty_result, row.cache_empty_result);
+        overwrite(&mut verdict.cache_timeout, row.cache_timeout);
+        overwrite(&mut verdict.reconnect, row.reconnect);
+        overwrite(&mut verdict.timeout, row.timeout);
+        overwrite(&mut verdict.retries, row.retries);
+        overwrite(&mut verdict.delay, row.delay);
+        overwrite(&mut verdict.next_query_flag_in, row.next_query_flag_in);
+        overwrite(&mut verdict.mirror_flag_out, row.mirror_flag_out);
+        overwrite(&mut verdict.mirror_hostgroup, row.mirror_hostgroup);
+        overwrite(&mut verdict.sticky_conn, row.sticky_conn);
+        overwrite(&mut verdict.multiplex, row.multiplex);
+        overwrite(&mut verdict.gtid_from_hostgroup, row.gtid_from_hostgroup);
+        overwrite(&mut verdict.log, row.log);
+        overwrite(&mut verdict.error_msg, row.error_msg.as_ref().map(|_| index));
+        overwrite(&mut verdict.ok_msg, row.ok_msg.as_ref().map(|_| index));
+    }
+
+    /// The flag to go on with; `None`: the one that is.
+    pub(super) fn flag_out(&self) -> Option<u32> {
+        let Some((_, sum)) = self.flags_out.last() else { return self.row.flag_out };
+        let drawn = rand::random_range(0..*sum);
+        self.flags_out.iter().find(|(_, sum)| drawn < *sum).map(|(flag, _)| *flag)
+    }
+}
+
+/// The place of a rule among the active ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleIndex(pub(super) u32);
+
+/// Reads `0x` and hex digits.
+pub(super) fn parse_digest(text: &str) -> Result<u64, RuleError> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| RuleError::Digest(text.to_owned()))
+}
+
+/// A statement's digest: its text and the hash of that.
+pub fn digest_of(text: &[u8]) -> (&[u8], u64) {
+    (text, digest_hash(text))
+}
+
+/// Reads `{"flagOUTs": [{"id": 1, "weight": 2}, ..]}`. What is not of this form chooses nothing, as in ProxySQL.
+fn flags_out(attributes: &str) -> Vec<(u32, u32)> {
+    if !attributes.contains("flagOUTs") {
+        return Vec::new();
+    }
+    let Ok(attributes) = serde_json::from_str::<serde_json::Value>(attributes) else { return Vec::new() };
+    let choices = attributes.get("flagOUTs").and_then(|choices| choices.as_array());
+    let mut sum = 0u32;
+    let choice = |choice: &serde_json::Value| {
+        let number = |key: &str| u32::try_from(choice.get(key)?.as_u64()?).ok();
+        let weight = number("weight").unwrap_or(1).min(MOST_WEIGHT);
+        let flag = number("id").filter(|_| weight > 0)?;
+        sum += weight;
+        Some((flag, sum))
+    };
+    choices.into_iter().flatten().take(MOST_FLAGS).filter_map(choice).collect()
+}
+
+/// So that the sum of weights fits: 1,000 of these are below 2^32.
+const MOST_WEIGHT: u32 = 1_000_000;
+const MOST_FLAGS: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_drawn_by_weight() {
+        let attributes = r#"{"flagOUTs":[{"id":7,"weight":1},{"id":8,"weight":3},{"id":9,"weight":0}]}"#;
+        assert_eq!(flags_out(attributes), [(7, 1), (8, 4)]);
+        let (rule, _) =
+            Rule::compile(&RuleRow { attributes: attributes.to_owned(), ..RuleRow::default() }).unwrap();
+        let mut drawn = [0; 2];
+        for _ in 0..4_000 {
+            drawn[usize::from(rule.flag_out() == Some(8))] += 1;
+        }
+        assert!(drawn[0] > 600 && drawn[1] > 2_600, "{drawn:?}");
+        assert!(flags_out(r#"{"flagOUTs":5}"#).is_empty() && flags_out("flagOUTs").is_empty());
+    }
+}
