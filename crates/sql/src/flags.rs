@@ -75,6 +75,8 @@ flags! {
     CONSISTENT_SNAPSHOT = 25;
     /// `SELECT` with `SQL_NO_CACHE`.
     SQL_NO_CACHE = 26;
+    /// The text has a `/* .. */` comment: [`crate::annotations`] may be in it.
+    COMMENT = 27;
 }
 
 impl Flags {

@@ -9,6 +9,7 @@ mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 mod kind;
+mod read;
 pub mod set;
 mod spooky;
 mod statement;
@@ -19,6 +20,7 @@ pub use comment::{Annotations, annotations};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
 pub use kind::Kind;
+pub use read::is_read;
 pub use spooky::digest_hash;
 pub use statement::{
     KillKind, KillTarget, Statement, classify, classify_with, kill_target, statements, use_schema,

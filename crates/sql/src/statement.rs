@@ -139,6 +139,7 @@ fn oddities(lexer: &Lexer<'_>) -> Flags {
         (odd.unterminated, Flags::UNTERMINATED),
         (odd.escaped_quote, Flags::ESCAPED_QUOTE),
         (odd.executable_comment, Flags::EXECUTABLE_COMMENT),
+        (odd.comment, Flags::COMMENT),
     ] {
         if seen {
             flags |= flag;

@@ -85,6 +85,8 @@ pub(crate) struct Oddities {
     pub(crate) unterminated: bool,
     /// A string holds a backslash before its own quote: with the other [`Escapes`] it ends elsewhere.
     pub(crate) escaped_quote: bool,
+    /// A comment was opened that ends with `*/`.
+    pub(crate) comment: bool,
     /// An executable comment was opened.
     pub(crate) executable_comment: bool,
 }
@@ -253,6 +255,7 @@ impl<'a> Lexer<'a> {
             [b'M' | b'm', b'!', ..] => 2,
             _ => 0,
         };
+        self.oddities.comment = true;
         if marker > 0 {
             self.oddities.executable_comment = true;
             self.in_executable_comment = true;
