@@ -11,6 +11,7 @@ mod fast_forward;
 mod founding;
 mod model;
 mod recorded;
+mod rules;
 mod sandbox;
 mod sharing;
 mod streaming;

@@ -10,7 +10,7 @@ use narrows_wire::auth::client_side::Stored;
 use narrows_wire::auth::{caching_sha2, native};
 
 use crate::hostgroup::{Demand, Hostgroup, Server};
-use crate::rules::RuleSet;
+use crate::rules::{Firewall, RuleSet};
 
 /// Number of a hostgroup: a set of servers that are equal for routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -450,6 +450,10 @@ pub struct Snapshot {
     pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
     /// The query rules.
     pub rules: Arc<RuleSet>,
+    /// Which statements accounts may send, where that is asked.
+    pub firewall: Firewall,
+    /// Where reads of a hostgroup may go.
+    pub readers: HashMap<HostgroupId, HostgroupId>,
 }
 
 /// A user, ready for logins.
@@ -459,13 +463,47 @@ pub struct Account {
     pub row: UserRow,
     /// How its password is kept.
     pub stored: Stored,
+    /// How its reads are told from its writes.
+    pub split: Split,
     /// Its client connections, over all workers; outlives snapshots.
     pub connections: Arc<AtomicU32>,
+}
+
+/// What an account's `attributes` say of the split into reads and writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Split {
+    /// `auto_read_write_split`: goes before the variable of that name.
+    pub on: Option<bool>,
+    /// `reader_hostgroup`: goes before what `mysql_replication_hostgroups` says of its default hostgroup.
+    pub reader: Option<HostgroupId>,
+}
+
+impl Split {
+    /// Reads the JSON of an account; what is not there says nothing.
+    fn parse(attributes: &str) -> Split {
+        let Ok(attributes) = serde_json::from_str::<serde_json::Value>(attributes) else {
+            return Split::default();
+        };
+        let on = attributes.get("auto_read_write_split");
+        let reader = attributes.get("reader_hostgroup").and_then(serde_json::Value::as_i64);
+        Split {
+            on: on.and_then(|on| on.as_bool().or_else(|| on.as_i64().map(|on| on != 0))),
+            reader: reader.and_then(|reader| i32::try_from(reader).ok()).map(HostgroupId),
+        }
+    }
 }
 
 /// Why rows cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
+    /// A row of the whitelist is not usable.
+    #[error("firewall rule of user {username:?}: {source}")]
+    Firewall {
+        /// Whose statement it lists.
+        username: String,
+        /// What is wrong with it.
+        source: crate::rules::RuleError,
+    },
     /// A rule is not usable.
     #[error("query rule {rule_id}: {source}")]
     Rule {
@@ -487,11 +525,16 @@ impl Snapshot {
         previous: Option<&Snapshot>,
     ) -> Result<Snapshot, CompileError> {
         let rules = compile_rules(&rows, previous)?;
+        let firewall = Firewall::compile(&rows.firewall_users, &rows.firewall_rules)
+            .map_err(|(username, source)| CompileError::Firewall { username, source })?;
+        let pair = |row: &ReplicationHostgroupRow| (row.writer_hostgroup, row.reader_hostgroup);
+        let readers = rows.replication_hostgroups.iter().map(pair).collect();
         let users = rows.users.into_iter().filter(|user| user.active).map(|row| {
             let name = row.username.clone().into_bytes();
             let known = previous.and_then(|previous| previous.users.get(&name));
             let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
-            (name, Arc::new(Account { stored: stored(&row.password), row, connections }))
+            let split = Split::parse(&row.attributes);
+            (name, Arc::new(Account { stored: stored(&row.password), split, row, connections }))
         });
         let mut hostgroups: BTreeMap<HostgroupId, Hostgroup> = BTreeMap::new();
         for row in rows.servers {
@@ -515,6 +558,8 @@ impl Snapshot {
             users: users.collect(),
             hostgroups: hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup))).collect(),
             rules,
+            firewall,
+            readers,
         })
     }
 }

@@ -15,6 +15,8 @@ pub struct NarrowsConfig {
     servers: Vec<String>,
     users: Vec<String>,
     rules: Vec<String>,
+    /// Rows of other tables, with their names.
+    tables: Vec<(String, String)>,
     monitor: bool,
     environment: Vec<(String, String)>,
 }
@@ -60,6 +62,13 @@ impl NarrowsConfig {
         self
     }
 
+    /// Adds a row to another table.
+    #[must_use]
+    pub fn row(mut self, table: &str, columns: &str) -> NarrowsConfig {
+        self.tables.push((table.to_owned(), columns.to_owned()));
+        self
+    }
+
     /// Starts the monitor too, which is off otherwise.
     #[must_use]
     pub fn monitor(mut self) -> NarrowsConfig {
@@ -87,11 +96,18 @@ impl NarrowsConfig {
             writeln!(text, "    {name}={quote}{value}{quote}").expect("a String takes all");
         }
         text.push_str("}\n");
-        for (section, rows) in [
-            ("mysql_servers", &self.servers),
-            ("mysql_users", &self.users),
-            ("mysql_query_rules", &self.rules),
-        ] {
+        let mut sections = vec![
+            ("mysql_servers", self.servers.clone()),
+            ("mysql_users", self.users.clone()),
+            ("mysql_query_rules", self.rules.clone()),
+        ];
+        for (table, row) in &self.tables {
+            match sections.iter_mut().find(|(section, _)| section == table) {
+                Some((_, rows)) => rows.push(row.clone()),
+                None => sections.push((table, vec![row.clone()])),
+            }
+        }
+        for (section, rows) in sections {
             let rows: Vec<String> = rows.iter().map(|row| format!("    {{ {row} }}")).collect();
             writeln!(text, "{section} =\n(\n{}\n)", rows.join(",\n")).expect("a String takes all");
         }

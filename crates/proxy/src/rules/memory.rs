@@ -135,7 +135,7 @@ impl Memory {
     /// How often each rule of `set` matched here, in their order.
     pub fn hits<'a>(&'a self, set: &'a RuleSet) -> impl Iterator<Item = (i64, u64)> + 'a {
         let known = if self.set == set.id { self.hits.as_slice() } else { &[] };
-        set.rule_ids().zip(known.iter().copied().chain(std::iter::repeat(0)))
+        set.rows().map(|row| row.rule_id).zip(known.iter().copied().chain(std::iter::repeat(0)))
     }
 
     /// Ids of the rules that matched the last statement, in the order in which they did.

@@ -9,8 +9,10 @@
 //! against an interpreter that asks every rule.
 
 mod address;
+mod annotation;
 mod expression;
 mod fast_routing;
+mod firewall;
 mod literals;
 mod memory;
 mod rewrite;
@@ -23,8 +25,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::snapshot::{FastRoutingRow, HostgroupId, RuleRow};
 
+pub use annotation::annotate;
 pub use expression::{ExpressionError, check_expression};
 use fast_routing::FastRouting;
+pub use firewall::{Firewall, Passage, Sender};
 pub use memory::Memory;
 use rule::{Literals, Rule};
 pub use rule::{RuleError, RuleIndex, digest_of};
@@ -209,9 +213,9 @@ impl RuleSet {
         self.rule(index).map(|rule| rule.row.rule_id)
     }
 
-    /// Ids of all rules, in order.
-    pub fn rule_ids(&self) -> impl Iterator<Item = i64> {
-        self.rules.iter().map(|rule| rule.row.rule_id)
+    /// The rules, in order.
+    pub fn rows(&self) -> impl Iterator<Item = &RuleRow> {
+        self.rules.iter().map(|rule| &rule.row)
     }
 
     /// Bytes that the rules and their automata take, without expressions that were built since.

@@ -10,6 +10,7 @@ use narrows_wire::packet::Eof;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Header};
 
+use super::judge::Orders;
 use super::query::Job;
 use super::request::Request;
 use super::{End, Session};
@@ -70,6 +71,7 @@ impl Session {
             command,
             statement: Statement { kind: Kind::Other, flags: Flags::NONE },
             hostgroup: self.want.account.row.default_hostgroup,
+            orders: Orders::default(),
             expect,
             whole: request.whole,
             attributes: 0,

@@ -2,6 +2,7 @@
 
 mod command;
 mod fast_forward;
+mod judge;
 mod kill;
 mod look_back;
 mod prepared;
@@ -63,6 +64,10 @@ pub struct Session {
     pinned: Option<Pinned>,
     /// When the open transaction was seen first.
     transaction_since: Option<Instant>,
+    /// The chain of rules that the next statement begins in.
+    next_flag_in: u32,
+    /// A rule has turned multiplexing off.
+    multiplexing_off: bool,
 }
 
 /// A backend connection that one client has to itself.
@@ -230,6 +235,8 @@ impl Session {
             statements: ClientStatements::default(),
             pinned: None,
             transaction_since: None,
+            next_flag_in: 0,
+            multiplexing_off: false,
             worker,
         })
     }
@@ -398,6 +405,8 @@ impl Session {
         self.look_back = LookBack::default();
         self.statements.clear();
         self.transaction_since = None;
+        self.next_flag_in = 0;
+        self.multiplexing_off = false;
     }
 
     fn snapshot(&self) -> LocalSnapshot {

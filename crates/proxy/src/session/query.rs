@@ -2,25 +2,27 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_hash, digest_text};
+use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
 use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
+use super::judge::Orders;
 use super::look_back::asks_about_last;
 use super::prepared::{ClientStatement, Ready};
-use super::relay::{Answering, Broken, Outcome};
+use super::relay::{Answering, Broken, Outcome, READ_ONLY};
 use super::request::Request;
 use super::track::{Pins, untold_variables};
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::pool::{Ask, LeaseError};
-use crate::rt::{Instant, select};
-use crate::rules::{Question, Verdict};
-use crate::snapshot::{HostgroupId, Snapshot, Variables};
+use crate::rt::{Instant, select, sleep};
+use crate::rules::Verdict;
+use crate::snapshot::{HostgroupId, Snapshot};
 
 /// A command and where it goes.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub(super) struct Job {
     pub(super) command: Command,
     pub(super) statement: Statement,
     pub(super) hostgroup: HostgroupId,
+    pub(super) orders: Orders,
     pub(super) expect: Expect,
     /// Whether all of its text was read.
     pub(super) whole: bool,
@@ -92,94 +95,49 @@ impl Session {
     }
 
     /// Reads the statement and asks the rules.
-    fn decide(&self, request: &Request) -> Result<Decision, narrows_wire::Malformed> {
+    fn decide(&mut self, request: &mut Request) -> Result<Decision, narrows_wire::Malformed> {
         let snapshot = self.snapshot();
         let attributes = match self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             true => attributes_length(request.argument())?,
             false => 0,
         };
-        let text = request.argument().get(attributes..).unwrap_or_default();
-        let mut statement = narrows_sql::classify(text);
-        if statement.kind == Kind::Show && text.windows(9).any(|word| word.eq_ignore_ascii_case(b"variables"))
-        {
-            // `last_insert_id` and `identity` are among them.
-            statement.flags |= Flags::LAST_INSERT_ID;
+        let mut statement = inspect(request.behind(attributes), request.whole);
+        let flag_in = std::mem::take(&mut self.next_flag_in);
+        let judgement = self.judge(&snapshot, &statement, request.behind(attributes), flag_in);
+        let verdict = &judgement.verdict;
+        self.next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
+        if let Some(text) = judgement.rewritten.filter(|text| request.takes_text(text)) {
+            statement = inspect(&text, true);
+            request.replace_argument(attributes, &text);
         }
-        let (verdict, _) = self.ask_rules(&snapshot, text);
-        if let Some(rule) = verdict.ok_msg {
-            return Ok(Decision::Ok(snapshot.rules.ok_msg(rule).to_owned()));
+        let text = request.behind(attributes);
+        if let Some(decision) = answered_here(&snapshot, verdict, judgement.passes, &statement, text) {
+            return Ok(decision);
         }
-        if let Some(rule) = verdict.error_msg {
-            let text = snapshot.rules.error_msg(rule).to_owned();
-            return Ok(Decision::Error(Errno::NOT_ALLOWED_COMMAND, text));
-        }
-        match statement.kind {
-            Kind::Kill => {
-                if let Some(target) = narrows_sql::kill_target(text) {
-                    return Ok(Decision::Kill(target));
-                }
-            }
-            Kind::LoadDataLocal if !snapshot.variables.enable_load_data_local_infile => {
-                let errno = Errno { number: 1047, sqlstate: *b"HY000" };
-                return Ok(Decision::Error(errno, "Unsupported 'LOAD DATA LOCAL INFILE' command".to_owned()));
-            }
-            _ => {}
-        }
+        let (hostgroup, orders) = self.route(&snapshot, &statement, text, verdict);
+        self.set_multiplexing(verdict);
+        let whole = request.whole;
+        let command = Command::Query;
         Ok(Decision::Run(Job {
-            command: Command::Query,
-            statement,
-            hostgroup: self.route(&statement, verdict.destination_hostgroup),
+            command,
+            statement: orders.read(statement),
+            hostgroup,
+            orders,
             expect: Expect::Result,
-            whole: request.whole,
+            whole,
             attributes,
             prepared: None,
         }))
     }
 
-    pub(super) fn ask_rules(&self, snapshot: &Snapshot, text: &[u8]) -> (Verdict, Option<Vec<u8>>) {
-        if snapshot.rules.is_empty() {
-            return (Verdict::default(), None);
-        }
-        let mut scratch = self.worker.scratch.borrow_mut();
-        let variables = &snapshot.variables;
-        let digest = (variables.query_digests && snapshot.rules.needs_digest()).then(|| {
-            let text = digest_text(text, &digest_options(variables), &mut scratch);
-            (text, digest_hash(text))
-        });
-        let question = Question {
-            username: &self.want.account.row.username,
-            schemaname: self.state.schema.as_deref().unwrap_or_default(),
-            client_addr: &self.peer.0,
-            proxy_addr: &self.local.0,
-            proxy_port: self.local.1,
-            flag_in: 0,
-            statement: text,
-            digest,
-        };
-        snapshot.rules.apply(&question, &mut self.worker.rules.borrow_mut())
-    }
-
-    /// Where a statement goes: to what it asks about, as the rules say, or else to the user's own hostgroup.
-    ///
-    /// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the
-    /// rules say: what it leaves would tie the whole session to a server meant for reads.
-    pub(super) fn route(&self, statement: &Statement, verdict: &Verdict) -> HostgroupId {
-        if let Some(hostgroup) = self.wanted_hostgroup(statement) {
-            return hostgroup;
-        }
-        let account = &self.want.account.row;
-        let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
-        match destination {
-            Some(_) if statement.kind == Kind::Select && statement.flags.intersects(leaves) => {
-                account.default_hostgroup
-            }
-            Some(hostgroup) => hostgroup,
-            None => account.default_hostgroup,
-        }
-    }
-
     /// Runs a command on a server, from lease to settlement.
     pub(super) async fn execute(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
+        if !job.orders.delay.is_zero()
+            && let Some((errno, text)) = Box::pin(self.hold_back(request, job.orders.delay)).await?
+        {
+            self.discard(request).await?;
+            return self.reply_error_at(request.answer(), errno, &text).await;
+        }
         let aside = self.set_transaction_aside(&job);
         let result = self.run_job(request, job).await;
         if let Some(aside) = aside {
@@ -209,11 +167,11 @@ impl Session {
         self.transaction_since = aside.since;
     }
 
-    async fn run_job(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
+    async fn run_job(&mut self, request: &mut Request, mut job: Job) -> Result<(), End> {
         let snapshot = self.snapshot();
-        let deadline = Instant::now() + snapshot.variables.default_query_timeout;
-        self.worker.set_deadline(&self.handle, deadline, Interrupt::QueryTime);
-        let mut retried = false;
+        let timeout = job.orders.timeout.unwrap_or(snapshot.variables.default_query_timeout);
+        self.worker.set_deadline(&self.handle, Instant::now() + timeout, Interrupt::QueryTime);
+        let mut retries = job.orders.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
         loop {
             let was_pinned = self.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job).await? {
@@ -244,6 +202,7 @@ impl Session {
                 Answer::Statement(packet) => packet,
             };
             match self.send_and_relay(&mut backend, request, &job, answered).await {
+                Ok(outcome) if outcome.held_back.is_some() => self.turn_to_writer(backend, &mut job),
                 Ok(mut outcome) => {
                     // A kill that is still on its way must not meet the next client's statement.
                     if let Some(kill) = outcome.kill.take() {
@@ -280,13 +239,40 @@ impl Session {
                     };
                     let address = backend.login.server.address();
                     drop(backend);
-                    if may_repeat && !pinned && !retried {
-                        retried = true;
+                    if may_repeat && !pinned && retries > 0 {
+                        retries -= 1;
                         continue;
                     }
                     return self.report_lost(request.answer(), &address, (started, pinned), &text).await;
                 }
             }
+        }
+    }
+
+    /// A server that is read only has refused what was taken for a read. Nothing has happened there, and the client has
+    /// heard nothing of it.
+    fn turn_to_writer(&self, backend: Backend, job: &mut Job) {
+        self.worker.pool.release(&self.snapshot(), backend);
+        self.worker.counters.borrow_mut().reads_run_on_writers += 1;
+        job.hostgroup = job.orders.writer.take().unwrap_or(job.hostgroup);
+    }
+
+    /// Waits as long as a statement is told to; returns what the client is to be told if that is cut short.
+    async fn hold_back(
+        &self,
+        request: &mut Request,
+        delay: Duration,
+    ) -> Result<Option<(Errno, String)>, End> {
+        select! {
+            biased;
+            reason = self.handle.interrupted() => match reason {
+                Interrupt::KillQuery | Interrupt::QueryTime => {
+                    Ok(Some((Errno::QUERY_INTERRUPTED, "Query execution was interrupted".to_owned())))
+                }
+                reason => Err(End::Interrupted(reason)),
+            },
+            () = request.client_gone(&self.stream) => Err(End::Gone),
+            () = sleep(delay) => Ok(None),
         }
     }
 
@@ -328,7 +314,7 @@ impl Session {
     ) -> Result<Outcome, Broken> {
         let Some(statement) = &job.prepared else {
             self.send_job(backend, request, job, replaced).await?;
-            return self.relay(backend, request, Answering::plain(job.expect)).await;
+            return self.relay(backend, request, Answering::plain(job)).await;
         };
         let mut tries = 0;
         loop {
@@ -341,6 +327,9 @@ impl Session {
             let answering = self.answering(backend, request, job, statement, tries);
             let mut outcome = self.relay(backend, request, answering).await?;
             let Some(error) = outcome.held_back.take() else { return Ok(outcome) };
+            if READ_ONLY.contains(&error.code) {
+                return Ok(Outcome { held_back: Some(error), ..outcome });
+            }
             self.recover(backend, job, statement, &error, tries).await?;
             tries += 1;
         }
@@ -520,16 +509,44 @@ fn lost_while_aligning(backend: &Backend, error: &BackendError) -> (Errno, Strin
     (Errno::SERVER_LOST, text)
 }
 
-fn digest_options(variables: &Variables) -> DigestOptions {
-    DigestOptions {
-        max_query_length: variables.query_digests_max_query_length,
-        max_digest_length: variables.query_digests_max_digest_length,
-        grouping_limit: variables.query_digests_grouping_limit,
-        groups_grouping_limit: variables.query_digests_groups_grouping_limit,
-        lowercase: variables.query_digests_lowercase,
-        replace_null: variables.query_digests_replace_null,
-        no_digits: variables.query_digests_no_digits,
-        keep_comment: variables.query_digests_keep_comment,
+/// What a statement is. Of one that is not `whole` the rest is not known.
+fn inspect(text: &[u8], whole: bool) -> Statement {
+    let mut statement = narrows_sql::classify(text);
+    if statement.kind == Kind::Show && text.windows(9).any(|word| word.eq_ignore_ascii_case(b"variables")) {
+        // `last_insert_id` and `identity` are among them.
+        statement.flags |= Flags::LAST_INSERT_ID;
+    }
+    if !whole {
+        statement.flags |= Flags::UNTERMINATED;
+    }
+    statement
+}
+
+/// What Narrows answers itself.
+fn answered_here(
+    snapshot: &Snapshot,
+    verdict: &Verdict,
+    passes: bool,
+    statement: &Statement,
+    text: &[u8],
+) -> Option<Decision> {
+    let refused = |text: &str| Some(Decision::Error(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
+    if let Some(rule) = verdict.ok_msg {
+        return Some(Decision::Ok(snapshot.rules.ok_msg(rule).to_owned()));
+    }
+    if let Some(rule) = verdict.error_msg {
+        return refused(snapshot.rules.error_msg(rule));
+    }
+    if !passes {
+        return refused(&snapshot.variables.firewall_whitelist_errormsg);
+    }
+    match statement.kind {
+        Kind::Kill => narrows_sql::kill_target(text).map(Decision::Kill),
+        Kind::LoadDataLocal if !snapshot.variables.enable_load_data_local_infile => {
+            let errno = Errno { number: 1047, sqlstate: *b"HY000" };
+            Some(Decision::Error(errno, "Unsupported 'LOAD DATA LOCAL INFILE' command".to_owned()))
+        }
+        _ => None,
     }
 }
 

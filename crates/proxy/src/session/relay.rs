@@ -11,7 +11,7 @@ use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Errno, Header, Malformed, Status, Tracker};
 
-use super::query::QUERY_TIMEOUT;
+use super::query::{Job, QUERY_TIMEOUT};
 use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, PrepareOk, ServerError, TRACKED_VARIABLES};
@@ -58,9 +58,11 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// Nothing in particular.
-    pub(super) fn plain(expect: Expect) -> Answering {
-        Answering { expect, statement: 0, hold_back: &[] }
+    /// The answer to a command that is about no prepared statement. What was taken for a read and is none to its server
+    /// is run on another.
+    pub(super) fn plain(job: &Job) -> Answering {
+        let hold_back = if job.orders.writer.is_some() { READ_ONLY } else { &[] };
+        Answering { expect: job.expect, statement: 0, hold_back }
     }
 }
 
@@ -584,6 +586,9 @@ impl Relay<'_> {
         Err(Broken::Backend { started: self.started, text })
     }
 }
+
+/// What a server says that is read only: `--read-only` in some form, or read only as a whole.
+pub(super) const READ_ONLY: &[u16] = &[1290, 1836];
 
 /// Writes a packet's payload.
 type Encode<'a> = dyn Fn(&mut Vec<u8>) + 'a;

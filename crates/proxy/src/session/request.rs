@@ -1,6 +1,6 @@
 //! One command as it came: the packet at the front of a buffer, whole, or the beginning of a long one.
 
-use narrows_wire::frame::HEADER_LENGTH;
+use narrows_wire::frame::{HEADER_LENGTH, put_packet};
 use narrows_wire::{Errno, Header};
 
 use super::{End, Session};
@@ -24,6 +24,9 @@ pub(super) struct Request {
 
 /// Bytes of a command that are held and looked at; longer ones are streamed behind that.
 pub(super) const INSPECTED: usize = 1 << 20;
+
+/// Bytes of a text that is put into a command: it must fit one packet.
+const LONGEST_TEXT: usize = 15 << 20;
 
 /// Bytes that are taken of a client that sends before it was answered. Beyond, its kernel must wait.
 const AHEAD: usize = 64 * 1024;
@@ -79,6 +82,11 @@ impl Request {
         self.payload().get(1..).unwrap_or_default()
     }
 
+    /// The argument behind its first `skipped` bytes.
+    pub(super) fn behind(&self, skipped: usize) -> &[u8] {
+        self.argument().get(skipped..).unwrap_or_default()
+    }
+
     /// The payload as far as it is held.
     pub(super) fn payload(&self) -> &[u8] {
         self.packet().get(HEADER_LENGTH..).unwrap_or_default()
@@ -125,6 +133,28 @@ impl Request {
     /// The command has become one packet longer on its way.
     pub(super) fn add_packet(&mut self) {
         self.shift = u8::MAX;
+    }
+
+    /// Whether another text can be put in the place of its own.
+    pub(super) fn takes_text(&self, text: &[u8]) -> bool {
+        self.whole && text.len() <= LONGEST_TEXT
+    }
+
+    /// Puts another text in the place of what stands behind the first `kept` bytes of the argument. The command must be
+    /// whole.
+    pub(super) fn replace_argument(&mut self, kept: usize, text: &[u8]) {
+        debug_assert!(self.whole && !self.consumed, "the packet stands in front");
+        let behind = self.buffer.filled().get(self.packet().len()..).unwrap_or_default();
+        let payload = [self.payload().get(..=kept).unwrap_or_default(), text].concat();
+        let mut bytes = Vec::with_capacity(HEADER_LENGTH + payload.len() + behind.len());
+        put_packet(&mut bytes, &mut 0, &payload);
+        bytes.extend_from_slice(behind);
+        if let Some(header) = Header::decode(&bytes) {
+            self.header = header;
+        }
+        let all = self.buffer.filled().len();
+        self.buffer.consume(all);
+        self.buffer.append(&bytes);
     }
 
     /// Drops the packet; the rest of a long one is to be read from the socket.

@@ -65,7 +65,7 @@ reasons! {
     ROUTINE = 12, "routine";
     /// A statement too long to be read; for the rest of the session.
     UNREAD = 13, "unread_statement";
-    /// `mysql-multiplexing` is off.
+    /// `mysql-multiplexing` is off, or a rule has turned it off for the session.
     MULTIPLEXING_OFF = 14, "multiplexing_off";
     /// A cursor is open; until its last row was fetched, or the statement is executed again, reset or closed.
     CURSOR = 15, "cursor";
@@ -166,7 +166,12 @@ impl Session {
         };
         self.note_transaction(&mut pins, job, outcome);
         self.note_results(job, text, backend.login.family, outcome);
-        if !self.snapshot().variables.multiplexing {
+        if job.orders.keeps_multiplexing {
+            let by_variables = PinReason(PinReason::USER_VARIABLE.0 | PinReason::UNKNOWN_SET.0);
+            pins.reasons = PinReason(pins.reasons.0 & (before.0 | !by_variables.0));
+        }
+        pins.reasons = pins.reasons.without(PinReason::MULTIPLEXING_OFF);
+        if self.multiplexing_off || !self.snapshot().variables.multiplexing {
             pins.reasons.add(PinReason::MULTIPLEXING_OFF);
         }
         self.keep_or_return_as(backend, pins, before, job, text);

@@ -150,6 +150,12 @@ counters! {
     login_failures = "Narrows_login_failures";
     /// Sessions that ended by a panic.
     panics = "Narrows_panics";
+    /// Statements that are not in the whitelist, and ran.
+    firewall_noted = "Narrows_firewall_detected";
+    /// Statements that are not in the whitelist, and were refused.
+    firewall_refused = "Narrows_firewall_refused";
+    /// Statements taken for reads that a read-only server refused, and that ran on a writer.
+    reads_run_on_writers = "Narrows_reads_run_on_writers";
     /// Rows of digests dropped to stay within the memory budget.
     digests_dropped = "Narrows_digests_dropped";
 }

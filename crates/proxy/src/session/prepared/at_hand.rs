@@ -73,7 +73,11 @@ impl Session {
             Command::StmtExecute | Command::StmtBulkExecute if tries == 0 => {
                 // What a connection keeps for the client would be lost by preparing anew.
                 let kept = backend.login.statements.held(statement.id).is_some();
-                if kept { &[] } else { STALE }
+                match job.orders.writer {
+                    _ if kept => &[],
+                    None => STALE,
+                    Some(_) => STALE_OR_READ_ONLY,
+                }
             }
             _ => &[],
         };
@@ -317,6 +321,9 @@ fn framed(command: Command, payload: &[u8]) -> Vec<u8> {
 
 /// Errors that say that a server's statement is not what was prepared: it was forgotten, or tables have changed too much.
 const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];
+
+/// The same, and that the server is read only.
+const STALE_OR_READ_ONLY: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615, 1290, 1836];
 
 /// Keeps types, in the memory that there is.
 fn remember(kept: &mut Vec<u8>, types: &[u8]) {

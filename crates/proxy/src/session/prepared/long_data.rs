@@ -25,7 +25,10 @@ impl Session {
         let snapshot = self.snapshot();
         let hostgroup = match (&self.pinned, self.rule(&statement)) {
             (Some(pinned), _) => pinned.hostgroup,
-            (None, Ruling::Run(destination)) => self.route(&statement.prepared.statement, destination),
+            (None, Ruling::Run(verdict)) => {
+                let prepared = &statement.prepared;
+                self.route(&snapshot, &prepared.statement, &prepared.text, &verdict).0
+            }
             // It will not be executed.
             (None, Ruling::Error(_) | Ruling::Ok(_)) => return self.skip(request).await,
         };

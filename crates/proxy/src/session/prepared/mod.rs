@@ -26,6 +26,7 @@ use narrows_wire::execute::CURSOR_FLAGS;
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno, Status};
 
+use super::judge::Orders;
 use super::look_back::asks_about_last;
 use super::query::Job;
 use super::relay::Outcome;
@@ -35,6 +36,7 @@ use super::{End, PinReason, Session};
 use crate::backend::Backend;
 use crate::client;
 use crate::prepared::{ClientShare, Identity, Prepared};
+use crate::rules::Verdict;
 use crate::snapshot::{HostgroupId, Snapshot};
 
 pub(super) use at_hand::Ready;
@@ -80,7 +82,7 @@ struct Ruled {
 #[derive(Debug, Clone)]
 enum Ruling {
     /// It runs, there where no rule says otherwise.
-    Run(Option<HostgroupId>),
+    Run(Verdict),
     /// Narrows answers with an error.
     Error(String),
     /// Narrows answers that all is well.
@@ -118,14 +120,28 @@ impl Session {
         self.execute(request, job).await
     }
 
-    fn preparation(&self, request: &Request) -> Result<Job, (Errno, String)> {
+    fn preparation(&self, request: &mut Request) -> Result<Job, (Errno, String)> {
         let snapshot = self.snapshot();
-        let text = request.argument();
-        let statement = if request.whole { narrows_sql::classify(text) } else { UNREAD };
-        let verdict = self.ask_rules(&snapshot, text);
-        if let Some(text) = verdict.error_msg {
-            return Err((Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
+        let read = |request: &Request| match request.whole {
+            true => narrows_sql::classify(request.argument()),
+            false => UNREAD,
+        };
+        let mut statement = read(request);
+        let judgement = self.judge(&snapshot, &statement, request.argument(), 0);
+        let verdict = &judgement.verdict;
+        if let Some(rule) = verdict.error_msg {
+            return Err((Errno::NOT_ALLOWED_COMMAND, snapshot.rules.error_msg(rule).to_owned()));
         }
+        if !judgement.passes {
+            let text = &snapshot.variables.firewall_whitelist_errormsg;
+            return Err((Errno::NOT_ALLOWED_COMMAND, text.clone()));
+        }
+        if let Some(text) = judgement.rewritten.filter(|text| request.takes_text(text)) {
+            request.replace_argument(0, &text);
+            statement = read(request);
+        }
+        let text = request.argument();
+        let (hostgroup, orders) = self.route(&snapshot, &statement, text, verdict);
         if statement.kind == Kind::Kill {
             // It would name connections of the server. Drivers fall back to text, where the numbers are ours.
             let text = "This command is not supported in the prepared statement protocol yet";
@@ -156,7 +172,8 @@ impl Session {
         Ok(Job {
             command: Command::StmtPrepare,
             statement,
-            hostgroup: self.route(&statement, verdict.destination_hostgroup),
+            hostgroup,
+            orders,
             expect: Expect::Prepare,
             whole: request.whole,
             attributes: 0,
@@ -180,10 +197,10 @@ impl Session {
                 self.discard(request).await?;
                 return self.reply_ok(&text).await;
             }
-            (None, Ruling::Run(destination)) => Ok(destination),
+            (None, Ruling::Run(verdict)) => Ok(verdict),
         };
-        let destination = match refusal {
-            Ok(destination) => destination,
+        let verdict = match refusal {
+            Ok(verdict) => verdict,
             Err((errno, text)) => {
                 self.discard(request).await?;
                 return self.reply_error_at(request.answer(), errno, &text).await;
@@ -191,10 +208,15 @@ impl Session {
         };
         let flags = request.argument().get(4).copied().unwrap_or_default();
         let cursor = command == Command::StmtExecute && flags & CURSOR_FLAGS != 0;
+        let snapshot = self.snapshot();
+        let prepared = &statement.prepared;
+        let (hostgroup, orders) = self.route(&snapshot, &prepared.statement, &prepared.text, &verdict);
+        self.set_multiplexing(&verdict);
         let job = Job {
             command,
-            statement: statement.prepared.statement,
-            hostgroup: self.route(&statement.prepared.statement, destination),
+            statement: orders.read(prepared.statement),
+            hostgroup,
+            orders,
             expect: if cursor { Expect::Cursor } else { Expect::Result },
             whole: request.whole,
             attributes: 0,
@@ -213,11 +235,12 @@ impl Session {
         if let Some(ruled) = ruled.as_ref().filter(holds) {
             return ruled.ruling.clone();
         }
-        let verdict = self.ask_rules(&snapshot, &statement.prepared.text);
-        let ruling = match (verdict.error_msg, verdict.ok_msg) {
-            (Some(text), _) => Ruling::Error(text.to_owned()),
-            (None, Some(text)) => Ruling::Ok(text.to_owned()),
-            (None, None) => Ruling::Run(verdict.destination_hostgroup),
+        let prepared = &statement.prepared;
+        let verdict = self.judge(&snapshot, &prepared.statement, &prepared.text, 0).verdict;
+        let ruling = match (verdict.ok_msg, verdict.error_msg) {
+            (Some(rule), _) => Ruling::Ok(snapshot.rules.ok_msg(rule).to_owned()),
+            (None, Some(rule)) => Ruling::Error(snapshot.rules.error_msg(rule).to_owned()),
+            (None, None) => Ruling::Run(verdict),
         };
         let (snapshot, schema) = (Rc::downgrade(&snapshot), self.state.schema.clone());
         *ruled = Some(Ruled { snapshot, schema, ruling: ruling.clone() });
@@ -295,6 +318,7 @@ impl Session {
             command,
             statement: statement.prepared.statement,
             hostgroup,
+            orders: Orders::default(),
             expect,
             whole: request.whole,
             attributes: 0,

@@ -1,0 +1,147 @@
+//! The firewall: which statements an account may send, by `mysql_firewall_whitelist_users` and
+//! `mysql_firewall_whitelist_rules`.
+
+use std::collections::HashMap;
+
+use super::rule::{RuleError, parse_digest};
+use crate::snapshot::{FirewallMode, FirewallRuleRow, FirewallUserRow};
+
+/// The two tables, ready to be asked.
+#[derive(Debug, Default)]
+pub struct Firewall {
+    /// By user the addresses and what is done for them; the empty one is any.
+    users: HashMap<Box<str>, Vec<(Box<str>, FirewallMode)>>,
+    /// By digest who may send it.
+    rules: HashMap<u64, Vec<FirewallRuleRow>>,
+}
+
+/// What the firewall says of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    /// It may run.
+    Free,
+    /// It may run; it is not in the whitelist.
+    Noted,
+    /// It may not run.
+    Refused,
+}
+
+/// Who sends what.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender<'a> {
+    /// Whose statement it is.
+    pub username: &'a str,
+    /// From where.
+    pub client_addr: &'a str,
+    /// In which schema.
+    pub schemaname: &'a [u8],
+    /// The flag behind the rules.
+    pub flag: u32,
+    /// Hash of its digest text; `None`: digests are off.
+    pub digest: Option<u64>,
+}
+
+impl Firewall {
+    /// Compiles the active rows.
+    ///
+    /// # Errors
+    /// A digest that is none; the first value is the user's name.
+    pub fn compile(
+        users: &[FirewallUserRow],
+        rules: &[FirewallRuleRow],
+    ) -> Result<Firewall, (String, RuleError)> {
+        let mut firewall = Firewall::default();
+        for row in users.iter().filter(|row| row.active) {
+            let modes = firewall.users.entry(row.username.as_str().into()).or_default();
+            modes.push((row.client_address.as_str().into(), row.mode));
+        }
+        for row in rules.iter().filter(|row| row.active) {
+            let digest = parse_digest(&row.digest).map_err(|error| (row.username.clone(), error))?;
+            firewall.rules.entry(digest).or_default().push(row.clone());
+        }
+        Ok(firewall)
+    }
+
+    /// Whether a statement may run. An account without a row may run nothing.
+    pub fn ask(&self, sender: Sender<'_>) -> Passage {
+        let mode = self.mode(sender.username, sender.client_addr);
+        match mode {
+            Some(FirewallMode::Off) => Passage::Free,
+            Some(_) if self.is_listed(sender) => Passage::Free,
+            Some(FirewallMode::Detecting) => Passage::Noted,
+            Some(FirewallMode::Protecting) | None => Passage::Refused,
+        }
+    }
+
+    /// What is done for an account: the row with its address goes before that for any.
+    fn mode(&self, username: &str, client_addr: &str) -> Option<FirewallMode> {
+        let modes = self.users.get(username)?;
+        let of = |wanted: &str| modes.iter().find(|(address, _)| **address == *wanted).map(|(_, mode)| *mode);
+        of(client_addr).or_else(|| of(""))
+    }
+
+    fn is_listed(&self, sender: Sender<'_>) -> bool {
+        let rows = sender.digest.and_then(|digest| self.rules.get(&digest));
+        rows.into_iter().flatten().any(|row| {
+            row.username == sender.username
+                && (row.client_address.is_empty() || row.client_address == sender.client_addr)
+                && row.schemaname.as_bytes() == sender.schemaname
+                && row.flag_in == sender.flag
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(username: &str, client_address: &str, mode: FirewallMode) -> FirewallUserRow {
+        FirewallUserRow {
+            active: true,
+            username: username.to_owned(),
+            client_address: client_address.to_owned(),
+            mode,
+            comment: String::new(),
+        }
+    }
+
+    fn listed(username: &str, client_address: &str, digest: &str) -> FirewallRuleRow {
+        FirewallRuleRow {
+            active: true,
+            username: username.to_owned(),
+            client_address: client_address.to_owned(),
+            schemaname: "shop".to_owned(),
+            flag_in: 0,
+            digest: digest.to_owned(),
+            comment: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_not_listed_is_refused_noted_or_passed() {
+        let users = [
+            user("app", "", FirewallMode::Protecting),
+            user("app", "10.0.0.9", FirewallMode::Off),
+            user("web", "", FirewallMode::Detecting),
+        ];
+        let rules = [listed("app", "", "0xAB"), listed("app", "10.0.0.1", "0xCD")];
+        let firewall = Firewall::compile(&users, &rules).unwrap();
+        let ask = |username, client_addr, digest| {
+            firewall.ask(Sender { username, client_addr, schemaname: b"shop", flag: 0, digest: Some(digest) })
+        };
+        assert_eq!(ask("app", "10.0.0.1", 0xAB), Passage::Free);
+        assert_eq!(ask("app", "10.0.0.1", 0xCD), Passage::Free);
+        assert_eq!(ask("app", "10.0.0.2", 0xCD), Passage::Refused);
+        assert_eq!(ask("app", "10.0.0.9", 0xEE), Passage::Free);
+        assert_eq!(ask("web", "10.0.0.1", 0xAB), Passage::Noted);
+        assert_eq!(ask("nobody", "10.0.0.1", 0xAB), Passage::Refused);
+        let elsewhere =
+            Sender { username: "app", client_addr: "", schemaname: b"", flag: 0, digest: Some(0xAB) };
+        assert_eq!(firewall.ask(elsewhere), Passage::Refused);
+    }
+
+    #[test]
+    fn a_digest_that_is_none_is_an_error() {
+        assert!(Firewall::compile(&[], &[listed("app", "", "0xZZ")]).is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! What is to be done with a statement: what the rules say of it, then its own comment, then the firewall; and where
+//! it goes, if nobody says.
+
+use std::time::Duration;
+
+use narrows_sql::set::{Assignment, Scope, Value};
+use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_text, is_read};
+use narrows_wire::Status;
+
+use super::Session;
+use crate::rules::{Passage, Question, Sender, Verdict, annotate, digest_of};
+use crate::snapshot::{HostgroupId, Snapshot, Variables};
+
+/// What was said of a statement.
+#[derive(Debug, Default)]
+pub(super) struct Judgement {
+    pub(super) verdict: Verdict,
+    /// Its text, as the rules have rewritten it.
+    pub(super) rewritten: Option<Vec<u8>>,
+    /// Hash of its digest text, where anybody has asked for it.
+    pub(super) digest: Option<u64>,
+    /// The firewall lets it through.
+    pub(super) passes: bool,
+}
+
+/// How a statement is to be run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Orders {
+    /// Time after which it is killed; `None`: `default_query_timeout`.
+    pub(super) timeout: Option<Duration>,
+    /// Time to wait before.
+    pub(super) delay: Duration,
+    /// How often it may run again where its server failed and nothing can have happened; `None`:
+    /// `query_retries_on_failure`.
+    pub(super) retries: Option<u32>,
+    /// It does not tie its session to a connection by what it does to variables.
+    pub(super) keeps_multiplexing: bool,
+    /// It was taken for a read: where it runs if its server thinks otherwise.
+    pub(super) writer: Option<HostgroupId>,
+}
+
+impl Orders {
+    /// What a statement is, once it goes where only reads go: all that it calls was declared to have no effect.
+    pub(super) fn read(&self, statement: Statement) -> Statement {
+        match self.writer {
+            Some(_) => {
+                Statement { flags: statement.flags.without(Flags::FUNCTION_CALL_UNKNOWN), ..statement }
+            }
+            None => statement,
+        }
+    }
+}
+
+impl Session {
+    /// Asks the rules, the comment and the firewall about `text`. The walk over the rules begins with `flag_in`.
+    pub(super) fn judge(
+        &self,
+        snapshot: &Snapshot,
+        statement: &Statement,
+        text: &[u8],
+        flag_in: u32,
+    ) -> Judgement {
+        let variables = &snapshot.variables;
+        let guarded = variables.firewall_whitelist_enabled;
+        let mut judgement = Judgement {
+            passes: true,
+            verdict: Verdict { flag_out: flag_in, ..Verdict::default() },
+            ..Judgement::default()
+        };
+        if guarded || !snapshot.rules.is_empty() {
+            let mut scratch = self.worker.scratch.borrow_mut();
+            let wanted = variables.query_digests && (guarded || snapshot.rules.needs_digest());
+            let digest =
+                wanted.then(|| digest_of(digest_text(text, &digest_options(variables), &mut scratch)));
+            let question = Question {
+                username: &self.want.account.row.username,
+                schemaname: self.state.schema.as_deref().unwrap_or_default(),
+                client_addr: &self.peer.0,
+                proxy_addr: &self.local.0,
+                proxy_port: self.local.1,
+                flag_in,
+                statement: text,
+                digest,
+            };
+            judgement.digest = digest.map(|(_, hash)| hash);
+            let memory = &mut self.worker.rules.borrow_mut();
+            (judgement.verdict, judgement.rewritten) = snapshot.rules.apply(&question, memory);
+        }
+        if variables.query_digests && statement.flags.contains(Flags::COMMENT) {
+            annotate(&mut judgement.verdict, text);
+        }
+        if guarded {
+            judgement.passes = self.passes_firewall(snapshot, statement, text, &judgement);
+        }
+        judgement
+    }
+
+    /// Whether the firewall lets a statement through. What a proxy of ProxySQL's kind answers itself is not asked about.
+    fn passes_firewall(
+        &self,
+        snapshot: &Snapshot,
+        statement: &Statement,
+        text: &[u8],
+        judgement: &Judgement,
+    ) -> bool {
+        if is_housekeeping(statement, text) {
+            return true;
+        }
+        let username = &self.want.account.row.username;
+        let sender = Sender {
+            username,
+            client_addr: &self.peer.0,
+            schemaname: self.state.schema.as_deref().unwrap_or_default(),
+            flag: judgement.verdict.flag_out,
+            digest: judgement.digest,
+        };
+        let passage = snapshot.firewall.ask(sender);
+        let mut counters = self.worker.counters.borrow_mut();
+        match passage {
+            Passage::Free => return true,
+            Passage::Noted => counters.firewall_noted += 1,
+            Passage::Refused => counters.firewall_refused += 1,
+        }
+        tracing::warn!(
+            target: "narrows_proxy::firewall",
+            user = username,
+            client = self.peer.0,
+            schema = %sender.schemaname.escape_ascii(),
+            digest = format_args!("0x{:016X}", sender.digest.unwrap_or_default()),
+            refused = passage == Passage::Refused,
+            "statement is not in the whitelist"
+        );
+        passage == Passage::Noted
+    }
+
+    /// Where a statement goes, and how it is run there: to what it asks about, as the rules say, as a read if it is one
+    /// and reads are split off, or else to the user's own hostgroup.
+    ///
+    /// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the
+    /// rules say: what it leaves would tie the whole session to a server meant for reads.
+    pub(super) fn route(
+        &self,
+        snapshot: &Snapshot,
+        statement: &Statement,
+        text: &[u8],
+        verdict: &Verdict,
+    ) -> (HostgroupId, Orders) {
+        let variables = &snapshot.variables;
+        let delay = verdict.delay.map_or(Duration::ZERO, |delay| Duration::from_millis(delay.into()));
+        let mut orders = Orders {
+            timeout: verdict.timeout.map(|timeout| Duration::from_millis(timeout.into())),
+            delay: delay.max(variables.default_query_delay),
+            retries: verdict.retries,
+            keeps_multiplexing: verdict.multiplex == Some(2),
+            writer: None,
+        };
+        let own = self.want.account.row.default_hostgroup;
+        let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
+        let hostgroup = match verdict.destination_hostgroup {
+            _ if let Some(wanted) = self.wanted_hostgroup(statement) => wanted,
+            Some(_) if statement.kind == Kind::Select && statement.flags.intersects(leaves) => own,
+            Some(hostgroup) => hostgroup,
+            None => match self.reader(snapshot, statement, text) {
+                Some(reader) => {
+                    orders.writer = Some(own);
+                    reader
+                }
+                None => own,
+            },
+        };
+        (hostgroup, orders)
+    }
+
+    /// Turns multiplexing off or on for what follows, as the rules say.
+    pub(super) fn set_multiplexing(&mut self, verdict: &Verdict) {
+        match verdict.multiplex {
+            Some(0) => self.multiplexing_off = true,
+            Some(1) => self.multiplexing_off = false,
+            _ => {}
+        }
+    }
+
+    /// The hostgroup of replicas that a statement may be read from.
+    fn reader(&self, snapshot: &Snapshot, statement: &Statement, text: &[u8]) -> Option<HostgroupId> {
+        let split = self.want.account.split;
+        if !split.on.unwrap_or(snapshot.variables.auto_read_write_split) || statement.kind != Kind::Select {
+            return None;
+        }
+        let own = self.want.account.row.default_hostgroup;
+        let reader = split.reader.or_else(|| snapshot.readers.get(&own).copied())?;
+        let servers = &snapshot.hostgroups.get(&reader)?.servers;
+        let alone = self.pinned.is_none()
+            && self.status.contains(Status::AUTOCOMMIT)
+            && !self.status.contains(Status::IN_TRANS);
+        let safe = &snapshot.variables.auto_read_write_split_functions;
+        let may = alone
+            && servers.iter().any(|server| server.is_eligible())
+            && self.reads_as_written(statement, text)
+            && is_read(text, *statement, |name| safe.iter().any(|safe| safe == name));
+        may.then_some(reader)
+    }
+
+    /// Whether the server takes strings to end where we do, and names nothing by the current schema that belongs to one
+    /// server.
+    fn reads_as_written(&self, statement: &Statement, text: &[u8]) -> bool {
+        let own_schemas: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
+        let schema = self.state.schema.as_deref().unwrap_or_default();
+        if own_schemas.iter().any(|own| own.eq_ignore_ascii_case(schema)) {
+            return false;
+        }
+        // With ANSI_QUOTES a backslash in double quotes is a letter, with NO_BACKSLASH_ESCAPES everywhere.
+        if statement.flags.contains(Flags::ESCAPED_QUOTE)
+            && (self.status.contains(Status::NO_BACKSLASH_ESCAPES)
+                || text.windows(2).any(|pair| pair == b"\\\""))
+        {
+            return false;
+        }
+        // In these character sets a backslash or a quote may be the second half of a letter.
+        let charset = self.state.literal("character_set_client").map(|literal| literal.trim_matches('\''));
+        text.is_ascii() || !charset.is_some_and(|charset| TRICKY_CHARSETS.contains(&charset))
+    }
+}
+
+/// What is done to a session and to nothing else, or ends what was allowed to begin: `USE`, `SET NAMES`,
+/// `SET autocommit`, `COMMIT`, `ROLLBACK`.
+fn is_housekeeping(statement: &Statement, text: &[u8]) -> bool {
+    if statement.flags.contains(Flags::MULTI) {
+        return false;
+    }
+    match statement.kind {
+        Kind::Use | Kind::Commit | Kind::Rollback => true,
+        Kind::Set => narrows_sql::set::parse(text).is_ok_and(|assignments| {
+            assignments.iter().all(|assignment| match assignment {
+                Assignment::Names { .. } => true,
+                Assignment::System { scope: Scope::Session, name, value } => {
+                    name == "autocommit" && !matches!(value, Value::Expression(_))
+                }
+                _ => false,
+            })
+        }),
+        _ => false,
+    }
+}
+
+/// How digests are made.
+pub(super) fn digest_options(variables: &Variables) -> DigestOptions {
+    DigestOptions {
+        max_query_length: variables.query_digests_max_query_length,
+        max_digest_length: variables.query_digests_max_digest_length,
+        grouping_limit: variables.query_digests_grouping_limit,
+        groups_grouping_limit: variables.query_digests_groups_grouping_limit,
+        lowercase: variables.query_digests_lowercase,
+        replace_null: variables.query_digests_replace_null,
+        no_digits: variables.query_digests_no_digits,
+        keep_comment: variables.query_digests_keep_comment,
+    }
+}
+
+/// Character sets whose letters may contain an ASCII byte.
+const TRICKY_CHARSETS: [&str; 5] = ["big5", "gbk", "gb18030", "sjis", "cp932"];

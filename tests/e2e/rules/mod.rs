@@ -1,0 +1,232 @@
+//! What query rules, annotations and the firewall do to a statement, seen from the client and from the servers.
+
+mod split;
+
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer,
+};
+
+fn start(config: &NarrowsConfig) -> Narrows {
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
+}
+
+/// Two servers that say who they are to `SELECT who`, in hostgroups 0 and 1.
+struct Pair {
+    writer: FakeMysql,
+    reader: FakeMysql,
+}
+
+impl Pair {
+    fn start() -> Pair {
+        let named =
+            |name| FakeMysql::start(Conversation::new().on("SELECT who", &[Move::rows("who", &[name])]));
+        Pair { writer: named("writer"), reader: named("reader") }
+    }
+
+    fn config(&self) -> NarrowsConfig {
+        NarrowsConfig::in_front_of(self.writer.port())
+            .server(1, self.reader.port(), "")
+            .variable("connect_timeout_server_max", "2000")
+    }
+}
+
+/// The statements that reached a server, without those of Narrows itself.
+fn heard(server: &FakeMysql, among: &[&str]) -> Vec<String> {
+    let received = server.received().into_iter().map(|received| received.body);
+    received.filter(|body| among.contains(&body.as_str())).collect()
+}
+
+#[test]
+fn rules_answer_refuse_and_route() {
+    let pair = Pair::start();
+    let config = pair
+        .config()
+        .rule("rule_id=1 match_pattern=\"BLOCKME\" error_msg=\"this is blocked\" apply=1")
+        .rule("rule_id=2 match_pattern=\"OKME\" OK_msg=\"all fine\" apply=1")
+        .rule("rule_id=3 match_digest=\"^SELECT who\" destination_hostgroup=1 apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+
+    let refused = client.query("SELECT 'blockme'").error().expect("refused");
+    assert_eq!((refused.code, refused.message.as_str()), (1148, "this is blocked"));
+    let ok = client.query("SELECT 'OKME'").ok().expect("answered");
+    assert!(ok.rest.ends_with(b"all fine"), "{ok:?}");
+    assert_eq!(client.query("SELECT who").cell().as_deref(), Some("reader"));
+    assert!(heard(&pair.writer, &["SELECT 'blockme'", "SELECT 'OKME'"]).is_empty());
+}
+
+#[test]
+fn statements_are_rewritten_before_they_are_sent() {
+    let pair = Pair::start();
+    let config = pair
+        .config()
+        .rule("rule_id=1 match_pattern=\"^SELECT (.*) FROM old_(\\w+)\" replace_pattern=\"SELECT \\\\1 FROM new_\\\\2\"")
+        .rule("rule_id=2 match_pattern=\"FROM new_\" destination_hostgroup=1 apply=1")
+        .rule("rule_id=3 match_pattern=\"a\" replace_pattern=\"bb\" re_modifiers=\"GLOBAL\" apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+
+    client.query("select a, b FROM old_orders WHERE id = 5");
+    client.query("DO a, a");
+
+    assert_eq!(heard(&pair.reader, &["SELECT a, b FROM new_orders WHERE id = 5"]).len(), 1);
+    assert_eq!(heard(&pair.writer, &["DO bb, bb"]).len(), 1);
+    client.query("DO 1");
+    assert_eq!(heard(&pair.writer, &["DO 1"]).len(), 1, "what follows is untouched");
+}
+
+#[test]
+fn chains_fast_routing_and_the_chain_of_the_next_statement() {
+    let pair = Pair::start();
+    let config = pair
+        .config()
+        .rule("rule_id=1 match_pattern=\"^DO 'chain'\" flagOUT=7 next_query_flagIN=9")
+        .rule("rule_id=2 flagIN=7 destination_hostgroup=1 apply=1")
+        .rule("rule_id=3 flagIN=9 error_msg=\"the next one\" apply=1")
+        .rule("rule_id=4 flagIN=0 match_pattern=\"never\" apply=0")
+        .row(
+            "mysql_query_rules_fast_routing",
+            "username=\"sbtest\" schemaname=\"shop\" destination_hostgroup=1",
+        );
+    let narrows = start(&config);
+    let mut client = RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("shop"));
+
+    client.query("DO 'chain'");
+    assert_eq!(heard(&pair.reader, &["DO 'chain'"]).len(), 1);
+    assert_eq!(client.query("DO 1").error().expect("refused").message, "the next one");
+    assert_eq!(client.query("SELECT who").cell().as_deref(), Some("reader"), "by user and schema");
+    let mut other = RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("blog"));
+    assert_eq!(other.query("SELECT who").cell().as_deref(), Some("writer"));
+}
+
+#[test]
+fn comments_go_before_rules() {
+    let pair = Pair::start();
+    let who = "/* hostgroup=1 */ SELECT who";
+    let conversation = Conversation::new().on(who, &[Move::rows("who", &["reader"])]);
+    pair.reader.say(conversation);
+    let config = pair.config().rule("rule_id=1 match_digest=\"^SELECT\" destination_hostgroup=0 apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+
+    assert_eq!(client.query(who).cell().as_deref(), Some("reader"));
+    let began = Instant::now();
+    client.query("/* query_delay=300 */ DO 1");
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    let elsewhere = client.query("/* hostgroup=99 */ DO 1").error().expect("no such hostgroup");
+    assert_eq!(elsewhere.code, 9001);
+}
+
+#[test]
+fn a_statement_waits_for_its_delay() {
+    let pair = Pair::start();
+    let narrows = start(&pair.config().rule("rule_id=1 match_pattern=\"DLY\" delay=400 apply=1"));
+    let mut client = narrows.client();
+    client.query("DO 1");
+
+    let began = Instant::now();
+    client.query("DO 'DLY'");
+
+    assert!(began.elapsed() >= Duration::from_millis(400));
+}
+
+#[test]
+fn a_statement_that_takes_longer_than_its_rule_allows_is_killed() {
+    let endless = "SELECT COUNT(*) FROM information_schema.columns a, information_schema.columns b, \
+                   information_schema.columns c, information_schema.columns d";
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        let config = NarrowsConfig::in_front_of(server.port())
+            .rule("rule_id=1 match_digest=\"information_schema.columns d\" timeout=300 apply=1");
+        let narrows = start(&config);
+        let mut client = narrows.client();
+
+        let error = client.query(endless).error().expect("killed");
+
+        assert_eq!(error.code, 1907, "{error:?}");
+        assert!(error.message.contains("query_timeout exceeded"), "{error:?}");
+        assert_eq!(client.query("SELECT 7").cell().as_deref(), Some("7"), "the session goes on");
+    }
+}
+
+#[test]
+fn a_rule_turns_multiplexing_off_and_on_again() {
+    let pair = Pair::start();
+    let config = pair
+        .config()
+        .variable("threads", "1")
+        .rule("rule_id=1 match_pattern=\"'off'\" multiplex=0 apply=1")
+        .rule("rule_id=2 match_pattern=\"'on'\" multiplex=1 apply=1");
+    let narrows = start(&config);
+    let (mut one, mut other) = (narrows.client(), narrows.client());
+    let connection = |statement: &str| {
+        let received = pair.writer.received();
+        received.iter().rev().find(|received| received.body == statement).expect("it was sent").connection
+    };
+
+    one.query("DO 'off'");
+    other.query("DO 1");
+    assert_ne!(connection("DO 1"), connection("DO 'off'"), "the connection is not shared");
+    one.query("DO 'on'");
+    other.query("BEGIN");
+    one.query("DO 2");
+    other.query("DO 3");
+    assert_eq!(connection("DO 'off'"), connection("DO 'on'"));
+}
+
+#[test]
+fn a_statement_is_repeated_as_often_as_its_rule_says() {
+    let lost = "SELECT lost";
+    let pair = Pair::start();
+    pair.writer.say(Conversation::new().on(lost, &[Move::Close]));
+    let config = pair.config().rule("rule_id=1 match_digest=\"lost\" retries=3 apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+
+    assert_eq!(client.query(lost).error().expect("lost").code, 2013);
+    assert_eq!(heard(&pair.writer, &[lost]).len(), 4);
+
+    let narrows = start(&pair.config().variable("query_retries_on_failure", "0"));
+    assert_eq!(narrows.client().query(lost).error().expect("lost").code, 2013);
+    assert_eq!(heard(&pair.writer, &[lost]).len(), 5);
+}
+
+#[test]
+fn the_firewall_lets_through_what_is_listed() {
+    let pair = Pair::start();
+    let allowed = "0x1C46AE529DD5A40E"; // SELECT ?
+    let rule = |username: &str| {
+        format!("username=\"{username}\" client_address=\"\" schemaname=\"shop\" digest=\"{allowed}\"")
+    };
+    let config = pair
+        .config()
+        .variable("firewall_whitelist_enabled", "true")
+        .user("watched", "x", "")
+        .user("free", "x", "")
+        .row("mysql_firewall_whitelist_users", "username=\"sbtest\" client_address=\"\" mode=\"PROTECTING\"")
+        .row("mysql_firewall_whitelist_users", "username=\"watched\" client_address=\"\" mode=\"DETECTING\"")
+        .row("mysql_firewall_whitelist_users", "username=\"free\" client_address=\"127.0.0.1\" mode=\"OFF\"")
+        .row("mysql_firewall_whitelist_rules", &rule("sbtest"))
+        .row("mysql_firewall_whitelist_rules", &rule("watched"))
+        .user("unlisted", "x", "");
+    let narrows = start(&config);
+    let open = |user: &str, password: &str| {
+        RawClient::open(&narrows.endpoint(), &Login::new(user, password).schema("shop"))
+    };
+
+    let mut protected = open("sbtest", "sbtest");
+    assert!(protected.query("SELECT 1").error().is_none());
+    let refused = protected.query("SELECT 1, 2").error().expect("refused");
+    assert_eq!((refused.code, refused.message.as_str()), (1148, "Firewall blocked this query"));
+    assert!(protected.query("BEGIN").error().is_some());
+    for housekeeping in ["SET NAMES utf8mb4", "SET autocommit=1", "COMMIT", "USE shop"] {
+        assert!(protected.query(housekeeping).error().is_none(), "{housekeeping}");
+    }
+    assert!(open("watched", "x").query("SELECT 1, 2").error().is_none());
+    narrows.wait_for_log(0, |line| line.contains("not in the whitelist") && line.contains("watched"));
+    assert!(open("free", "x").query("SELECT 1, 2").error().is_none());
+    assert!(open("unlisted", "x").query("SELECT 1").error().is_some());
+    assert_eq!(heard(&pair.writer, &["SELECT 1, 2"]).len(), 2);
+}
