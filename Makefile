@@ -25,6 +25,7 @@ bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
 	scripts/setup.sh rust servers load
 	cargo build --release --workspace
 	target/release/narrows-bench compare
+	target/release/narrows-bench rules
 	target/release/narrows-bench sysbench --narrows target/release/narrows
 
 fuzz: ## Every fuzz target for FUZZ_SECONDS (30) seconds each.

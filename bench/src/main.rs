@@ -7,6 +7,7 @@ mod load;
 mod mock_server;
 mod peers;
 mod process;
+mod rules;
 mod socket;
 mod sysbench;
 
@@ -47,6 +48,8 @@ enum Command {
     Load(LoadFlags),
     /// Every proxy in every case, side by side.
     Compare(compare::Flags),
+    /// What a query costs with ever more query rules.
+    Rules(rules::Flags),
     /// sysbench on a real server, directly and through each proxy.
     Sysbench(sysbench::Flags),
 }
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Forward { listen, backend } => forward::run(&listen, &backend),
         Command::Load(flags) => load(flags),
         Command::Compare(flags) => compare::run(&flags),
+        Command::Rules(flags) => rules::run(&flags),
         Command::Sysbench(flags) => sysbench::run(&flags),
     };
     match outcome {

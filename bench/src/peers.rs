@@ -31,6 +31,32 @@ pub struct Setup<'s> {
     pub core: Option<usize>,
     /// The Narrows binary.
     pub narrows: &'s Path,
+    /// Query rules of Narrows ahead of the two of the read/write split.
+    pub rules: Rules,
+}
+
+/// Query rules that match no statement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// As many with `match_digest`.
+    pub digests: usize,
+    /// As many with `match_pattern`.
+    pub patterns: usize,
+}
+
+impl Rules {
+    /// The rows of a `narrows.toml`.
+    fn toml(self) -> String {
+        let rule = |id: usize, column: &str| {
+            format!(
+                "[[mysql_query_rules]]\nrule_id = {id}\n\
+                 {column} = \"^SELECT .* FROM nothing_{id:06} WHERE .*$\"\ndestination_hostgroup = 0\napply = 1\n\n"
+            )
+        };
+        let digests = (0..self.digests).map(|id| rule(id, "match_digest"));
+        let patterns = (0..self.patterns).map(|id| rule(self.digests + id, "match_pattern"));
+        digests.chain(patterns).collect()
+    }
 }
 
 /// One way from the load generator to the server.
@@ -117,7 +143,8 @@ fn haproxy(setup: &Setup) -> io::Result<Running> {
     })
 }
 
-fn narrows(setup: &Setup) -> io::Result<Running> {
+/// Narrows with one user.
+pub fn narrows(setup: &Setup) -> io::Result<Running> {
     start_narrows(setup, NARROWS, "")
 }
 
@@ -184,7 +211,8 @@ fn narrows_toml(setup: &Setup, listen: &str, admin: &str, user_columns: &str) ->
         "[[mysql_users]]\nusername = \"{user}\"\npassword = \"{password}\"\ndefault_hostgroup = 0\n\
          {user_columns}\n"
     );
-    for (rule, pattern, hostgroup) in [(1, "^SELECT.*FOR UPDATE", 0), (2, "^SELECT", 1)] {
+    text += &setup.rules.toml();
+    for (rule, pattern, hostgroup) in [(900_001, "^SELECT.*FOR UPDATE", 0), (900_002, "^SELECT", 1)] {
         text += &format!(
             "[[mysql_query_rules]]\nrule_id = {rule}\nmatch_digest = \"{pattern}\"\n\
              destination_hostgroup = {hostgroup}\napply = 1\n\n"
@@ -220,6 +248,7 @@ mod tests {
             folder: Path::new("/nowhere"),
             core: None,
             narrows: Path::new("/nowhere/narrows"),
+            rules: Rules::default(),
         };
         let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", "");
         assert!(alone.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));

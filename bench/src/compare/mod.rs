@@ -3,7 +3,7 @@
 //! The mock server and the generator (this process) share one core, the proxy has the other to itself. The
 //! figure is the proxy's CPU time in a window divided by what the generator received in it.
 
-mod cases;
+pub mod cases;
 mod table;
 
 use std::fs;
@@ -14,7 +14,8 @@ use std::time::Duration;
 use clap::Args;
 
 use self::cases::{CASES, Case};
-use self::table::{Sample, Series, render};
+pub use self::table::Sample;
+use self::table::{Series, render};
 use crate::load::{Generator, Limit, Plan};
 use crate::peers::{self, Account, Peer, Running, Setup};
 use crate::process::{self, Process};
@@ -73,6 +74,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         folder: folder.path(),
         core: Some(flags.proxy_core),
         narrows: &flags.narrows,
+        rules: peers::Rules::default(),
     };
     let parties: Vec<Party> = peers.into_iter().map(|peer| Party::start(peer, &setup)).collect();
     process::pin_to(flags.load_core)?;
@@ -179,7 +181,8 @@ fn measure_case(
     all
 }
 
-fn measure(
+/// One window of one peer.
+pub fn measure(
     case: &Case,
     running: &Running,
     mock: &Process,

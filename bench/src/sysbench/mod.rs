@@ -82,6 +82,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         folder: folder.path(),
         core: None,
         narrows: &flags.narrows,
+        rules: peers::Rules::default(),
     };
     let bench = Bench { program: &program, flags };
     if !flags.no_prepare {

@@ -1,0 +1,124 @@
+//! What a query costs with ever more query rules that do not match it.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::compare::cases::CASES;
+use crate::compare::measure;
+use crate::peers::{self, Account, Rules, Running, Setup};
+use crate::process::{self, Process};
+
+/// Options of `rules`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The Narrows binary.
+    #[arg(long, default_value = "target/release/narrows")]
+    narrows: PathBuf,
+    /// Rounds; every set of rules has its turn in each.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Seconds of a window.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Core of the mock server and the generator.
+    #[arg(long, default_value_t = 0)]
+    load_core: usize,
+    /// Core of the proxy.
+    #[arg(long, default_value_t = 1)]
+    proxy_core: usize,
+    /// Nice value of all parties; a negative one needs root, and helps on a machine that is not quiet.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    nice: i32,
+}
+
+/// The sets of rules, and how many times the cost of the first one each may have.
+const SETS: &[(Rules, f64)] = &[
+    (Rules { digests: 0, patterns: 0 }, 1.0),
+    (Rules { digests: 10, patterns: 0 }, 1.05),
+    (Rules { digests: 100, patterns: 0 }, 1.05),
+    (Rules { digests: 1_000, patterns: 0 }, 1.05),
+    (Rules { digests: 10_000, patterns: 0 }, 1.05),
+    (Rules { digests: 0, patterns: 1_000 }, 1.15),
+];
+
+/// The case of `compare` that is measured.
+const CASE: &str = "point-16";
+
+/// Narrows with one set of rules.
+struct Party {
+    rules: Rules,
+    most: f64,
+    running: Running,
+    started_in: Duration,
+    /// Nanoseconds of CPU per query, by round.
+    costs: Vec<f64>,
+}
+
+/// Runs it; an error when anything could not be measured.
+pub fn run(flags: &Flags) -> io::Result<()> {
+    let case = CASES.iter().find(|case| case.name == CASE).expect("the case is in the table");
+    let _priority = if flags.nice == 0 { None } else { Some(process::Priority::set(flags.nice)?) };
+    let (mock, primary) = Process::start_own(Some(flags.load_core), &["mock-server".to_owned()])?;
+    let account = Account { user: "bench".to_owned(), password: "bench".to_owned() };
+    let folders = SETS.iter().map(|_| tempfile::tempdir()).collect::<io::Result<Vec<_>>>()?;
+    let start = |((rules, most), folder): (&(Rules, f64), &tempfile::TempDir)| {
+        let setup = Setup {
+            primary: primary.clone(),
+            replicas: Vec::new(),
+            account: account.clone(),
+            folder: folder.path(),
+            core: Some(flags.proxy_core),
+            narrows: &flags.narrows,
+            rules: *rules,
+        };
+        let began = Instant::now();
+        let running = peers::narrows(&setup)?;
+        Ok(Party { rules: *rules, most: *most, running, started_in: began.elapsed(), costs: Vec::new() })
+    };
+    let mut parties = SETS.iter().zip(&folders).map(start).collect::<io::Result<Vec<Party>>>()?;
+    process::pin_to(flags.load_core)?;
+    for round in 0..flags.rounds {
+        for turn in 0..parties.len() {
+            let index = (round + turn) % parties.len();
+            let Some(party) = parties.get_mut(index) else { continue };
+            let window = Duration::from_secs_f64(flags.seconds);
+            let sample = measure(case, &party.running, &mock, &account, window)?;
+            let cpu = sample.proxy_cpu_ns.ok_or_else(|| io::Error::other("no CPU figure"))?;
+            party.costs.push(cpu as f64 / sample.report.queries.max(1) as f64);
+        }
+    }
+    print_table(&mut parties, flags);
+    Ok(())
+}
+
+fn print_table(parties: &mut [Party], flags: &Flags) {
+    println!(
+        "CPU of Narrows per query, {}, {} rounds of {} s; rules that match nothing, ahead of two that do.",
+        CASE, flags.rounds, flags.seconds
+    );
+    println!(
+        "{:>8} {:>8} {:>12} {:>12} {:>8} {:>10} {:>10}",
+        "digests", "patterns", "least us", "median us", "ratio", "at most", "start ms"
+    );
+    let mut base = None;
+    for party in parties {
+        party.costs.sort_by(f64::total_cmp);
+        let least = party.costs.first().copied().unwrap_or_default();
+        let median = party.costs.get(party.costs.len() / 2).copied().unwrap_or_default();
+        let ratio = median / *base.get_or_insert(median);
+        let remark = if ratio > party.most { "  !! more than it may be" } else { "" };
+        println!(
+            "{:>8} {:>8} {:>12.2} {:>12.2} {:>8.3} {:>10.2} {:>10}{remark}",
+            party.rules.digests,
+            party.rules.patterns,
+            least / 1_000.0,
+            median / 1_000.0,
+            ratio,
+            party.most,
+            party.started_in.as_millis()
+        );
+    }
+}
