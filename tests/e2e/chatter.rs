@@ -14,23 +14,14 @@ struct Library {
     command: &'static str,
     /// Its version where Debian's package is used and the machine decides.
     package: Option<&'static str>,
-    /// The reason of a pin that is known, and what there is to say of it.
-    pinned: Option<(&'static str, &'static str)>,
 }
 
 const fn library(name: &'static str, command: &'static str) -> Library {
-    Library { name, command, package: None, pinned: None }
+    Library { name, command, package: None }
 }
 
 const fn packaged(name: &'static str, command: &'static str, package: &'static str) -> Library {
-    Library { name, command, package: Some(package), pinned: None }
-}
-
-impl Library {
-    const fn pinned(mut self, reason: &'static str, remark: &'static str) -> Library {
-        self.pinned = Some((reason, remark));
-        self
-    }
+    Library { name, command, package: Some(package) }
 }
 
 const LIBRARIES: &[Library] = &[
@@ -47,8 +38,7 @@ const LIBRARIES: &[Library] = &[
     packaged("PHP mysqli", "mysqli", "php-mysql"),
     packaged("PHP PDO", "pdo", "php-mysql"),
     packaged("Laravel 10 and later, as PDO", "laravel", "php-mysql"),
-    packaged("Laravel up to 9, as PDO", "laravel-old", "php-mysql")
-        .pinned("prepared_statement", "while a prepared statement is open, not afterwards"),
+    packaged("Laravel up to 9, as PDO", "laravel-old", "php-mysql"),
     packaged("mysql2 for Ruby", "mysql2", "ruby-mysql2"),
     packaged("ActiveRecord on mysql2", "activerecord", "ruby-activerecord"),
 ];
@@ -77,12 +67,8 @@ fn start_up_chatter_leaves_sessions_unpinned() {
         writeln!(page, "\n## {}\n\n{TABLE}", name_of(flavour)).expect("a String takes all");
         for library in LIBRARIES {
             let chatter = scene.hear(library);
-            let known = library.pinned.map(|(reason, _)| reason);
-            let unknown = chatter.pins.iter().filter(|(reason, _)| Some(reason.as_str()) != known);
-            wrong.extend(unknown.map(|pin| format!("{} on {flavour:?}: {pin:?}", library.name)));
-            if known.is_some() && chatter.pins.is_empty() {
-                wrong.push(format!("{} on {flavour:?}: not any more; say so in LIBRARIES", library.name));
-            }
+            let pins = chatter.pins.iter();
+            wrong.extend(pins.map(|pin| format!("{} on {flavour:?}: {pin:?}", library.name)));
             page.push_str(&row(library, &chatter));
         }
     }
@@ -187,10 +173,9 @@ fn row(library: &Library, chatter: &Chatter) -> String {
     };
     let statements: Vec<String> = chatter.statements.iter().map(|statement| cell(statement)).collect();
     let statements = if statements.is_empty() { "nothing".to_owned() } else { statements.join("<br>") };
-    let pinned = match (chatter.pins.first(), library.pinned) {
-        (None, _) => "no".to_owned(),
-        (Some((reason, _)), None) => format!("yes: {reason}"),
-        (Some(_), Some((reason, remark))) => format!("{reason}, {remark}"),
+    let pinned = match chatter.pins.first() {
+        None => "no".to_owned(),
+        Some((reason, _)) => format!("yes: {reason}"),
     };
     format!("| {} | {version} | {statements} | {pinned} |\n", library.name)
 }

@@ -44,7 +44,6 @@ pub const LATER: &[Later] = &[
     ids(&[322, 323, 324, 325, 326, 327, 328, 329], "rules that answer themselves"),
     ids(&[330, 331, 332, 333, 334, 335], "rules with a timeout, a delay, a rewrite or a cache"),
     ids(&[350, 351], "fast_forward"),
-    ids(&[349], "rules for prepared statements"),
     ids(&[352], "statistics"),
     ids(&[353, 354, 355, 356], "the state of servers changed at run time"),
     ids(&[364], "mysql-set_query_lock_on_hostgroup"),
@@ -89,7 +88,7 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
         "A client that names no schema, and whose user has none, has none, as on a server; see mysql-default_schema.",
     ),
     (
-        &[134, 151, 152, 153],
+        &[134, 151, 152, 153, 396],
         "CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT() and @@warning_count are put into the statement as values of type \
          BIGINT; what prepared the backend connection does not show in them.",
     ),
