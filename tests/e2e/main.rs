@@ -10,6 +10,7 @@ mod dump;
 mod fast_forward;
 mod founding;
 mod model;
+mod prepared;
 mod recorded;
 mod rules;
 mod sandbox;

@@ -122,8 +122,10 @@ impl Session {
         if let Some(error) = self.too_many_statements(backend) {
             return Ok(Ready::Refused(error));
         }
-        // The one that is there is not closed before the new one is: the text may be refused this time.
-        self.make_room(backend, statement.prepared.identity).await?;
+        // The new one takes the place of the one that is there. Should the server refuse it now, it would refuse the
+        // execution of the other as well.
+        backend.login.statements.close_shared(statement.prepared.identity);
+        self.make_room(backend).await?;
         let mut out = backend.login.statements.take_closings();
         let text = &*statement.prepared.text;
         if !request.whole {
@@ -198,7 +200,7 @@ impl Session {
         }
         let mut tries = 0;
         let answer = loop {
-            self.make_room(backend, identity).await?;
+            self.make_room(backend).await?;
             match self.prepare_here(backend, request, &prepared.text).await? {
                 Err(error) if error.is_too_many_statements() && tries < super::budget::TRIES => {
                     self.relieve(backend, tries).await?;

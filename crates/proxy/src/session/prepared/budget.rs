@@ -11,7 +11,7 @@ use super::super::Session;
 use super::super::relay::Broken;
 use crate::backend::{Backend, BackendError, ServerError};
 use crate::hostgroup::ServerFigures;
-use crate::prepared::{self, Identity};
+use crate::prepared;
 use crate::rt::sleep;
 use crate::snapshot::Variables;
 use crate::worker::Message;
@@ -21,8 +21,8 @@ use crate::worker::Message;
 pub(super) const TRIES: u32 = 8;
 
 impl Session {
-    /// Makes room on a connection for one more statement of this identity.
-    pub(super) async fn make_room(&self, backend: &mut Backend, next: Identity) -> Result<(), Broken> {
+    /// Makes room on a connection for one more statement.
+    pub(super) async fn make_room(&self, backend: &mut Backend) -> Result<(), Broken> {
         let snapshot = self.snapshot();
         self.watch_limit(backend).await?;
         let figures = Arc::clone(&backend.login.server.figures);
@@ -30,9 +30,7 @@ impl Session {
         if prepared::living() > snapshot.variables.max_stmts_cache as u64 {
             statements.close_unused();
         }
-        // The one that will be replaced makes room by itself.
-        let replaced = usize::from(statements.has(next));
-        statements.make_room(share(&figures, &snapshot.variables) + replaced);
+        statements.make_room(share(&figures, &snapshot.variables));
         Ok(())
     }
 
