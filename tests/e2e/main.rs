@@ -8,6 +8,7 @@ mod differential;
 mod drivers;
 mod dump;
 mod fast_forward;
+mod figures;
 mod founding;
 mod model;
 mod prepared;

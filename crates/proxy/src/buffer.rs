@@ -1,7 +1,8 @@
 //! Bytes in transit: buffers that exist only while there is something in them, and the pool they come from.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
+use std::rc::Rc;
 
 use crate::rt::Stream;
 
@@ -12,6 +13,36 @@ pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    lent: Option<Lent>,
+}
+
+/// Memory that is counted as in use until it is given back or freed.
+#[derive(Debug)]
+struct Lent {
+    in_use: Rc<Cell<u64>>,
+    bytes: u64,
+}
+
+impl Lent {
+    fn new(in_use: &Rc<Cell<u64>>, bytes: u64) -> Lent {
+        in_use.set(in_use.get() + bytes);
+        Lent { in_use: Rc::clone(in_use), bytes }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.in_use.set(self.in_use.get() - self.bytes);
+    }
+}
+
+/// Whose bytes a buffer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// What a client sent.
+    Client,
+    /// What a server answered.
+    Backend,
 }
 
 impl Buffer {
@@ -64,6 +95,9 @@ impl Buffer {
         if self.bytes.len() - self.end < more {
             let capacity = (self.end + more).next_power_of_two().max(SMALL);
             self.bytes.resize(capacity, 0);
+            if let Some(lent) = &mut self.lent {
+                *lent = Lent::new(&lent.in_use, capacity as u64);
+            }
         }
     }
 
@@ -98,22 +132,38 @@ impl Buffer {
 pub struct BufferPool {
     small: RefCell<Vec<Vec<u8>>>,
     large: RefCell<Vec<Vec<u8>>>,
+    client_bytes: Rc<Cell<u64>>,
+    backend_bytes: Rc<Cell<u64>>,
 }
 
 impl BufferPool {
     /// A buffer for commands and short answers.
-    pub fn small(&self) -> Buffer {
-        self.take(&self.small, SMALL)
+    pub fn small(&self, side: Side) -> Buffer {
+        self.take(&self.small, SMALL, side)
     }
 
     /// A buffer for results that stream.
-    pub fn large(&self) -> Buffer {
-        self.take(&self.large, LARGE)
+    pub fn large(&self, side: Side) -> Buffer {
+        self.take(&self.large, LARGE, side)
     }
 
-    fn take(&self, spare: &RefCell<Vec<Vec<u8>>>, size: usize) -> Buffer {
+    fn take(&self, spare: &RefCell<Vec<Vec<u8>>>, size: usize, side: Side) -> Buffer {
         let bytes = spare.borrow_mut().pop().unwrap_or_else(|| vec![0; size]);
-        Buffer { bytes, start: 0, end: 0 }
+        let in_use = match side {
+            Side::Client => &self.client_bytes,
+            Side::Backend => &self.backend_bytes,
+        };
+        Buffer { bytes, start: 0, end: 0, lent: Some(Lent::new(in_use, size as u64)) }
+    }
+
+    /// Bytes of buffers in use, for clients and for servers.
+    pub fn in_use(&self) -> (u64, u64) {
+        (self.client_bytes.get(), self.backend_bytes.get())
+    }
+
+    /// Bytes of spare buffers.
+    pub fn spare(&self) -> u64 {
+        (self.small.borrow().len() * SMALL + self.large.borrow().len() * LARGE) as u64
     }
 
     /// Takes a buffer back; one that has grown, or that would be a spare too many, is freed.
@@ -147,23 +197,27 @@ mod tests {
     #[test]
     fn grows_and_keeps_what_was_not_consumed() {
         let pool = BufferPool::default();
-        let mut buffer = pool.small();
+        let mut buffer = pool.small(Side::Client);
         buffer.append(b"abcdef");
         buffer.consume(2);
         buffer.make_room(SMALL);
         assert_eq!(buffer.filled(), b"cdef");
         assert!(buffer.room() >= SMALL);
+        assert_eq!(pool.in_use(), (2 * SMALL as u64, 0), "it has grown");
         pool.give_back(buffer);
+        assert_eq!(pool.in_use(), (0, 0));
         assert!(pool.small.borrow().is_empty(), "a buffer that has grown is freed");
     }
 
     #[test]
     fn lends_the_same_memory_again() {
         let pool = BufferPool::default();
-        let mut buffer = pool.small();
+        let mut buffer = pool.small(Side::Backend);
+        assert_eq!((pool.in_use(), pool.spare()), ((0, SMALL as u64), 0));
         buffer.append(b"secret");
         pool.give_back(buffer);
-        assert!(pool.small().is_empty());
+        assert_eq!((pool.in_use(), pool.spare()), ((0, 0), SMALL as u64));
+        assert!(pool.small(Side::Backend).is_empty());
         assert!(pool.small.borrow().is_empty());
     }
 }

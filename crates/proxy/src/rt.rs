@@ -162,6 +162,15 @@ impl Stream {
         Ok(())
     }
 
+    /// Its file descriptor, to be shown.
+    pub fn descriptor(&self) -> i32 {
+        use std::os::fd::AsRawFd;
+        match self {
+            Stream::Tcp(stream) => stream.as_raw_fd(),
+            Stream::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+
     /// Address of the peer: the IP address, or `localhost` for a Unix socket.
     pub fn peer(&self) -> (String, u16) {
         match self {

@@ -122,6 +122,18 @@ pub struct Variables {
     pub query_digests_no_digits: bool,
     /// Whether digests keep `/* */` comments.
     pub query_digests_keep_comment: bool,
+    /// Whether digests and errors are counted per client address.
+    pub query_digests_track_hostname: bool,
+    /// Whether statements are counted by class.
+    pub commands_stats: bool,
+    /// Time from which a statement counts as slow.
+    pub long_query_time: Duration,
+    /// Whether the time that digests and rules take is summed up.
+    pub stats_time_query_processor: bool,
+    /// Whether the time that servers take is summed up.
+    pub stats_time_backend_query: bool,
+    /// Client addresses whose failed logins are counted; 0: none.
+    pub client_host_cache_size: usize,
     /// Whether `LOAD DATA LOCAL INFILE` is allowed.
     pub enable_load_data_local_infile: bool,
     /// Whether `CLIENT_DEPRECATE_EOF` is offered to clients.
@@ -192,6 +204,12 @@ impl Default for Variables {
             query_digests_replace_null: false,
             query_digests_no_digits: false,
             query_digests_keep_comment: false,
+            query_digests_track_hostname: false,
+            commands_stats: true,
+            long_query_time: Duration::from_secs(1),
+            stats_time_query_processor: false,
+            stats_time_backend_query: false,
+            client_host_cache_size: 0,
             enable_load_data_local_infile: false,
             enable_client_deprecate_eof: true,
             enable_server_deprecate_eof: true,

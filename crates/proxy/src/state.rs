@@ -136,6 +136,11 @@ impl SessionState {
         }
     }
 
+    /// The session variables that differ from the server's defaults, with their values as literals of SQL.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.variables.iter().filter_map(|variable| variable.assignment.split_once('='))
+    }
+
     /// Puts a session variable back to the server's default.
     pub fn set_default(&mut self, name: &str) {
         let slot = slot(name);

@@ -23,7 +23,7 @@ use crate::rules;
 use crate::session::{Handle, Interrupt};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::{SessionState, SharedState};
-use crate::stats::{Counters, Question};
+use crate::stats::{Counters, Figures, Question, SESSION_BYTES};
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -185,6 +185,8 @@ pub struct Worker {
     pub counters: RefCell<Counters>,
     /// What it remembers of the query rules.
     pub rules: RefCell<rules::Memory>,
+    /// What it counts beside them.
+    pub figures: Figures,
     /// Buffers of the lexer.
     pub scratch: RefCell<narrows_sql::Scratch>,
     snapshot: RefCell<LocalSnapshot>,
@@ -197,9 +199,11 @@ pub struct Worker {
 
 impl Worker {
     fn new(index: usize, peers: Arc<Peers>, snapshot: Arc<Snapshot>) -> Worker {
+        let figures = Figures::new(peers.workers(), peers.started);
         Worker {
             index,
-            pool: Pool::new(index, Arc::clone(&peers), peers.started),
+            pool: Pool::new(index, Arc::clone(&peers), Rc::clone(&figures.errors)),
+            figures,
             peers,
             buffers: BufferPool::default(),
             known_schemas: client::KnownSchemas::default(),
@@ -266,6 +270,43 @@ impl Worker {
         self.sessions.borrow_mut().insert(handle.id, Rc::clone(handle));
     }
 
+    /// The session of that id.
+    pub(crate) fn session(&self, id: u32) -> Option<Rc<Handle>> {
+        self.sessions.borrow().get(&id).map(Rc::clone)
+    }
+
+    /// The ids of all sessions.
+    pub(crate) fn session_ids(&self) -> Vec<u32> {
+        self.sessions.borrow().keys().copied().collect()
+    }
+
+    /// How many sessions there are.
+    pub(crate) fn sessions_in_all(&self) -> usize {
+        self.sessions.borrow().len()
+    }
+
+    /// What is counted, with the gauges as they are now.
+    pub(crate) fn count(&self) -> Counters {
+        let mut counters = self.counters.borrow().clone();
+        self.pool.count_into(&mut counters);
+        for handle in self.sessions.borrow().values() {
+            counters.active_transactions += u64::from(handle.is_in_transaction());
+            counters.busy_clients += u64::from(handle.is_busy());
+        }
+        counters.session_bytes = (self.sessions_in_all() * SESSION_BYTES) as u64;
+        for prepared in self.prepared.all() {
+            counters.client_statements += u64::from(prepared.clients());
+            counters.client_statements_unique += u64::from(prepared.clients() > 0);
+            counters.backend_statements += u64::from(prepared.servers());
+            counters.backend_statements_unique += u64::from(prepared.servers() > 0);
+        }
+        let (client_bytes, backend_bytes) = self.buffers.in_use();
+        counters.client_buffer_bytes = client_bytes;
+        counters.backend_buffer_bytes = backend_bytes;
+        counters.digests_dropped = self.figures.digests.borrow().dropped();
+        counters
+    }
+
     /// Takes it out again.
     pub fn leave(&self, handle: &Handle) {
         self.sessions.borrow_mut().remove(&handle.id);
@@ -324,7 +365,7 @@ impl Worker {
                 Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
             },
             Message::Publish(snapshot) => {
-                self.snapshot.replace(Rc::new(snapshot));
+                self.take_over(snapshot);
                 self.known_schemas.forget();
                 self.pool.poke_all();
             }
@@ -341,6 +382,14 @@ impl Worker {
             Message::Ask(question) => question.put_to(self),
             Message::Stop => {}
         }
+    }
+
+    /// Puts another configuration into force.
+    fn take_over(&self, snapshot: Arc<Snapshot>) {
+        self.snapshot.replace(Rc::new(snapshot));
+        let snapshot = self.snapshot();
+        self.figures.recent_digests.forget();
+        self.pool.forget_gone(&snapshot);
     }
 
     /// Ends a session or its statement; with `username`, only when it is that user's.
@@ -374,7 +423,7 @@ impl Worker {
                 spawn_local(async move {
                     let snapshot = worker.snapshot();
                     if backend.ping(snapshot.variables.ping_timeout_server).await.is_ok() {
-                        worker.pool.release(&worker.snapshot(), backend);
+                        worker.pool.release(&worker.snapshot(), backend, Instant::now());
                     }
                 });
             }

@@ -29,10 +29,12 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-autocommit_false_not_reusable", Obscure, false, "Whether connections with autocommit=0 are closed instead of pooled."),
     flag("mysql-automatic_detect_sqli", Obscure, false, "Whether statements are searched for signs of SQL injection."),
     integer("mysql-binlog_reader_connect_retry_msec", Obscure, 3000, 200, 120_000, "Milliseconds between two attempts to reach a GTID reader."),
-    integer("mysql-client_host_cache_size", Obscure, 0, 0, 1_048_576, "Client addresses whose failed logins are counted; 0: none."),
+    integer("mysql-client_host_cache_size", Obscure, 0, 0, 1_048_576, "Client addresses whose failed logins are counted; 0: none.")
+        .read_as_integer(|v, n| v.client_host_cache_size = size(n)),
     integer("mysql-client_host_error_counts", Obscure, 0, 0, 1_048_576, "Failed logins after which an address is refused at once; 0: never."),
     flag("mysql-client_session_track_gtid", Useful, true, "Whether clients that ask for it are told the GTIDs of their transactions."),
-    flag("mysql-commands_stats", Useful, true, "Whether statements are counted by kind."),
+    flag("mysql-commands_stats", Useful, true, "Whether statements are counted by kind.")
+        .read_as_flag(|v, b| v.commands_stats = b),
     integer("mysql-connect_retries_delay", Obscure, 1, 0, 10_000, "Milliseconds between two attempts to connect."),
     integer("mysql-connect_retries_on_failure", Useful, 10, 0, 1000, "Further attempts to connect for one statement.")
         .read_as_integer(|v, n| v.connect_retries_on_failure = count(n)),
@@ -98,7 +100,8 @@ pub static VARIABLES: &[Variable] = &[
     text("mysql-ldap_user_variable", Obscure, Form::Any, "", "User variable in which the LDAP plugin puts the user."),
     flag("mysql-log_mysql_warnings_enabled", Obscure, false, "Whether warnings of statements are fetched and logged."),
     flag("mysql-log_unhealthy_connections", Useful, true, "Whether the log says why a connection was dropped."),
-    integer("mysql-long_query_time", Useful, 1000, 0, 1_728_000_000, "Milliseconds from which a statement counts as slow."),
+    integer("mysql-long_query_time", Useful, 1000, 0, 1_728_000_000, "Milliseconds from which a statement counts as slow.")
+        .read_as_integer(|v, n| v.long_query_time = ms(n)),
     integer("mysql-max_allowed_packet", Useful, 67_108_864, 8192, 1_073_741_824, "Bytes of the largest command a client may send; above it error 1153.")
         .read_as_integer(|v, n| v.max_allowed_packet = n.unsigned_abs()),
     integer("mysql-max_connections", Essential, 10_000, 1, 1_000_000, "Client connections in all; the next one gets error 1040.")
@@ -186,7 +189,8 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-query_digests_normalize_digest_text", Obscure, false, "Whether each digest text is kept once only."),
     flag("mysql-query_digests_replace_null", Useful, false, "Whether NULL becomes `?` too.")
         .read_as_flag(|v, b| v.query_digests_replace_null = b),
-    flag("mysql-query_digests_track_hostname", Useful, false, "Whether digests are counted per client address."),
+    flag("mysql-query_digests_track_hostname", Useful, false, "Whether digests are counted per client address.")
+        .read_as_flag(|v, b| v.query_digests_track_hostname = b),
     integer("mysql-query_processor_iterations", Obscure, 0, 0, 1_000_000, "How often flagOUT may lead back to the first rule; 0: rules are only read forward.")
         .read_as_integer(|v, n| v.query_processor_iterations = count(n)),
     integer("mysql-query_processor_regex", Useful, 1, 1, 2, "ProxySQL's choice of expression engine. Narrows takes the one that an expression needs."),
@@ -215,8 +219,10 @@ pub static VARIABLES: &[Variable] = &[
     text("mysql-ssl_p2s_crlpath", Useful, Form::Any, "", "Folder of such files."),
     text("mysql-ssl_p2s_key", Useful, Form::Any, "", "Private key of the certificate shown to servers."),
     integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads.").after_restart(),
-    flag("mysql-stats_time_backend_query", Obscure, false, "Whether the time servers take is summed up."),
-    flag("mysql-stats_time_query_processor", Obscure, false, "Whether the time rules take is summed up."),
+    flag("mysql-stats_time_backend_query", Obscure, false, "Whether the time servers take is summed up.")
+        .read_as_flag(|v, b| v.stats_time_backend_query = b),
+    flag("mysql-stats_time_query_processor", Obscure, false, "Whether the time rules take is summed up.")
+        .read_as_flag(|v, b| v.stats_time_query_processor = b),
     integer("mysql-tcp_keepalive_time", Useful, 120, 0, 7200, "Seconds a connection is silent before TCP asks whether the peer is there.")
         .read_as_integer(|v, n| v.tcp_keepalive = (n > 0).then(|| seconds(n))),
     integer("mysql-threads", Essential, 0, 0, 255, "Worker threads. 0, the default, is one per core (ProxySQL: 4).").after_restart()

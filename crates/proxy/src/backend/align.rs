@@ -107,6 +107,12 @@ impl Backend {
             put_command(&mut out, Command::ResetConnection, &[]);
             answers += 1;
         }
+        if let Some(in_use) = &self.in_use {
+            in_use.count(|tally| {
+                tally.init_dbs += u64::from(difference.schema.is_some());
+                tally.sets += u64::from(difference.set.is_some());
+            });
+        }
         if let Some(schema) = &difference.schema {
             put_command(&mut out, Command::InitDb, schema);
             answers += 1;

@@ -31,14 +31,10 @@ pub async fn connect(
     state: &SessionState,
     limit: Duration,
 ) -> Result<Backend, BackendError> {
-    let figures = Arc::clone(&server.figures);
-    let result = match timeout(limit, open(server, slot, want, state)).await {
+    match timeout(limit, open(server, slot, want, state)).await {
         Ok(result) => result,
         Result::Err(_) => Result::Err(BackendError::Timeout),
-    };
-    let counter = if result.is_ok() { &figures.connected } else { &figures.connect_failures };
-    counter.fetch_add(1, Ordering::Relaxed);
-    result
+    }
 }
 
 async fn open(
@@ -116,7 +112,7 @@ async fn open(
         created: now,
         last_used: now,
     };
-    Ok(Backend { stream, login: Box::new(login) })
+    Ok(Backend::new(stream, Box::new(login)))
 }
 
 /// Answers what the server asks until it lets us in.

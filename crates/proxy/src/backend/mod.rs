@@ -6,6 +6,7 @@ mod residue;
 mod statements;
 
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use narrows_wire::auth::Secret;
@@ -17,6 +18,7 @@ use narrows_wire::{Capabilities, Errno, Status};
 use crate::buffer::Buffer;
 use crate::hostgroup::{Server, Slot};
 use crate::packets::{ReadError, payload, read_packet};
+use crate::pool::InUse;
 use crate::rt::{DetachedStream, Instant, Stream};
 use crate::snapshot::Account;
 use crate::state::SharedState;
@@ -33,6 +35,21 @@ pub struct Backend {
     pub stream: Stream,
     /// What belongs to the login and not to the socket. Boxed, since connections are moved for every statement.
     pub login: Box<Login>,
+    /// Set while a client has it.
+    pub in_use: Option<InUse>,
+    /// By what process lists name it.
+    card: Rc<Card>,
+}
+
+/// What tells which backend connection one is, for those who do not have it.
+#[derive(Debug)]
+pub struct Card {
+    /// The server.
+    pub server: Arc<Server>,
+    /// The server's number of the connection.
+    pub thread_id: u32,
+    /// Our address and port; empty for a Unix socket.
+    pub local: (String, u16),
 }
 
 /// What is known of a backend connection.
@@ -185,6 +202,17 @@ impl From<ReadError> for BackendError {
 }
 
 impl Backend {
+    fn new(stream: Stream, login: Box<Login>) -> Backend {
+        let card =
+            Card { server: Arc::clone(&login.server), thread_id: login.thread_id, local: stream.local() };
+        Backend { stream, login, in_use: None, card: Rc::new(card) }
+    }
+
+    /// What tells others which connection it is.
+    pub fn card(&self) -> &Rc<Card> {
+        &self.card
+    }
+
     /// Whether the connection still stands and the server has said nothing unasked (servers announce that way
     /// that they close it).
     pub fn is_alive(&self) -> bool {
@@ -266,6 +294,11 @@ impl Login {
         self.leases += 1;
     }
 
+    /// How often it was leased.
+    pub fn leases(&self) -> u64 {
+        self.leases
+    }
+
     /// The lease it is in, or was in last.
     pub fn last_use(&self) -> Use {
         Use { serial: self.serial, lease: self.leases }
@@ -298,6 +331,6 @@ impl DetachedBackend {
     /// # Errors
     /// When the runtime cannot take it.
     pub fn attach(self) -> io::Result<Backend> {
-        Ok(Backend { stream: self.stream.attach()?, login: self.login })
+        Ok(Backend::new(self.stream.attach()?, self.login))
     }
 }

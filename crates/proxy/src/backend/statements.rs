@@ -109,6 +109,7 @@ impl Statements {
         self.close_shared(identity);
         self.clock += 1;
         self.figures.prepared.fetch_add(1, Ordering::Relaxed);
+        self.figures.prepared_in_all.fetch_add(1, Ordering::Relaxed);
         let prepared = ServerShare::new(prepared);
         self.shared.insert(identity, Entry { id, types: Vec::new(), prepared, used: self.clock });
     }
@@ -180,6 +181,7 @@ impl Statements {
     }
 
     fn close(&mut self, entry: Entry) {
+        self.figures.prepared_closed.fetch_add(1, Ordering::Relaxed);
         self.figures.prepared.fetch_sub(1, Ordering::Relaxed);
         put_encoded(&mut self.closings, &mut 0, |out| {
             out.push(Command::StmtClose.code());

@@ -17,7 +17,7 @@ use narrows_wire::{Capabilities, Errno, Status};
 use crate::buffer::Buffer;
 use crate::packets::{ReadError, SMALL_PACKET, payload, read_packet};
 use crate::reply::put_error;
-use crate::rt::{Stream, timeout};
+use crate::rt::{Instant, Stream, timeout};
 use crate::session::Session;
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
@@ -82,13 +82,37 @@ async fn begin(worker: Rc<Worker>, stream: Stream, admission: Admission) -> Opti
     match login.unwrap_or(Err(LoginError::Timeout)) {
         Ok(client) => {
             worker.counters.borrow_mut().logins += 1;
+            if snapshot.variables.client_host_cache_size > 0 {
+                worker.figures.hosts.borrow_mut().succeeded(&client.peer.0);
+            }
             Some(Session::new(worker, client))
         }
         Err(error) => {
-            worker.counters.borrow_mut().login_failures += 1;
+            count_failure(&worker, &snapshot, &peer.0, &error);
             tracing::info!(client = peer.0, port = peer.1, %error, "login failed");
             None
         }
+    }
+}
+
+/// Adds a login that came to nothing to the figures.
+fn count_failure(worker: &Worker, snapshot: &Snapshot, address: &str, error: &LoginError) {
+    let mut counters = worker.counters.borrow_mut();
+    counters.login_failures += 1;
+    counters.aborted_clients += 1;
+    if let LoginError::Refused(errno, _) = error {
+        counters.generated_errors += 1;
+        match *errno {
+            Errno::ACCESS_DENIED_ERROR => counters.wrong_passwords += 1,
+            Errno::CON_COUNT_ERROR => counters.too_many_clients += 1,
+            Errno::USER_LIMIT_REACHED => counters.too_many_of_user += 1,
+            _ => {}
+        }
+    }
+    let most = snapshot.variables.client_host_cache_size;
+    if most > 0 {
+        let at_s = worker.figures.seconds(Instant::now());
+        worker.figures.hosts.borrow_mut().failed(address, most, at_s);
     }
 }
 

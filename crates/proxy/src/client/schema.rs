@@ -12,7 +12,7 @@ use narrows_wire::{Capabilities, Errno};
 use super::AccountPlace;
 use crate::backend::{BackendError, ServerError, Want};
 use crate::pool::{Ask, LeaseError};
-use crate::rt::timeout;
+use crate::rt::{Instant, timeout};
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
 use crate::worker::Worker;
@@ -73,7 +73,7 @@ async fn enter(
     want: &Want,
     state: &SharedState,
 ) -> Result<(), Option<ServerError>> {
-    let ask = Ask { want, state, untouched: None, statement: None };
+    let ask = Ask { want, state, untouched: None, statement: None, now: Instant::now() };
     let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
     let mut backend = leased.map_err(|error| match error {
         LeaseError::Refused(error) => Some(error),
@@ -82,7 +82,7 @@ async fn enter(
     let limit = snapshot.variables.connect_timeout_server;
     match backend.align(state, false, None, limit).await {
         Ok(()) => {
-            worker.pool.release(snapshot, backend);
+            worker.pool.release(snapshot, backend, Instant::now());
             Ok(())
         }
         Err(BackendError::Server(error)) => Err(Some(error)),

@@ -41,18 +41,22 @@ pub struct Server {
 pub struct ServerFigures {
     /// Backend connections that are open or being opened.
     connections: AtomicU32,
-    /// Statements answered.
-    pub statements: AtomicU64,
-    /// Connections that could be opened.
-    pub connected: AtomicU64,
-    /// Connections that could not.
-    pub connect_failures: AtomicU64,
     /// Statements that backend connections have prepared there.
     pub prepared: AtomicU64,
+    /// Statements that were prepared there since the start.
+    pub prepared_in_all: AtomicU64,
+    /// Statements that were closed there since the start, other than with their connections.
+    pub prepared_closed: AtomicU64,
     /// Its `max_prepared_stmt_count`; 0 until it was asked.
     pub prepared_limit: AtomicU64,
     /// When that was asked last, in seconds since the process started.
     pub prepared_limit_at: AtomicU64,
+    /// Most of the connections at once.
+    most_connections: AtomicU32,
+    /// When a connection could be opened last, in ns since the process started; 0: never.
+    reached_ns: AtomicU64,
+    /// Latency that the monitor measured last, in us; 0: not known.
+    latency_us: AtomicU64,
     /// Capabilities of its greeting; 0 until it was seen.
     capabilities: AtomicU64,
 }
@@ -81,6 +85,36 @@ impl ServerFigures {
     /// Backend connections that are open or being opened.
     pub fn connections(&self) -> u32 {
         self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Most of them at once.
+    pub fn most_connections(&self) -> u32 {
+        self.most_connections.load(Ordering::Relaxed)
+    }
+
+    /// Has the count of the most at once begin again.
+    pub fn forget_most_connections(&self) {
+        self.most_connections.store(self.connections(), Ordering::Relaxed);
+    }
+
+    /// A connection could be opened.
+    pub fn was_reached(&self, at_ns: u64) {
+        self.reached_ns.fetch_max(at_ns, Ordering::Relaxed);
+    }
+
+    /// When that was last, in ns since the process started; 0: never.
+    pub fn reached_ns(&self) -> u64 {
+        self.reached_ns.load(Ordering::Relaxed)
+    }
+
+    /// Latency that the monitor measured last, in us; 0: not known.
+    pub fn latency_us(&self) -> u64 {
+        self.latency_us.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a latency that the monitor has measured.
+    pub fn set_latency_us(&self, latency_us: u64) {
+        self.latency_us.store(latency_us, Ordering::Relaxed);
     }
 
     /// What its greeting offered; `None` until it was seen.
@@ -114,6 +148,7 @@ impl Slot {
             match connections.compare_exchange_weak(seen, seen + 1, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => {
                     let figures = Arc::clone(&server.figures);
+                    figures.most_connections.fetch_max(seen + 1, Ordering::Relaxed);
                     return Some(Slot { figures, demand: Arc::clone(demand), peers: Arc::clone(peers) });
                 }
                 Err(now) => seen = now,

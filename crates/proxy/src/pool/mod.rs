@@ -11,11 +11,12 @@
 //! Only the waiter at the front may take; a newcomer never overtakes. A connection that is given back goes to the
 //! worker whose waiter waits longest.
 
+mod figures;
 mod opening;
 mod upkeep;
 mod waiters;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,8 +28,11 @@ use crate::prepared::Identity;
 use crate::rt::{Instant, timeout_at};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SharedState;
+use crate::stats::ErrorTable;
 use crate::worker::{Message, Peers};
 
+use figures::PoolFigures;
+pub use figures::{InUse, ServerReport, ServerTally, Tally};
 use opening::LastLogin;
 pub use opening::Opening;
 use waiters::{Place, Waiters};
@@ -39,6 +43,8 @@ pub struct Pool {
     peers: Arc<Peers>,
     epoch: Instant,
     groups: RefCell<BTreeMap<HostgroupId, Rc<Group>>>,
+    figures: PoolFigures,
+    errors: Rc<RefCell<ErrorTable>>,
 }
 
 /// One hostgroup on one worker.
@@ -51,6 +57,8 @@ struct Group {
     failures: RefCell<HashMap<*const ServerFigures, Failure>>,
     /// Whom connections are opened early for; only where that is wanted.
     last_login: RefCell<Option<LastLogin>>,
+    /// What is counted, by the identity of the server's figures, which are kept while they are counted for.
+    tallies: RefCell<Vec<(Arc<ServerFigures>, Rc<ServerTally>)>>,
 }
 
 /// Why a server is left alone for a while.
@@ -73,6 +81,8 @@ pub struct Ask<'a> {
     pub untouched: Option<Use>,
     /// Rather one that has this statement than another whose state is as near.
     pub statement: Option<Identity>,
+    /// The time, read not long ago: reading the clock costs more than the rest of most leases.
+    pub now: Instant,
 }
 
 /// Why there is no backend connection.
@@ -95,9 +105,10 @@ enum Attempt {
 }
 
 impl Pool {
-    /// An empty pool for one worker.
-    pub fn new(worker: usize, peers: Arc<Peers>, epoch: Instant) -> Pool {
-        Pool { worker, peers, epoch, groups: RefCell::default() }
+    /// An empty pool for one worker. Failures to connect are added to `errors`.
+    pub fn new(worker: usize, peers: Arc<Peers>, errors: Rc<RefCell<ErrorTable>>) -> Pool {
+        let (epoch, figures) = (peers.started, PoolFigures::default());
+        Pool { worker, peers, epoch, groups: RefCell::default(), figures, errors }
     }
 
     /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
@@ -110,9 +121,22 @@ impl Pool {
         hostgroup: HostgroupId,
         ask: Ask<'_>,
     ) -> Result<Backend, LeaseError> {
-        let mut backend = self.find(snapshot, hostgroup, ask).await?;
-        backend.login.count_lease();
-        Ok(backend)
+        let figures = &self.figures;
+        count(&figures.asked);
+        match self.find(snapshot, hostgroup, ask).await {
+            Ok(mut backend) => {
+                count(&figures.given);
+                backend.login.count_lease();
+                Ok(backend)
+            }
+            Err(error) => {
+                count(&figures.failed);
+                if matches!(error, LeaseError::Unavailable(_)) {
+                    count(&figures.timeouts);
+                }
+                Err(error)
+            }
+        }
     }
 
     async fn find(
@@ -128,13 +152,20 @@ impl Pool {
         let group = self.group(&hostgroup.demand);
         let first =
             if group.waiters.is_empty() { self.attempt(&group, hostgroup, &ask) } else { Attempt::Busy };
-        match first {
-            Attempt::Idle(backend) if fitness(&backend, &ask) < NEW_LOGIN => Ok(backend),
+        let mut backend = match first {
+            Attempt::Idle(backend) if fitness(&backend, &ask) < NEW_LOGIN => {
+                count(&self.figures.immediate);
+                backend
+            }
             first => {
                 let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
-                Box::pin(search.run(first)).await
+                Box::pin(search.run(first)).await?
             }
+        };
+        if backend.in_use.is_none() {
+            backend.in_use = Some(group.use_of(&backend.login.server));
         }
+        Ok(backend)
     }
 
     /// A hostgroup without servers: the configuration may change while the client waits.
@@ -156,10 +187,10 @@ impl Pool {
             return Attempt::Idle(backend);
         }
         loop {
-            let now = Instant::now();
-            let is_eligible = |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, now);
+            let is_eligible =
+                |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, ask.now);
             let mut eligible = hostgroup.servers.iter().filter(is_eligible);
-            let may_open = || self.opening_pause(hostgroup, now).is_none();
+            let may_open = || self.opening_pause(hostgroup, ask.now).is_none();
             let at_hand =
                 eligible.clone().filter(|server| server.has_room() && may_open() || group.has_idle(server));
             let Some(server) = group.round.borrow_mut().next(at_hand) else {
@@ -170,7 +201,7 @@ impl Pool {
             match fitting {
                 Some(backend) if !backend.is_alive() => continue,
                 Some(backend) if fitness(&backend, ask) < NEW_LOGIN => return Attempt::Idle(backend),
-                Some(backend) => match self.slot(hostgroup, server, now) {
+                Some(backend) => match self.slot(hostgroup, server, ask.now) {
                     // Room for a connection of its own: the other account keeps the one it has.
                     Some(slot) => {
                         self.put_idle(group, backend);
@@ -178,7 +209,7 @@ impl Pool {
                     }
                     None => return Attempt::Idle(backend),
                 },
-                None => match self.slot(hostgroup, server, now) {
+                None => match self.slot(hostgroup, server, ask.now) {
                     Some(slot) => return Attempt::Open(Arc::clone(server), slot),
                     None => continue,
                 },
@@ -187,9 +218,12 @@ impl Pool {
     }
 
     /// Takes a connection back: for the waiter that waits longest, or for later. It must be idle and in a state
-    /// that is known.
-    pub fn release(&self, snapshot: &Snapshot, mut backend: Backend) {
-        backend.login.last_used = Instant::now();
+    /// that is known. `now` was read not long ago.
+    pub fn release(&self, snapshot: &Snapshot, mut backend: Backend, now: Instant) {
+        if backend.in_use.take().is_some() {
+            count(&self.figures.returned);
+        }
+        backend.login.last_used = now;
         let row = &backend.login.server.row;
         let current = snapshot.hostgroups.get(&row.hostgroup).and_then(|hostgroup| {
             let same = |server: &&Arc<Server>| Arc::ptr_eq(&server.figures, &backend.login.server.figures);
@@ -199,7 +233,7 @@ impl Pool {
             return drop(backend);
         };
         let age = snapshot.variables.connection_max_age;
-        if !age.is_zero() && backend.login.created.elapsed() > age {
+        if !age.is_zero() && now.duration_since(backend.login.created) > age {
             return drop(backend);
         }
         backend.login.server = Arc::clone(server);
@@ -229,7 +263,7 @@ impl Pool {
                 self.put_idle(&group, backend);
                 group.waiters.poke();
             }
-            _ => self.release(snapshot, backend),
+            _ => self.release(snapshot, backend, Instant::now()),
         }
     }
 
@@ -317,7 +351,8 @@ impl Search<'_> {
         let place = Place::join(Rc::clone(self.group), self.pool.worker, since);
         loop {
             if place.is_first() {
-                match self.pool.attempt(self.group, self.hostgroup, &self.ask) {
+                let ask = Ask { now: Instant::now(), ..self.ask };
+                match self.pool.attempt(self.group, self.hostgroup, &ask) {
                     Attempt::Busy | Attempt::NoServer => {}
                     found => return Some(found),
                 }
@@ -345,6 +380,7 @@ impl Search<'_> {
             NEW_LOGIN => {
                 let server = Arc::clone(&backend.login.server);
                 let limit = self.snapshot.variables.connect_timeout_server;
+                self.group.tally(&server).count(|tally| tally.change_users += 1);
                 match backend.change_user(self.ask.want, limit).await {
                     Ok(()) => Ok(Some(backend)),
                     Err(error) => self.group.failed(&server, error),
@@ -393,6 +429,7 @@ impl Group {
             round: RefCell::default(),
             failures: RefCell::default(),
             last_login: RefCell::default(),
+            tallies: RefCell::default(),
         }
     }
 
@@ -492,6 +529,10 @@ impl Group {
         let weight = if server.row.weight == 0 { ", weight 0" } else { "" };
         format!("{status} (pool {used}/{most}{weight}{})", failure.unwrap_or_default())
     }
+}
+
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
 }
 
 /// How much must be done to an idle connection: 0 nothing, 1 answers to be translated, 2 a `SET`, 3 also a change of

@@ -10,6 +10,7 @@ use crate::hostgroup::{Hostgroup, Server, Slot};
 use crate::rt::Instant;
 use crate::snapshot::{Snapshot, Variables};
 use crate::state::SharedState;
+use crate::stats::ErrorKey;
 
 /// Who logged in last when a connection of a hostgroup was opened: the next ones are opened for its kind in advance.
 #[derive(Clone)]
@@ -48,7 +49,7 @@ impl Pool {
         ask: &Ask<'_>,
     ) -> Result<Option<Backend>, LeaseError> {
         let known = Arc::clone(&server);
-        match log_in(variables, (server, slot), ask.want, ask.state).await {
+        match self.log_in(group, variables, (server, slot), (ask.want, ask.state)).await {
             Ok(backend) => {
                 group.failures.borrow_mut().remove(&Arc::as_ptr(&known.figures));
                 if variables.connection_warming {
@@ -93,8 +94,9 @@ impl Pool {
         let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
         let group = self.group(&hostgroup.demand);
         let known = Arc::clone(&server);
-        match log_in(&snapshot.variables, (server, slot), &login.want, &login.state).await {
-            Ok(backend) => self.release(snapshot, backend),
+        let login_as = (&login.want, &login.state);
+        match self.log_in(&group, &snapshot.variables, (server, slot), login_as).await {
+            Ok(backend) => self.release(snapshot, backend, Instant::now()),
             Err(error) => {
                 // The account may be gone; whoever opens a connection next is the one to follow.
                 if group.failed(&known, error).is_err() {
@@ -103,22 +105,59 @@ impl Pool {
             }
         }
     }
-}
 
-async fn log_in(
-    variables: &Variables,
-    (server, slot): (Arc<Server>, Slot),
-    want: &Want,
-    state: &SharedState,
-) -> Result<Backend, BackendError> {
-    let limit = variables.connect_timeout_server;
-    let backend = connect(server, Some(slot), want, state, limit).await?;
-    backend.stream.set_keepalive(variables.tcp_keepalive);
-    if !variables.init_connect.is_empty() {
-        backend.execute(&variables.init_connect, limit).await?;
+    /// Opens a connection and makes it ready; what comes of it is counted.
+    async fn log_in(
+        &self,
+        group: &Group,
+        variables: &Variables,
+        (server, slot): (Arc<Server>, Slot),
+        (want, state): (&Want, &SharedState),
+    ) -> Result<Backend, BackendError> {
+        let tally = group.tally(&server);
+        let known = Arc::clone(&server);
+        let opened = async {
+            let limit = variables.connect_timeout_server;
+            let backend = connect(server, Some(slot), want, state, limit).await?;
+            backend.stream.set_keepalive(variables.tcp_keepalive);
+            if !variables.init_connect.is_empty() {
+                backend.execute(&variables.init_connect, limit).await?;
+            }
+            Ok(backend)
+        };
+        let opened = opened.await;
+        match &opened {
+            Ok(_) => {
+                tally.count(|tally| tally.connected += 1);
+                known.figures.was_reached(self.nanoseconds());
+            }
+            Err(error) => {
+                tally.count(|tally| tally.failed += 1);
+                self.count_error(&known, (want, state), error);
+            }
+        }
+        opened
     }
-    Ok(backend)
+
+    /// Counts a server that could not be had among the errors.
+    fn count_error(&self, server: &Arc<Server>, (want, state): (&Want, &SharedState), error: &BackendError) {
+        let errno = match error {
+            BackendError::Server(error) => error.code,
+            _ => CANNOT_CONNECT,
+        };
+        let text = match error {
+            BackendError::Server(error) => error.message.clone(),
+            error => error.to_string(),
+        };
+        let schemaname = state.schema.as_deref().unwrap_or_default().to_vec();
+        let username = want.account.row.username.clone();
+        let key = ErrorKey { username, schemaname, ..ErrorKey::of(server, errno) };
+        self.errors.borrow_mut().add(key, text.as_bytes(), self.epoch.elapsed().as_secs());
+    }
 }
 
 /// Connections opened early to one server with one look at it, so that a server that has just come up is not overrun.
 const OPENED_AT_ONCE: usize = 8;
+
+/// What client libraries say of a server that cannot be reached (manual: `CR_CONN_HOST_ERROR`).
+const CANNOT_CONNECT: u16 = 2003;

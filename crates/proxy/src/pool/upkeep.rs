@@ -59,7 +59,7 @@ impl Pool {
                 backend.login.statements.make_room(1);
                 let closings = backend.login.statements.take_closings();
                 if backend.stream.write_all(&closings).await.is_ok() {
-                    self.release(snapshot, backend);
+                    self.release(snapshot, backend, Instant::now());
                 }
             }
         }

@@ -144,6 +144,18 @@ impl Memory {
         self.matched.iter().filter_map(id)
     }
 
+    /// The same rules, by their places.
+    pub fn last_matched_places(&self) -> &[u32] {
+        &self.matched
+    }
+
+    /// Rules of `set` that a statement was once found to match have matched it again.
+    pub fn count_again(&mut self, set: &RuleSet, matched: &[u32]) {
+        if self.set == set.id {
+            self.count(matched);
+        }
+    }
+
     pub(super) fn count(&mut self, matched: &[u32]) {
         for rule in matched {
             if let Some(hits) = self.hits.get_mut(*rule as usize) {

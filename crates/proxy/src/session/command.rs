@@ -70,6 +70,7 @@ impl Session {
         let job = Job {
             command,
             statement: Statement { kind: Kind::Other, flags: Flags::NONE },
+            digest: None,
             hostgroup: self.want.account.row.default_hostgroup,
             orders: Orders::default(),
             expect,
@@ -149,7 +150,7 @@ impl Session {
             plugin: change.plugin.as_deref(),
             answer: &change.auth_response,
             can_switch: self.capabilities.contains(Capabilities::PLUGIN_AUTH),
-            host: &self.peer.0,
+            host: &self.handle.peer.0,
         };
         let begin = |account: &Account| {
             let mut state = match change.charset {

@@ -9,9 +9,9 @@ use narrows_wire::{Capabilities, Errno};
 
 use super::{End, Interrupt, Session};
 use crate::backend::Backend;
-use crate::buffer::SMALL;
+use crate::buffer::{SMALL, Side};
 use crate::pool::{Ask, LeaseError};
-use crate::rt::{Stream, select};
+use crate::rt::{Instant, Stream, select};
 
 impl Session {
     /// Serves a client of a `fast_forward` user whose first bytes are there, up to its end. `None`: its server cannot
@@ -42,7 +42,13 @@ impl Session {
         let snapshot = self.snapshot();
         let want = self.want.own(self.capabilities);
         let hostgroup = self.want.account.row.default_hostgroup;
-        let ask = Ask { want: &want, state: &self.state, untouched: None, statement: None };
+        let ask = Ask {
+            want: &want,
+            state: &self.state,
+            untouched: None,
+            statement: None,
+            now: self.handle.since(),
+        };
         let found = select! {
             biased;
             found = self.worker.pool.lease(&snapshot, hostgroup, ask) => found,
@@ -64,7 +70,10 @@ impl Session {
     }
 
     async fn forward_bytes(&mut self, backend: Backend) -> End {
+        self.handle.has_backend(Some(backend.card()));
+        self.handle.begins("Fast forward", Instant::now());
         let ahead = std::mem::take(&mut self.input);
+        self.count_forwarded(&backend, (ahead.filled().len(), 0));
         let sent = backend.stream.write_all(ahead.filled()).await;
         self.worker.buffers.give_back(ahead);
         if sent.is_err() {
@@ -74,8 +83,12 @@ impl Session {
         let end = {
             let mut to_server = pin!(self.pump(&self.stream, &backend.stream, |bytes| {
                 awaits_answer.set(bytes != COM_QUIT);
+                self.count_forwarded(&backend, (bytes.len(), 0));
             }));
-            let mut to_client = pin!(self.pump(&backend.stream, &self.stream, |_| awaits_answer.set(false)));
+            let mut to_client = pin!(self.pump(&backend.stream, &self.stream, |bytes| {
+                awaits_answer.set(false);
+                self.count_forwarded(&backend, (0, bytes.len()));
+            }));
             loop {
                 select! {
                     biased;
@@ -103,7 +116,8 @@ impl Session {
         let mut streaming = false;
         loop {
             from.readable().await?;
-            let mut buffer = if streaming { buffers.large() } else { buffers.small() };
+            let mut buffer =
+                if streaming { buffers.large(Side::Backend) } else { buffers.small(Side::Client) };
             let read = match buffer.try_fill(from) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     buffers.give_back(buffer);
@@ -116,7 +130,7 @@ impl Session {
             }
             // A read that filled its buffer will be followed by more: larger reads cost less a row.
             streaming = buffer.room() == 0 || streaming && read > SMALL;
-            self.set_idle_deadline();
+            self.set_idle_deadline(Instant::now());
             moved(buffer.filled());
             to.write_all(buffer.filled()).await?;
             buffers.give_back(buffer);

@@ -8,8 +8,10 @@ use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_text, is_read};
 use narrows_wire::Status;
 
 use super::Session;
+use crate::rt::Instant;
 use crate::rules::{Passage, Question, Sender, Verdict, annotate, digest_of};
-use crate::snapshot::{HostgroupId, Snapshot, Variables};
+use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
+use crate::state::SessionState;
 
 /// What was said of a statement.
 #[derive(Debug, Default)]
@@ -17,10 +19,19 @@ pub(super) struct Judgement {
     pub(super) verdict: Verdict,
     /// Its text, as the rules have rewritten it.
     pub(super) rewritten: Option<Vec<u8>>,
-    /// Hash of its digest text, where anybody has asked for it.
-    pub(super) digest: Option<u64>,
+    /// Its digest, where anybody has asked for it or digests are counted.
+    pub(super) digest: Option<Digest>,
     /// The firewall lets it through.
     pub(super) passes: bool,
+}
+
+/// The digest of a statement as the client sent it.
+#[derive(Debug, Clone)]
+pub(super) struct Digest {
+    /// Hash of its text.
+    pub(super) hash: u64,
+    /// Its text, where the statement was rewritten; else it is made of the statement when it is wanted.
+    pub(super) text: Option<Box<[u8]>>,
 }
 
 /// How a statement is to be run.
@@ -67,6 +78,7 @@ impl Session {
             verdict: Verdict { flag_out: flag_in, ..Verdict::default() },
             ..Judgement::default()
         };
+        let began = variables.stats_time_query_processor.then(Instant::now);
         if guarded || !snapshot.rules.is_empty() {
             let mut scratch = self.worker.scratch.borrow_mut();
             let wanted = variables.query_digests && (guarded || snapshot.rules.needs_digest());
@@ -75,16 +87,24 @@ impl Session {
             let question = Question {
                 username: &self.want.account.row.username,
                 schemaname: self.state.schema.as_deref().unwrap_or_default(),
-                client_addr: &self.peer.0,
+                client_addr: &self.handle.peer.0,
                 proxy_addr: &self.local.0,
                 proxy_port: self.local.1,
                 flag_in,
                 statement: text,
                 digest,
             };
-            judgement.digest = digest.map(|(_, hash)| hash);
             let memory = &mut self.worker.rules.borrow_mut();
             (judgement.verdict, judgement.rewritten) = snapshot.rules.apply(&question, memory);
+            let rewritten = judgement.rewritten.is_some();
+            judgement.digest =
+                digest.map(|(text, hash)| Digest { hash, text: rewritten.then(|| text.into()) });
+        }
+        if judgement.digest.is_none() {
+            judgement.digest = self.digest(text, variables).map(|hash| Digest { hash, text: None });
+        }
+        if let Some(began) = began {
+            self.worker.counters.borrow_mut().rules_time_ns += nanoseconds(began);
         }
         if variables.query_digests && statement.flags.contains(Flags::COMMENT) {
             annotate(&mut judgement.verdict, text);
@@ -109,10 +129,10 @@ impl Session {
         let username = &self.want.account.row.username;
         let sender = Sender {
             username,
-            client_addr: &self.peer.0,
+            client_addr: &self.handle.peer.0,
             schemaname: self.state.schema.as_deref().unwrap_or_default(),
             flag: judgement.verdict.flag_out,
-            digest: judgement.digest,
+            digest: judgement.digest.as_ref().map(|digest| digest.hash),
         };
         let passage = snapshot.firewall.ask(sender);
         let mut counters = self.worker.counters.borrow_mut();
@@ -124,7 +144,7 @@ impl Session {
         tracing::warn!(
             target: "narrows_proxy::firewall",
             user = username,
-            client = self.peer.0,
+            client = self.handle.peer.0,
             schema = %sender.schemaname.escape_ascii(),
             digest = format_args!("0x{:016X}", sender.digest.unwrap_or_default()),
             refused = passage == Passage::Refused,
@@ -133,11 +153,8 @@ impl Session {
         passage == Passage::Noted
     }
 
-    /// Where a statement goes, and how it is run there: to what it asks about, as the rules say, as a read if it is one
-    /// and reads are split off, or else to the user's own hostgroup.
-    ///
-    /// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the
-    /// rules say: what it leaves would tie the whole session to a server meant for reads.
+    /// Where a statement goes, and how it is run there: to what it asks about, as [`destination`] says, as a read if it
+    /// is one and reads are split off, or else to the user's own hostgroup.
     pub(super) fn route(
         &self,
         snapshot: &Snapshot,
@@ -155,11 +172,9 @@ impl Session {
             writer: None,
         };
         let own = self.want.account.row.default_hostgroup;
-        let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
         let hostgroup = match verdict.destination_hostgroup {
             _ if let Some(wanted) = self.wanted_hostgroup(statement) => wanted,
-            Some(_) if statement.kind == Kind::Select && statement.flags.intersects(leaves) => own,
-            Some(hostgroup) => hostgroup,
+            Some(ruled) => destination(statement, ruled, own).0,
             None => match self.reader(snapshot, statement, text) {
                 Some(reader) => {
                     orders.writer = Some(own);
@@ -182,48 +197,81 @@ impl Session {
 
     /// The hostgroup of replicas that a statement may be read from.
     fn reader(&self, snapshot: &Snapshot, statement: &Statement, text: &[u8]) -> Option<HostgroupId> {
-        let split = self.want.account.split;
-        if !split.on.unwrap_or(snapshot.variables.auto_read_write_split) || statement.kind != Kind::Select {
-            return None;
-        }
-        let own = self.want.account.row.default_hostgroup;
-        let reader = split.reader.or_else(|| snapshot.readers.get(&own).copied())?;
-        let servers = &snapshot.hostgroups.get(&reader)?.servers;
         let alone = self.pinned.is_none()
             && self.status.contains(Status::AUTOCOMMIT)
             && !self.status.contains(Status::IN_TRANS);
-        let safe = &snapshot.variables.auto_read_write_split_functions;
-        let may = alone
-            && servers.iter().any(|server| server.is_eligible())
-            && self.reads_as_written(statement, text)
-            && is_read(text, *statement, |name| safe.iter().any(|safe| safe == name));
-        may.then_some(reader)
+        alone.then(|| reader(snapshot, &self.want.account, (&self.state, self.status), statement, text))?
     }
+}
 
-    /// Whether the server takes strings to end where we do, and names nothing by the current schema that belongs to one
-    /// server.
-    fn reads_as_written(&self, statement: &Statement, text: &[u8]) -> bool {
-        let own_schemas: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
-        let schema = self.state.schema.as_deref().unwrap_or_default();
-        if own_schemas.iter().any(|own| own.eq_ignore_ascii_case(schema)) {
-            return false;
-        }
-        // With ANSI_QUOTES a backslash in double quotes is a letter, with NO_BACKSLASH_ESCAPES everywhere.
-        if statement.flags.contains(Flags::ESCAPED_QUOTE)
-            && (self.status.contains(Status::NO_BACKSLASH_ESCAPES)
-                || text.windows(2).any(|pair| pair == b"\\\""))
-        {
-            return false;
-        }
-        // In these character sets a backslash or a quote may be the second half of a letter.
-        let charset = self.state.literal("character_set_client").map(|literal| literal.trim_matches('\''));
-        text.is_ascii() || !charset.is_some_and(|charset| TRICKY_CHARSETS.contains(&charset))
+/// Where a statement goes that rules send to `ruled`, and why.
+///
+/// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the rules say:
+/// what it leaves would tie the whole session to a server meant for reads.
+pub(crate) fn destination(
+    statement: &Statement,
+    ruled: HostgroupId,
+    own: HostgroupId,
+) -> (HostgroupId, &'static str) {
+    let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
+    if statement.kind == Kind::Select && statement.flags.intersects(leaves) {
+        return (
+            own,
+            "the user's own: a SELECT that takes a lock or sets a variable does not follow the rules",
+        );
     }
+    (ruled, "the rules say so")
+}
+
+/// The hostgroup of replicas that a statement may be read from, outside of transactions and with nothing pinned.
+pub(crate) fn reader(
+    snapshot: &Snapshot,
+    account: &Account,
+    (state, status): (&SessionState, Status),
+    statement: &Statement,
+    text: &[u8],
+) -> Option<HostgroupId> {
+    if !account.split.on.unwrap_or(snapshot.variables.auto_read_write_split) || statement.kind != Kind::Select
+    {
+        return None;
+    }
+    let own = account.row.default_hostgroup;
+    let reader = account.split.reader.or_else(|| snapshot.readers.get(&own).copied())?;
+    let servers = &snapshot.hostgroups.get(&reader)?.servers;
+    let safe = &snapshot.variables.auto_read_write_split_functions;
+    let may = servers.iter().any(|server| server.is_eligible())
+        && reads_as_written(state, status, statement, text)
+        && is_read(text, *statement, |name| safe.iter().any(|safe| safe == name));
+    may.then_some(reader)
+}
+
+/// Whether the server takes strings to end where we do, and names nothing by the current schema that belongs to one
+/// server.
+fn reads_as_written(state: &SessionState, status: Status, statement: &Statement, text: &[u8]) -> bool {
+    let own_schemas: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
+    let schema = state.schema.as_deref().unwrap_or_default();
+    if own_schemas.iter().any(|own| own.eq_ignore_ascii_case(schema)) {
+        return false;
+    }
+    // With ANSI_QUOTES a backslash in double quotes is a letter, with NO_BACKSLASH_ESCAPES everywhere.
+    if statement.flags.contains(Flags::ESCAPED_QUOTE)
+        && (status.contains(Status::NO_BACKSLASH_ESCAPES) || text.windows(2).any(|pair| pair == b"\\\""))
+    {
+        return false;
+    }
+    // In these character sets a backslash or a quote may be the second half of a letter.
+    let charset = state.literal("character_set_client").map(|literal| literal.trim_matches('\''));
+    text.is_ascii() || !charset.is_some_and(|charset| TRICKY_CHARSETS.contains(&charset))
+}
+
+/// Nanoseconds since then.
+pub(super) fn nanoseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What is done to a session and to nothing else, or ends what was allowed to begin: `USE`, `SET NAMES`,
 /// `SET autocommit`, `COMMIT`, `ROLLBACK`.
-fn is_housekeeping(statement: &Statement, text: &[u8]) -> bool {
+pub(crate) fn is_housekeeping(statement: &Statement, text: &[u8]) -> bool {
     if statement.flags.contains(Flags::MULTI) {
         return false;
     }
@@ -243,7 +291,7 @@ fn is_housekeeping(statement: &Statement, text: &[u8]) -> bool {
 }
 
 /// How digests are made.
-pub(super) fn digest_options(variables: &Variables) -> DigestOptions {
+pub(crate) fn digest_options(variables: &Variables) -> DigestOptions {
     DigestOptions {
         max_query_length: variables.query_digests_max_query_length,
         max_digest_length: variables.query_digests_max_digest_length,

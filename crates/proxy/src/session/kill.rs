@@ -53,6 +53,7 @@ impl Session {
     /// Kills the statement that runs on `backend`, over another connection. The receiver resolves when that is done, or
     /// has failed: until then the connection must not serve anybody else.
     pub(super) fn kill_statement(&self, backend: &Backend) -> oneshot::Receiver<()> {
+        self.worker.counters.borrow_mut().killed_statements += 1;
         let (arrived, receiver) = oneshot::channel();
         let server = Arc::clone(&backend.login.server);
         let thread_id = backend.login.thread_id;
@@ -75,6 +76,7 @@ impl Session {
             return;
         }
         let worker = Rc::clone(&self.worker);
+        worker.counters.borrow_mut().killed_backends += 1;
         let limit = worker.snapshot().variables.connect_timeout_server;
         let want = self.want.clone();
         spawn_local(async move {

@@ -16,6 +16,7 @@ use super::relay::Outcome;
 use super::{End, Kept, Session, Whereabouts};
 use crate::backend::{Backend, BackendError, InsertId, Keepsake, Kinds, Residue};
 use crate::reply;
+use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 
 /// What a statement asks about the ones before.
@@ -133,8 +134,10 @@ impl Session {
             }
         }
         look_back.last = Some(place).filter(|_| !look_back.disturbed);
+        self.handle.has_backend(None);
+        let now = self.ended.unwrap_or_else(Instant::now);
         let worker = Rc::clone(&self.worker);
-        worker.pool.release(&worker.snapshot(), backend);
+        worker.pool.release(&worker.snapshot(), backend, now);
     }
 
     /// The connection that a statement would rather have than any other, because it knows what is asked.

@@ -1,7 +1,9 @@
 //! A client's session: read a command, dispatch it, reply; until the client leaves or has to.
 
 mod command;
+mod count;
 mod fast_forward;
+mod handle;
 mod judge;
 mod kill;
 mod look_back;
@@ -12,17 +14,14 @@ mod request;
 mod track;
 mod upload;
 
-use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 
 use narrows_wire::auth::Nonce;
 use narrows_wire::{Capabilities, Errno, Status};
 
 use crate::backend::{Backend, Keepsake, Use, Want};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Side};
 use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
 use crate::rt::{Instant, Stream, select, spawn_local};
@@ -30,6 +29,8 @@ use crate::snapshot::HostgroupId;
 use crate::state::SharedState;
 use crate::worker::{LocalSnapshot, Worker};
 
+pub use handle::{Handle, Interrupt};
+pub(crate) use judge::{destination, digest_options, is_housekeeping, reader};
 use prepared::ClientStatements;
 use request::Request;
 pub use track::{PinReason, Pins};
@@ -41,7 +42,6 @@ pub struct Session {
     stream: Stream,
     /// Bytes read and not yet understood; holds memory only while there are any.
     input: Buffer,
-    peer: (String, u16),
     local: (String, u16),
     account: AccountPlace,
     /// What the pool is asked for in this client's name.
@@ -68,6 +68,8 @@ pub struct Session {
     next_flag_in: u32,
     /// A rule has turned multiplexing off.
     multiplexing_off: bool,
+    /// When the command at hand ended, once it has: read once, for all who ask.
+    ended: Option<Instant>,
 }
 
 /// A backend connection that one client has to itself.
@@ -131,38 +133,6 @@ struct Kept {
     told: Vec<u64>,
 }
 
-/// By what others reach a session: kills, deadlines, the end of the process.
-pub struct Handle {
-    /// What `KILL` calls it.
-    pub id: u32,
-    /// Whose it is.
-    pub username: RefCell<String>,
-    /// When it is to be interrupted, and why.
-    pub deadline: Cell<Option<(Instant, Interrupt)>>,
-    pending: Cell<Option<Interrupt>>,
-    /// The session's task, while it waits for an interrupt among other things.
-    waiting: RefCell<Option<Waker>>,
-}
-
-/// Why a session is interrupted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interrupt {
-    /// `KILL`.
-    KillConnection,
-    /// `KILL QUERY`.
-    KillQuery,
-    /// Idle for `wait_timeout`.
-    Idle,
-    /// Idle in a transaction for `max_transaction_idle_time`.
-    TransactionIdle,
-    /// In a transaction for `max_transaction_time`.
-    TransactionTime,
-    /// A statement has run for `default_query_timeout`.
-    QueryTime,
-    /// Narrows stops.
-    Shutdown,
-}
-
 /// Why a session is over.
 #[derive(Debug, thiserror::Error)]
 enum End {
@@ -177,44 +147,11 @@ enum End {
     Told(String),
 }
 
-impl Handle {
-    fn new(id: u32, username: &str) -> Rc<Handle> {
-        Rc::new(Handle {
-            id,
-            username: RefCell::new(username.to_owned()),
-            deadline: Cell::default(),
-            pending: Cell::default(),
-            waiting: RefCell::default(),
-        })
-    }
-
-    /// Interrupts the session; it acts on that at its next wait.
-    pub fn interrupt(&self, reason: Interrupt) {
-        self.pending.set(Some(reason));
-        if let Some(task) = &*self.waiting.borrow() {
-            task.wake_by_ref();
-        }
-    }
-
-    async fn interrupted(&self) -> Interrupt {
-        poll_fn(|context| {
-            if let Some(reason) = self.pending.take() {
-                return Poll::Ready(reason);
-            }
-            let mut waiting = self.waiting.borrow_mut();
-            if !waiting.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
-                *waiting = Some(context.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await
-    }
-}
-
 impl Session {
     /// The session of a client that has just logged in. Boxed, since a future that owns a value has room for it twice.
     pub fn new(worker: Rc<Worker>, client: Client) -> Box<Session> {
-        let handle = Handle::new(client.id, &client.account.account.row.username);
+        let username = &client.account.account.row.username;
+        let handle = Handle::new(client.id, username, client.peer, &client.state);
         worker.enter(&handle);
         let account = Arc::clone(&client.account.account);
         Box::new(Session {
@@ -222,7 +159,6 @@ impl Session {
             local: client.stream.local(),
             stream: client.stream,
             input: client.input,
-            peer: client.peer,
             want: Want::new(account, client.secret, client.capabilities),
             account: client.account,
             capabilities: client.capabilities,
@@ -237,6 +173,7 @@ impl Session {
             transaction_since: None,
             next_flag_in: 0,
             multiplexing_off: false,
+            ended: None,
             worker,
         })
     }
@@ -250,7 +187,8 @@ impl Session {
             end => {
                 self.worker.counters.borrow_mut().aborted_clients += 1;
                 let user = &self.want.account.row.username;
-                tracing::info!(id = self.handle.id, user, client = self.peer.0, reason = %end, "session ended");
+                let client = &self.handle.peer.0;
+                tracing::info!(id = self.handle.id, user, client, reason = %end, "session ended");
             }
         }
         if let End::Interrupted(reason) = end
@@ -258,6 +196,7 @@ impl Session {
         {
             let mut out = Vec::with_capacity(128);
             put_error(&mut out, &mut 0, text.0, text.1);
+            self.worker.counters.borrow_mut().generated_errors += 1;
             // A client that does not read is closed all the same.
             let _ = Box::pin(crate::rt::timeout(FAREWELL_LIMIT, self.stream.write_all(&out))).await;
         }
@@ -287,8 +226,9 @@ impl Session {
     async fn command(&mut self) -> Result<(), End> {
         let input = std::mem::take(&mut self.input);
         let mut request = Request::read(self, input).await?;
-        self.worker.counters.borrow_mut().questions += 1;
+        self.count_command(request.code(), request.header().packet_length() as u64);
         let result = self.dispatch(&mut request).await;
+        self.count_rest(&request);
         self.input = request.into_rest();
         if self.input.is_empty() {
             self.worker.buffers.give_back(std::mem::take(&mut self.input));
@@ -298,7 +238,8 @@ impl Session {
 
     /// Waits for the beginning of the next command.
     async fn next_bytes(&mut self) -> Result<(), End> {
-        self.set_idle_deadline();
+        let now = self.rest();
+        self.set_idle_deadline(now);
         loop {
             if !self.input.is_empty() {
                 return Ok(());
@@ -313,7 +254,7 @@ impl Session {
                 ready = self.stream.readable() => ready.map_err(|_| End::Gone)?,
             }
             if self.input.capacity() == 0 {
-                self.input = self.worker.buffers.small();
+                self.input = self.worker.buffers.small(Side::Client);
             }
             match self.input.try_fill(&self.stream) {
                 Ok(0) => return Err(End::Gone),
@@ -326,10 +267,9 @@ impl Session {
         }
     }
 
-    fn set_idle_deadline(&self) {
+    fn set_idle_deadline(&self, now: Instant) {
         let snapshot = self.worker.snapshot();
         let variables = &snapshot.variables;
-        let now = Instant::now();
         let (deadline, reason) = match self.transaction_since {
             None => (now + variables.wait_timeout, Interrupt::Idle),
             Some(since) => {
@@ -356,6 +296,7 @@ impl Session {
     async fn reply_error_at(&self, mut sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
         let mut out = Vec::with_capacity(64 + text.len());
         put_error(&mut out, &mut sequence, errno, text);
+        self.worker.counters.borrow_mut().generated_errors += 1;
         self.send(&out).await
     }
 
@@ -377,6 +318,7 @@ impl Session {
 
     /// Writes to the client; a client that does not read may be killed and times out like an idle one.
     async fn send(&self, bytes: &[u8]) -> Result<(), End> {
+        self.worker.counters.borrow_mut().client_bytes_sent += bytes.len() as u64;
         select! {
             biased;
             written = self.stream.write_all(bytes) => written.map_err(|_| End::Gone),
@@ -399,6 +341,7 @@ impl Session {
         if let Some(pinned) = self.pinned.take() {
             recycle(Rc::clone(&self.worker), pinned.backend);
         }
+        self.let_go();
         self.state = state;
         self.status = Status::AUTOCOMMIT;
         self.warnings = 0;
@@ -432,7 +375,8 @@ fn recycle(worker: Rc<Worker>, mut backend: Backend) {
     spawn_local(async move {
         let snapshot = worker.snapshot();
         if backend.reset(snapshot.variables.connect_timeout_server).await.is_ok() {
-            worker.pool.release(&snapshot, backend);
+            worker.counters.borrow_mut().pool_reset += 1;
+            worker.pool.release(&snapshot, backend, Instant::now());
         }
     });
 }

@@ -10,7 +10,9 @@ use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
-use super::judge::Orders;
+use super::count::{NOWHERE, Yield};
+use super::handle::Pinning;
+use super::judge::{Digest, Orders, nanoseconds};
 use super::look_back::asks_about_last;
 use super::prepared::{ClientStatement, Ready};
 use super::relay::{Answering, Broken, Outcome, READ_ONLY};
@@ -23,12 +25,15 @@ use crate::pool::{Ask, LeaseError};
 use crate::rt::{Instant, select, sleep};
 use crate::rules::Verdict;
 use crate::snapshot::{HostgroupId, Snapshot};
+use crate::stats::Doing;
 
 /// A command and where it goes.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) command: Command,
     pub(super) statement: Statement,
+    /// Its digest, where digests are counted.
+    pub(super) digest: Option<Digest>,
     pub(super) hostgroup: HostgroupId,
     pub(super) orders: Orders,
     pub(super) expect: Expect,
@@ -54,6 +59,7 @@ struct Aside {
     pinned: Pinned,
     status: Status,
     since: Option<Instant>,
+    pins: Vec<Pinning>,
 }
 
 /// What becomes of a statement that asks about the ones before.
@@ -84,7 +90,10 @@ impl Session {
             Err(error) => Decision::Error(Errno::MALFORMED_PACKET, error.to_string()),
         };
         match decision {
-            Decision::Run(job) => self.execute(request, job).await,
+            Decision::Run(job) => {
+                self.show_statement(request.behind(job.attributes));
+                self.execute(request, job).await
+            }
             Decision::Kill(target) => self.kill(target).await,
             Decision::Ok(text) => self.reply_ok(&text).await,
             Decision::Error(errno, text) => {
@@ -112,6 +121,7 @@ impl Session {
         }
         let text = request.behind(attributes);
         if let Some(decision) = answered_here(&snapshot, verdict, judgement.passes, &statement, text) {
+            self.count_statement((&statement, judgement.digest.as_ref()), text, NOWHERE, Yield::default());
             return Ok(decision);
         }
         let (hostgroup, orders) = self.route(&snapshot, &statement, text, verdict);
@@ -121,6 +131,7 @@ impl Session {
         Ok(Decision::Run(Job {
             command,
             statement: orders.read(statement),
+            digest: judgement.digest,
             hostgroup,
             orders,
             expect: Expect::Result,
@@ -154,12 +165,15 @@ impl Session {
         };
         self.pinned.as_mut().filter(leaves)?;
         let pinned = self.pinned.take()?;
-        Some(Aside { pinned, status: self.status, since: self.transaction_since.take() })
+        let (status, since) = (self.status, self.transaction_since.take());
+        Some(Aside { pinned, status, since, pins: self.handle.take_pins() })
     }
 
     /// Goes back to the transaction. What the statement in between would have tied is reset: one connection is all
     /// that a session can be tied to.
     fn take_up_transaction(&mut self, aside: Aside) {
+        self.handle.put_pins(aside.pins);
+        self.handle.has_backend(Some(aside.pinned.backend.card()));
         if let Some(other) = self.pinned.replace(aside.pinned) {
             super::recycle(Rc::clone(&self.worker), other.backend);
         }
@@ -170,13 +184,17 @@ impl Session {
     async fn run_job(&mut self, request: &mut Request, mut job: Job) -> Result<(), End> {
         let snapshot = self.snapshot();
         let timeout = job.orders.timeout.unwrap_or(snapshot.variables.default_query_timeout);
-        self.worker.set_deadline(&self.handle, Instant::now() + timeout, Interrupt::QueryTime);
+        self.handle.goes_to(job.hostgroup);
+        let began = self.handle.since() + job.orders.delay;
+        self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
         let mut retries = job.orders.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
         loop {
             let was_pinned = self.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job).await? {
                 Ok(leased) => leased,
                 Err((errno, text)) => {
+                    self.count_failed(request, &job);
+                    self.let_go();
                     self.discard(request).await?;
                     self.reply_error_at(request.answer(), errno, &text).await?;
                     // What the connection carried is gone with it: the session would be another one.
@@ -186,17 +204,13 @@ impl Session {
             let Leased { mut backend, pins, pinned, knows } = leased;
             let answered = match self.answer_for(&backend, request, &job, knows).await {
                 Answer::Lost(text) => {
-                    let address = backend.login.server.address();
-                    drop(backend);
+                    let address = self.count_lost(backend, &text);
+                    self.count_failed(request, &job);
                     return self.report_lost(request.answer(), &address, (false, pinned), &text).await;
                 }
-                Answer::Sent(sent) if pinned => {
-                    self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
-                    return sent;
-                }
                 Answer::Sent(sent) => {
-                    let worker = Rc::clone(&self.worker);
-                    worker.pool.release(&snapshot, backend);
+                    self.count_failed(request, &job);
+                    self.keep_unasked(&snapshot, (backend, pins, pinned), &job);
                     return sent;
                 }
                 Answer::Statement(packet) => packet,
@@ -212,6 +226,7 @@ impl Session {
                         Some(statement) => &*statement.prepared.text,
                         None => request.argument().get(job.attributes..).unwrap_or_default(),
                     };
+                    self.count_answer(&backend, &job, text, request.bytes(), &outcome);
                     let untold = untold_variables(&job, text, &outcome);
                     self.look_back.disturbed = !untold.is_empty();
                     if !untold.is_empty() {
@@ -237,12 +252,12 @@ impl Session {
                             return Err(end);
                         }
                     };
-                    let address = backend.login.server.address();
-                    drop(backend);
+                    let address = self.count_lost(backend, &text);
                     if may_repeat && !pinned && retries > 0 {
                         retries -= 1;
                         continue;
                     }
+                    self.count_failed(request, &job);
                     return self.report_lost(request.answer(), &address, (started, pinned), &text).await;
                 }
             }
@@ -252,7 +267,8 @@ impl Session {
     /// A server that is read only has refused what was taken for a read. Nothing has happened there, and the client has
     /// heard nothing of it.
     fn turn_to_writer(&self, backend: Backend, job: &mut Job) {
-        self.worker.pool.release(&self.snapshot(), backend);
+        self.handle.has_backend(None);
+        self.worker.pool.release(&self.snapshot(), backend, Instant::now());
         self.worker.counters.borrow_mut().reads_run_on_writers += 1;
         job.hostgroup = job.orders.writer.take().unwrap_or(job.hostgroup);
     }
@@ -274,6 +290,21 @@ impl Session {
             () = request.client_gone(&self.stream) => Err(End::Gone),
             () = sleep(delay) => Ok(None),
         }
+    }
+
+    /// Keeps a connection that need not be asked, or gives it back.
+    fn keep_unasked(
+        &mut self,
+        snapshot: &Snapshot,
+        (backend, pins, pinned): (Backend, Pins, bool),
+        job: &Job,
+    ) {
+        if pinned {
+            self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
+            return;
+        }
+        self.handle.has_backend(None);
+        self.worker.pool.release(snapshot, backend, Instant::now());
     }
 
     /// What a statement asks that its connection does not know; see `look_back.rs`.
@@ -314,7 +345,7 @@ impl Session {
     ) -> Result<Outcome, Broken> {
         let Some(statement) = &job.prepared else {
             self.send_job(backend, request, job, replaced).await?;
-            return self.relay(backend, request, Answering::plain(job)).await;
+            return self.timed_relay(backend, request, Answering::plain(job)).await;
         };
         let mut tries = 0;
         loop {
@@ -325,7 +356,7 @@ impl Session {
             };
             self.send_job(backend, request, job, packets).await?;
             let answering = self.answering(backend, request, job, statement, tries);
-            let mut outcome = self.relay(backend, request, answering).await?;
+            let mut outcome = self.timed_relay(backend, request, answering).await?;
             let Some(error) = outcome.held_back.take() else { return Ok(outcome) };
             if READ_ONLY.contains(&error.code) {
                 return Ok(Outcome { held_back: Some(error), ..outcome });
@@ -333,6 +364,21 @@ impl Session {
             self.recover(backend, job, statement, &error, tries).await?;
             tries += 1;
         }
+    }
+
+    /// Relays an answer, and measures how long that takes where it is wanted.
+    async fn timed_relay(
+        &self,
+        backend: &Backend,
+        request: &mut Request,
+        answering: Answering,
+    ) -> Result<Outcome, Broken> {
+        let began = self.snapshot().variables.stats_time_backend_query.then(Instant::now);
+        let outcome = self.relay(backend, request, answering).await;
+        if let Some(began) = began {
+            self.worker.counters.borrow_mut().backend_time_ns += nanoseconds(began);
+        }
+        outcome
     }
 
     /// Sends a command: as it came, or these packets in its place.
@@ -403,7 +449,10 @@ impl Session {
             state: &self.state,
             untouched: wanted.map(|place| place.last_use),
             statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
+            now: self.handle.since(),
         };
+        let doing = self.handle.doing();
+        self.handle.does(Doing::Connect);
         let found = select! {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
@@ -416,8 +465,10 @@ impl Session {
             },
             () = request.client_gone(&self.stream) => return Err(End::Gone),
         };
+        self.handle.does(doing);
         match found {
             Ok(mut backend) => {
+                self.handle.has_backend(Some(backend.card()));
                 let knows = self.meet(&mut backend);
                 let leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
                 self.aligned(leased, job, snapshot).await

@@ -15,7 +15,7 @@ use super::query::{Job, QUERY_TIMEOUT};
 use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, PrepareOk, ServerError, TRACKED_VARIABLES};
-use crate::buffer::{Buffer, LARGE};
+use crate::buffer::{Buffer, LARGE, Side};
 use crate::reply::put_error;
 use crate::rt::{oneshot, select};
 
@@ -28,6 +28,12 @@ pub(super) struct Outcome {
     pub(super) last_insert_id: u64,
     /// Rows changed, as the last OK packet told; `None` when rows came last.
     pub(super) affected_rows: Option<u64>,
+    /// Rows changed in all.
+    pub(super) rows_changed: u64,
+    /// Rows sent in all.
+    pub(super) rows_sent: u64,
+    /// Bytes read of the server.
+    pub(super) received: u64,
     /// Rows of the last result that had any columns.
     pub(super) rows: Option<u64>,
     /// Warnings of the last result.
@@ -124,7 +130,7 @@ impl Session {
             tracker,
             answering,
             outcome: Outcome::default(),
-            buffer: self.worker.buffers.small(),
+            buffer: self.worker.buffers.small(Side::Backend),
             ready: 0,
             out: Vec::new(),
             started: false,
@@ -135,7 +141,8 @@ impl Session {
             out_parameters: Status::default(),
         };
         let result = relay.run().await;
-        let Relay { buffer, outcome, .. } = relay;
+        let Relay { buffer, mut outcome, tracker, .. } = relay;
+        outcome.rows_sent = tracker.rows();
         self.worker.buffers.give_back(buffer);
         result.map(|()| outcome)
     }
@@ -362,6 +369,7 @@ impl Relay<'_> {
         self.outcome.warnings = ok.warnings;
         let ends_rows = ok.header == OkPacket::END_OF_ROWS;
         self.outcome.affected_rows = (!ends_rows).then_some(ok.affected_rows);
+        self.outcome.rows_changed += ok.affected_rows;
         if ends_rows {
             self.note_rows();
         }
@@ -444,13 +452,15 @@ impl Relay<'_> {
     }
 
     fn err(&mut self, length: usize) -> Result<(), Malformed> {
-        let code = ErrPacket::decode(self.payload(length))?.code;
+        let error = ErrPacket::decode(self.payload(length))?;
+        let code = error.code;
         let untold = !self.started && self.ready == 0 && self.out.is_empty();
         if untold && self.answering.hold_back.contains(&code) {
             self.outcome.held_back = ServerError::decode(self.payload(length)).ok();
             self.buffer.consume(length);
             return Ok(());
         }
+        self.session.count_error(self.backend, code, error.message);
         self.outcome.error = Some(code);
         if self.timed_out && code == Errno::QUERY_INTERRUPTED.number {
             let (errno, text) = QUERY_TIMEOUT;
@@ -481,7 +491,7 @@ impl Relay<'_> {
         let session = self.session;
         self.request.consume();
         let held = self.request.rest_mut();
-        let mut larger = session.worker.buffers.large();
+        let mut larger = session.worker.buffers.large(Side::Client);
         larger.append(held.filled());
         session.worker.buffers.give_back(std::mem::replace(held, larger));
         loop {
@@ -536,7 +546,7 @@ impl Relay<'_> {
     async fn fill(&mut self, need: usize) -> Result<(), Broken> {
         // A read that filled the buffer will be followed by more: larger reads cost less a row.
         if self.buffer.room() == 0 && self.buffer.capacity() < LARGE {
-            let mut larger = self.session.worker.buffers.large();
+            let mut larger = self.session.worker.buffers.large(Side::Backend);
             larger.append(self.buffer.filled());
             self.session.worker.buffers.give_back(std::mem::replace(&mut self.buffer, larger));
         }
@@ -544,7 +554,10 @@ impl Relay<'_> {
         loop {
             match self.buffer.try_fill(&self.backend.stream) {
                 Ok(0) => return self.lost("the server closed the connection".to_owned()).await,
-                Ok(_) => return Ok(()),
+                Ok(count) => {
+                    self.outcome.received += count as u64;
+                    return Ok(());
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return self.lost(error.to_string()).await,
             }
@@ -580,6 +593,7 @@ impl Relay<'_> {
             let message = format!("Lost connection to MySQL server during query ({text})");
             let mut out = Vec::with_capacity(128);
             put_error(&mut out, &mut sequence, Errno::SERVER_LOST, &message);
+            self.session.worker.counters.borrow_mut().generated_errors += 1;
             // The session ends in any case.
             let _ = Box::pin(self.session.send(&out)).await;
         }

@@ -20,6 +20,8 @@ pub(super) struct Request {
     answer: u8,
     inserted: usize,
     shift: u8,
+    /// Bytes of the packets that were counted.
+    counted: u64,
 }
 
 /// Bytes of a command that are held and looked at; longer ones are streamed behind that.
@@ -41,8 +43,16 @@ impl Request {
                 let whole = header.length <= INSPECTED;
                 let wanted = if whole { header.packet_length() } else { HEADER_LENGTH + INSPECTED };
                 if filled >= wanted {
-                    let request =
-                        Request { buffer, header, whole, consumed: false, answer: 1, inserted: 0, shift: 0 };
+                    let request = Request {
+                        buffer,
+                        header,
+                        whole,
+                        consumed: false,
+                        answer: 1,
+                        inserted: 0,
+                        shift: 0,
+                        counted: 0,
+                    };
                     return request.checked(session).await;
                 }
                 missing = wanted - filled;
@@ -174,6 +184,17 @@ impl Request {
     /// Another packet of the command was read.
     pub(super) fn count_packet(&mut self, header: Header) {
         self.answer = header.sequence.wrapping_add(1);
+        self.counted += header.packet_length() as u64;
+    }
+
+    /// Bytes of all its packets, as far as they were read.
+    pub(super) fn bytes(&self) -> u64 {
+        self.header.packet_length() as u64 + self.bytes_behind()
+    }
+
+    /// Bytes of its packets behind the first.
+    pub(super) fn bytes_behind(&self) -> u64 {
+        self.counted.saturating_sub(self.header.packet_length() as u64)
     }
 
     /// Moves everything that is held, the packet's header first, to `held`.

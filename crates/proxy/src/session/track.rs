@@ -83,11 +83,16 @@ impl PinReason {
         self.0 & other.0 != 0
     }
 
+    /// The name of a single reason.
+    pub fn name(self) -> &'static str {
+        PinReason::ALL.iter().find(|(reason, _)| *reason == self).map_or("", |(_, name)| name)
+    }
+
     const fn without(self, other: PinReason) -> PinReason {
         PinReason(self.0 & !other.0)
     }
 
-    fn add(&mut self, other: PinReason) {
+    pub(crate) fn add(&mut self, other: PinReason) {
         self.0 |= other.0;
     }
 
@@ -112,6 +117,28 @@ impl Pins {
     /// The reasons.
     pub fn reasons(&self) -> PinReason {
         self.reasons
+    }
+
+    /// The reasons for which a statement would tie a fresh session to its connection, if it succeeded.
+    pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
+        let mut pins = Pins::default();
+        let several = statement.flags.intersects(Flags::MULTI);
+        let whole: Vec<&[u8]> = narrows_sql::statements(text, Escapes::Backslash).collect();
+        for text in if several { whole } else { vec![text] } {
+            let statement = if several { narrows_sql::classify(text) } else { *statement };
+            pins.note_flags(&statement, several);
+            pins.note_locks(&statement, text);
+            match statement.kind {
+                Kind::Begin => pins.reasons.add(PinReason::TRANSACTION),
+                Kind::Commit | Kind::Rollback if statement.flags.intersects(Flags::AND_CHAIN) => {
+                    pins.reasons.add(PinReason::TRANSACTION);
+                }
+                Kind::Set | Kind::SetTransaction if several => pins.reasons.add(PinReason::UNKNOWN_SET),
+                Kind::Set | Kind::SetTransaction => pins.reasons.add(expected_of_set(text)),
+                kind => pins.note_kind(kind, text, several),
+            }
+        }
+        pins.reasons
     }
 
     /// Whether nothing but an open transaction ties the client.
@@ -184,25 +211,13 @@ impl Session {
     }
 
     fn keep_or_return_as(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job, text: &[u8]) {
+        self.handle.keep_pins(pins.reasons);
         if pins.reasons.is_empty() {
             return self.give_back(backend);
         }
         let fresh = pins.reasons.without(before);
         if !fresh.is_empty() {
-            let mut counters = self.worker.counters.borrow_mut();
-            for (reason, name) in PinReason::ALL {
-                if fresh.intersects(*reason) {
-                    *counters.pins.entry(name).or_default() += 1;
-                    tracing::debug!(
-                        target: "narrows_proxy::pins",
-                        id = self.handle.id,
-                        user = self.want.account.row.username,
-                        reason = name,
-                        statement = %text.get(..100).unwrap_or(text).escape_ascii(),
-                        "pinned"
-                    );
-                }
-            }
+            self.count_pins(fresh, job, text);
         }
         self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
     }
@@ -543,6 +558,26 @@ impl Pins {
             self.reasons.add(PinReason::XA);
         }
     }
+}
+
+/// The reasons for which a `SET` would tie a session, where the server reports what it changes.
+fn expected_of_set(text: &[u8]) -> PinReason {
+    let Ok(assignments) = narrows_sql::set::parse(text) else { return PinReason::UNKNOWN_SET };
+    let mut reasons = PinReason::default();
+    for assignment in assignments {
+        reasons.add(match assignment {
+            Assignment::System { scope: Scope::Session, name, .. } if NOT_STATE.contains(&name.as_str()) => {
+                PinReason::UNKNOWN_SET
+            }
+            Assignment::User { value: Value::Number(_) | Value::Null, .. } => PinReason::default(),
+            Assignment::User { value: Value::Text(text), .. } if text.is_ascii() => PinReason::default(),
+            Assignment::User { .. } => PinReason::USER_VARIABLE,
+            Assignment::Transaction { scope: TransactionScope::Next, .. } => PinReason::NEXT_TRANSACTION,
+            Assignment::Other(OtherSet::Role | OtherSet::ResourceGroup) => PinReason::ROLE,
+            _ => PinReason::default(),
+        });
+    }
+    reasons
 }
 
 /// Session variables that a successful `SET` assigned expressions to and that the server has not reported: their

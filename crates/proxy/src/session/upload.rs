@@ -6,7 +6,7 @@ use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
 use super::request::Request;
 use super::{End, Session};
 use crate::backend::Backend;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Side};
 use crate::rt::select;
 
 /// What became of a long command.
@@ -24,7 +24,7 @@ impl Session {
     /// Streams a long command, from its beginning in `request` to its end on the socket.
     pub(super) async fn upload(&self, request: &mut Request, backend: &Backend) -> Result<Upload, End> {
         let limit = self.snapshot().variables.max_allowed_packet;
-        let mut held = self.worker.buffers.large();
+        let mut held = self.worker.buffers.large(Side::Client);
         request.hand_over(&mut held);
         if request.inserted() > 0 {
             return self.upload_longer(request, held, backend).await;

@@ -142,8 +142,16 @@ counters! {
     pool_bytes = "ConnPool_memory_bytes";
     /// Prepared statements of clients, now.
     client_statements = "Stmt_Client_Active_Total";
+    /// The different ones among them.
+    client_statements_unique = "Stmt_Client_Active_Unique";
     /// Prepared statements on servers, now.
     backend_statements = "Stmt_Server_Active_Total";
+    /// The different ones among them.
+    backend_statements_unique = "Stmt_Server_Active_Unique";
+    /// The highest number given to a prepared statement.
+    highest_statement = "Stmt_Max_Stmt_id";
+    /// Prepared statements that clients or backend connections hold, each counted once per worker.
+    known_statements = "Stmt_Cached";
     /// Logins that succeeded.
     logins = "Narrows_logins";
     /// Logins that were refused, or never came to an end.

@@ -234,8 +234,10 @@ pub struct MemoryFigures {
     pub rules: u64,
     /// Stacks of the worker threads, as reserved.
     pub worker_stacks: u64,
-    /// Buffers with bytes in transit.
-    pub buffers_used: u64,
+    /// Buffers with what clients sent.
+    pub client_buffers: u64,
+    /// Buffers with answers of servers.
+    pub backend_buffers: u64,
     /// Buffers kept for the next ones.
     pub buffers_spare: u64,
     /// Sessions, without what their tasks take.

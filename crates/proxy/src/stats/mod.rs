@@ -3,14 +3,32 @@
 //! A worker's figures are plain numbers that it alone touches. [`Observer`] asks by message: the worker's answer copies
 //! what it owns, a bounded part at a time, and the asker merges. Nothing that a statement passes is locked or shared.
 
+mod commands;
+mod digests;
+mod errors;
+mod figures;
 mod global;
+mod hosts;
 mod lines;
+mod memory;
+mod merge;
 mod observer;
+mod route;
 
+pub use commands::{CommandClass, Commands};
+pub use digests::{DigestKey, DigestTable, Row, RowFigures, Run};
+pub use errors::{ErrorFigures, ErrorKey, ErrorTable};
+pub use figures::{Figures, RecentDigests};
 pub use global::{Counters, NOT_COUNTED};
+pub use hosts::{HostFigures, HostTable};
 pub use lines::{
     ClientHostLine, CommandLine, DigestLine, Doing, ErrorLine, FreeConnection, MemoryFigures, PinLine,
     PreparedLine, ProcessBackend, ProcessLine, Route, RouteError, RouteOutcome, RouteQuestion, RouteRule,
     RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
 };
+pub(crate) use memory::SESSION_BYTES;
+pub use narrows_sql::KillKind;
 pub use observer::{Observer, Question, wait};
+
+#[cfg(test)]
+mod tests;

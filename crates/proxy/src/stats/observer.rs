@@ -1,20 +1,29 @@
 //! How the control plane asks the workers.
 
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
-use narrows_sql::KillKind;
+use narrows_sql::{KillKind, Scratch, digest_hash, digest_text};
 
+use super::merge::{DigestName, Epoch, error_line, merge_digest, milliseconds};
 use super::{
-    ClientHostLine, CommandLine, Counters, DigestLine, ErrorLine, FreeConnection, MemoryFigures, PinLine,
-    PreparedLine, ProcessLine, Route, RouteError, RouteQuestion, RuleLine, ServerLine, Take, UserLine,
+    ClientHostLine, CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, FreeConnection,
+    MemoryFigures, PinLine, PreparedLine, ProcessLine, Route, RouteError, RouteQuestion, RuleLine,
+    ServerFailure, ServerLine, Take, UserLine, memory, route,
 };
-use crate::rt::oneshot;
-use crate::snapshot::Snapshot;
+use crate::hostgroup::Server;
+use crate::pool::ServerReport;
+use crate::prepared;
+use crate::rt::{Instant, oneshot};
+use crate::session::{Handle, digest_options};
+use crate::snapshot::{Account, ServerStatus, Snapshot};
 use crate::worker::{KillAnswer, Message, Peers, Worker};
 
 /// Something that a worker is asked: it runs on the worker's thread, between two events, so it must be short.
@@ -55,27 +64,134 @@ impl Observer {
         sum.connected_clients = self.peers.clients().into();
         sum.created_clients = self.peers.accepted.load(Ordering::Relaxed);
         sum.workers = self.peers.workers() as u64;
+        if let Some(snapshot) = self.snapshot().await {
+            for server in snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
+                let figures = &server.figures;
+                sum.connected_backends += u64::from(figures.connections());
+                sum.backend_prepares += figures.prepared_in_all.load(Ordering::Relaxed);
+                sum.backend_closes += figures.prepared_closed.load(Ordering::Relaxed);
+            }
+        }
+        sum.highest_statement = prepared::highest_number();
+        sum.known_statements = prepared::living();
+        sum.pool_destroyed = sum.created_backends.saturating_sub(sum.connected_backends);
         sum
     }
 
-    /// The counters of each worker; gauges and what workers share are not in them.
+    /// The counters of each worker; what workers share is not in them.
     pub async fn counters(&self) -> Vec<Counters> {
-        self.ask_all(|worker| worker.counters.borrow().clone()).await
+        self.ask_all(Worker::count).await
     }
 
     /// `stats_mysql_connection_pool`: each server of each hostgroup, in order.
-    pub async fn connection_pool(&self, _take: Take) -> Vec<ServerLine> {
-        Vec::new()
+    pub async fn connection_pool(&self, take: Take) -> Vec<ServerLine> {
+        let Some(snapshot) = self.snapshot().await else { return Vec::new() };
+        let reports = self.ask_all(move |worker| worker.pool.servers(take)).await;
+        let servers = snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers);
+        let mut lines: Vec<ServerLine> = servers
+            .map(|server| {
+                let of_server = |report: &&ServerReport| {
+                    report.hostgroup == server.row.hostgroup && Arc::ptr_eq(&report.figures, &server.figures)
+                };
+                let line = self.server_line(server, reports.iter().flatten().filter(of_server));
+                if take == Take::Reset {
+                    server.figures.forget_most_connections();
+                }
+                line
+            })
+            .collect();
+        lines.sort_by(|one, two| {
+            (one.hostgroup, &one.hostname, one.port).cmp(&(two.hostgroup, &two.hostname, two.port))
+        });
+        lines
+    }
+
+    fn server_line<'a>(
+        &self,
+        server: &Server,
+        reports: impl Iterator<Item = &'a ServerReport>,
+    ) -> ServerLine {
+        let mut line = ServerLine {
+            hostgroup: server.row.hostgroup,
+            hostname: server.row.hostname.clone(),
+            port: server.row.port,
+            status: server.row.status,
+            used: 0,
+            free: 0,
+            connected: 0,
+            failed: 0,
+            most_used: 0,
+            queries: 0,
+            queries_gtid_sync: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            latency_us: server.figures.latency_us(),
+            failure: None,
+        };
+        let now = Instant::now();
+        let reached = self.peers.started + Duration::from_nanos(server.figures.reached_ns());
+        let mut failed_at = None;
+        for report in reports {
+            line.used += report.used;
+            line.free += report.idle;
+            line.most_used += report.most_used;
+            line.connected += report.tally.connected;
+            line.failed += report.tally.failed;
+            line.queries += report.tally.queries;
+            line.bytes_sent += report.tally.bytes_sent;
+            line.bytes_received += report.tally.bytes_received;
+            let Some((at, until, text)) = &report.failure else { continue };
+            if *at >= reached && failed_at.is_none_or(|last| *at > last) {
+                failed_at = Some(*at);
+                line.failure = Some(ServerFailure {
+                    text: text.clone(),
+                    age_ms: milliseconds(now.saturating_duration_since(*at)),
+                    pause_ms: milliseconds(until.saturating_duration_since(now)),
+                });
+            }
+        }
+        line.most_used = line.most_used.min(server.figures.most_connections().into());
+        if line.failure.is_some() && line.status == ServerStatus::Online {
+            line.status = ServerStatus::Shunned;
+        }
+        line
     }
 
     /// `stats_mysql_commands_counters`: every class of statements, those never seen included.
     pub async fn commands(&self) -> Vec<CommandLine> {
-        Vec::new()
+        let mut sum: Vec<CommandLine> = Vec::new();
+        for lines in self.ask_all(|worker| worker.figures.commands.lines()).await {
+            match sum.is_empty() {
+                true => sum = lines,
+                false => sum.iter_mut().zip(&lines).for_each(|(sum, line)| sum.add(line)),
+            }
+        }
+        sum
     }
 
-    /// `stats_mysql_query_digest`.
-    pub async fn digests(&self, _take: Take) -> Vec<DigestLine> {
-        Vec::new()
+    /// `stats_mysql_query_digest`, in no order.
+    pub async fn digests(&self, take: Take) -> Vec<DigestLine> {
+        let mut sum: HashMap<DigestName, DigestLine> = HashMap::new();
+        let epoch = Epoch::new(self.peers.started);
+        for worker in 0..self.peers.workers() {
+            let mut next = 0;
+            loop {
+                let rows = move |worker: &Worker| {
+                    let mut digests = worker.figures.digests.borrow_mut();
+                    match take {
+                        Take::Copy => digests.copy(next, AT_ONCE),
+                        Take::Reset => (digests.take(), 0),
+                    }
+                };
+                let Some((rows, all)) = self.ask(worker, rows).await else { break };
+                rows.into_iter().for_each(|row| merge_digest(&mut sum, row, &epoch));
+                next += AT_ONCE;
+                if next >= all {
+                    break;
+                }
+            }
+        }
+        sum.into_values().collect()
     }
 
     /// Empties the table of digests; returns how many rows it had.
@@ -85,13 +201,21 @@ impl Observer {
 
     /// `stats_mysql_query_rules`: the rules in force, in order.
     pub async fn rule_hits(&self) -> Vec<RuleLine> {
-        Vec::new()
+        let of_worker = |worker: &Worker| {
+            let snapshot = worker.snapshot();
+            worker.rules.borrow().hits(&snapshot.rules).collect::<Vec<(i64, u64)>>()
+        };
+        let mut sum: BTreeMap<i64, u64> = BTreeMap::new();
+        for (rule_id, hits) in self.ask_all(of_worker).await.into_iter().flatten() {
+            *sum.entry(rule_id).or_default() += hits;
+        }
+        sum.into_iter().map(|(rule_id, hits)| RuleLine { rule_id, hits }).collect()
     }
 
-    /// `stats_mysql_users`: every account of the configuration in force.
+    /// `stats_mysql_users`: every account of the configuration in force, by name.
     pub async fn users(&self) -> Vec<UserLine> {
         let Some(snapshot) = self.snapshot().await else { return Vec::new() };
-        let line = |account: &Arc<crate::snapshot::Account>| UserLine {
+        let line = |account: &Arc<Account>| UserLine {
             username: account.row.username.clone(),
             connections: account.connections.load(Ordering::Relaxed),
             max_connections: account.row.max_connections,
@@ -101,39 +225,137 @@ impl Observer {
         lines
     }
 
-    /// `stats_mysql_errors`.
-    pub async fn errors(&self, _take: Take) -> Vec<ErrorLine> {
-        Vec::new()
+    /// `stats_mysql_errors`, in no order.
+    pub async fn errors(&self, take: Take) -> Vec<ErrorLine> {
+        let ask = move |worker: &Worker| {
+            let mut errors = worker.figures.errors.borrow_mut();
+            if take == Take::Reset { errors.take() } else { errors.copy() }
+        };
+        let epoch = Epoch::new(self.peers.started);
+        let mut sum: HashMap<ErrorKey, ErrorFigures> = HashMap::new();
+        for (key, figures) in self.ask_all(ask).await.into_iter().flatten() {
+            match sum.entry(key) {
+                Entry::Vacant(place) => drop(place.insert(figures)),
+                Entry::Occupied(mut place) => place.get_mut().add(figures),
+            }
+        }
+        sum.into_iter().map(|(key, figures)| error_line(key, figures, &epoch)).collect()
     }
 
-    /// `stats_mysql_free_connections`.
+    /// `stats_mysql_free_connections`, in no order.
     pub async fn free_connections(&self) -> Vec<FreeConnection> {
-        Vec::new()
+        let mut lines = Vec::new();
+        for worker in 0..self.peers.workers() {
+            let mut skip = 0;
+            loop {
+                let some = move |worker: &Worker| {
+                    worker.pool.idle_connections(skip, SESSIONS_AT_ONCE, Instant::now())
+                };
+                let Some(some) = self.ask(worker, some).await else { break };
+                skip += SESSIONS_AT_ONCE;
+                let more = some.len() == SESSIONS_AT_ONCE;
+                lines.extend(some);
+                if !more {
+                    break;
+                }
+            }
+        }
+        lines
     }
 
-    /// `stats_mysql_prepared_statements_info`.
+    /// `stats_mysql_prepared_statements_info`, by number. Workers share none: the same text may be there for several.
     pub async fn prepared_statements(&self) -> Vec<PreparedLine> {
-        Vec::new()
+        let Some(snapshot) = self.snapshot().await else { return Vec::new() };
+        let options = digest_options(&snapshot.variables);
+        let mut scratch = Scratch::new();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let all = self.ask_all(|worker| worker.prepared.all()).await;
+        let mut lines: Vec<PreparedLine> = all
+            .iter()
+            .flatten()
+            .map(|prepared| PreparedLine {
+                id: prepared.number,
+                schemaname: text(prepared.state.schema.as_deref().unwrap_or_default()),
+                username: prepared.username.to_string(),
+                digest: digest_hash(digest_text(&prepared.text, &options, &mut scratch)),
+                clients: prepared.clients().into(),
+                backends: prepared.servers().into(),
+                columns: prepared.columns.load(Ordering::Relaxed),
+                parameters: prepared.params.load(Ordering::Relaxed),
+                query: text(&prepared.text),
+            })
+            .collect();
+        lines.sort_by_key(|line| line.id);
+        lines
     }
 
-    /// `stats_mysql_client_host_cache`.
-    pub async fn client_hosts(&self, _take: Take) -> Vec<ClientHostLine> {
-        Vec::new()
+    /// `stats_mysql_client_host_cache`, in no order.
+    pub async fn client_hosts(&self, take: Take) -> Vec<ClientHostLine> {
+        let ask = move |worker: &Worker| {
+            let mut hosts = worker.figures.hosts.borrow_mut();
+            if take == Take::Reset { hosts.take() } else { hosts.copy() }
+        };
+        let epoch = Epoch::new(self.peers.started);
+        let mut sum: HashMap<String, ClientHostLine> = HashMap::new();
+        for (client_address, figures) in self.ask_all(ask).await.into_iter().flatten() {
+            let empty = ClientHostLine { client_address: client_address.clone(), errors: 0, last_updated: 0 };
+            let line = sum.entry(client_address).or_insert(empty);
+            line.errors += figures.errors;
+            line.last_updated = line.last_updated.max(epoch.unix(figures.last_s));
+        }
+        sum.into_values().collect()
     }
 
     /// What the memory is used for.
     pub async fn memory(&self) -> MemoryFigures {
-        MemoryFigures::default()
+        let mut sum = MemoryFigures::of_process();
+        for figures in self.ask_all(Worker::memory).await {
+            sum.add(&figures);
+        }
+        if let Some(snapshot) = self.snapshot().await {
+            sum.accounts = memory::of_accounts(&snapshot);
+            sum.rules = snapshot.rules.memory_usage() as u64;
+        }
+        sum
     }
 
     /// `stats_mysql_processlist`, by session id.
     pub async fn processes(&self) -> Vec<ProcessLine> {
-        Vec::new()
+        let mut lines = self.sessions(|worker, handle, now| vec![handle.process(worker.index, now)]).await;
+        lines.sort_by_key(|line| line.id);
+        lines
     }
 
     /// Every reason for which any session is pinned, by session id.
     pub async fn pins(&self) -> Vec<PinLine> {
-        Vec::new()
+        let of_session = |worker: &Worker, handle: &Handle, now| {
+            let text_of = |digest| worker.figures.digests.borrow().text(digest).map(Arc::clone);
+            handle.pin_lines(worker.index, now, text_of)
+        };
+        let mut lines = self.sessions(of_session).await;
+        lines.sort_by_key(|line| line.id);
+        lines
+    }
+
+    /// What `of_session` makes of each session, some at a time.
+    async fn sessions<T: Send + 'static>(
+        &self,
+        of_session: impl Fn(&Worker, &Handle, Instant) -> Vec<T> + Copy + Send + 'static,
+    ) -> Vec<T> {
+        let mut lines = Vec::new();
+        for worker in 0..self.peers.workers() {
+            let ids = self.ask(worker, Worker::session_ids).await.unwrap_or_default();
+            for ids in ids.chunks(SESSIONS_AT_ONCE) {
+                let ids = ids.to_vec();
+                let some = move |worker: &Worker| {
+                    let now = Instant::now();
+                    let handles = ids.iter().filter_map(|id| worker.session(*id));
+                    handles.flat_map(|handle| of_session(worker, &handle, now)).collect::<Vec<T>>()
+                };
+                lines.extend(self.ask(worker, some).await.into_iter().flatten());
+            }
+        }
+        lines
     }
 
     /// Ends a session, or the statement that it runs, whoever's it is.
@@ -148,7 +370,9 @@ impl Observer {
     /// # Errors
     /// See [`RouteError`].
     pub async fn explain_route(&self, question: RouteQuestion) -> Result<Route, RouteError> {
-        Err(RouteError::UnknownUser(question.username))
+        let snapshot = self.snapshot().await.ok_or(RouteError::Stopped)?;
+        let servers = self.connection_pool(Take::Copy).await;
+        route::explain(&snapshot, &question, &servers)
     }
 
     /// The configuration that the first worker has in force.
@@ -208,3 +432,9 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
         }
     }
 }
+
+/// Rows of digests that a worker copies between two events: some 50 us of its time.
+const AT_ONCE: usize = 512;
+
+/// The same for sessions and connections, whose names are copied too.
+const SESSIONS_AT_ONCE: usize = 128;

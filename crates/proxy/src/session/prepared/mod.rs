@@ -26,7 +26,8 @@ use narrows_wire::execute::CURSOR_FLAGS;
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno, Status};
 
-use super::judge::Orders;
+use super::count::{NOWHERE, Yield};
+use super::judge::{Digest, Orders};
 use super::look_back::asks_about_last;
 use super::query::Job;
 use super::relay::Outcome;
@@ -76,6 +77,9 @@ struct Ruled {
     snapshot: Weak<Arc<Snapshot>>,
     schema: Option<Box<[u8]>>,
     ruling: Ruling,
+    /// The places of the rules that match.
+    matched: Vec<u32>,
+    digest: Option<Digest>,
 }
 
 /// What the rules make of an execution.
@@ -117,6 +121,7 @@ impl Session {
                 return self.reply_error_at(request.answer(), errno, &text).await;
             }
         };
+        self.show_statement(request.argument());
         self.execute(request, job).await
     }
 
@@ -172,6 +177,7 @@ impl Session {
         Ok(Job {
             command: Command::StmtPrepare,
             statement,
+            digest: judgement.digest,
             hostgroup,
             orders,
             expect: Expect::Prepare,
@@ -190,7 +196,14 @@ impl Session {
         let Some(statement) = self.open_statement(request) else {
             return self.unknown_statement(request, command).await;
         };
-        let refusal = match (statement.failed.take(), self.rule(&statement)) {
+        let (ruling, digest) = self.rule(&statement);
+        self.show_statement(&statement.prepared.text);
+        if !matches!(ruling, Ruling::Run(_)) {
+            let prepared = &statement.prepared;
+            let counted = (&prepared.statement, digest.as_ref());
+            self.count_statement(counted, &prepared.text, NOWHERE, Yield::default());
+        }
+        let refusal = match (statement.failed.take(), ruling) {
             (Some(failed), _) => Err(failed),
             (None, Ruling::Error(text)) => Err((Errno::NOT_ALLOWED_COMMAND, text)),
             (None, Ruling::Ok(text)) => {
@@ -215,6 +228,7 @@ impl Session {
         let job = Job {
             command,
             statement: orders.read(prepared.statement),
+            digest,
             hostgroup,
             orders,
             expect: if cursor { Expect::Cursor } else { Expect::Result },
@@ -226,25 +240,31 @@ impl Session {
     }
 
     /// Asks the rules of a statement, unless they have said it under this configuration and for this schema.
-    fn rule(&self, statement: &ClientStatement) -> Ruling {
+    fn rule(&self, statement: &ClientStatement) -> (Ruling, Option<Digest>) {
         let snapshot = self.snapshot();
         let mut ruled = statement.ruled.borrow_mut();
         let holds = |ruled: &&Ruled| {
             ruled.snapshot.as_ptr() == Rc::as_ptr(&snapshot) && ruled.schema == self.state.schema
         };
         if let Some(ruled) = ruled.as_ref().filter(holds) {
-            return ruled.ruling.clone();
+            self.worker.rules.borrow_mut().count_again(&snapshot.rules, &ruled.matched);
+            return (ruled.ruling.clone(), ruled.digest.clone());
         }
         let prepared = &statement.prepared;
-        let verdict = self.judge(&snapshot, &prepared.statement, &prepared.text, 0).verdict;
+        let judgement = self.judge(&snapshot, &prepared.statement, &prepared.text, 0);
+        let (verdict, digest) = (judgement.verdict, judgement.digest);
+        let matched = match snapshot.rules.is_empty() {
+            true => Vec::new(),
+            false => self.worker.rules.borrow().last_matched_places().to_vec(),
+        };
         let ruling = match (verdict.ok_msg, verdict.error_msg) {
             (Some(rule), _) => Ruling::Ok(snapshot.rules.ok_msg(rule).to_owned()),
             (None, Some(rule)) => Ruling::Error(snapshot.rules.error_msg(rule).to_owned()),
             (None, None) => Ruling::Run(verdict),
         };
         let (snapshot, schema) = (Rc::downgrade(&snapshot), self.state.schema.clone());
-        *ruled = Some(Ruled { snapshot, schema, ruling: ruling.clone() });
-        ruling
+        *ruled = Some(Ruled { snapshot, schema, ruling: ruling.clone(), matched, digest: digest.clone() });
+        (ruling, digest)
     }
 
     /// `COM_STMT_FETCH`: rows of an open cursor.
@@ -298,6 +318,7 @@ impl Session {
         if pinned.backend.stream.write_all(&closings).await.is_err() {
             return Err(End::Told("backend connection lost".to_owned()));
         }
+        self.handle.keep_pins(pinned.pins.reasons());
         if pinned.pins.reasons() == PinReason::default() {
             self.give_back(pinned.backend);
         } else {
@@ -317,6 +338,7 @@ impl Session {
         Job {
             command,
             statement: statement.prepared.statement,
+            digest: None,
             hostgroup,
             orders: Orders::default(),
             expect,

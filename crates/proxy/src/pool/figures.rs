@@ -1,0 +1,246 @@
+//! What one worker's pool counts, and what it tells of its connections.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::{Group, Pool};
+use crate::backend::{Backend, Login};
+use crate::hostgroup::{Server, ServerFigures};
+use crate::rt::Instant;
+use crate::snapshot::{HostgroupId, Snapshot};
+use crate::stats::{Counters, FreeConnection, Take};
+
+/// What a pool counts of its leases.
+#[derive(Debug, Default)]
+pub(super) struct PoolFigures {
+    pub(super) asked: Cell<u64>,
+    pub(super) immediate: Cell<u64>,
+    pub(super) given: Cell<u64>,
+    pub(super) failed: Cell<u64>,
+    pub(super) returned: Cell<u64>,
+    pub(super) timeouts: Cell<u64>,
+    /// What was counted since the start, of servers the configuration no longer has, and before a reset.
+    before: RefCell<Tally>,
+}
+
+/// What one worker counts of one server. Plain cells: nobody else touches them.
+#[derive(Debug, Default)]
+pub struct ServerTally {
+    used: Cell<u64>,
+    most_used: Cell<u64>,
+    counts: Cell<Tally>,
+}
+
+/// Counts of one server, or of several together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Connections opened.
+    pub connected: u64,
+    /// Connections that could not be opened.
+    pub failed: u64,
+    /// Commands sent for clients.
+    pub queries: u64,
+    /// Bytes of those commands.
+    pub bytes_sent: u64,
+    /// Bytes of their answers.
+    pub bytes_received: u64,
+    /// `COM_CHANGE_USER` sent.
+    pub change_users: u64,
+    /// `COM_INIT_DB` sent to bring a connection into a client's schema.
+    pub init_dbs: u64,
+    /// `SET` sent to bring a connection into a client's state.
+    pub sets: u64,
+}
+
+/// A connection in use: counted from its lease until it is given back or dropped.
+#[derive(Debug)]
+pub struct InUse(Rc<ServerTally>);
+
+/// What a worker tells of one server.
+#[derive(Debug, Clone)]
+pub struct ServerReport {
+    /// The hostgroup.
+    pub hostgroup: HostgroupId,
+    /// The server's figures tell which it is.
+    pub figures: Arc<ServerFigures>,
+    /// Connections in use, now.
+    pub used: u64,
+    /// Most connections in use at once.
+    pub most_used: u64,
+    /// Idle connections, now.
+    pub idle: u64,
+    /// What is counted.
+    pub tally: Tally,
+    /// Why it could not be reached last: when, until when it is left alone, and the text.
+    pub failure: Option<(Instant, Instant, String)>,
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.connected += other.connected;
+        self.failed += other.failed;
+        self.queries += other.queries;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.change_users += other.change_users;
+        self.init_dbs += other.init_dbs;
+        self.sets += other.sets;
+    }
+}
+
+impl ServerTally {
+    /// Changes the counts.
+    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+}
+
+impl InUse {
+    fn new(tally: Rc<ServerTally>) -> InUse {
+        let used = tally.used.get() + 1;
+        tally.used.set(used);
+        tally.most_used.set(tally.most_used.get().max(used));
+        InUse(tally)
+    }
+
+    /// Changes the counts of the connection's server.
+    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
+        self.0.count(change);
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.used.set(self.0.used.get() - 1);
+    }
+}
+
+impl Group {
+    /// What is counted of a server.
+    pub(super) fn tally(&self, server: &Server) -> Rc<ServerTally> {
+        let mut tallies = self.tallies.borrow_mut();
+        if let Some((_, tally)) = tallies.iter().find(|(figures, _)| Arc::ptr_eq(figures, &server.figures)) {
+            return Rc::clone(tally);
+        }
+        let tally = Rc::<ServerTally>::default();
+        tallies.push((Arc::clone(&server.figures), Rc::clone(&tally)));
+        tally
+    }
+
+    /// Counts a connection as in use.
+    pub(super) fn use_of(&self, server: &Server) -> InUse {
+        InUse::new(self.tally(server))
+    }
+}
+
+impl Pool {
+    /// What this worker knows of each server it had to do with. With [`Take::Reset`] counts begin again.
+    pub fn servers(&self, take: Take) -> Vec<ServerReport> {
+        let mut reports = Vec::new();
+        for (hostgroup, group) in self.groups.borrow().iter() {
+            let failures = group.failures.borrow();
+            for (figures, tally) in group.tallies.borrow().iter() {
+                let of_server = |backend: &&Backend| Arc::ptr_eq(&backend.login.server.figures, figures);
+                let failure = failures.get(&Arc::as_ptr(figures));
+                reports.push(ServerReport {
+                    hostgroup: *hostgroup,
+                    figures: Arc::clone(figures),
+                    used: tally.used.get(),
+                    most_used: tally.most_used.get(),
+                    idle: group.idle.borrow().iter().filter(of_server).count() as u64,
+                    tally: tally.counts.get(),
+                    failure: failure
+                        .map(|failure| (failure.at, failure.at + failure.pause, failure.text.clone())),
+                });
+                if take == Take::Reset {
+                    self.figures.before.borrow_mut().add(tally.counts.take());
+                    tally.most_used.set(tally.used.get());
+                }
+            }
+        }
+        reports
+    }
+
+    /// Adds what the pool has counted since the start.
+    pub fn count_into(&self, counters: &mut Counters) {
+        let mut sum = *self.figures.before.borrow();
+        for group in self.groups.borrow().values() {
+            group.tallies.borrow().iter().for_each(|(_, tally)| sum.add(tally.counts.get()));
+        }
+        counters.created_backends += sum.connected;
+        counters.aborted_backends += sum.failed;
+        counters.backend_bytes_sent += sum.bytes_sent;
+        counters.backend_bytes_received += sum.bytes_received;
+        counters.backend_change_users += sum.change_users;
+        counters.backend_init_dbs += sum.init_dbs;
+        counters.backend_sets += sum.sets;
+        let figures = &self.figures;
+        counters.leases_immediate += figures.immediate.get();
+        counters.leases += figures.given.get();
+        counters.leases_failed += figures.failed.get();
+        counters.connect_timeouts += figures.timeouts.get();
+        counters.pool_asked += figures.asked.get();
+        counters.pool_given += figures.given.get();
+        counters.pool_returned += figures.returned.get();
+        counters.pool_bytes += (self.idle() * (size_of::<Backend>() + size_of::<Login>())) as u64;
+    }
+
+    /// Forgets what is counted of servers that the configuration no longer has and nobody uses; the sums keep it.
+    pub fn forget_gone(&self, snapshot: &Snapshot) {
+        for (hostgroup, group) in self.groups.borrow().iter() {
+            let servers = snapshot.hostgroups.get(hostgroup).map_or(&[][..], |group| &group.servers);
+            group.tallies.borrow_mut().retain(|(figures, tally)| {
+                let known = servers.iter().any(|server| Arc::ptr_eq(&server.figures, figures));
+                let kept = known || tally.used.get() > 0;
+                if !kept {
+                    self.figures.before.borrow_mut().add(tally.counts.take());
+                    group.failures.borrow_mut().remove(&Arc::as_ptr(figures));
+                }
+                kept
+            });
+        }
+    }
+
+    /// Idle connections, now.
+    pub fn idle(&self) -> usize {
+        self.groups.borrow().values().map(|group| group.idle.borrow().len()).sum()
+    }
+
+    /// Some of the idle connections: `most` of them behind the first `skip`.
+    pub fn idle_connections(&self, skip: usize, most: usize, now: Instant) -> Vec<FreeConnection> {
+        let groups = self.groups.borrow();
+        let mut lines = Vec::new();
+        let mut left = skip;
+        for group in groups.values() {
+            let idle = group.idle.borrow();
+            let some = idle.iter().skip(left).take(most - lines.len());
+            lines.extend(some.map(|backend| describe(backend, now)));
+            left = left.saturating_sub(idle.len());
+        }
+        lines
+    }
+}
+
+fn describe(backend: &Backend, now: Instant) -> FreeConnection {
+    let login = &backend.login;
+    let ms = |since: Instant| u64::try_from(now.duration_since(since).as_millis()).unwrap_or(u64::MAX);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    FreeConnection {
+        fd: backend.stream.descriptor(),
+        hostgroup: login.server.row.hostgroup,
+        hostname: login.server.row.hostname.clone(),
+        port: login.server.row.port,
+        username: login.account.row.username.clone(),
+        schema: login.state.schema.as_deref().map(text),
+        variables: login.state.variables().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        idle_ms: ms(login.last_used),
+        age_ms: ms(login.created),
+        leases: login.leases(),
+        thread_id: login.thread_id,
+        is_mariadb: login.family == narrows_wire::charset::Family::MariaDb,
+        capabilities: login.capabilities.0,
+    }
+}

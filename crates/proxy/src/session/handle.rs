@@ -1,0 +1,276 @@
+//! What others have of a session: they interrupt it, and they see what it does.
+//!
+//! A session writes down what it does in plain cells; text and names are copied when somebody asks.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use super::PinReason;
+use crate::backend::Card;
+use crate::rt::Instant;
+use crate::snapshot::HostgroupId;
+use crate::state::SharedState;
+use crate::stats::{Doing, PinLine, ProcessBackend, ProcessLine};
+
+/// By what others reach a session: kills, deadlines, process lists, the end of the process.
+pub struct Handle {
+    /// What `KILL` calls it.
+    pub id: u32,
+    /// Whose it is.
+    pub username: RefCell<String>,
+    /// From where.
+    pub peer: (String, u16),
+    /// When it is to be interrupted, and why.
+    pub deadline: Cell<Option<(Instant, Interrupt)>>,
+    pending: Cell<Option<Interrupt>>,
+    /// The session's task, while it waits for an interrupt among other things.
+    waiting: RefCell<Option<Waker>>,
+    /// When it logged in.
+    since_login: Instant,
+    doing: Cell<Doing>,
+    /// Since when it does that.
+    since: Cell<Instant>,
+    commands: Cell<u64>,
+    hostgroup: Cell<Option<HostgroupId>>,
+    /// The backend connection at hand.
+    card: RefCell<Option<Rc<Card>>>,
+    /// The state after its last command.
+    state: RefCell<SharedState>,
+    /// The beginning of the statement that runs; no memory is held while none does.
+    text: RefCell<Vec<u8>>,
+    pins: RefCell<Vec<Pinning>>,
+}
+
+/// One reason for which a session is pinned, and what caused it.
+#[derive(Debug, Clone)]
+pub struct Pinning {
+    /// The reason.
+    pub reason: PinReason,
+    /// Since when.
+    pub since: Instant,
+    /// Hash of the digest text of the statement that caused it.
+    pub digest: u64,
+    /// That text; `None`: it is in the table of digests, if anywhere.
+    pub text: Option<Arc<[u8]>>,
+}
+
+/// Why a session is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupt {
+    /// `KILL`.
+    KillConnection,
+    /// `KILL QUERY`.
+    KillQuery,
+    /// Idle for `wait_timeout`.
+    Idle,
+    /// Idle in a transaction for `max_transaction_idle_time`.
+    TransactionIdle,
+    /// In a transaction for `max_transaction_time`.
+    TransactionTime,
+    /// A statement has run for `default_query_timeout`.
+    QueryTime,
+    /// Narrows stops.
+    Shutdown,
+}
+
+impl Handle {
+    pub(super) fn new(id: u32, username: &str, peer: (String, u16), state: &SharedState) -> Rc<Handle> {
+        let now = Instant::now();
+        Rc::new(Handle {
+            id,
+            username: RefCell::new(username.to_owned()),
+            peer,
+            deadline: Cell::default(),
+            pending: Cell::default(),
+            waiting: RefCell::default(),
+            since_login: now,
+            doing: Cell::default(),
+            since: Cell::new(now),
+            commands: Cell::default(),
+            hostgroup: Cell::default(),
+            card: RefCell::default(),
+            state: RefCell::new(Arc::clone(state)),
+            text: RefCell::default(),
+            pins: RefCell::default(),
+        })
+    }
+
+    /// Interrupts the session; it acts on that at its next wait.
+    pub fn interrupt(&self, reason: Interrupt) {
+        self.pending.set(Some(reason));
+        if let Some(task) = &*self.waiting.borrow() {
+            task.wake_by_ref();
+        }
+    }
+
+    pub(super) async fn interrupted(&self) -> Interrupt {
+        poll_fn(|context| {
+            if let Some(reason) = self.pending.take() {
+                return Poll::Ready(reason);
+            }
+            let mut waiting = self.waiting.borrow_mut();
+            if !waiting.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+                *waiting = Some(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// A command begins.
+    pub(super) fn begins(&self, command: &'static str, now: Instant) {
+        self.doing.set(Doing::Command(command));
+        self.since.set(now);
+        self.commands.set(self.commands.get() + 1);
+    }
+
+    /// The command at hand waits for a backend connection, or has one.
+    pub(super) fn does(&self, doing: Doing) {
+        self.doing.set(doing);
+    }
+
+    /// What the session does.
+    pub(super) fn doing(&self) -> Doing {
+        self.doing.get()
+    }
+
+    /// The command has ended; the session is in `state`.
+    pub(super) fn rests(&self, state: &SharedState, now: Instant) {
+        self.doing.set(Doing::Sleep);
+        self.since.set(now);
+        let mut known = self.state.borrow_mut();
+        if !Arc::ptr_eq(&known, state) {
+            *known = Arc::clone(state);
+        }
+    }
+
+    /// When the command at hand began, or the last one ended.
+    pub(super) fn since(&self) -> Instant {
+        self.since.get()
+    }
+
+    /// Shows a running statement; `text` gives back the memory that was used before.
+    pub(super) fn show(&self, text: Vec<u8>) -> Vec<u8> {
+        self.text.replace(text)
+    }
+
+    /// A backend connection is at hand, or none any more.
+    pub(super) fn has_backend(&self, card: Option<&Rc<Card>>) {
+        let mut known = self.card.borrow_mut();
+        if let Some(card) = card {
+            self.hostgroup.set(Some(card.server.row.hostgroup));
+        }
+        *known = card.map(Rc::clone);
+    }
+
+    /// A statement goes to that hostgroup.
+    pub(super) fn goes_to(&self, hostgroup: HostgroupId) {
+        self.hostgroup.set(Some(hostgroup));
+    }
+
+    /// Nothing ties the session to its connection but these.
+    pub(super) fn keep_pins(&self, reasons: PinReason) {
+        let mut pins = self.pins.borrow_mut();
+        if !pins.is_empty() {
+            pins.retain(|pin| reasons.intersects(pin.reason));
+        }
+    }
+
+    /// Takes all out, while another connection is at hand.
+    pub(super) fn take_pins(&self) -> Vec<Pinning> {
+        self.pins.take()
+    }
+
+    /// Puts back what was taken out.
+    pub(super) fn put_pins(&self, pins: Vec<Pinning>) {
+        self.pins.replace(pins);
+    }
+
+    /// Something ties the session to its connection.
+    pub(super) fn add_pin(&self, pin: Pinning) {
+        self.pins.borrow_mut().push(pin);
+    }
+
+    /// Whether a command of it runs.
+    pub fn is_busy(&self) -> bool {
+        self.doing.get() != Doing::Sleep
+    }
+
+    /// Whether a transaction is open.
+    pub fn is_in_transaction(&self) -> bool {
+        self.pins.borrow().iter().any(|pin| pin.reason == PinReason::TRANSACTION)
+    }
+
+    /// The session as a process list shows it.
+    pub fn process(&self, worker: usize, now: Instant) -> ProcessLine {
+        let text = self.text.borrow();
+        let mut pins = PinReason::default();
+        self.pins.borrow().iter().for_each(|pin| pins.add(pin.reason));
+        ProcessLine {
+            worker,
+            id: self.id,
+            username: self.username.borrow().clone(),
+            schema: self.schema(),
+            client_host: self.peer.0.clone(),
+            client_port: self.peer.1,
+            hostgroup: self.hostgroup.get(),
+            backend: self.backend(),
+            doing: self.doing.get(),
+            time_ms: milliseconds(now, self.since.get()),
+            info: (self.is_busy() && !text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned()),
+            pins,
+            age_ms: milliseconds(now, self.since_login),
+            commands: self.commands.get(),
+        }
+    }
+
+    /// Why the session is pinned, a line for each reason. `text_of` finds the texts of digests.
+    pub fn pin_lines(
+        &self,
+        worker: usize,
+        now: Instant,
+        text_of: impl Fn(u64) -> Option<Arc<[u8]>>,
+    ) -> Vec<PinLine> {
+        let line = |pin: &Pinning| PinLine {
+            worker,
+            id: self.id,
+            username: self.username.borrow().clone(),
+            schema: self.schema(),
+            client_host: self.peer.0.clone(),
+            hostgroup: self.hostgroup.get(),
+            backend: self.backend(),
+            reason: pin.reason.name(),
+            age_ms: milliseconds(now, pin.since),
+            digest: pin.digest,
+            digest_text: pin
+                .text
+                .clone()
+                .or_else(|| text_of(pin.digest))
+                .map(|text| String::from_utf8_lossy(&text).into_owned())
+                .unwrap_or_default(),
+        };
+        self.pins.borrow().iter().map(line).collect()
+    }
+
+    fn schema(&self) -> Option<String> {
+        let state = self.state.borrow();
+        state.schema.as_deref().map(|schema| String::from_utf8_lossy(schema).into_owned())
+    }
+
+    fn backend(&self) -> Option<ProcessBackend> {
+        self.card.borrow().as_ref().map(|card| ProcessBackend {
+            hostname: card.server.row.hostname.clone(),
+            port: card.server.row.port,
+            local_host: card.local.0.clone(),
+            local_port: card.local.1,
+            thread_id: card.thread_id,
+        })
+    }
+}
+
+fn milliseconds(now: Instant, since: Instant) -> u64 {
+    u64::try_from(now.saturating_duration_since(since).as_millis()).unwrap_or(u64::MAX)
+}

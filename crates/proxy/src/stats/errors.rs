@@ -1,0 +1,136 @@
+//! The errors that servers answered with, by server, user, schema and number.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::hostgroup::Server;
+use crate::snapshot::HostgroupId;
+
+/// The errors that one worker has seen. Bounded: beyond, the error that was seen last longest ago makes room.
+#[derive(Debug, Default)]
+pub struct ErrorTable(HashMap<ErrorKey, ErrorFigures>);
+
+/// What an error is counted by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ErrorKey {
+    /// The hostgroup.
+    pub hostgroup: HostgroupId,
+    /// The server.
+    pub hostname: String,
+    /// Its port.
+    pub port: u16,
+    /// Whose statement it was.
+    pub username: String,
+    /// From where; empty where that is not kept.
+    pub client_address: String,
+    /// In which schema.
+    pub schemaname: Vec<u8>,
+    /// Its number.
+    pub errno: u16,
+}
+
+/// What is kept of an error.
+#[derive(Debug, Clone)]
+pub struct ErrorFigures {
+    /// How often.
+    pub count: u64,
+    /// When first, in seconds since the process started.
+    pub first_s: u64,
+    /// When last.
+    pub last_s: u64,
+    /// Its last text.
+    pub text: Box<[u8]>,
+}
+
+impl ErrorKey {
+    /// An error of `server`; whose it was is for the caller to say.
+    pub fn of(server: &Arc<Server>, errno: u16) -> ErrorKey {
+        ErrorKey {
+            hostgroup: server.row.hostgroup,
+            hostname: server.row.hostname.clone(),
+            port: server.row.port,
+            username: String::new(),
+            client_address: String::new(),
+            schemaname: Vec::new(),
+            errno,
+        }
+    }
+}
+
+impl ErrorTable {
+    /// Counts one error.
+    pub fn add(&mut self, key: ErrorKey, text: &[u8], at_s: u64) {
+        let text: Box<[u8]> = text.get(..LONGEST_TEXT).unwrap_or(text).into();
+        if let Some(figures) = self.0.get_mut(&key) {
+            figures.count += 1;
+            figures.last_s = at_s;
+            figures.text = text;
+            return;
+        }
+        if self.0.len() >= MOST
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, figures)| figures.last_s)
+        {
+            let oldest = oldest.0.clone();
+            self.0.remove(&oldest);
+        }
+        self.0.insert(key, ErrorFigures { count: 1, first_s: at_s, last_s: at_s, text });
+    }
+
+    /// A copy of all.
+    pub fn copy(&self) -> Vec<(ErrorKey, ErrorFigures)> {
+        self.0.iter().map(|(key, figures)| (key.clone(), figures.clone())).collect()
+    }
+
+    /// Takes all out.
+    pub fn take(&mut self) -> Vec<(ErrorKey, ErrorFigures)> {
+        std::mem::take(&mut self.0).into_iter().collect()
+    }
+}
+
+/// Different errors that a worker keeps: with their texts half a megabyte at most.
+const MOST: usize = 1024;
+
+/// Servers' messages have at most 512 bytes (manual: `MYSQL_ERRMSG_SIZE`).
+const LONGEST_TEXT: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(errno: u16, schemaname: &str) -> ErrorKey {
+        ErrorKey {
+            hostgroup: HostgroupId(0),
+            hostname: "db".to_owned(),
+            port: 3306,
+            username: "app".to_owned(),
+            client_address: String::new(),
+            schemaname: schemaname.into(),
+            errno,
+        }
+    }
+
+    #[test]
+    fn counts_equal_errors_in_one_row_with_the_last_text() {
+        let mut table = ErrorTable::default();
+        table.add(key(1146, "shop"), b"no table a", 1);
+        table.add(key(1146, "shop"), b"no table b", 3);
+        table.add(key(1146, ""), b"no table c", 4);
+        let rows = table.copy();
+        assert_eq!(rows.len(), 2);
+        let (_, figures) = rows.iter().find(|(key, _)| key.schemaname == b"shop").unwrap();
+        assert_eq!((figures.count, figures.first_s, figures.last_s), (2, 1, 3));
+        assert_eq!(&*figures.text, b"no table b");
+        assert_eq!((table.take().len(), table.take().len()), (2, 0));
+    }
+
+    #[test]
+    fn is_bounded_and_keeps_what_was_seen_last() {
+        let mut table = ErrorTable::default();
+        for number in 0..3 * MOST as u64 {
+            table.add(key(1, &number.to_string()), b"", number);
+        }
+        let rows = table.copy();
+        assert_eq!(rows.len(), MOST);
+        assert!(rows.iter().all(|(_, figures)| figures.last_s >= 2 * MOST as u64));
+    }
+}

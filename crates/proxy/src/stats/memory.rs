@@ -1,0 +1,74 @@
+//! Where the memory is.
+
+use std::mem::size_of;
+
+use super::MemoryFigures;
+use crate::backend::{Backend, Login};
+use crate::session::{Handle, Session};
+use crate::snapshot::{Account, Snapshot};
+use crate::worker::Worker;
+
+impl MemoryFigures {
+    /// What the kernel says of this process; zeros where it does not.
+    pub(super) fn of_process() -> MemoryFigures {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let kilobytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+            number.unwrap_or_default() * 1024
+        };
+        MemoryFigures {
+            resident: kilobytes("VmRSS"),
+            virtual_size: kilobytes("VmSize"),
+            anonymous: kilobytes("RssAnon"),
+            ..MemoryFigures::default()
+        }
+    }
+
+    /// Adds what a worker has.
+    pub(super) fn add(&mut self, worker: &MemoryFigures) {
+        self.digests += worker.digests;
+        self.worker_stacks += worker.worker_stacks;
+        self.client_buffers += worker.client_buffers;
+        self.backend_buffers += worker.backend_buffers;
+        self.buffers_spare += worker.buffers_spare;
+        self.sessions += worker.sessions;
+        self.idle_backends += worker.idle_backends;
+    }
+}
+
+impl Worker {
+    /// What this worker has.
+    pub(super) fn memory(&self) -> MemoryFigures {
+        let (client_buffers, backend_buffers) = self.buffers.in_use();
+        MemoryFigures {
+            digests: self.figures.digests.borrow().bytes() as u64,
+            worker_stacks: WORKER_STACK,
+            client_buffers,
+            backend_buffers,
+            buffers_spare: self.buffers.spare(),
+            sessions: self.sessions_in_all() as u64 * SESSION_BYTES as u64,
+            idle_backends: self.pool.idle() as u64 * (size_of::<Backend>() + size_of::<Login>()) as u64,
+            ..MemoryFigures::default()
+        }
+    }
+}
+
+/// Bytes of the accounts, names and passwords included.
+pub(super) fn of_accounts(snapshot: &Snapshot) -> u64 {
+    let bytes = |account: &Account| {
+        let row = &account.row;
+        size_of::<Account>()
+            + 2 * row.username.len()
+            + 2 * row.password.len()
+            + row.attributes.len()
+            + row.comment.len()
+    };
+    snapshot.users.values().map(|account| bytes(account) as u64).sum()
+}
+
+/// What a session takes by itself; its task and the state that it shares with others come on top.
+pub(crate) const SESSION_BYTES: usize = size_of::<Session>() + size_of::<Handle>();
+
+/// Stack of a thread, as the standard library reserves it.
+const WORKER_STACK: u64 = 2 << 20;

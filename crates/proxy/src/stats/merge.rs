@@ -1,0 +1,90 @@
+//! One row out of those of several workers.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{DigestLine, ErrorFigures, ErrorKey, ErrorLine, Row};
+use crate::rt::Instant;
+use crate::snapshot::HostgroupId;
+
+/// What a row of digests is known by: hostgroup, digest, and the names one behind the other.
+pub(super) type DigestName = (HostgroupId, u64, [Vec<u8>; 3]);
+
+/// Turns seconds since the start into Unix time, by the clock of now.
+pub(super) struct Epoch(u64);
+
+impl Epoch {
+    pub(super) fn new(started: Instant) -> Epoch {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Epoch(now.saturating_sub(started.elapsed()).as_secs())
+    }
+
+    pub(super) fn unix(&self, since_start_s: u64) -> u64 {
+        self.0 + since_start_s
+    }
+}
+
+/// Adds a worker's row to the sum.
+pub(super) fn merge_digest(sum: &mut HashMap<DigestName, DigestLine>, row: Row, epoch: &Epoch) {
+    let (username, schemaname, client_address) = row.names();
+    let name = [username, schemaname, client_address].map(<[u8]>::to_vec);
+    let figures = row.figures();
+    let (first_seen, last_seen) = (epoch.unix(figures.first_s), epoch.unix(figures.last_s));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let line = sum.entry((row.hostgroup(), row.digest(), name)).or_insert_with(|| DigestLine {
+        hostgroup: row.hostgroup(),
+        schemaname: text(schemaname),
+        username: text(username),
+        client_address: text(client_address),
+        digest: row.digest(),
+        digest_text: text(row.text()),
+        count: 0,
+        first_seen,
+        last_seen,
+        sum_time_us: 0,
+        min_time_us: u64::MAX,
+        max_time_us: 0,
+        rows_affected: 0,
+        rows_sent: 0,
+    });
+    line.count += figures.count;
+    line.first_seen = line.first_seen.min(first_seen);
+    line.last_seen = line.last_seen.max(last_seen);
+    line.sum_time_us += figures.sum_time_us;
+    line.min_time_us = line.min_time_us.min(figures.min_time_us);
+    line.max_time_us = line.max_time_us.max(figures.max_time_us);
+    line.rows_affected += figures.rows_affected;
+    line.rows_sent += figures.rows_sent;
+}
+
+impl ErrorFigures {
+    /// Adds another worker's figures of the same error.
+    pub(super) fn add(&mut self, other: ErrorFigures) {
+        self.count += other.count;
+        self.first_s = self.first_s.min(other.first_s);
+        if other.last_s >= self.last_s {
+            self.last_s = other.last_s;
+            self.text = other.text;
+        }
+    }
+}
+
+pub(super) fn error_line(key: ErrorKey, figures: ErrorFigures, epoch: &Epoch) -> ErrorLine {
+    ErrorLine {
+        hostgroup: key.hostgroup,
+        hostname: key.hostname,
+        port: key.port,
+        username: key.username,
+        client_address: key.client_address,
+        schemaname: String::from_utf8_lossy(&key.schemaname).into_owned(),
+        errno: key.errno,
+        count: figures.count,
+        first_seen: epoch.unix(figures.first_s),
+        last_seen: epoch.unix(figures.last_s),
+        last_error: String::from_utf8_lossy(&figures.text).into_owned(),
+    }
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,221 @@
+//! `EXPLAIN ROUTE`: where a statement would go, told from what routes it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use narrows_sql::{Flags, Kind, Scratch, Statement, digest_hash, digest_text};
+use narrows_wire::Status;
+
+use super::{
+    CommandClass, Route, RouteError, RouteOutcome, RouteQuestion, RouteRule, RouteServer, ServerLine,
+};
+use crate::hostgroup::Server;
+use crate::rules::{Memory, Passage, Question, Sender, Verdict, annotate};
+use crate::session::{PinReason, Pins, destination, digest_options, is_housekeeping, reader};
+use crate::snapshot::{Account, HostgroupId, RuleRow, ServerStatus, Snapshot};
+use crate::state::SessionState;
+
+/// The way of a statement under `snapshot`, with `servers` as they are now. It is that of a session's first statement:
+/// what a session has done before can only tie it to where it is.
+pub(super) fn explain(
+    snapshot: &Snapshot,
+    question: &RouteQuestion,
+    servers: &[ServerLine],
+) -> Result<Route, RouteError> {
+    let unknown = || RouteError::UnknownUser(question.username.clone());
+    let account = snapshot.users.get(question.username.as_bytes()).ok_or_else(unknown)?;
+    let text = question.statement.as_slice();
+    let statement = narrows_sql::classify(text);
+    let variables = &snapshot.variables;
+    let mut scratch = Scratch::new();
+    let digest_text = digest_text(text, &digest_options(variables), &mut scratch).to_vec();
+    let digest = variables.query_digests.then(|| digest_hash(&digest_text));
+    let schema = match &question.schema {
+        Some(schema) => schema,
+        None if account.row.default_schema.is_empty() => &variables.default_schema,
+        None => &account.row.default_schema,
+    };
+    let asked = Question {
+        username: &question.username,
+        schemaname: schema.as_bytes(),
+        client_addr: &question.client_addr,
+        proxy_addr: &question.proxy_addr,
+        proxy_port: question.proxy_port,
+        flag_in: 0,
+        statement: text,
+        digest: digest.map(|hash| (digest_text.as_slice(), hash)),
+    };
+    let mut memory = Memory::default();
+    let (mut verdict, rewritten) = snapshot.rules.apply(&asked, &mut memory);
+    if variables.query_digests && statement.flags.contains(Flags::COMMENT) {
+        annotate(&mut verdict, text);
+    }
+    let rows: HashMap<i64, &RuleRow> = snapshot.rules.rows().map(|row| (row.rule_id, row)).collect();
+    let matched = memory.last_matched(&snapshot.rules).filter_map(|id| rows.get(&id));
+    let rules = matched.map(|row| RouteRule { rule_id: row.rule_id, sets: sets(row) }).collect();
+    let runs = rewritten.as_deref().unwrap_or(text);
+    let asked_of_firewall = variables.firewall_whitelist_enabled && !is_housekeeping(&statement, text);
+    let sender = Sender {
+        username: &question.username,
+        client_addr: &question.client_addr,
+        schemaname: schema.as_bytes(),
+        flag: verdict.flag_out,
+        digest,
+    };
+    let refused = asked_of_firewall && snapshot.firewall.ask(sender) == Passage::Refused;
+    let statement = if rewritten.is_some() { narrows_sql::classify(runs) } else { statement };
+    let outcome = outcome(snapshot, account, schema, (&statement, runs), &verdict, refused);
+    let servers = match &outcome {
+        RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers),
+        RouteOutcome::Answered(_) => Vec::new(),
+    };
+    Ok(Route {
+        digest,
+        kind: format!("{:?}", statement.kind),
+        command: CommandClass::of(&statement, || &digest_text).name(),
+        digest_text: String::from_utf8_lossy(&digest_text).into_owned(),
+        rules,
+        rewritten: rewritten.as_deref().map(|text| String::from_utf8_lossy(text).into_owned()),
+        outcome,
+        servers,
+        cache: "not cached: there is no query cache".to_owned(),
+        pins: pins(snapshot, Pins::expected(&statement, runs), &verdict),
+    })
+}
+
+/// What becomes of a session's first statement.
+fn outcome(
+    snapshot: &Snapshot,
+    account: &Account,
+    schema: &str,
+    (statement, text): (&Statement, &[u8]),
+    verdict: &Verdict,
+    refused: bool,
+) -> RouteOutcome {
+    if let Some(rule) = verdict.ok_msg {
+        return RouteOutcome::Answered(format!("a rule answers with OK: {}", snapshot.rules.ok_msg(rule)));
+    }
+    if let Some(rule) = verdict.error_msg {
+        let text = snapshot.rules.error_msg(rule);
+        return RouteOutcome::Answered(format!("a rule answers with error 1148: {text}"));
+    }
+    if refused {
+        let text = &snapshot.variables.firewall_whitelist_errormsg;
+        return RouteOutcome::Answered(format!("the firewall answers with error 1148: {text}"));
+    }
+    if statement.kind == Kind::Kill {
+        return RouteOutcome::Answered("Narrows kills its own sessions".to_owned());
+    }
+    let own = account.row.default_hostgroup;
+    let (hostgroup, why) = match verdict.destination_hostgroup {
+        Some(ruled) => destination(statement, ruled, own),
+        None => {
+            let schema = Some(schema.as_bytes()).filter(|schema| !schema.is_empty()).map(Into::into);
+            let mut state = SessionState::default();
+            state.schema = schema;
+            match reader(snapshot, account, (&state, Status::AUTOCOMMIT), statement, text) {
+                Some(reader) => (reader, "a read, split off by mysql-auto_read_write_split"),
+                None => (own, "the user's own: no rule says anything else"),
+            }
+        }
+    };
+    RouteOutcome::Hostgroup(hostgroup, why.to_owned())
+}
+
+/// What a rule sets, in the order of its columns.
+fn sets(row: &RuleRow) -> Vec<(&'static str, String)> {
+    fn number<T: ToString>(value: &Option<T>) -> Option<String> {
+        value.as_ref().map(T::to_string)
+    }
+    let flag = |value: Option<bool>| value.map(|value| u8::from(value).to_string());
+    let columns = [
+        ("flagOUT", number(&row.flag_out)),
+        ("replace_pattern", row.replace_pattern.clone()),
+        ("destination_hostgroup", number(&row.destination_hostgroup)),
+        ("cache_ttl", number(&row.cache_ttl)),
+        ("cache_empty_result", flag(row.cache_empty_result)),
+        ("timeout", number(&row.timeout)),
+        ("retries", number(&row.retries)),
+        ("delay", number(&row.delay)),
+        ("next_query_flagIN", number(&row.next_query_flag_in)),
+        ("mirror_flagOUT", number(&row.mirror_flag_out)),
+        ("mirror_hostgroup", number(&row.mirror_hostgroup)),
+        ("error_msg", row.error_msg.clone()),
+        ("OK_msg", row.ok_msg.clone()),
+        ("multiplex", number(&row.multiplex)),
+        ("gtid_from_hostgroup", number(&row.gtid_from_hostgroup)),
+        ("log", flag(row.log)),
+        ("apply", Some(u8::from(row.apply).to_string())),
+    ];
+    columns.into_iter().filter_map(|(column, value)| Some((column, value?))).collect()
+}
+
+fn of_hostgroup(snapshot: &Snapshot, hostgroup: HostgroupId, lines: &[ServerLine]) -> Vec<RouteServer> {
+    let Some(hostgroup) = snapshot.hostgroups.get(&hostgroup) else { return Vec::new() };
+    let describe = |server: &Arc<Server>| {
+        let row = &server.row;
+        let same = |line: &&ServerLine| {
+            line.hostgroup == row.hostgroup && line.hostname == row.hostname && line.port == row.port
+        };
+        let (eligible, reason) = eligibility(server, lines.iter().find(same));
+        RouteServer { hostname: row.hostname.clone(), port: row.port, weight: row.weight, eligible, reason }
+    };
+    hostgroup.servers.iter().map(describe).collect()
+}
+
+/// Whether a server may be chosen, and why.
+fn eligibility(server: &Server, line: Option<&ServerLine>) -> (bool, String) {
+    let status = match server.row.status {
+        ServerStatus::Online => None,
+        ServerStatus::Shunned => Some("SHUNNED"),
+        ServerStatus::OfflineSoft => Some("OFFLINE_SOFT: it gets no new work"),
+        ServerStatus::OfflineHard => Some("OFFLINE_HARD"),
+    };
+    if let Some(status) = status {
+        return (false, status.to_owned());
+    }
+    if server.row.weight == 0 {
+        return (false, "weight 0: it is never chosen".to_owned());
+    }
+    let (used, free) = line.map_or((0, 0), |line| (line.used, line.free));
+    if let Some(failure) = line.and_then(|line| line.failure.as_ref()) {
+        let last = format!("not reached {} ms ago: {}", failure.age_ms, failure.text);
+        return match failure.pause_ms {
+            0 => (true, format!("{last}; the next statement tries it again")),
+            pause => (false, format!("{last}; tried again in {pause} ms")),
+        };
+    }
+    let most = server.row.max_connections;
+    if free == 0 && !server.has_room() {
+        return (false, format!("all of its max_connections ({most}) are in use: statements wait"));
+    }
+    (true, format!("ONLINE, {used} of {most} connections in use, {free} idle"))
+}
+
+/// Why a session would be tied to its connection.
+fn pins(snapshot: &Snapshot, mut reasons: PinReason, verdict: &Verdict) -> Vec<(&'static str, String)> {
+    if !snapshot.variables.multiplexing || verdict.multiplex == Some(0) {
+        reasons.add(PinReason::MULTIPLEXING_OFF);
+    }
+    let named = PinReason::ALL.iter().filter(|(reason, _)| reasons.intersects(*reason));
+    named.map(|(reason, name)| (*name, until(*reason).to_owned())).collect()
+}
+
+/// How long a reason holds.
+fn until(reason: PinReason) -> &'static str {
+    match reason {
+        PinReason::TRANSACTION => "until the transaction ends",
+        PinReason::LOCK_TABLES => "until the tables or the instance are unlocked",
+        PinReason::TEMPORARY_TABLE => "until the last temporary table is dropped",
+        PinReason::USER_LOCK => "until the lock is released",
+        PinReason::PREPARED_STATEMENT => "until the last prepared statement is closed",
+        PinReason::TEXT_STATEMENT => "until the last prepared statement is deallocated",
+        PinReason::XA => "until the XA transaction ends",
+        PinReason::NEXT_TRANSACTION => "until the next transaction has ended",
+        PinReason::MULTIPLEXING_OFF => "while multiplexing is off, by mysql-multiplexing or a rule",
+        _ => "until the session ends or is reset",
+    }
+}
+
+#[cfg(test)]
+mod tests;
