@@ -158,7 +158,8 @@ impl Session {
             handle,
             local: client.stream.local(),
             stream: client.stream,
-            input: client.input,
+            // What the login was read with is not kept by a client that has nothing more to say.
+            input: Some(client.input).filter(|input| !input.is_empty()).unwrap_or_default(),
             want: Want::new(account, client.secret, client.capabilities),
             account: client.account,
             capabilities: client.capabilities,
