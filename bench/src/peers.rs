@@ -33,6 +33,8 @@ pub struct Setup<'s> {
     pub narrows: &'s Path,
     /// Query rules of Narrows ahead of the two of the read/write split.
     pub rules: Rules,
+    /// Narrows' `max_stmts_per_connection`; `None`: the default.
+    pub max_stmts: Option<u32>,
 }
 
 /// Query rules that match no statement.
@@ -198,8 +200,12 @@ fn narrows_toml(setup: &Setup, listen: &str, admin: &str, user_columns: &str) ->
     servers.extend(readers.iter().map(|reader| (1, reader)));
     let mut text = format!(
         "[admin_variables]\nmysql_ifaces = \"{admin}\"\n\n\
-         [mysql_variables]\ninterfaces = \"{listen}\"\nthreads = 1\n\n"
+         [mysql_variables]\ninterfaces = \"{listen}\"\nthreads = 1\n"
     );
+    if let Some(most) = setup.max_stmts {
+        text += &format!("max_stmts_per_connection = {most}\n");
+    }
+    text.push('\n');
     for (hostgroup, server) in servers {
         let (host, port) = server.rsplit_once(':').unwrap_or((server, "3306"));
         text += &format!(
@@ -249,6 +255,7 @@ mod tests {
             core: None,
             narrows: Path::new("/nowhere/narrows"),
             rules: Rules::default(),
+            max_stmts: None,
         };
         let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", "");
         assert!(alone.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));

@@ -73,6 +73,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
             core: Some(flags.proxy_core),
             narrows: &flags.narrows,
             rules: *rules,
+            max_stmts: None,
         };
         let began = Instant::now();
         let running = peers::narrows(&setup)?;

@@ -75,6 +75,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         core: Some(flags.proxy_core),
         narrows: &flags.narrows,
         rules: peers::Rules::default(),
+        max_stmts: None,
     };
     let parties: Vec<Party> = peers.into_iter().map(|peer| Party::start(peer, &setup)).collect();
     process::pin_to(flags.load_core)?;

@@ -49,6 +49,15 @@ pub struct Flags {
     /// Scripts of sysbench.
     #[arg(long, value_delimiter = ',', default_value = "oltp_point_select,oltp_read_only,oltp_read_write")]
     tests: Vec<String>,
+    /// Prepared statements instead of text.
+    #[arg(long)]
+    prepared: bool,
+    /// Narrows once for each of these limits of prepared statements per server connection, and once with the default.
+    #[arg(long, value_delimiter = ',')]
+    max_stmts: Vec<u32>,
+    /// More options for the scripts, such as --skip-trx=on; each with its dashes.
+    #[arg(last = true)]
+    more: Vec<String>,
     /// Threads, each with a connection.
     #[arg(long, default_value_t = 64)]
     threads: usize,
@@ -75,7 +84,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         Some(_) => None,
     };
     let primary = own.as_ref().map(Server::address).or_else(|| flags.server.clone()).unwrap_or_default();
-    let setup = Setup {
+    let mut setup = Setup {
         primary,
         replicas: flags.replicas.clone(),
         account,
@@ -83,15 +92,22 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         core: None,
         narrows: &flags.narrows,
         rules: peers::Rules::default(),
+        max_stmts: None,
     };
     let bench = Bench { program: &program, flags };
     if !flags.no_prepare {
         bench.prepare(&setup)?;
     }
-    let parties: Vec<_> = peers.into_iter().map(|peer| (peer.name, (peer.start)(&setup))).collect();
+    let mut parties: Vec<_> =
+        peers.into_iter().map(|peer| (peer.name.to_owned(), (peer.start)(&setup))).collect();
+    for most in &flags.max_stmts {
+        setup.max_stmts = Some(*most);
+        parties.push((format!("stmts {most}"), peers::narrows(&setup)));
+    }
+    let protocol = if flags.prepared { "prepared statements" } else { "text protocol" };
     let mut lame = Vec::new();
     for test in &flags.tests {
-        println!("\n{test}, {} threads, {} s, text protocol", flags.threads, flags.seconds);
+        println!("\n{test}, {} threads, {} s, {protocol}", flags.threads, flags.seconds);
         println!(
             "  {:<10}{:>9}{:>10}{:>10}{:>9}{:>13}{:>13}{:>12}",
             "", "tps", "queries/s", "p95 ms", "errors", "reconnects", "CPU us/query", "CPU busy %"
@@ -185,7 +201,9 @@ impl Bench<'_> {
             .arg(format!("--table-size={}", flags.table_size))
             .arg(format!("--threads={}", if command == "run" { flags.threads } else { 1 }))
             .arg(format!("--time={}", flags.seconds))
-            .args(["--db-ps-mode=disable", test, command])
+            .arg(format!("--db-ps-mode={}", if flags.prepared { "auto" } else { "disable" }))
+            .args(&flags.more)
+            .args([test, command])
             .stdin(Stdio::null())
             .output()?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
