@@ -30,6 +30,9 @@ pub struct SessionState {
     pub schema: Option<Box<[u8]>>,
     /// Whether the server takes several statements in one `COM_QUERY`.
     pub multi_statements: bool,
+    /// The collation that results are announced in, where it is not the default one of `character_set_results`: logins
+    /// and `SET NAMES` set it, and no variable shows it.
+    results_collation: Option<Box<str>>,
     /// Sorted by slot.
     variables: Vec<Variable>,
     /// User variables that were set to literals, by lower-case name, sorted; the value is the literal.
@@ -79,12 +82,15 @@ impl SessionState {
     }
 
     /// What is left of this state by `COM_RESET_CONNECTION`: the schema, and what was set by commands of the protocol.
+    /// The character sets are those of the login or the server's own, as the server likes: not those of any client.
     pub fn after_reset(&self) -> SessionState {
-        SessionState {
+        let mut state = SessionState {
             schema: self.schema.clone(),
             multi_statements: self.multi_statements,
             ..SessionState::default()
-        }
+        };
+        CHARSETS.iter().for_each(|slot| state.set_literal(slot, "unknown"));
+        state
     }
 
     /// `SET NAMES charset [COLLATE collation]`.
@@ -92,26 +98,50 @@ impl SessionState {
         self.set_text("character_set_client", charset.as_bytes());
         self.set_text("character_set_results", charset.as_bytes());
         match collation {
-            Some(collation) => self.set_text("collation_connection", collation.as_bytes()),
+            Some(collation) => self.set_collation(collation),
             None => self.set_text("character_set_connection", charset.as_bytes()),
         }
     }
 
-    /// `NAMES charset [COLLATE collation]`, where that says all three character sets. It says more than the three
-    /// assignments: the collation that results are announced in.
-    fn names(&self) -> Option<String> {
+    /// The `COLLATE` of `SET NAMES`.
+    pub fn set_collation(&mut self, collation: &str) {
+        self.set_text("collation_connection", collation.as_bytes());
+        self.results_collation = Some(collation.into());
+    }
+
+    /// What brings a session to the character sets of this state, in order; `None` where that of results is not known.
+    /// `NAMES` says more than the three variables: the collation that results are announced in.
+    fn charsets(&self, from: &SessionState) -> Option<Vec<String>> {
         let plain = |slot| self.literal(slot).map(|literal| literal.trim_matches('\''));
-        let (charset, results) = (plain("character_set_client")?, plain("character_set_results")?);
-        let connection = plain("collation_connection")?;
-        if charset != results {
-            return None;
+        let results = plain("character_set_results")?;
+        let (client, connection) = (plain("character_set_client"), plain("collation_connection"));
+        let mut assignments = Vec::with_capacity(3);
+        let (mut client_is, mut connection_is) = (None, None);
+        match self.results_collation.as_deref() {
+            // `COLLATE binary` is not in the grammar; the set has no other.
+            Some(collation) if collation != "binary" => {
+                assignments.push(format!("NAMES {results} COLLATE {collation}"));
+                (client_is, connection_is) = (Some(results), Some(collation));
+            }
+            None if client != Some(results) => {
+                assignments.extend(self.assignment("character_set_results").map(str::to_owned));
+            }
+            _ => {
+                assignments.push(format!("NAMES {results}"));
+                (client_is, connection_is) = (Some(results), Some(results));
+            }
         }
-        // `COLLATE binary` is not in the grammar; the set has no other.
-        if connection == charset {
-            return Some(format!("NAMES {charset}"));
+        for (slot, wanted, is) in
+            [("character_set_client", client, client_is), ("collation_connection", connection, connection_is)]
+        {
+            match self.assignment(slot) {
+                _ if is.is_some() && wanted == is => {}
+                Some(assignment) => assignments.push(assignment.to_owned()),
+                None if is.is_none() && from.variable(slot).is_none() => {}
+                None => assignments.push(format!("{slot}=DEFAULT")),
+            }
         }
-        let of_charset = connection.split('_').next() == Some(charset);
-        of_charset.then(|| format!("NAMES {charset} COLLATE {connection}"))
+        Some(assignments)
     }
 
     /// Sets a session variable to the value that a server reports for it.
@@ -129,7 +159,15 @@ impl SessionState {
     /// Sets a session variable to a literal as it stands in SQL.
     pub fn set_literal(&mut self, name: &str, literal: &str) {
         let slot = slot(name);
-        let assignment = format!("{name}={literal}").into_boxed_str();
+        let by_default = self.default_collation(literal);
+        let assignment = match &by_default {
+            Some(collation) if name == "character_set_connection" => format!("{slot}='{collation}'"),
+            _ => format!("{name}={literal}"),
+        };
+        if name == "character_set_results" {
+            self.results_collation = by_default.map(Into::into);
+        }
+        let assignment = assignment.into_boxed_str();
         match self.variables.binary_search_by(|variable| (*variable.slot).cmp(slot)) {
             Ok(found) => self.variables[found].assignment = assignment,
             Err(place) => self.variables.insert(place, Variable { slot: slot.into(), assignment }),
@@ -141,20 +179,46 @@ impl SessionState {
         self.variables.iter().filter_map(|variable| variable.assignment.split_once('='))
     }
 
+    /// What this character set is ordered by, where the session has chosen that itself (MySQL).
+    fn default_collation(&self, charset: &str) -> Option<String> {
+        if !charset.trim_matches('\'').eq_ignore_ascii_case("utf8mb4") {
+            return None;
+        }
+        Some(self.literal(UTF8MB4_COLLATION)?.trim_matches('\'').to_owned())
+    }
+
     /// Puts a session variable back to the server's default.
     pub fn set_default(&mut self, name: &str) {
         let slot = slot(name);
+        if name == "character_set_results" {
+            self.results_collation = None;
+        }
         self.variables.retain(|variable| &*variable.slot != slot);
     }
 
     /// The literal a session variable is set to; `None`: the server's default.
     pub fn literal(&self, name: &str) -> Option<&str> {
-        let found = self.variables.binary_search_by(|variable| (*variable.slot).cmp(slot(name))).ok()?;
-        self.variables[found].assignment.split_once('=').map(|(_, literal)| literal)
+        self.variable(name)?.assignment.split_once('=').map(|(_, literal)| literal)
     }
 
-    /// Sets a user variable to a literal. One that was set to NULL is not one that was never set: it has a type.
+    fn assignment(&self, name: &str) -> Option<&str> {
+        self.variable(name).map(|variable| &*variable.assignment)
+    }
+
+    fn variable(&self, name: &str) -> Option<&Variable> {
+        let found = self.variables.binary_search_by(|variable| (*variable.slot).cmp(slot(name))).ok()?;
+        Some(&self.variables[found])
+    }
+
+    /// Sets a user variable to a literal. One that was set to NULL is not one that was never set: it has a type, and
+    /// one that had a value before has that value's.
     pub fn set_user_variable(&mut self, name: &str, literal: &str) {
+        let before = self.user_variables.iter().find(|(known, _)| **known == *name);
+        let literal = match before {
+            Some((_, before)) if literal == "NULL" && before.starts_with("NULL") => return,
+            Some((_, before)) if literal == "NULL" => &format!("NULLIF({before},{before})"),
+            _ => literal,
+        };
         match self.user_variables.binary_search_by(|(known, _)| (**known).cmp(name)) {
             Ok(found) => self.user_variables[found].1 = literal.into(),
             Err(place) => self.user_variables.insert(place, (name.into(), literal.into())),
@@ -196,12 +260,18 @@ impl SessionState {
             return Difference { reset: true, ..self.difference(&from.after_reset(), true) };
         }
         let mut difference = Difference::default();
-        let charsets_differ = CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot));
-        let names = if charsets_differ { self.names() } else { None };
-        if let Some(names) = &names {
-            difference.assign(names);
+        let charsets_differ = self.results_collation != from.results_collation
+            || CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot));
+        let names = if charsets_differ { self.charsets(from) } else { None };
+        let mut neutral = false;
+        if charsets_differ && let Some(other) = from.variable(UTF8MB4_COLLATION) {
+            // It has a say in what a character set means.
+            neutral = true;
+            difference.assign(&format!("{}=DEFAULT", other.name()));
         }
+        names.iter().flatten().for_each(|names| difference.assign(names));
         let mut again = false;
+        let schema_changes = self.schema != from.schema;
         let is_said = |variable: &Variable| names.is_some() && CHARSETS.contains(&&*variable.slot);
         merge(
             &self.variables,
@@ -209,9 +279,19 @@ impl SessionState {
             |variable| &*variable.slot,
             |wanted, found| match (wanted, found) {
                 (Some(wanted), _) if is_said(wanted) => {}
+                (None, Some(found)) if is_said(found) => {}
+                (None, Some(found)) if neutral && &*found.slot == UTF8MB4_COLLATION => {}
+                (Some(wanted), _) if neutral && &*wanted.slot == UTF8MB4_COLLATION => {
+                    difference.assign(&wanted.assignment);
+                }
                 (None, Some(found)) if &*found.slot == SCHEMA_COLLATION => again = true,
-                (Some(wanted), Some(found)) if wanted.assignment == found.assignment => {}
+                (Some(wanted), Some(found))
+                    if wanted.assignment == found.assignment
+                        && (!schema_changes || &*wanted.slot != SCHEMA_COLLATION) => {}
                 (Some(wanted), _) => difference.assign(&wanted.assignment),
+                (None, Some(found)) if WRONG_DEFAULTS.contains(&&*found.slot) => {
+                    difference.assign(&format!("{0}=@@global.{0}", found.slot));
+                }
                 // By the name it was set by: the slot's other name may be unknown to the server.
                 (None, Some(found)) => difference.assign(&format!("{}=DEFAULT", found.name())),
                 (None, None) => {}
@@ -231,7 +311,7 @@ impl SessionState {
                 },
             );
         }
-        if self.schema != from.schema || again {
+        if schema_changes || again {
             difference.schema_must_go = self.schema.is_none() && from.schema.is_some();
             difference.schema = self.schema.clone();
         }
@@ -310,8 +390,14 @@ fn slot(name: &str) -> &str {
 /// Follows the schema; only choosing the schema again puts it back.
 pub const SCHEMA_COLLATION: &str = "collation_database";
 
+/// What `utf8mb4` is ordered by when nobody says otherwise (MySQL).
+const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
+
 /// Variables for which servers report NULL as an empty value.
 const NULLABLE: [&str; 3] = ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
+
+/// Variables that MySQL (9.7) sets to OFF when they are set to DEFAULT, whatever the default.
+pub const WRONG_DEFAULTS: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 
 /// The slots that `SET NAMES` fills.
 const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
@@ -390,6 +476,67 @@ mod tests {
         );
         wanted.set_names("utf8mb4", None);
         assert!(wanted.difference(&found, false).is_empty());
+    }
+
+    #[test]
+    fn the_collation_of_results_is_that_of_set_names_alone() {
+        let mut wanted = SessionState::after_login("utf8mb4", None);
+        wanted.set_text("collation_connection", b"utf8mb4_bin");
+        let set = wanted.difference(&SessionState::after_login("latin1", None), false).set;
+        assert_eq!(set.as_deref(), Some("SET NAMES utf8mb4, collation_connection='utf8mb4_bin'"));
+        wanted.set_names("utf8mb4", Some("utf8mb4_bin"));
+        wanted.set_text("character_set_client", b"latin1");
+        let set = wanted.difference(&SessionState::after_login("utf8mb4", None), false).set;
+        let expected = "SET NAMES utf8mb4 COLLATE utf8mb4_bin, character_set_client='latin1'";
+        assert_eq!(set.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn what_a_character_set_means_is_not_left_to_the_client_before() {
+        let mut found = SessionState::after_login("latin1", None);
+        found.set_text("default_collation_for_utf8mb4", b"utf8mb4_general_ci");
+        let set = SessionState::after_login("utf8mb4", None).difference(&found, false).set;
+        assert_eq!(set.as_deref(), Some("SET default_collation_for_utf8mb4=DEFAULT, NAMES utf8mb4"));
+        found.set_text("character_set_connection", b"utf8mb4");
+        assert_eq!(found.literal("collation_connection"), Some("'utf8mb4_general_ci'"));
+    }
+
+    #[test]
+    fn checks_are_switched_on_again_where_default_would_switch_them_off() {
+        let mut found = SessionState::default();
+        found.set_text("foreign_key_checks", b"OFF");
+        let set = SessionState::default().difference(&found, false).set;
+        assert_eq!(set.as_deref(), Some("SET foreign_key_checks=@@global.foreign_key_checks"));
+    }
+
+    #[test]
+    fn a_reset_leaves_no_character_set_that_is_known() {
+        let found = SessionState::after_login("utf8mb4", None).after_reset();
+        assert!(SessionState::after_login("utf8mb4", None).difference(&found, false).set.is_some());
+        let set = SessionState::default().difference(&found, false).set;
+        assert!(set.is_some_and(|set| set.contains("character_set_results=DEFAULT")));
+    }
+
+    #[test]
+    fn a_variable_that_becomes_null_keeps_its_type() {
+        let mut state = SessionState::default();
+        state.set_user_variable("n", "1.50");
+        state.set_user_variable("n", "NULL");
+        state.set_user_variable("n", "NULL");
+        let set = state.difference(&SessionState::default(), true).set;
+        assert_eq!(set.as_deref(), Some("SET @`n`=NULLIF(1.50,1.50)"));
+    }
+
+    #[test]
+    fn a_new_schema_takes_its_collation_with_it() {
+        let state = |schema: &[u8]| {
+            let mut state = SessionState { schema: Some(schema.into()), ..SessionState::default() };
+            state.set_literal(SCHEMA_COLLATION, "@@global.collation_database");
+            state
+        };
+        let difference = state(b"one").difference(&state(b"two"), false);
+        assert_eq!(difference.set.as_deref(), Some("SET collation_database=@@global.collation_database"));
+        assert_eq!(state(b"one").difference(&state(b"one"), false), Difference::default());
     }
 
     #[test]

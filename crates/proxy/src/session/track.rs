@@ -18,7 +18,7 @@ use super::relay::Outcome;
 use super::{Pinned, Session};
 use crate::backend::Backend;
 use crate::rt::Instant;
-use crate::state::{SCHEMA_COLLATION, SessionState, quoted};
+use crate::state::{SCHEMA_COLLATION, SessionState, WRONG_DEFAULTS, quoted};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $bit:literal, $word:literal;)*) => {
@@ -181,6 +181,7 @@ impl Session {
     ) {
         let before = pins.reasons;
         self.settle_statement(&mut backend, &mut pins, job, outcome);
+        let was_in_transaction = self.status.contains(Status::IN_TRANS);
         self.take_report(&mut backend, outcome);
         self.read_statements(&mut backend, &mut pins, job, text, outcome);
         if let Some(status) = outcome.status {
@@ -191,7 +192,7 @@ impl Session {
             Family::MySql => outcome.warnings,
             Family::MariaDb => 0,
         };
-        self.note_transaction(&mut pins, job, outcome);
+        self.note_transaction(&mut pins, job, outcome, was_in_transaction);
         self.note_results(job, text, backend.login.family, outcome);
         if job.orders.keeps_multiplexing {
             let by_variables = PinReason(PinReason::USER_VARIABLE.0 | PinReason::UNKNOWN_SET.0);
@@ -235,6 +236,12 @@ impl Session {
             }
             if let Some(schema) = &outcome.schema {
                 state.set_default(SCHEMA_COLLATION);
+                if schema.is_empty()
+                    && let Some(collation) = state.literal("collation_server").map(str::to_owned)
+                {
+                    // Where the schema was dropped.
+                    state.set_literal(SCHEMA_COLLATION, &collation);
+                }
                 state.schema = Some(schema.as_slice()).filter(|schema| !schema.is_empty()).map(Into::into);
             }
         });
@@ -255,7 +262,7 @@ impl Session {
         }
     }
 
-    fn note_transaction(&mut self, pins: &mut Pins, job: &Job, outcome: &Outcome) {
+    fn note_transaction(&mut self, pins: &mut Pins, job: &Job, outcome: &Outcome, was_in_transaction: bool) {
         let in_transaction = match outcome.status {
             Some(status) => status.contains(Status::IN_TRANS),
             // An ERR packet has no flags: a transaction may have ended, or begun where autocommit is off.
@@ -265,7 +272,8 @@ impl Session {
             pins.reasons.add(PinReason::TRANSACTION);
             self.transaction_since.get_or_insert_with(Instant::now);
         } else {
-            if pins.reasons.intersects(PinReason::TRANSACTION) {
+            // Where an error left it open whether there is one, none may have been.
+            if was_in_transaction {
                 pins.reasons = pins.reasons.without(PinReason::NEXT_TRANSACTION);
             }
             pins.reasons = pins.reasons.without(PinReason::TRANSACTION);
@@ -349,8 +357,13 @@ impl Session {
             }
             return;
         }
+        let changes_charsets = outcome.variables.iter().any(|(name, _)| name.starts_with("character_set_"));
         for assignment in assignments {
             let reason = match assignment {
+                // In which character set it was read depends on what came first.
+                Assignment::User { value: Value::Text(_), .. } if changes_charsets => {
+                    Some(PinReason::USER_VARIABLE)
+                }
                 Assignment::System { scope: Scope::Session, name, value } => {
                     self.read_system_variable(backend, &name, &value, outcome)
                 }
@@ -405,7 +418,17 @@ impl Session {
         if NOT_STATE.contains(&name) {
             return Some(PinReason::UNKNOWN_SET);
         }
+        if let Some((_, other)) = OF_TRANSACTIONS.iter().find(|(one, _)| *one == name)
+            && backend.login.tracking.is_some()
+            && !outcome.variables.iter().any(|(reported, _)| reported == name || reported == other)
+        {
+            // `SET @@transaction_isolation = ..` without a scope is for one transaction, and not reported.
+            return Some(PinReason::NEXT_TRANSACTION);
+        }
         if *value == Value::Default {
+            if WRONG_DEFAULTS.contains(&name) && was_not_reported(outcome, name).is_none() {
+                return None;
+            }
             self.change_state(backend, |state| state.set_default(name));
             return None;
         }
@@ -459,7 +482,7 @@ impl Session {
             let Some(charset) = name(charset) else { return Some(PinReason::UNKNOWN_SET) };
             self.change_state(backend, |state| state.set_names(&charset, collation.as_deref()));
         } else if let Some(collation) = collation {
-            self.change_state(backend, |state| state.set_text("collation_connection", collation.as_bytes()));
+            self.change_state(backend, |state| state.set_collation(&collation));
         }
         None
     }
@@ -589,8 +612,10 @@ pub(super) fn untold_variables(job: &Job, text: &[u8], outcome: &Outcome) -> Vec
     }
     let untold = |assignment: Assignment| match assignment {
         Assignment::System { scope: Scope::Session, name, value: Value::Expression(_) } => {
-            (was_not_reported(outcome, &name).is_some() && !NOT_STATE.contains(&name.as_str()))
-                .then_some(name)
+            let is_known = NOT_STATE.contains(&name.as_str())
+                || OF_TRANSACTIONS.iter().any(|(one, _)| *one == name)
+                || was_not_reported(outcome, &name).is_none();
+            (!is_known).then_some(name)
         }
         _ => None,
     };
@@ -637,6 +662,14 @@ fn first_text(text: &[u8]) -> Option<Vec<u8>> {
     let name = rest.get(..end)?;
     (!name.contains(&b'\\')).then(|| name.to_ascii_lowercase())
 }
+
+/// Variables that a `SET` may give a value for the next transaction only, by both their names.
+const OF_TRANSACTIONS: &[(&str, &str)] = &[
+    ("transaction_isolation", "tx_isolation"),
+    ("tx_isolation", "transaction_isolation"),
+    ("transaction_read_only", "tx_read_only"),
+    ("tx_read_only", "transaction_read_only"),
+];
 
 /// Variables that are not state to be carried to another connection: they cannot be set, or what they do is over with
 /// the next statement, or cannot be undone.
