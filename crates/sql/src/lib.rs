@@ -3,6 +3,7 @@
 //! None of them panics on any input, and [`classify`] and [`digest_text`] allocate nothing once warm.
 
 mod comment;
+mod diagnostics;
 mod digest;
 mod flags;
 mod functions;
@@ -17,6 +18,7 @@ mod substitute;
 mod token;
 
 pub use comment::{Annotations, annotations};
+pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
 pub use kind::Kind;

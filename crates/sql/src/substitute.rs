@@ -19,8 +19,12 @@ pub struct Substitute<'a> {
 pub enum Shape {
     /// `BIGINT(21) NOT NULL`: functions that count.
     Signed,
-    /// `BIGINT(21) UNSIGNED`: system variables.
+    /// The same, of `FOUND_ROWS()`: it stays in the statement, so that servers say what they have to say of it.
+    FoundRows,
+    /// `BIGINT(21) UNSIGNED`: system variables, on MySQL.
     Variable,
+    /// The same on MariaDB, which makes such a number one digit shorter.
+    MariaDbVariable,
     /// `INT(10) UNSIGNED NOT NULL`: ids of connections.
     Id,
 }
@@ -31,6 +35,8 @@ impl Substitute<'_> {
         let value = self.value;
         match self.shape {
             Shape::Signed => format!("CONVERT('{value:021}', SIGNED)"),
+            Shape::FoundRows => format!("CAST({value}+0*FOUND_ROWS() AS SIGNED)"),
+            Shape::MariaDbVariable => format!("(CONVERT(NULLIF('{value:021}', ''), UNSIGNED)+0)"),
             Shape::Variable => format!("CONVERT(NULLIF('{value:021}', ''), UNSIGNED)"),
             Shape::Id => format!("CONVERT('{value:010}', UNSIGNED)"),
         }

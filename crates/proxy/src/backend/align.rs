@@ -11,7 +11,7 @@ use narrows_wire::handshake::ChangeUser;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Tracker};
 
-use super::{Answer, Backend, BackendError, Residue, Want};
+use super::{Answer, Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Residue, Want};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
 use crate::state::{Difference, SessionState, SharedState};
@@ -47,9 +47,8 @@ impl Backend {
         self.ask_for_reports(state, &mut difference);
         if let Some(id) = last_insert_id {
             difference.assign(&format!("last_insert_id={id}"));
-            self.login.insert_id_before = None;
         }
-        let residue = self.login.residue.take().filter(Residue::is_wanted);
+        let residue = self.wanted_residue();
         if residue.is_some() || !difference.is_empty() {
             debug_assert!(!difference.schema_must_go, "the pool has taken care of that");
             match timeout(limit, self.send_difference(&difference, residue)).await {
@@ -57,12 +56,30 @@ impl Backend {
                 Err(_) => return Err(BackendError::Timeout),
             }
         }
+        if let Some(id) = last_insert_id {
+            self.login.insert_id_before = match id {
+                FOREIGN_INSERT_ID => InsertIdBefore::Is(id),
+                _ => InsertIdBefore::Own,
+            };
+        }
         self.login.state = if user_variables || state.same_user_variables(&self.login.state) {
             Arc::clone(state)
         } else {
             Arc::new(state.with_user_variables_of(&self.login.state))
         };
         Ok(())
+    }
+
+    /// Takes what the connection keeps, when its owner is still there.
+    fn wanted_residue(&mut self) -> Option<Residue> {
+        let residue = self.login.residue.take()?;
+        if residue.is_wanted() {
+            return Some(residue);
+        }
+        if residue.has_insert_id() {
+            self.login.insert_id_before = InsertIdBefore::Unknown;
+        }
+        None
     }
 
     /// Adds the assignment that makes the server report variables. A client may assign the variable itself; its
@@ -203,7 +220,7 @@ impl Backend {
         self.login.state = Arc::new(self.login.state.after_reset());
         self.login.statements.forget_all();
         self.login.residue = None;
-        self.login.insert_id_before = Some(0);
+        self.login.insert_id_before = InsertIdBefore::Is(0);
         self.login.tracking = None;
         Ok(())
     }
@@ -243,7 +260,7 @@ impl Backend {
         state.multi_statements = self.login.state.multi_statements;
         self.login.state = Arc::new(state);
         self.login.tracking = None;
-        self.login.insert_id_before = Some(0);
+        self.login.insert_id_before = InsertIdBefore::Is(0);
         Ok(())
     }
 
@@ -252,7 +269,7 @@ impl Backend {
     /// # Errors
     /// As [`Backend::align`].
     pub async fn settle_residue(&mut self, limit: Duration) -> Result<(), BackendError> {
-        match self.login.residue.take().filter(Residue::is_wanted) {
+        match self.wanted_residue() {
             Some(residue) => {
                 let nothing = Difference::default();
                 let asked = self.send_difference(&nothing, Some(residue));

@@ -12,7 +12,7 @@ use narrows_wire::frame::{put_encoded, put_packet};
 use narrows_wire::handshake::{ConnectAttributes, Greeting, HandshakeResponse};
 use narrows_wire::packet::Err;
 
-use super::{Backend, BackendError, CLASS, Login, ServerError, Statements, Want};
+use super::{Backend, BackendError, CLASS, InsertIdBefore, Login, ServerError, Statements, Want};
 use crate::buffer::Buffer;
 use crate::hostgroup::{Server, Slot};
 use crate::packets::{SMALL_PACKET, payload, read_packet};
@@ -106,7 +106,7 @@ async fn open(
         state: Arc::new(session),
         tracking: want.own.map(|_| THE_CLIENTS_OWN),
         residue: None,
-        insert_id_before: Some(0),
+        insert_id_before: InsertIdBefore::Is(0),
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,
         created: now,

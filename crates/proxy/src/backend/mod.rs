@@ -25,7 +25,7 @@ use crate::state::SharedState;
 
 pub use align::TRACKED_VARIABLES;
 pub use connect::{connect, kill};
-pub use residue::{InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
+pub use residue::{FOREIGN_INSERT_ID, InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
 pub use statements::{Entry, PrepareOk, Statements};
 
 /// A backend connection.
@@ -75,8 +75,8 @@ pub struct Login {
     pub tracking: Option<&'static str>,
     /// What it keeps for the client it served last.
     pub residue: Option<Residue>,
-    /// `LAST_INSERT_ID()` of the connection before its client of now used it; `None` once it is that client's own.
-    pub insert_id_before: Option<u64>,
+    /// What `LAST_INSERT_ID()` answers as long as its client of now has not changed that.
+    pub insert_id_before: InsertIdBefore,
     /// The statements prepared on it.
     pub statements: Statements,
     /// Tells it from every other connection of this process.
@@ -87,6 +87,17 @@ pub struct Login {
     pub created: Instant,
     /// When it was last used.
     pub last_used: Instant,
+}
+
+/// `LAST_INSERT_ID()` of a connection before its client of now used it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InsertIdBefore {
+    /// It is that client's own by now.
+    Own,
+    /// This.
+    Is(u64),
+    /// That of a client that has left since.
+    Unknown,
 }
 
 /// What a lease asks of a backend connection.

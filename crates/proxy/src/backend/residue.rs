@@ -13,10 +13,13 @@ use narrows_wire::frame::MAX_PAYLOAD;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Reader, Tracker};
 
-use super::{Backend, BackendError};
+use super::{Backend, BackendError, InsertIdBefore};
 use crate::buffer::Buffer;
 use crate::packets::{payload, read_packet};
 use crate::rt::{Notify, timeout};
+
+/// `LAST_INSERT_ID()` of a connection that nobody has used for an insert yet: beyond what a column can count to.
+pub const FOREIGN_INSERT_ID: u64 = u64::MAX - 58;
 
 /// On the connection: what of it belongs to whom.
 #[derive(Debug)]
@@ -93,6 +96,11 @@ impl Residue {
         std::ptr::eq(self.owner.as_ptr(), Arc::as_ptr(keepsake))
     }
 
+    /// Whether it may have set `LAST_INSERT_ID()`.
+    pub fn has_insert_id(&self) -> bool {
+        self.kinds.insert_id
+    }
+
     /// Whether its owner is still there.
     pub fn is_wanted(&self) -> bool {
         self.owner.strong_count() > 0
@@ -136,7 +144,8 @@ impl Backend {
             self.put_query(out, "SELECT FOUND_ROWS()");
         }
         if residue.kinds.insert_id {
-            self.put_query(out, "SELECT LAST_INSERT_ID()");
+            // What is left behind is an id that nobody is ever told: else the next client's might happen to be equal.
+            self.put_query(out, &format!("SELECT LAST_INSERT_ID(), LAST_INSERT_ID({FOREIGN_INSERT_ID})"));
         }
     }
 
@@ -156,11 +165,13 @@ impl Backend {
         if residue.kinds.insert_id {
             let now = number(&self.result_set(buffer).await?);
             left.insert_id = match now {
-                Some(now) if self.login.insert_id_before == Some(now) => InsertId::Unchanged(now),
+                Some(now) if self.login.insert_id_before == InsertIdBefore::Is(now) => {
+                    InsertId::Unchanged(now)
+                }
                 Some(now) => InsertId::Is(now),
                 None => InsertId::Lost,
             };
-            self.login.insert_id_before = now;
+            self.login.insert_id_before = InsertIdBefore::Is(FOREIGN_INSERT_ID);
         }
         if let Some(keepsake) = residue.owner.upgrade() {
             keepsake.settle(left);
@@ -226,6 +237,20 @@ impl Backend {
             self.result_set(&mut Buffer::default()).await
         };
         Ok(number(&timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?))
+    }
+
+    /// What `SHOW WARNINGS` shows here.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`].
+    pub async fn warnings(&self, limit: Duration) -> Result<ResultSet, BackendError> {
+        let mut out = Vec::with_capacity(64);
+        self.put_query(&mut out, "SHOW WARNINGS");
+        let ask = async {
+            self.stream.write_all(&out).await?;
+            self.result_set(&mut Buffer::default()).await
+        };
+        timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))
     }
 
     /// The session's values of some variables.

@@ -158,6 +158,10 @@ impl Session {
                 None => SessionState::clone(&self.login_state),
             };
             state.schema = client::first_schema(&snapshot, account, asked);
+            state.set_default("sql_mode");
+            if client::family(&snapshot, account) == Some(Family::MySql) {
+                client::set_login_mode(&mut state, self.capabilities);
+            }
             state.multi_statements = multi_statements;
             state
         };

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_sql::{Flags, Kind, Shape, Statement, Substitute, substitute};
-use narrows_wire::Command;
 use narrows_wire::charset::Family;
 
 use super::query::Job;
 use super::relay::Outcome;
-use super::{End, Kept, Session, Whereabouts};
-use crate::backend::{Backend, BackendError, InsertId, Keepsake, Kinds, Residue};
-use crate::reply;
+use super::{Kept, Session, Whereabouts};
+use crate::backend::{
+    Backend, BackendError, FOREIGN_INSERT_ID, InsertId, InsertIdBefore, Keepsake, Kinds, Residue,
+};
 use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 
@@ -28,43 +28,15 @@ pub(super) fn asks_about_last(statement: &Statement) -> bool {
 }
 
 /// Whether a statement asks for warnings and errors.
-fn asks_conditions(statement: &Statement) -> bool {
+pub(super) fn asks_conditions(statement: &Statement) -> bool {
     matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics)
         || statement.flags.intersects(Flags::WARNING_COUNT)
 }
 
-/// Whether a statement leaves the warnings of the one before: asking for them does, and on MariaDB every statement
-/// that has no table and no warning of its own.
-fn keeps_conditions(job: &Job, text: &[u8], family: Family, outcome: &Outcome) -> bool {
-    if job.statement.flags.intersects(Flags::MULTI) {
-        return false;
-    }
-    if asks_conditions(&job.statement) && job.statement.kind != Kind::Select {
-        return true;
-    }
-    if family == Family::MySql || outcome.error.is_some() || outcome.warnings > 0 {
-        return false;
-    }
-    let has_table = || text.windows(4).any(|word| word.eq_ignore_ascii_case(b"from"));
-    match (job.command, job.statement.kind) {
-        (Command::Query, Kind::Set | Kind::SetTransaction | Kind::Use) => true,
-        (Command::Query, Kind::Begin | Kind::Commit | Kind::Rollback) => true,
-        (Command::Query, Kind::Prepare | Kind::Deallocate) => true,
-        (Command::Query, Kind::Select | Kind::Do) => !has_table(),
-        (Command::InitDb, _) => true,
-        _ => false,
-    }
-}
-
 impl Session {
-    /// Whether the connection at hand must be cleared before it is asked for warnings: it has somebody else's, or
-    /// none but those of our own assignments.
-    pub(super) fn must_clear_conditions(&self) -> bool {
-        !self.look_back.conditions_are_here
-    }
-
     /// Keeps what the answer tells of what may be asked later.
     pub(super) fn note_results(&mut self, job: &Job, text: &[u8], family: Family, outcome: &Outcome) {
+        self.note_conditions(job, text, family, outcome);
         let statement = &job.statement;
         let look_back = &mut self.look_back;
         if outcome.last_insert_id != 0 {
@@ -80,26 +52,20 @@ impl Session {
         // `INSERT .. RETURNING` answers with rows, whose end names no id.
         let inserts = matches!(statement.kind, Kind::Insert | Kind::Replace);
         look_back.insert_id_is_here |= inserts && outcome.affected_rows.is_none() && outcome.error.is_none();
-        if !keeps_conditions(job, text, family, outcome) {
-            look_back.warning_count = if outcome.error.is_some() { 1 } else { outcome.warnings };
-            look_back.error_count = u16::from(outcome.error.is_some());
-            look_back.conditions_are_here = look_back.warning_count > 0;
-            look_back.conditions_at = None;
-        }
         look_back.row_count = match (outcome.error, outcome.affected_rows) {
+            (None, _) if statement.kind == Kind::GetDiagnostics => look_back.row_count,
             (None, Some(rows)) => i64::try_from(rows).unwrap_or(i64::MAX),
             _ => -1,
         };
         let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS);
         let told = outcome.error.is_none() && outcome.rows.is_some() && !calculated;
+        let is_call = statement.kind == Kind::Call;
+        let told = told && sets_found_rows(statement, text);
         look_back.found_rows_are_fresh = told;
         if told {
             look_back.found_rows = outcome.rows;
             look_back.found_rows_are_here = false;
-        } else if outcome.error.is_some() && family == Family::MySql {
-            look_back.found_rows = Some(0);
-            look_back.found_rows_are_here = false;
-        } else if calculated {
+        } else if outcome.error.is_none() && (calculated || is_call && outcome.rows.is_some()) {
             look_back.found_rows = None;
             look_back.found_rows_are_here = true;
         }
@@ -109,13 +75,9 @@ impl Session {
     pub(super) fn give_back(&mut self, mut backend: Backend) {
         let place =
             Whereabouts { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup };
+        let kinds = self.known_here();
         let look_back = &mut self.look_back;
         let told = std::mem::take(&mut look_back.told);
-        let kinds = Kinds {
-            insert_id: look_back.insert_id_is_here,
-            diagnostics: look_back.conditions_are_here,
-            found_rows: look_back.found_rows_are_here,
-        };
         if !kinds.is_empty() {
             let keepsake = Arc::new(Keepsake::default());
             backend.login.residue = Some(Residue::new(&keepsake, kinds));
@@ -155,6 +117,30 @@ impl Session {
         }
         let asks_id = statement.flags.intersects(Flags::LAST_INSERT_ID);
         look_back.insert_id_at.last().map(place).filter(|_| asks_id)
+    }
+
+    /// The connection at hand is lost, and with it what only it knew.
+    pub(super) fn forget_what_is_here(&mut self) {
+        let look_back = &mut self.look_back;
+        if std::mem::take(&mut look_back.insert_id_is_here) {
+            look_back.settled_insert_id = look_back.insert_id;
+            look_back.insert_id_at.clear();
+        }
+        if std::mem::take(&mut look_back.conditions_are_here) {
+            look_back.conditions_at = None;
+        }
+        if std::mem::take(&mut look_back.found_rows_are_here) {
+            look_back.found_rows_at = None;
+        }
+    }
+
+    /// What the connection at hand knows of this client's statements, and nobody else.
+    pub(super) fn known_here(&self) -> Kinds {
+        Kinds {
+            insert_id: self.look_back.insert_id_is_here,
+            diagnostics: self.look_back.conditions_are_here,
+            found_rows: self.look_back.found_rows_are_here,
+        }
     }
 
     /// Where a statement must go to find the connection that knows.
@@ -206,6 +192,12 @@ impl Session {
         knows
     }
 
+    /// Before an insert, an unknown id of somebody else gives way to one that is like no other, so that it can be told
+    /// whether the insert has set it.
+    pub(super) fn foreign_insert_id(&self, statement: &Statement) -> Option<u64> {
+        (!self.look_back.insert_id_is_here && may_tell_an_id(statement)).then_some(FOREIGN_INSERT_ID)
+    }
+
     /// `LAST_INSERT_ID()` for a connection that does not know it; `None` where it does.
     pub(super) async fn insert_id_elsewhere(&mut self) -> Option<u64> {
         if self.look_back.insert_id_is_here {
@@ -236,28 +228,38 @@ impl Session {
 
     /// Before a connection that has run this client's inserts is asked for `LAST_INSERT_ID()`: whether they have set
     /// it. An id that was given explicitly is told like a generated one, and the connection may still have
-    /// the value of whoever used it before.
-    pub(super) async fn check_insert_id(&mut self, backend: &mut Backend) -> Result<(), BackendError> {
-        let Some(before) = backend.login.insert_id_before.filter(|_| self.look_back.insert_id_is_here) else {
-            return Ok(());
-        };
+    /// the value of whoever used it before. Returns whether the connection was asked.
+    pub(super) async fn check_insert_id(&mut self, backend: &mut Backend) -> Result<bool, BackendError> {
+        let InsertIdBefore::Is(before) = backend.login.insert_id_before else { return Ok(false) };
+        if !self.look_back.insert_id_is_here {
+            return Ok(false);
+        }
+        self.take_what_is_here(backend).await?;
         let limit = self.snapshot().variables.connect_timeout_server;
         let now = backend.insert_id(limit).await?;
-        backend.login.insert_id_before = None;
+        backend.login.insert_id_before = InsertIdBefore::Own;
         if now == Some(before) && !self.look_back.told.contains(&before) {
             self.look_back.insert_id_is_here = false;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The statement with what it asks about the one before put in, for a connection that does not know; `None`
     /// where nothing need be put in.
-    pub(super) async fn with_answers(&self, job: &Job, text: &[u8], knows: bool) -> Option<Vec<u8>> {
+    pub(super) async fn with_answers(
+        &self,
+        backend: &Backend,
+        job: &Job,
+        text: &[u8],
+        knows: bool,
+    ) -> Option<Vec<u8>> {
         let flags = job.statement.flags;
         let connection_id =
             Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
-        let stale = flags.intersects(Flags::FOUND_ROWS) && self.found_rows_are_stale();
-        if knows && !stale || !asks_about_last(&job.statement) {
+        let stale = flags.intersects(Flags::FOUND_ROWS) && self.found_rows_are_stale()
+            // It may have those of our own assignments.
+            || flags.intersects(Flags::WARNING_COUNT) && self.must_clear_conditions();
+        if knows && !stale || !asks_about_last(&job.statement) || job.statement.kind == Kind::GetDiagnostics {
             return match flags.intersects(Flags::CONNECTION_ID) {
                 true => substitute(text, &[connection_id]),
                 false => None,
@@ -273,60 +275,86 @@ impl Session {
             }
             (None, None) => 0,
         };
-        let signed = |name, value| Substitute { name, value, shape: Shape::Signed };
-        let variable = |name, value: u16| Substitute { name, value: value.into(), shape: Shape::Variable };
-        substitute(
-            text,
-            &[
-                connection_id,
-                signed("FOUND_ROWS", found_rows.try_into().unwrap_or(i64::MAX)),
-                signed("ROW_COUNT", self.look_back.row_count),
-                variable("@@warning_count", self.look_back.warning_count),
-                variable("@@error_count", self.look_back.error_count),
-            ],
-        )
-    }
-
-    /// Answers `SHOW WARNINGS` with what was left for this client, when the connection that knew has been taken by
-    /// somebody else; `None` when it is to be asked.
-    pub(super) async fn left_warnings(&mut self, text: &[u8]) -> Option<Result<(), End>> {
-        let kept = self.look_back.conditions_at.as_ref()?;
-        let warnings = kept.keepsake.left(PATIENCE).await?.warnings.as_ref()?;
-        let words: Vec<Vec<u8>> = text
-            .split(|byte| !byte.is_ascii_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .map(<[u8]>::to_ascii_uppercase)
-            .collect();
-        let errors_only = words.iter().any(|word| word == b"ERRORS");
-        let of_kind = |row: &&Vec<u8>| !errors_only || row.starts_with(b"\x05Error");
-        let (offset, limit) = limit_of(&words);
-        let rows = warnings.rows.iter().filter(of_kind).skip(offset).take(limit);
-        let rows: Vec<&[u8]> = rows.map(Vec::as_slice).collect();
-        let out = if words.iter().any(|word| word == b"COUNT") {
-            let name: &[u8] = if errors_only { b"@@session.error_count" } else { b"@@session.warning_count" };
-            reply::single_value(name, rows.len().to_string().as_bytes(), self.capabilities, self.status)
-        } else {
-            let columns: Vec<&[u8]> = warnings.columns.iter().map(Vec::as_slice).collect();
-            reply::result_set(&columns, &rows, self.capabilities, self.status)
-        };
-        self.look_back.row_count = -1;
-        Some(self.send(&out).await)
+        let family = backend.login.family;
+        let found_rows = found_rows.try_into().unwrap_or(i64::MAX);
+        let function = |name, value, shape| Substitute { name, value, shape };
+        let variable =
+            |name, value: u16| Substitute { name, value: value.into(), shape: variable_shape(family) };
+        let mut known = vec![
+            connection_id,
+            function("ROW_COUNT", self.look_back.row_count, Shape::Signed),
+            variable("@@warning_count", self.look_back.warning_count),
+            variable("@@error_count", self.look_back.error_count),
+        ];
+        if !self.look_back.found_rows_are_here {
+            known.push(function("FOUND_ROWS", found_rows, Shape::FoundRows));
+        }
+        substitute(text, &known)
     }
 }
 
-/// `LIMIT [offset,] rows` of a `SHOW WARNINGS`.
-fn limit_of(words: &[Vec<u8>]) -> (usize, usize) {
-    let number = |word: &Vec<u8>| std::str::from_utf8(word).ok()?.parse().ok();
-    let behind = words.iter().skip_while(|word| *word != b"LIMIT").skip(1);
-    match behind.filter_map(number).collect::<Vec<usize>>()[..] {
-        [rows] => (0, rows),
-        [offset, rows] => (offset, rows),
-        _ => (0, usize::MAX),
+/// Whether the answer may tell an insert id that is not what `LAST_INSERT_ID()` is then: one that was given explicitly.
+fn may_tell_an_id(statement: &Statement) -> bool {
+    let inserts = matches!(
+        statement.kind,
+        Kind::Insert
+            | Kind::Replace
+            | Kind::LoadData
+            | Kind::LoadDataLocal
+            | Kind::Call
+            | Kind::Execute
+            | Kind::Other
+    );
+    (inserts || statement.flags.intersects(Flags::MULTI))
+        && !statement.flags.intersects(Flags::LAST_INSERT_ID)
+}
+
+/// Whether the rows of an answer are what `FOUND_ROWS()` is from then on: servers count those of a `SELECT`, and of a
+/// `SHOW` that they make one of. What other statements do to it is not defined.
+fn sets_found_rows(statement: &Statement, text: &[u8]) -> bool {
+    match statement.kind {
+        Kind::Select | Kind::Execute => true,
+        Kind::ShowWarnings => text.contains(&b'('),
+        Kind::Show => !is_shown_as_it_is(text),
+        _ => false,
     }
 }
+
+/// Whether a `SHOW` has no `SELECT` behind it.
+pub(super) fn is_shown_as_it_is(text: &[u8]) -> bool {
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let second = words.nth(1).unwrap_or_default().to_ascii_uppercase();
+    SHOWN_AS_THEY_ARE.contains(&second.as_slice())
+}
+
+/// What `SHOW` shows without a `SELECT` behind it.
+const SHOWN_AS_THEY_ARE: &[&[u8]] = &[
+    b"BINARY",
+    b"BINLOG",
+    b"CREATE",
+    b"ENGINE",
+    b"FULL",
+    b"GRANTS",
+    b"MASTER",
+    b"PRIVILEGES",
+    b"PROCESSLIST",
+    b"PROFILES",
+    b"RELAYLOG",
+    b"REPLICA",
+    b"REPLICAS",
+    b"SLAVE",
+];
 
 /// Connections that are remembered for `LAST_INSERT_ID()`: a client that inserts and never asks must not grow.
 const REMEMBERED: usize = 8;
 
 /// How long to wait for the answer that another session fetches just now.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The shape in which a system variable is put into a statement.
+fn variable_shape(family: Family) -> Shape {
+    match family {
+        Family::MySql => Shape::Variable,
+        Family::MariaDb => Shape::MariaDbVariable,
+    }
+}

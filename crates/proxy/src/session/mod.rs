@@ -1,6 +1,7 @@
 //! A client's session: read a command, dispatch it, reply; until the client leaves or has to.
 
 mod command;
+mod conditions;
 mod count;
 mod fast_forward;
 mod handle;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use narrows_wire::auth::Nonce;
 use narrows_wire::{Capabilities, Errno, Status};
 
-use crate::backend::{Backend, Keepsake, Use, Want};
+use crate::backend::{Backend, Keepsake, Kinds, Residue, Use, Want};
 use crate::buffer::{Buffer, Side};
 use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
@@ -101,6 +102,8 @@ struct LookBack {
     conditions_at: Option<Kept>,
     /// The connection at hand has them.
     conditions_are_here: bool,
+    /// They are one error of our own: the row of `SHOW WARNINGS`.
+    own_error: Option<Box<[u8]>>,
     /// `FOUND_ROWS()`, where the last result's answer told it.
     found_rows: Option<u64>,
     /// The last statement has set it.
@@ -131,6 +134,17 @@ struct Kept {
     keepsake: Arc<Keepsake>,
     /// The insert ids that it told.
     told: Vec<u64>,
+}
+
+impl Kept {
+    /// What a connection is told to keep of the statement that ran on it last.
+    fn of(backend: &mut Backend, kinds: Kinds) -> Kept {
+        let keepsake = Arc::new(Keepsake::default());
+        backend.login.residue = Some(Residue::new(&keepsake, kinds));
+        let place =
+            Whereabouts { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup };
+        Kept { place, keepsake, told: Vec::new() }
+    }
 }
 
 /// Why a session is over.
@@ -289,12 +303,18 @@ impl Session {
     }
 
     /// Sends an error of our own as the whole answer to a command of one packet.
-    async fn reply_error(&self, errno: Errno, text: &str) -> Result<(), End> {
+    async fn reply_error(&mut self, errno: Errno, text: &str) -> Result<(), End> {
         self.reply_error_at(1, errno, text).await
     }
 
     /// The same with a sequence number, for commands that may have had several packets.
-    async fn reply_error_at(&self, mut sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
+    async fn reply_error_at(&mut self, sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
+        self.note_own_error(errno, text);
+        self.send_error(sequence, errno, text).await
+    }
+
+    /// The same where nobody will ask for it afterwards.
+    async fn send_error(&self, mut sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
         let mut out = Vec::with_capacity(64 + text.len());
         put_error(&mut out, &mut sequence, errno, text);
         self.worker.counters.borrow_mut().generated_errors += 1;
@@ -339,14 +359,26 @@ impl Session {
 
     /// Rolls the session back to a given state: what is pinned is reset and returned, nothing is remembered.
     fn start_over(&mut self, state: SharedState) {
-        if let Some(pinned) = self.pinned.take() {
+        // What `FOUND_ROWS()` says outlives the session on servers too.
+        let mut look_back = LookBack {
+            found_rows: self.look_back.found_rows,
+            found_rows_at: self.look_back.found_rows_at.take(),
+            ..LookBack::default()
+        };
+        if let Some(mut pinned) = self.pinned.take() {
+            if look_back.found_rows.is_none() && self.look_back.found_rows_are_here {
+                look_back.found_rows_at = {
+                    let kinds = Kinds { found_rows: true, ..Kinds::default() };
+                    Some(Kept::of(&mut pinned.backend, kinds))
+                };
+            }
             recycle(Rc::clone(&self.worker), pinned.backend);
         }
         self.let_go();
         self.state = state;
         self.status = Status::AUTOCOMMIT;
         self.warnings = 0;
-        self.look_back = LookBack::default();
+        self.look_back = look_back;
         self.statements.clear();
         self.transaction_since = None;
         self.next_flag_in = 0;
@@ -375,6 +407,8 @@ impl Drop for Session {
 fn recycle(worker: Rc<Worker>, mut backend: Backend) {
     spawn_local(async move {
         let snapshot = worker.snapshot();
+        // What it still keeps for its client is lost when it fails, and so is the connection.
+        let _ = backend.settle_residue(snapshot.variables.connect_timeout_server).await;
         if backend.reset(snapshot.variables.connect_timeout_server).await.is_ok() {
             worker.counters.borrow_mut().pool_reset += 1;
             worker.pool.release(&snapshot, backend, Instant::now());

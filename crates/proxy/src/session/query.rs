@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_sql::{Flags, Kind, Statement};
+use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
 use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
@@ -20,11 +21,12 @@ use super::request::Request;
 use super::track::{Pins, untold_variables};
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
-use crate::backend::{Backend, BackendError};
+use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
 use crate::pool::{Ask, LeaseError};
 use crate::rt::{Instant, select, sleep};
 use crate::rules::Verdict;
 use crate::snapshot::{HostgroupId, Snapshot};
+use crate::state::SessionState;
 use crate::stats::Doing;
 
 /// A command and where it goes.
@@ -70,6 +72,14 @@ enum Answer {
     Sent(Result<(), End>),
     /// The connection was lost while it was prepared for the statement, and is in an unknown state.
     Lost(String),
+}
+
+/// Why there is no connection for a command.
+pub(super) enum NoLease {
+    /// This is the client's answer.
+    Refused(Errno, String),
+    /// A connection was there, and was lost before it had heard of the command.
+    Lost { address: String, text: String },
 }
 
 /// A connection for one command.
@@ -188,11 +198,19 @@ impl Session {
         let began = self.handle.since() + job.orders.delay;
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
         let mut retries = job.orders.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
+        let mut lost_unused = 0;
         loop {
             let was_pinned = self.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job).await? {
                 Ok(leased) => leased,
-                Err((errno, text)) => {
+                // The statement has not been sent, and what the client had there is known: any other will do.
+                Err(NoLease::Lost { address, text }) if !was_pinned && lost_unused < LOST_UNUSED => {
+                    self.lost_unused(&address, &text);
+                    lost_unused += 1;
+                    continue;
+                }
+                Err(no_lease) => {
+                    let (errno, text) = no_lease.into_reply();
                     self.count_failed(request, &job);
                     self.let_go();
                     self.discard(request).await?;
@@ -202,7 +220,12 @@ impl Session {
                 }
             };
             let Leased { mut backend, pins, pinned, knows } = leased;
-            let answered = match self.answer_for(&backend, request, &job, knows).await {
+            let answered = match self.answer_for(&mut backend, request, &job, knows).await {
+                Answer::Lost(text) if !pinned && lost_unused < LOST_UNUSED => {
+                    self.lost_unused(&backend.login.server.address(), &text);
+                    lost_unused += 1;
+                    continue;
+                }
                 Answer::Lost(text) => {
                     let address = self.count_lost(backend, &text);
                     self.count_failed(request, &job);
@@ -210,37 +233,14 @@ impl Session {
                 }
                 Answer::Sent(sent) => {
                     self.count_failed(request, &job);
-                    self.keep_unasked(&snapshot, (backend, pins, pinned), &job);
+                    self.keep_unasked((backend, pins, pinned), &job);
                     return sent;
                 }
                 Answer::Statement(packet) => packet,
             };
             match self.send_and_relay(&mut backend, request, &job, answered).await {
                 Ok(outcome) if outcome.held_back.is_some() => self.turn_to_writer(backend, &mut job),
-                Ok(mut outcome) => {
-                    // A kill that is still on its way must not meet the next client's statement.
-                    if let Some(kill) = outcome.kill.take() {
-                        let _ = kill.await;
-                    }
-                    let text = match &job.prepared {
-                        Some(statement) => &*statement.prepared.text,
-                        None => request.argument().get(job.attributes..).unwrap_or_default(),
-                    };
-                    self.count_answer(&backend, &job, text, request.bytes(), &outcome);
-                    let untold = untold_variables(&job, text, &outcome);
-                    self.look_back.disturbed = !untold.is_empty();
-                    if !untold.is_empty() {
-                        let limit = snapshot.variables.connect_timeout_server;
-                        match Box::pin(backend.variables(&untold, limit)).await {
-                            Ok(values) => outcome.variables.extend(values),
-                            // The statement stands; a variable that cannot be told pins.
-                            Err(BackendError::Server(_)) => {}
-                            Err(error) => return Err(End::Told(format!("backend connection lost: {error}"))),
-                        }
-                    }
-                    self.settle(backend, pins, &job, text, &outcome);
-                    return Ok(());
-                }
+                Ok(outcome) => return self.finish(&snapshot, (backend, pins), &job, request, outcome).await,
                 Err(broken) => {
                     let (started, text, may_repeat) = match broken {
                         Broken::Backend { started, text } => {
@@ -264,11 +264,54 @@ impl Session {
         }
     }
 
+    /// Behind the answer: what the statement did is taken note of, and the connection is kept or given back.
+    async fn finish(
+        &mut self,
+        snapshot: &Snapshot,
+        (backend, pins): (Backend, Pins),
+        job: &Job,
+        request: &Request,
+        mut outcome: Outcome,
+    ) -> Result<(), End> {
+        // A kill that is still on its way must not meet the next client's statement.
+        if let Some(kill) = outcome.kill.take() {
+            let _ = kill.await;
+        }
+        let text = match &job.prepared {
+            Some(statement) => &*statement.prepared.text,
+            None => request.argument().get(job.attributes..).unwrap_or_default(),
+        };
+        if outcome.error.is_none() && releases(&job.statement, text, &self.state) {
+            // The server has closed the connection behind its answer.
+            return Err(End::Told("COMMIT or ROLLBACK RELEASE".to_owned()));
+        }
+        self.count_answer(&backend, job, text, request.bytes(), &outcome);
+        let untold = untold_variables(job, text, &outcome);
+        self.look_back.disturbed = !untold.is_empty() || job.statement.kind == Kind::GetDiagnostics;
+        if !untold.is_empty() {
+            let limit = snapshot.variables.connect_timeout_server;
+            match Box::pin(backend.variables(&untold, limit)).await {
+                Ok(values) => outcome.variables.extend(values),
+                // The statement stands; a variable that cannot be told pins.
+                Err(BackendError::Server(_)) => {}
+                Err(error) => return Err(End::Told(format!("backend connection lost: {error}"))),
+            }
+        }
+        self.settle(backend, pins, job, text, &outcome);
+        Ok(())
+    }
+
+    /// A connection was lost before it had heard of the statement: what only it knew is gone, and any other will do.
+    fn lost_unused(&mut self, server: &str, error: &str) {
+        tracing::debug!(id = self.handle.id, server, error, "a connection was found closed");
+        self.handle.has_backend(None);
+        self.forget_what_is_here();
+    }
+
     /// A server that is read only has refused what was taken for a read. Nothing has happened there, and the client has
     /// heard nothing of it.
-    fn turn_to_writer(&self, backend: Backend, job: &mut Job) {
-        self.handle.has_backend(None);
-        self.worker.pool.release(&self.snapshot(), backend, Instant::now());
+    fn turn_to_writer(&mut self, backend: Backend, job: &mut Job) {
+        self.give_back(backend);
         self.worker.counters.borrow_mut().reads_run_on_writers += 1;
         job.hostgroup = job.orders.writer.take().unwrap_or(job.hostgroup);
     }
@@ -293,22 +336,22 @@ impl Session {
     }
 
     /// Keeps a connection that need not be asked, or gives it back.
-    fn keep_unasked(
-        &mut self,
-        snapshot: &Snapshot,
-        (backend, pins, pinned): (Backend, Pins, bool),
-        job: &Job,
-    ) {
+    fn keep_unasked(&mut self, (backend, pins, pinned): (Backend, Pins, bool), job: &Job) {
         if pinned {
             self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
             return;
         }
-        self.handle.has_backend(None);
-        self.worker.pool.release(snapshot, backend, Instant::now());
+        self.give_back(backend);
     }
 
     /// What a statement asks that its connection does not know; see `look_back.rs`.
-    async fn answer_for(&mut self, backend: &Backend, request: &Request, job: &Job, knows: bool) -> Answer {
+    async fn answer_for(
+        &mut self,
+        backend: &mut Backend,
+        request: &Request,
+        job: &Job,
+        knows: bool,
+    ) -> Answer {
         let asks = asks_about_last(&job.statement) || job.statement.flags.intersects(Flags::CONNECTION_ID);
         if !asks || job.command != Command::Query || !request.whole {
             return Answer::Statement(None);
@@ -316,24 +359,44 @@ impl Session {
         Box::pin(self.answer(backend, request, job, knows)).await
     }
 
-    async fn answer(&mut self, backend: &Backend, request: &Request, job: &Job, knows: bool) -> Answer {
+    async fn answer(&mut self, backend: &mut Backend, request: &Request, job: &Job, knows: bool) -> Answer {
         let (attributes, text) = request.argument().split_at_checked(job.attributes).unwrap_or_default();
-        if job.statement.kind == Kind::ShowWarnings && self.must_clear_conditions() {
-            if let Some(sent) = self.left_warnings(text).await {
-                return Answer::Sent(sent);
+        let answered = match job.statement.kind {
+            Kind::ShowWarnings if self.must_clear_conditions() => {
+                match self.clear_or_answer(backend, text).await {
+                    Ok(None) => return Answer::Statement(None),
+                    Ok(Some(sent)) => return Answer::Sent(sent),
+                    Err(error) => Err(error),
+                }
             }
-            let limit = self.snapshot().variables.connect_timeout_server;
-            if let Err(error) = backend.execute(CLEAR_CONDITIONS, limit).await {
-                return Answer::Lost(error.to_string());
+            Kind::GetDiagnostics if !knows || self.must_clear_conditions() => {
+                self.diagnostics(backend, text).await
             }
+            _ => Ok(self.with_answers(backend, job, text, knows).await),
+        };
+        match answered {
+            Err(error) => Answer::Lost(error.to_string()),
+            Ok(text) => Answer::Statement(text.map(|text| {
+                let payload = [&[Command::Query.code()], attributes, &text].concat();
+                let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
+                put_packet(&mut packet, &mut 0, &payload);
+                packet
+            })),
         }
-        let text = self.with_answers(job, text, knows).await;
-        Answer::Statement(text.map(|text| {
-            let payload = [&[Command::Query.code()], attributes, &text].concat();
-            let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
-            put_packet(&mut packet, &mut 0, &payload);
-            packet
-        }))
+    }
+
+    /// `SHOW WARNINGS` on a connection that has somebody else's: they are cleared, unless the answer is known.
+    async fn clear_or_answer(
+        &mut self,
+        backend: &Backend,
+        text: &[u8],
+    ) -> Result<Option<Result<(), End>>, BackendError> {
+        if let Some(sent) = self.left_warnings(backend, text).await? {
+            return Ok(Some(sent));
+        }
+        let limit = self.snapshot().variables.connect_timeout_server;
+        backend.execute(CLEAR_CONDITIONS, limit).await?;
+        Ok(None)
     }
 
     async fn send_and_relay(
@@ -430,7 +493,7 @@ impl Session {
         snapshot: &Arc<Snapshot>,
         request: &mut Request,
         job: &Job,
-    ) -> Result<Result<Leased, (Errno, String)>, End> {
+    ) -> Result<Result<Leased, NoLease>, End> {
         if let Some(pinned) = self.pinned.take() {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
@@ -440,7 +503,7 @@ impl Session {
             let address = pinned.backend.login.server.address();
             let text = "the server closed the connection";
             let reported = self.report_lost(request.answer(), &address, (false, true), text).await;
-            return reported.map(|()| Err((Errno::SERVER_LOST, text.to_owned())));
+            return reported.map(|()| Err(NoLease::Lost { address, text: text.to_owned() }));
         }
         let worker = Rc::clone(&self.worker);
         let wanted = self.wanted_connection(&job.statement);
@@ -458,9 +521,13 @@ impl Session {
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
             reason = self.handle.interrupted() => match reason {
                 Interrupt::KillQuery => {
-                    return Ok(Err((Errno::QUERY_INTERRUPTED, "Query execution was interrupted".to_owned())));
+                    let text = "Query execution was interrupted".to_owned();
+                    return Ok(Err(NoLease::Refused(Errno::QUERY_INTERRUPTED, text)));
                 }
-                Interrupt::QueryTime => return Ok(Err((QUERY_TIMEOUT.0, QUERY_TIMEOUT.1.to_owned()))),
+                Interrupt::QueryTime => {
+                    let (errno, text) = QUERY_TIMEOUT;
+                    return Ok(Err(NoLease::Refused(errno, text.to_owned())));
+                }
                 reason => return Err(End::Interrupted(reason)),
             },
             () = request.client_gone(&self.stream) => return Err(End::Gone),
@@ -473,8 +540,8 @@ impl Session {
                 let leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
                 self.aligned(leased, job, snapshot).await
             }
-            Err(LeaseError::Unavailable(text)) => Ok(Err((Errno::NO_SERVER_IN_TIME, text))),
-            Err(LeaseError::Refused(error)) => Ok(Err(error.into_reply())),
+            Err(LeaseError::Unavailable(text)) => Ok(Err(NoLease::Refused(Errno::NO_SERVER_IN_TIME, text))),
+            Err(LeaseError::Refused(error)) => Ok(Err(NoLease::refused(error))),
         }
     }
 
@@ -483,18 +550,23 @@ impl Session {
         mut leased: Leased,
         job: &Job,
         snapshot: &Arc<Snapshot>,
-    ) -> Result<Result<Leased, (Errno, String)>, End> {
+    ) -> Result<Result<Leased, NoLease>, End> {
         // Nobody else's variables may be there once anything ties the client to the connection: they could then no
         // longer be removed.
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
             || !job.whole
+            // A routine may read and write any of the client's own.
+            || runs_others(job)
             || !leased.pinned && leased.backend.login.state.has_user_variables();
         let mut insert_id = None;
         if job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
-            if let Err(error) = Box::pin(self.check_insert_id(&mut leased.backend)).await {
-                return Ok(Err(lost_while_aligning(&leased.backend, &error)));
+            match Box::pin(self.check_insert_id(&mut leased.backend)).await {
+                Ok(asked) => leased.knows &= !asked,
+                Err(error) => return Ok(Err(NoLease::lost(&leased.backend, &error))),
             }
             insert_id = Box::pin(self.insert_id_elsewhere()).await;
+        } else if leased.backend.login.insert_id_before == InsertIdBefore::Unknown {
+            insert_id = self.foreign_insert_id(&job.statement);
         }
         let backend = &mut leased.backend;
         if backend.is_aligned(&self.state)
@@ -504,7 +576,19 @@ impl Session {
             return Ok(Ok(leased));
         }
         let limit = snapshot.variables.connect_timeout_server_max;
-        match Box::pin(backend.align(&self.state, reads_variables, insert_id, limit)).await {
+        // What is sent first makes the connection forget what it knew of the statement before.
+        leased.knows = false;
+        if !self.known_here().is_empty()
+            && let Err(error) = Box::pin(self.take_what_is_here(backend)).await
+        {
+            return Ok(Err(NoLease::lost(backend, &error)));
+        }
+        let mut aligned = Box::pin(backend.align(&self.state, reads_variables, insert_id, limit)).await;
+        if aligned.is_ok() && job.command == Command::InitDb && backend.login.family == Family::MySql {
+            // It adds to the conditions that are there, and those must not be of what was just sent.
+            aligned = Box::pin(backend.execute(CLEAR_CONDITIONS, limit)).await;
+        }
+        match aligned {
             Ok(()) => {
                 // From here on both share one value, and comparing them is comparing pointers.
                 if *backend.login.state == *self.state {
@@ -512,8 +596,8 @@ impl Session {
                 }
                 Ok(Ok(leased))
             }
-            Err(BackendError::Server(error)) => Ok(Err(error.into_reply())),
-            Err(error) => Ok(Err(lost_while_aligning(&leased.backend, &error))),
+            Err(BackendError::Server(error)) => Ok(Err(NoLease::refused(error))),
+            Err(error) => Ok(Err(NoLease::lost(&leased.backend, &error))),
         }
     }
 
@@ -554,10 +638,57 @@ pub(super) const QUERY_TIMEOUT: (Errno, &str) =
 /// Makes a server forget warnings. MariaDB does so only for statements that have a table.
 const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
 
-fn lost_while_aligning(backend: &Backend, error: &BackendError) -> (Errno, String) {
-    let address = backend.login.server.address();
-    let text = format!("Lost connection to MySQL server {address} while setting up the session ({error})");
-    (Errno::SERVER_LOST, text)
+impl NoLease {
+    fn refused(error: ServerError) -> NoLease {
+        let (errno, text) = error.into_reply();
+        NoLease::Refused(errno, text)
+    }
+
+    fn lost(backend: &Backend, error: &BackendError) -> NoLease {
+        NoLease::Lost { address: backend.login.server.address(), text: error.to_string() }
+    }
+
+    /// What the client is told.
+    pub(super) fn into_reply(self) -> (Errno, String) {
+        match self {
+            NoLease::Refused(errno, text) => (errno, text),
+            NoLease::Lost { address, text } => {
+                let text = format!(
+                    "Lost connection to MySQL server {address} while setting up the session ({text})"
+                );
+                (Errno::SERVER_LOST, text)
+            }
+        }
+    }
+}
+
+/// How many connections a statement may find closed by their server before it is told so. They were idle, so the
+/// server has closed them for a reason of its own; more than a few in a row mean that it goes away.
+const LOST_UNUSED: usize = 8;
+
+/// Whether a statement that has succeeded makes the server close the connection: `COMMIT RELEASE`, `ROLLBACK
+/// RELEASE`, or without that word by `completion_type`.
+fn releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
+    if statement.flags.intersects(Flags::MULTI) {
+        return narrows_sql::statements(text, Escapes::Backslash)
+            .any(|one| releases(&narrows_sql::classify(one), one, state));
+    }
+    if !matches!(statement.kind, Kind::Commit | Kind::Rollback) {
+        return false;
+    }
+    let by_default = || {
+        let literal = state.literal("completion_type").unwrap_or_default().trim_matches('\'');
+        let says_otherwise = text.windows(7).any(|word| word.eq_ignore_ascii_case(b"release"));
+        (literal == "2" || literal.eq_ignore_ascii_case("RELEASE")) && !says_otherwise
+    };
+    statement.flags.intersects(Flags::RELEASE) || by_default()
+}
+
+/// Whether a statement runs other statements, which may use any user variable: a routine, or a prepared one.
+fn runs_others(job: &Job) -> bool {
+    let runs = matches!(job.command, Command::Query | Command::StmtExecute | Command::StmtBulkExecute);
+    runs && (job.statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN)
+        || matches!(job.statement.kind, Kind::Call | Kind::Execute | Kind::Other))
 }
 
 /// What a statement is. Of one that is not `whole` the rest is not known.

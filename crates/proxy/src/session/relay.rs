@@ -9,7 +9,7 @@ use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
 use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
-use narrows_wire::{Capabilities, Errno, Header, Malformed, Status, Tracker};
+use narrows_wire::{Capabilities, Command, Errno, Header, Malformed, Status, Tracker};
 
 use super::query::{Job, QUERY_TIMEOUT};
 use super::request::Request;
@@ -38,6 +38,8 @@ pub(super) struct Outcome {
     pub(super) rows: Option<u64>,
     /// Warnings of the last result.
     pub(super) warnings: u16,
+    /// Warnings of each result before it, where there are several.
+    pub(super) warnings_before: Vec<u16>,
     /// The error that ended the answer.
     pub(super) error: Option<u16>,
     /// Session variables that were reported as changed, in order.
@@ -104,6 +106,8 @@ struct Relay<'a> {
     timed_out: bool,
     /// An EOF packet is owed to the client behind the columns; see [`Relay::owed_eof`].
     eof_owed: bool,
+    /// The command is `COM_INIT_DB`.
+    is_init_db: bool,
     /// Rows of the results that have ended.
     rows_before: u64,
     /// What the EOF packet behind the columns says of OUT parameters: it is left out where the client deprecates EOF,
@@ -121,6 +125,7 @@ impl Session {
     ) -> Result<Outcome, Broken> {
         let expect = answering.expect;
         let deprecate_eof = backend.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
+        let is_init_db = Command::from_code(request.code()) == Some(Command::InitDb);
         let mut tracker = Tracker::new(expect, deprecate_eof);
         tracker.add_shift(request.shift());
         let mut relay = Relay {
@@ -137,6 +142,7 @@ impl Session {
             file_refused: false,
             timed_out: false,
             eof_owed: false,
+            is_init_db,
             rows_before: 0,
             out_parameters: Status::default(),
         };
@@ -341,6 +347,12 @@ impl Relay<'_> {
             }
             let eof = Eof { warnings: ok.warnings, status };
             self.replace(length, Some(&|out| eof.encode(out)));
+        } else if self.is_init_db && ok.warnings != self.session.warnings {
+            // MySQL repeats those of the statement before here, and that was one of our own.
+            let session_state = self.visible_changes(&ok)?;
+            let shown = OkPacket { session_state: &session_state, warnings: self.session.warnings, ..ok };
+            let client = self.session.capabilities;
+            self.replace(length, Some(&|out| shown.encode(out, client)));
         } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
             let session_state = self.visible_changes(&ok)?;
             let tracks = self.session.capabilities.contains(Capabilities::SESSION_TRACK);
@@ -357,6 +369,14 @@ impl Relay<'_> {
         Ok(())
     }
 
+    fn note_warnings(&mut self, warnings: u16, status: Status) {
+        // What `COM_INIT_DB` says is of the statement before it, and that may have been one of our own.
+        self.outcome.warnings = if self.is_init_db { self.session.warnings } else { warnings };
+        if status.contains(Status::MORE_RESULTS_EXISTS) {
+            self.outcome.warnings_before.push(warnings);
+        }
+    }
+
     /// A result has ended: its rows are those since the last one's end.
     fn note_rows(&mut self) {
         self.outcome.rows = Some(self.tracker.rows() - self.rows_before);
@@ -366,7 +386,7 @@ impl Relay<'_> {
     /// Keeps what an OK packet tells of the session.
     fn learn(&mut self, ok: &OkPacket<'_>) -> Result<(), Malformed> {
         self.outcome.status = Some(ok.status);
-        self.outcome.warnings = ok.warnings;
+        self.note_warnings(ok.warnings, ok.status);
         let ends_rows = ok.header == OkPacket::END_OF_ROWS;
         self.outcome.affected_rows = (!ends_rows).then_some(ok.affected_rows);
         self.outcome.rows_changed += ok.affected_rows;
@@ -419,7 +439,7 @@ impl Relay<'_> {
     fn eof(&mut self, length: usize) -> Result<(), Malformed> {
         let eof = Eof::decode(self.payload(length))?;
         self.outcome.status = Some(eof.status);
-        self.outcome.warnings = eof.warnings;
+        self.note_warnings(eof.warnings, eof.status);
         self.outcome.affected_rows = None;
         self.note_rows();
         if self.client_deprecates_eof() {

@@ -71,7 +71,7 @@ impl Request {
 
     async fn checked(self, session: &Session) -> Result<Request, End> {
         if self.header.sequence != 0 {
-            session.reply_error(Errno::NET_PACKETS_OUT_OF_ORDER, "Got packets out of order").await?;
+            session.send_error(1, Errno::NET_PACKETS_OUT_OF_ORDER, "Got packets out of order").await?;
             return Err(End::Told(format!("command with sequence number {}", self.header.sequence)));
         }
         Ok(self)

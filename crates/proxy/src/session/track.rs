@@ -16,7 +16,7 @@ use narrows_wire::{Command, Status};
 use super::query::Job;
 use super::relay::Outcome;
 use super::{Pinned, Session};
-use crate::backend::Backend;
+use crate::backend::{Backend, InsertIdBefore};
 use crate::rt::Instant;
 use crate::state::{SCHEMA_COLLATION, SessionState, WRONG_DEFAULTS, quoted};
 
@@ -408,7 +408,7 @@ impl Session {
                     self.look_back.insert_id = number.parse().unwrap_or_default();
                     self.look_back.settled_insert_id = self.look_back.insert_id;
                     self.look_back.insert_id_at.clear();
-                    backend.login.insert_id_before = None;
+                    backend.login.insert_id_before = InsertIdBefore::Own;
                     self.look_back.insert_id_is_here = true;
                     None
                 }

@@ -38,9 +38,9 @@ impl Session {
             let was_pinned = self.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job).await? {
                 Ok(leased) => leased,
-                Err((_, text)) if was_pinned => return Err(End::Told(text)),
+                Err(no_lease) if was_pinned => return Err(End::Told(no_lease.into_reply().1)),
                 Err(error) => {
-                    statement.failed.replace(Some(error));
+                    statement.failed.replace(Some(error.into_reply()));
                     return self.skip(request).await;
                 }
             };
