@@ -14,9 +14,9 @@ check: ## Formatting, lints and unit tests: seconds, before every commit.
 test: ## Everything: real servers, real drivers, dependency rules, a short fuzz run.
 	scripts/test.sh
 
-model: ## The model-based test of shared connections: what each client sees against a connection of its own.
+model: ## The model-based test of shared connections alone, with its figures; NARROWS_SEED, NARROWS_STEPS, NARROWS_CLIENTS.
 	scripts/setup.sh rust servers mysql9
-	cargo test --test e2e model:: -- --ignored --nocapture --test-threads=1
+	cargo test --test e2e model:: -- --nocapture
 
 demo: ## Narrows before a primary and two replicas, under load; DEMO=once leaves at the end.
 	scripts/demo.sh

@@ -86,7 +86,12 @@ fn single(packet: &Packet) -> String {
 fn information(ok: &OkPacket) -> String {
     const SESSION_STATE_CHANGED: u16 = 1 << 14;
     if ok.status & SESSION_STATE_CHANGED == 0 {
-        return ok.rest.escape_ascii().to_string();
+        // With or without its length in front, as the client has CLIENT_SESSION_TRACK or not.
+        let text = match ok.rest.split_first() {
+            Some((length, text)) if usize::from(*length) == text.len() => text,
+            _ => &ok.rest,
+        };
+        return text.escape_ascii().to_string();
     }
     let mut bytes = reader::Bytes::new(&ok.rest);
     let text = bytes.lenenc_bytes().unwrap_or_default().escape_ascii().to_string();

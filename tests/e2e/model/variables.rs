@@ -56,7 +56,7 @@ pub const VARIABLES: &[(&str, &[&str], Option<Flavour>)] = &[
     ("default_tmp_storage_engine", &["MyISAM", "InnoDB", "MEMORY"], None),
     ("low_priority_updates", &["0", "1"], None),
     ("updatable_views_with_limit", &["YES", "NO"], None),
-    ("completion_type", &["0", "NO_CHAIN", "CHAIN"], None),
+    ("completion_type", &["0", "NO_CHAIN", "CHAIN", "RELEASE"], None),
     ("max_execution_time", &["50000", "0"], Some(MySql9)),
     ("cte_max_recursion_depth", &["5", "1000"], Some(MySql9)),
     ("windowing_use_high_precision", &["0", "1"], Some(MySql9)),

@@ -1,0 +1,180 @@
+//! What may differ from a connection of one's own, and nothing else. `docs/compatibility.md` has the same list.
+//!
+//! Each exception names the statements it is about and takes away from both answers what may differ; what is left must
+//! be equal. How often each was needed is counted and printed.
+//!
+//! Three more differences are not looked at in the first place: the variable `session_track_system_variables`, which
+//! Narrows uses itself (`mod.rs`), and of status flags those about the server's plans and those of the EOF packet behind the
+//! columns, which Narrows sends before it knows them (`observe.rs`).
+
+use narrows_testkit::Flavour;
+
+use super::side::Step;
+
+/// One of them.
+pub struct Exception {
+    /// For the summary.
+    pub name: &'static str,
+    mask: fn(&Case<'_>, &str) -> Option<String>,
+}
+
+/// The step whose answers differ.
+pub struct Case<'a> {
+    text: &'a str,
+    past: &'a Past,
+    flavour: Flavour,
+}
+
+/// What a client has done so far, as far as exceptions ask for it.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// A statement whose effect on `FOUND_ROWS()` is not defined came after the last `SELECT`.
+    found_rows_undefined: bool,
+    /// A routine was called since the session began.
+    routine: bool,
+    /// `COM_INIT_DB` has failed, and nothing but questions about that came since.
+    init_db_failed: bool,
+}
+
+const EXCEPTIONS: &[Exception] = &[
+    // The manual: transient, and undefined behind anything but a successful SELECT. Servers let UPDATE, INSERT .. SELECT,
+    // DO and some errors change it, each server others; Narrows says what the last SELECT or SHOW has found.
+    Exception { name: "FOUND_ROWS() behind other statements than SELECT", mask: found_rows },
+    // The flag tells of reports; which of a routine's packets has it depends on what else was reported on the connection.
+    Exception { name: "SERVER_SESSION_STATE_CHANGED in rows of a routine", mask: flag_of_routine },
+    // A routine enters the schema it is in and comes back; the server reports that later, with any OK.
+    Exception { name: "report of the schema behind a routine", mask: schema_behind_routine },
+    // MySQL adds the error to what was there; the statement before may have run on another connection.
+    Exception { name: "conditions behind a COM_INIT_DB that failed", mask: conditions },
+    // A number remembers the character set of the connection that it was sent in; its value and its own collation do not.
+    Exception { name: "column definition of text made of a number in a user variable", mask: text_of_number },
+];
+
+impl Past {
+    /// Takes note of a step and its answer.
+    pub fn note(&mut self, step: &Step, answer: &[String]) {
+        match step {
+            Step::Query(text) => {
+                let text = String::from_utf8_lossy(text);
+                self.init_db_failed &= asks_conditions(&text) && !text.starts_with("SELECT");
+                self.routine |= calls_routine(&text);
+                if let Some(undefined) = leaves_found_rows_undefined(&text, answer) {
+                    self.found_rows_undefined = undefined;
+                }
+            }
+            Step::Reconnect { .. } => *self = Past::default(),
+            Step::ResetConnection | Step::ChangeUser { .. } => self.routine = false,
+            Step::Kill { .. } => self.found_rows_undefined = true,
+            Step::InitDb(_) => {
+                self.init_db_failed = answer.last().is_none_or(|line| line.starts_with("ERR"));
+            }
+            Step::MultiStatements(_) => {}
+        }
+    }
+}
+
+/// The exceptions that make the two answers equal; `None` when they do not.
+pub fn explain(
+    (step, past, flavour): (&Step, &Past, Flavour),
+    expected: &[String],
+    actual: &[String],
+) -> Option<Vec<&'static str>> {
+    let Step::Query(text) = step else { return None };
+    let text = String::from_utf8_lossy(text);
+    let case = Case { text: &text, past, flavour };
+    let (mut expected, mut actual) = (expected.to_vec(), actual.to_vec());
+    let mut needed = Vec::new();
+    for exception in EXCEPTIONS {
+        let mask = |lines: &[String]| -> Vec<String> {
+            let masked =
+                lines.iter().map(|line| (exception.mask)(&case, line).unwrap_or_else(|| line.clone()));
+            masked.filter(|line| !line.is_empty()).collect()
+        };
+        let masked = (mask(&expected), mask(&actual));
+        let differing = |one: &[String], other: &[String]| {
+            one.len().abs_diff(other.len())
+                + one.iter().zip(other).filter(|(one, other)| one != other).count()
+        };
+        if differing(&masked.0, &masked.1) < differing(&expected, &actual) {
+            needed.push(exception.name);
+            (expected, actual) = masked;
+        }
+    }
+    (expected == actual).then_some(needed)
+}
+
+fn found_rows(case: &Case<'_>, line: &str) -> Option<String> {
+    let asks = case.past.found_rows_undefined && case.text.starts_with("SELECT FOUND_ROWS()");
+    let value = line.strip_prefix("ROW | ").filter(|_| asks)?;
+    let rest = value.split_once(" | ").map_or("", |(_, rest)| rest);
+    Some(format!("ROW | undefined {rest}"))
+}
+
+fn flag_of_routine(case: &Case<'_>, line: &str) -> Option<String> {
+    (calls_routine(case.text) && line.starts_with("END ")).then(|| without_flag(line))
+}
+
+fn schema_behind_routine(case: &Case<'_>, line: &str) -> Option<String> {
+    let sets_schema = case.text.to_ascii_uppercase().contains("USE ") || case.text.contains("DATABASE");
+    if !case.past.routine || sets_schema || !line.starts_with("OK ") {
+        return None;
+    }
+    let (start, reports) = line.split_once(" [").unwrap_or((line, "]"));
+    let reports: Vec<&str> = reports
+        .trim_end_matches(']')
+        .split(", ")
+        .filter(|report| !report.is_empty() && !report.starts_with("\"1:"))
+        .collect();
+    match reports.is_empty() {
+        true => Some(without_flag(start.trim_end())),
+        false => Some(format!("{start} {reports:?}")),
+    }
+}
+
+fn conditions(case: &Case<'_>, line: &str) -> Option<String> {
+    let asks = case.flavour == Flavour::MySql9 && case.past.init_db_failed && asks_conditions(case.text);
+    (asks && line.starts_with("ROW ")).then(String::new)
+}
+
+fn asks_conditions(text: &str) -> bool {
+    ["SHOW WARNINGS", "SHOW ERRORS", "SHOW COUNT", "warning_count", "GET DIAGNOSTICS"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
+fn text_of_number(case: &Case<'_>, line: &str) -> Option<String> {
+    let is_text = case.text.contains("CONCAT(@b, 'x') AS s") && line.starts_with("COLUMN s ");
+    (is_text && case.flavour == Flavour::MySql9).then(|| "COLUMN s".to_owned())
+}
+
+fn calls_routine(text: &str) -> bool {
+    ["common.plus(", "common.assign(", "common.counted("].iter().any(|call| text.contains(call))
+}
+
+/// A line without `SERVER_SESSION_STATE_CHANGED`.
+fn without_flag(line: &str) -> String {
+    const SESSION_STATE_CHANGED: u16 = 1 << 14;
+    let Some((start, rest)) = line.split_once("status=") else { return line.to_owned() };
+    let (status, end) = rest.split_once(' ').unwrap_or((rest, ""));
+    let status = status.parse::<u16>().map(|status| status & !SESSION_STATE_CHANGED);
+    format!("{start}status={status:?} {end}").trim_end().to_owned()
+}
+
+/// What a statement does to `FOUND_ROWS()`; `None`: nothing.
+fn leaves_found_rows_undefined(text: &str, answer: &[String]) -> Option<bool> {
+    let upper = text.to_ascii_uppercase();
+    let first = upper.trim_start_matches(['(', ' ']).split([' ', '\n']).next().unwrap_or_default().to_owned();
+    let has_rows = answer.iter().any(|line| line.starts_with("END "));
+    let failed = answer.last().is_none_or(|line| line.starts_with("ERR") || line == "LOST");
+    let several = upper.contains("; ");
+    match first.as_str() {
+        _ if failed || several => Some(true),
+        "SELECT" | "SHOW" if has_rows => {
+            Some(false).filter(|_| first == "SELECT" || !upper.contains("SHOW WARNINGS"))
+        }
+        "SET" | "USE" | "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" => {
+            upper.contains("(SELECT").then_some(true)
+        }
+        _ => Some(true),
+    }
+}

@@ -1,0 +1,106 @@
+//! The kinds of things clients do, each a few steps long.
+
+mod results;
+mod sessions;
+mod settings;
+mod statements;
+mod ties;
+
+use super::script::{Burst, Script};
+
+type Scenario = fn(&mut Script, &mut Burst);
+
+/// How often, by which name, and what.
+///
+/// A file for each sort; prepared statements of the protocol get one of their own.
+const SCENARIOS: &[(usize, &str, Scenario)] = &[
+    (14, "variable", settings::variable),
+    (4, "variables at once", settings::variables_at_once),
+    (5, "character set", settings::character_set),
+    (6, "schema", settings::schema),
+    (8, "user variable", settings::user_variable),
+    (4, "user variable by expression", settings::user_variable_by_expression),
+    (2, "timestamp", settings::timestamp),
+    (5, "autocommit", ties::autocommit),
+    (9, "transaction", ties::transaction),
+    (3, "set transaction", ties::set_transaction),
+    (4, "temporary table", ties::temporary_table),
+    (3, "lock tables", ties::lock_tables),
+    (3, "user lock", ties::user_lock),
+    (12, "insert", results::insert),
+    (4, "found rows", results::found_rows),
+    (6, "warning", results::warning),
+    (6, "error", results::error),
+    (12, "plain", results::plain),
+    (4, "text statement", statements::text_statement),
+    (4, "several statements", statements::several_statements),
+    (2, "routine", statements::routine),
+    (2, "reset", sessions::reset),
+    (2, "change user", sessions::change_user),
+    (3, "reconnect", sessions::reconnect),
+    (2, "kill", sessions::kill),
+];
+
+/// One of them.
+pub fn any(script: &mut Script) -> Burst {
+    let total: usize = SCENARIOS.iter().map(|(weight, ..)| weight).sum();
+    let mut place = script.random.below(total);
+    for (weight, name, scenario) in SCENARIOS {
+        if place < *weight {
+            let mut burst = Burst { name, steps: Vec::new(), ties: false };
+            scenario(script, &mut burst);
+            return burst;
+        }
+        place -= weight;
+    }
+    unreachable!("the place is below the sum of the weights")
+}
+
+/// What lets everything go that ties the session.
+pub fn leave(script: &mut Script) -> Burst {
+    let mut burst = Burst { name: "leave", steps: Vec::new(), ties: false };
+    match script.random.below(4) {
+        0 => sessions::reset(script, &mut burst),
+        1 => sessions::change_user(script, &mut burst),
+        _ => sessions::reconnect(script, &mut burst),
+    }
+    burst
+}
+
+/// Looks at what the session is in, by one of many ways.
+pub fn look(script: &mut Script, burst: &mut Burst) {
+    for _ in 0..=script.random.below(2) {
+        let statement = match script.random.below(22) {
+            0 => return burst.query(EVERY_VARIABLE),
+            1..=6 => {
+                let names: Vec<String> = (0..=script.random.below(4))
+                    .map(|_| format!("@@{}", script.random.pick(&script.variables.clone()).0))
+                    .collect();
+                format!("SELECT {}", names.join(", "))
+            }
+            7 => {
+                let name = script.random.pick(&script.variables.clone()).0;
+                format!("SHOW SESSION VARIABLES LIKE '{name}'")
+            }
+            8 => "SELECT DATABASE(), SUBSTRING_INDEX(USER(), '@', 1), CURRENT_USER()".to_owned(),
+            9 => "SELECT COUNT(*), MIN(s), MAX(id) FROM t".to_owned(),
+            10 => "SELECT @a, @b, @c, @d".to_owned(),
+            11 => "SELECT @a + 1 AS n, CONCAT(@b, 'x') AS s, @A, COLLATION(@b), COERCIBILITY(@b)".to_owned(),
+            12 => "SELECT CHARSET('x'), COLLATION('x'), HEX(CONCAT('\u{e9}', 'a')), LENGTH('\u{20ac}')"
+                .to_owned(),
+            13 => "SHOW VARIABLES LIKE 'c%\\_%'".to_owned(),
+            14 => "SELECT LAST_INSERT_ID(), @@last_insert_id, @@identity".to_owned(),
+            15 => "SELECT LAST_INSERT_ID()".to_owned(),
+            16 => "SELECT ROW_COUNT()".to_owned(),
+            17 => "SELECT FOUND_ROWS()".to_owned(),
+            18 => "SHOW WARNINGS".to_owned(),
+            19 => "SELECT @@warning_count, @@error_count".to_owned(),
+            20 => "SHOW COUNT(*) WARNINGS".to_owned(),
+            _ => "SELECT \"a\" || 'b' AS joined, 1/3, WEEK('2024-01-01'), MONTHNAME('2024-03-01')".to_owned(),
+        };
+        burst.query(statement);
+    }
+}
+
+/// Replaced by one that leaves out what differs between two sessions anyway.
+pub const EVERY_VARIABLE: &str = "SHOW SESSION VARIABLES";
