@@ -215,8 +215,8 @@ impl SessionState {
     pub fn set_user_variable(&mut self, name: &str, literal: &str) {
         let before = self.user_variables.iter().find(|(known, _)| **known == *name);
         let literal = match before {
-            Some((_, before)) if literal == "NULL" && before.starts_with("NULL") => return,
-            Some((_, before)) if literal == "NULL" => &format!("NULLIF({before},{before})"),
+            Some((_, before)) if literal == "NULL" && before.ends_with("NULL") => return,
+            Some((_, before)) if literal == "NULL" => &format!("{before}, @{}=NULL", identifier(name)),
             _ => literal,
         };
         match self.user_variables.binary_search_by(|(known, _)| (**known).cmp(name)) {
@@ -391,7 +391,7 @@ fn slot(name: &str) -> &str {
 pub const SCHEMA_COLLATION: &str = "collation_database";
 
 /// What `utf8mb4` is ordered by when nobody says otherwise (MySQL).
-const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
+pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
 
 /// Variables for which servers report NULL as an empty value.
 const NULLABLE: [&str; 3] = ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
@@ -524,7 +524,7 @@ mod tests {
         state.set_user_variable("n", "NULL");
         state.set_user_variable("n", "NULL");
         let set = state.difference(&SessionState::default(), true).set;
-        assert_eq!(set.as_deref(), Some("SET @`n`=NULLIF(1.50,1.50)"));
+        assert_eq!(set.as_deref(), Some("SET @`n`=1.50, @`n`=NULL"));
     }
 
     #[test]

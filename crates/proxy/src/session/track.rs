@@ -18,7 +18,7 @@ use super::relay::Outcome;
 use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
 use crate::rt::Instant;
-use crate::state::{SCHEMA_COLLATION, SessionState, WRONG_DEFAULTS, quoted};
+use crate::state::{SCHEMA_COLLATION, SessionState, UTF8MB4_COLLATION, WRONG_DEFAULTS, quoted};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $bit:literal, $word:literal;)*) => {
@@ -358,6 +358,10 @@ impl Session {
             return;
         }
         let changes_charsets = outcome.variables.iter().any(|(name, _)| name.starts_with("character_set_"));
+        if changes_charsets && outcome.variables.iter().any(|(name, _)| name == UTF8MB4_COLLATION) {
+            // Which came first decides what the character set means, and the report does not tell.
+            pins.reasons.add(PinReason::UNKNOWN_SET);
+        }
         for assignment in assignments {
             let reason = match assignment {
                 // In which character set it was read depends on what came first.
