@@ -89,7 +89,8 @@ pub struct Run {
 const AFTER_HELP: &str = "\
 Without -c the first of these files is read: ./narrows.toml, /etc/narrows/narrows.toml, ./proxysql.cnf,
 ./proxysql.cfg, /etc/proxysql.cnf, /etc/proxysql.cfg. Without any, the defaults count.
-The environment variable NARROWS_LOG chooses what is logged, for example `debug` or `narrows_proxy=trace`.";
+The environment variable NARROWS_LOG chooses what is logged, for example `debug` or `narrows_proxy=trace`.
+No core files are written, since passwords and keys would be in them, unless NARROWS_CORE_FILES is set.";
 
 impl Run {
     /// The flags that were given and that do nothing in this version.

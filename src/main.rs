@@ -12,7 +12,7 @@ use anyhow::Context;
 use clap::Parser;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
 use narrows_control::config::{self, Loaded};
-use narrows_control::docs;
+use narrows_control::{docs, tls};
 use narrows_proxy::server::DataPlane;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -111,6 +111,12 @@ fn run(flags: &Run) -> anyhow::Result<()> {
         warn!(flag, "has no effect in this version");
     }
     raise_open_files_limit();
+    keep_memory_private();
+    let keys =
+        tls::load(&loaded.bootstrap.resolve(Path::new("")), &loaded.variables, &loaded.rows.ssl_params)
+            .context("reading keys and certificates")?;
+    keys.remarks.iter().for_each(|remark| warn!("{remark}"));
+    loaded.rows.tls = keys.tls;
     serve(loaded)
 }
 
@@ -152,6 +158,18 @@ fn raise_open_files_limit() {
     match setrlimit(Resource::Nofile, limit) {
         Ok(()) => info!(open_files = ?limit.current, "limit of open files raised"),
         Err(e) => warn!(error = %e, "the limit of open files stays where it is"),
+    }
+}
+
+/// Passwords and keys are in memory: no core file is written, and other processes of the same user do not look in.
+fn keep_memory_private() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    if std::env::var_os("NARROWS_CORE_FILES").is_some() {
+        warn!("NARROWS_CORE_FILES is set: a core file would hold passwords and keys");
+        return;
+    }
+    if let Err(e) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        warn!(error = %e, "core files cannot be prevented");
     }
 }
 

@@ -23,7 +23,8 @@ install_go() {
   mkdir -p "$target/go"
   find "$here/go-mysql" -type f -print0 | sort -z | xargs -0 cat > "$target/go/wanted"
   is_current "$target/go" "$target/go/wanted" && return
-  (cd "$here/go-mysql" && go build -o "$target/go/checks" . && go build -o "$target/go/chatter" ./chatter)
+  (cd "$here/go-mysql" && go build -o "$target/go/checks" . && go build -o "$target/go/chatter" ./chatter &&
+    go build -o "$target/go/logins" ./logins)
   is_now "$target/go" "$target/go/wanted"
 }
 

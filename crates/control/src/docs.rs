@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::config::schema::{Absent, Table};
 use crate::config::tables::{
     BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, REPLICATION_HOSTGROUPS,
-    RULES, SECTIONS_NOT_READ, SERVERS, USERS,
+    RULES, SECTIONS_NOT_READ, SERVERS, SSL_PARAMS, USERS,
 };
 use crate::variables::{Class, Reader, VARIABLES, Variable};
 
@@ -80,6 +80,7 @@ fn configuration_page() -> String {
     table(&mut page, &FIREWALL_USERS);
     table(&mut page, &FIREWALL_RULES);
     table(&mut page, &FIREWALL_FINGERPRINTS);
+    table(&mut page, &SSL_PARAMS);
     let names: Vec<String> = SECTIONS_NOT_READ.iter().map(|name| code(name)).collect();
     let _ = write!(
         page,

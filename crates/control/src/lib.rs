@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod docs;
+pub mod tls;
 pub mod variables;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-use crate::rt::Stream;
+use crate::stream::Stream;
 
 /// A read buffer: filled at the end, consumed at the front.
 #[derive(Debug, Default)]
@@ -73,6 +73,12 @@ impl Buffer {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
+    }
+
+    /// Drops `count` bytes at the front and leaves nothing of them in memory.
+    pub fn wipe(&mut self, count: usize) {
+        self.filled_mut().iter_mut().take(count).for_each(|byte| *byte = 0);
+        self.consume(count);
     }
 
     /// Appends bytes, growing when needed.

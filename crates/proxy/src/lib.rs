@@ -18,4 +18,6 @@ pub mod session;
 pub mod snapshot;
 pub mod state;
 pub mod stats;
+pub mod stream;
+pub mod tls;
 pub mod worker;

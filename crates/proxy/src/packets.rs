@@ -6,7 +6,7 @@ use narrows_wire::frame::HEADER_LENGTH;
 use narrows_wire::{Header, Malformed};
 
 use crate::buffer::Buffer;
-use crate::rt::Stream;
+use crate::stream::Stream;
 
 /// Why no packet came.
 #[derive(Debug, thiserror::Error)]

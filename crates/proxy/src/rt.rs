@@ -31,7 +31,7 @@ pub fn block_on<T>(main: impl Future<Output = T>) -> io::Result<T> {
 
 /// A connected socket.
 #[derive(Debug)]
-pub enum Stream {
+pub enum Socket {
     /// TCP, `TCP_NODELAY` set.
     Tcp(TcpStream),
     /// Unix.
@@ -40,46 +40,51 @@ pub enum Stream {
 
 /// A socket that belongs to no runtime: what travels between workers.
 #[derive(Debug)]
-pub enum DetachedStream {
+pub enum DetachedSocket {
     /// TCP.
     Tcp(std::net::TcpStream),
     /// Unix.
     Unix(std::os::unix::net::UnixStream),
 }
 
-impl Stream {
+impl Socket {
     /// Connects over TCP; each address of the name is tried.
     ///
     /// # Errors
     /// The last address's error.
-    pub async fn connect_tcp(host: &str, port: u16) -> io::Result<Stream> {
+    pub async fn connect_tcp(host: &str, port: u16) -> io::Result<Socket> {
         let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
-        Ok(Stream::Tcp(stream))
+        Ok(Socket::Tcp(stream))
     }
 
     /// Connects to a Unix socket.
     ///
     /// # Errors
     /// As `connect(2)`.
-    pub async fn connect_unix(path: &str) -> io::Result<Stream> {
-        UnixStream::connect(path).await.map(Stream::Unix)
+    pub async fn connect_unix(path: &str) -> io::Result<Socket> {
+        UnixStream::connect(path).await.map(Socket::Unix)
     }
 
     /// Takes the socket off this runtime.
     ///
     /// # Errors
     /// When the runtime cannot let go of it.
-    pub fn detach(self) -> io::Result<DetachedStream> {
+    pub fn detach(self) -> io::Result<DetachedSocket> {
         match self {
-            Stream::Tcp(stream) => stream.into_std().map(DetachedStream::Tcp),
-            Stream::Unix(stream) => stream.into_std().map(DetachedStream::Unix),
+            Socket::Tcp(stream) => stream.into_std().map(DetachedSocket::Tcp),
+            Socket::Unix(stream) => stream.into_std().map(DetachedSocket::Unix),
         }
     }
 
-    /// Whether the peer is on this machine by construction: a Unix socket.
-    pub fn is_unix(&self) -> bool {
-        matches!(self, Stream::Unix(_))
+    /// Whether the peer is on this machine: a Unix socket, or a loopback address.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Socket::Tcp(stream) => {
+                stream.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback())
+            }
+            Socket::Unix(_) => true,
+        }
     }
 
     /// Waits until reading may yield bytes or the end. One task at a time may wait: the one that waited last is woken.
@@ -88,8 +93,8 @@ impl Stream {
     /// Only when the runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
         poll_fn(|context| match self {
-            Stream::Tcp(stream) => stream.poll_read_ready(context),
-            Stream::Unix(stream) => stream.poll_read_ready(context),
+            Socket::Tcp(stream) => stream.poll_read_ready(context),
+            Socket::Unix(stream) => stream.poll_read_ready(context),
         })
         .await
     }
@@ -100,8 +105,8 @@ impl Stream {
     /// `WouldBlock` when nothing is there.
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = match self {
-            Stream::Tcp(stream) => stream.try_read(buffer)?,
-            Stream::Unix(stream) => stream.try_read(buffer)?,
+            Socket::Tcp(stream) => stream.try_read(buffer)?,
+            Socket::Unix(stream) => stream.try_read(buffer)?,
         };
         if 0 < count && count < buffer.len() {
             self.set_drained();
@@ -114,21 +119,30 @@ impl Stream {
     fn set_drained(&self) {
         let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
         let _ = match self {
-            Stream::Tcp(stream) => stream.try_io(Interest::READABLE, nothing),
-            Stream::Unix(stream) => stream.try_io(Interest::READABLE, nothing),
+            Socket::Tcp(stream) => stream.try_io(Interest::READABLE, nothing),
+            Socket::Unix(stream) => stream.try_io(Interest::READABLE, nothing),
         };
     }
 
-    /// Reads at least one byte; `Ok(0)` is the end.
+    /// Waits until writing may take bytes.
     ///
     /// # Errors
-    /// The socket's.
-    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.try_read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await?,
-                result => return result,
-            }
+    /// Only when the runtime is shutting down.
+    pub async fn writable(&self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.writable().await,
+            Socket::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    /// Writes what the kernel takes.
+    ///
+    /// # Errors
+    /// `WouldBlock` when it takes nothing.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.try_write(bytes),
+            Socket::Unix(stream) => stream.try_write(bytes),
         }
     }
 
@@ -136,26 +150,12 @@ impl Stream {
     ///
     /// # Errors
     /// The socket's; some bytes may have been written.
-    pub async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
-        self.write_pieces(bytes).await?;
-        #[cfg(test)]
-        tests::panic_on_demand(bytes);
-        Ok(())
-    }
-
-    async fn write_pieces(&self, mut bytes: &[u8]) -> io::Result<()> {
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let written = match self {
-                Stream::Tcp(stream) => stream.try_write(bytes),
-                Stream::Unix(stream) => stream.try_write(bytes),
-            };
-            match written {
+            match self.try_write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self {
-                    Stream::Tcp(stream) => stream.writable().await?,
-                    Stream::Unix(stream) => stream.writable().await?,
-                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
                 Err(error) => return Err(error),
             }
         }
@@ -166,36 +166,36 @@ impl Stream {
     pub fn descriptor(&self) -> i32 {
         use std::os::fd::AsRawFd;
         match self {
-            Stream::Tcp(stream) => stream.as_raw_fd(),
-            Stream::Unix(stream) => stream.as_raw_fd(),
+            Socket::Tcp(stream) => stream.as_raw_fd(),
+            Socket::Unix(stream) => stream.as_raw_fd(),
         }
     }
 
     /// Address of the peer: the IP address, or `localhost` for a Unix socket.
     pub fn peer(&self) -> (String, u16) {
         match self {
-            Stream::Tcp(stream) => match stream.peer_addr() {
+            Socket::Tcp(stream) => match stream.peer_addr() {
                 Ok(address) => (address.ip().to_canonical().to_string(), address.port()),
                 Err(_) => (String::new(), 0),
             },
-            Stream::Unix(_) => ("localhost".to_owned(), 0),
+            Socket::Unix(_) => ("localhost".to_owned(), 0),
         }
     }
 
     /// Address the peer connected to: IP address and port, empty for a Unix socket.
     pub fn local(&self) -> (String, u16) {
         match self {
-            Stream::Tcp(stream) => match stream.local_addr() {
+            Socket::Tcp(stream) => match stream.local_addr() {
                 Ok(address) => (address.ip().to_canonical().to_string(), address.port()),
                 Err(_) => (String::new(), 0),
             },
-            Stream::Unix(_) => (String::new(), 0),
+            Socket::Unix(_) => (String::new(), 0),
         }
     }
 
     /// Turns TCP keepalive on, with `idle` before the first probe.
     pub fn set_keepalive(&self, idle: Option<Duration>) {
-        if let (Stream::Tcp(stream), Some(idle)) = (self, idle) {
+        if let (Socket::Tcp(stream), Some(idle)) = (self, idle) {
             let keepalive = socket2::TcpKeepalive::new().with_time(idle);
             // A socket that refuses keepalive still serves.
             let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
@@ -203,15 +203,15 @@ impl Stream {
     }
 }
 
-impl DetachedStream {
+impl DetachedSocket {
     /// Hands the socket to the calling thread's runtime.
     ///
     /// # Errors
     /// When the runtime cannot take it (no memory, no descriptor).
-    pub fn attach(self) -> io::Result<Stream> {
+    pub fn attach(self) -> io::Result<Socket> {
         match self {
-            DetachedStream::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
-            DetachedStream::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
+            DetachedSocket::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            DetachedSocket::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
         }
     }
 }
@@ -289,14 +289,14 @@ impl Listener {
     ///
     /// # Errors
     /// As `accept(2)`: out of descriptors, or a connection that was gone again.
-    pub async fn accept(&self) -> io::Result<Stream> {
+    pub async fn accept(&self) -> io::Result<Socket> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+                Ok(Socket::Tcp(stream))
             }
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
         }
     }
 }
@@ -319,16 +319,3 @@ fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
 
 /// Connections that wait for `accept`; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
-
-#[cfg(test)]
-pub(crate) mod tests {
-    /// A test that needs a panic in the middle of a session has this sent: it happens when a statement with this
-    /// comment has been written to a server.
-    pub(crate) const PANIC: &[u8] = b"/* panic */";
-
-    pub(super) fn panic_on_demand(written: &[u8]) {
-        if written.windows(PANIC.len()).any(|part| part == PANIC) {
-            panic!("as the statement demands");
-        }
-    }
-}

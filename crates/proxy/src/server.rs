@@ -4,9 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::client::ClientHost;
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
 use crate::stats::Observer;
+use crate::tls::SharedTls;
 use crate::worker::{Message, Peers, Worker};
 
 /// The running data plane. Dropping it does not stop it; [`DataPlane::stop`] does.
@@ -104,6 +106,25 @@ impl DataPlane {
         }
         self.snapshot = snapshot;
         Ok(())
+    }
+
+    /// Puts other keys and certificates into force: for connections that begin from now on. None is dropped.
+    pub fn replace_tls(&mut self, tls: SharedTls) {
+        let snapshot = Arc::new(self.snapshot.with_tls(tls));
+        for worker in 0..self.peers.workers() {
+            self.peers.send(worker, Message::Publish(Arc::clone(&snapshot)));
+        }
+        self.snapshot = snapshot;
+    }
+
+    /// Client addresses that have failed to log in, as far as `mysql-client_host_cache_size` lets them be counted.
+    pub fn client_hosts(&self) -> Vec<ClientHost> {
+        self.peers.client_hosts.list()
+    }
+
+    /// Forgets the failures of all client addresses.
+    pub fn forget_client_hosts(&self) {
+        self.peers.client_hosts.clear();
     }
 
     /// What asks the workers for figures.

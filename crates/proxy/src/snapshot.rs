@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use narrows_wire::auth::client_side::Stored;
-use narrows_wire::auth::{caching_sha2, native};
+use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
+use crate::client::{LoginAttributes, Networks};
 use crate::hostgroup::{Demand, Hostgroup, Server};
 use crate::rules::{Firewall, RuleSet};
+use crate::tls::SharedTls;
 
 /// Number of a hostgroup: a set of servers that are equal for routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -43,6 +44,10 @@ pub struct Rows {
     pub firewall_rules: Vec<FirewallRuleRow>,
     /// `mysql_firewall_whitelist_sqli_fingerprints`.
     pub firewall_fingerprints: Vec<FirewallFingerprintRow>,
+    /// `mysql_servers_ssl_params`; what the data plane has of them is in `tls`.
+    pub ssl_params: Vec<SslParamsRow>,
+    /// Keys and certificates.
+    pub tls: SharedTls,
 }
 
 /// The `mysql-` variables that the data plane reads; names are theirs, units are in the types.
@@ -162,6 +167,16 @@ pub struct Variables {
     pub tcp_keepalive: Option<Duration>,
     /// Statements run on every new backend connection; empty: none.
     pub init_connect: String,
+    /// Whether clients may use TLS.
+    pub have_ssl: bool,
+    /// Whether clients may use the compressed protocol.
+    pub have_compress: bool,
+    /// Whose PROXY headers are taken.
+    pub proxy_protocol_networks: Networks,
+    /// Failed logins after which an address is closed at once; 0: never.
+    pub client_host_error_counts: u32,
+    /// Whether servers elsewhere are asked for their RSA key too, over connections that others can listen to.
+    pub get_server_public_key: bool,
 }
 
 impl Default for Variables {
@@ -224,6 +239,11 @@ impl Default for Variables {
             kill_backend_connection_when_disconnect: true,
             tcp_keepalive: Some(Duration::from_secs(120)),
             init_connect: String::new(),
+            have_ssl: true,
+            have_compress: true,
+            proxy_protocol_networks: Networks::default(),
+            client_host_error_counts: 0,
+            get_server_public_key: false,
         }
     }
 }
@@ -271,7 +291,7 @@ pub struct ServerRow {
 }
 
 /// One row of `mysql_users`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct UserRow {
     /// Account name.
     pub username: String,
@@ -297,6 +317,16 @@ pub struct UserRow {
     pub attributes: String,
     /// Free text.
     pub comment: String,
+}
+
+impl std::fmt::Debug for UserRow {
+    /// Without the password, and without the attributes, where there may be another.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserRow")
+            .field("username", &self.username)
+            .field("default_hostgroup", &self.default_hostgroup)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One row of `mysql_query_rules`. A condition that is `None` is not asked; an action that is `None` changes nothing.
@@ -457,6 +487,35 @@ pub struct FirewallFingerprintRow {
     pub fingerprint: String,
 }
 
+/// One row of `mysql_servers_ssl_params`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SslParamsRow {
+    /// The server.
+    pub hostname: String,
+    /// Its port.
+    pub port: u16,
+    /// The user who connects; empty: all without a row of their own.
+    pub username: String,
+    /// File of authorities.
+    pub ssl_ca: String,
+    /// File of the certificate shown to the server.
+    pub ssl_cert: String,
+    /// File of its key.
+    pub ssl_key: String,
+    /// Folder of authorities.
+    pub ssl_capath: String,
+    /// File of revoked certificates.
+    pub ssl_crl: String,
+    /// Folder of revoked certificates.
+    pub ssl_crlpath: String,
+    /// Ciphers, as OpenSSL names them, with `:` between.
+    pub ssl_cipher: String,
+    /// Versions, with commas between.
+    pub tls_version: String,
+    /// Free text.
+    pub comment: String,
+}
+
 /// What workers read: compiled once from [`Rows`], then shared and never changed.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -469,9 +528,13 @@ pub struct Snapshot {
     /// The query rules.
     pub rules: Arc<RuleSet>,
     /// Which statements accounts may send, where that is asked.
-    pub firewall: Firewall,
+    pub firewall: Arc<Firewall>,
     /// Where reads of a hostgroup may go.
     pub readers: HashMap<HostgroupId, HostgroupId>,
+    /// Keys and certificates.
+    pub tls: SharedTls,
+    /// The forms that passwords are kept in: what a name that nobody has is made to look like.
+    pub password_forms: Vec<Form>,
 }
 
 /// A user, ready for logins.
@@ -479,8 +542,10 @@ pub struct Snapshot {
 pub struct Account {
     /// Its configuration.
     pub row: UserRow,
-    /// How its password is kept.
-    pub stored: Stored,
+    /// Its passwords, any of which is good; what logins reveal of them outlives snapshots.
+    pub credentials: Arc<[Credential]>,
+    /// What is asked of its clients beyond a password.
+    pub login: LoginAttributes,
     /// How its reads are told from its writes.
     pub split: Split,
     /// Its client connections, over all workers; outlives snapshots.
@@ -533,6 +598,30 @@ pub enum CompileError {
 }
 
 impl Snapshot {
+    /// The same with other keys and certificates.
+    pub fn with_tls(&self, tls: SharedTls) -> Snapshot {
+        let server = |server: &Arc<Server>| {
+            let (row, figures) = (server.row.clone(), Arc::clone(&server.figures));
+            Arc::new(Server { row, figures, tls: tls.clone() })
+        };
+        let hostgroups = self.hostgroups.iter().map(|(id, hostgroup)| {
+            let servers = hostgroup.servers.iter().map(server).collect();
+            let demand = Arc::clone(&hostgroup.demand);
+            let openings_per_second = hostgroup.openings_per_second;
+            (*id, Arc::new(Hostgroup { id: *id, servers, demand, openings_per_second }))
+        });
+        Snapshot {
+            variables: self.variables.clone(),
+            users: self.users.clone(),
+            hostgroups: hostgroups.collect(),
+            rules: Arc::clone(&self.rules),
+            firewall: Arc::clone(&self.firewall),
+            readers: self.readers.clone(),
+            tls: tls.clone(),
+            password_forms: self.password_forms.clone(),
+        }
+    }
+
     /// Compiles rows for `workers` worker threads. Figures of servers and users that `previous` has too go on.
     ///
     /// # Errors
@@ -552,8 +641,11 @@ impl Snapshot {
             let known = previous.and_then(|previous| previous.users.get(&name));
             let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
             let split = Split::parse(&row.attributes);
-            (name, Arc::new(Account { stored: stored(&row.password), split, row, connections }))
+            let login = LoginAttributes::parse(&row.attributes);
+            let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
+            (name, Arc::new(Account { credentials, login, split, row, connections }))
         });
+        let users: HashMap<_, _> = users.collect();
         let mut hostgroups: BTreeMap<HostgroupId, Hostgroup> = BTreeMap::new();
         for row in rows.servers {
             let known = previous.and_then(|previous| previous.hostgroups.get(&row.hostgroup));
@@ -569,15 +661,17 @@ impl Snapshot {
                 |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;
             let figures = known.and_then(|known| known.servers.iter().find(same));
             let figures = figures.map(|server| Arc::clone(&server.figures)).unwrap_or_default();
-            hostgroup.servers.push(Arc::new(Server { row, figures }));
+            hostgroup.servers.push(Arc::new(Server { row, figures, tls: rows.tls.clone() }));
         }
         Ok(Snapshot {
             variables: rows.variables,
-            users: users.collect(),
+            password_forms: forms(&users),
+            users,
             hostgroups: hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup))).collect(),
             rules,
-            firewall,
+            firewall: Arc::new(firewall),
             readers,
+            tls: rows.tls,
         })
     }
 }
@@ -593,14 +687,32 @@ fn compile_rules(rows: &Rows, previous: Option<&Snapshot>) -> Result<Arc<RuleSet
     compiled.map(Arc::new).map_err(|(rule_id, source)| CompileError::Rule { rule_id, source })
 }
 
-fn stored(password: &str) -> Stored {
-    if let Some(hash) = native::parse_stored(password.as_bytes()) {
-        return Stored::Native(hash);
+/// The passwords of an account; those it had before are the same ones, with what is known of them.
+fn credentials(
+    password: &str,
+    login: &LoginAttributes,
+    known: Option<&Arc<[Credential]>>,
+) -> Arc<[Credential]> {
+    let texts = [Some(password), login.additional_password.as_deref()];
+    let stored: Vec<Stored> =
+        texts.into_iter().flatten().map(|text| Stored::parse(text.as_bytes())).collect();
+    match known {
+        Some(known) if known.iter().map(Credential::stored).eq(&stored) => Arc::clone(known),
+        _ => stored.into_iter().map(Credential::new).collect(),
     }
-    match caching_sha2::StoredHash::parse(password.as_bytes()) {
-        Some(hash) => Stored::CachingSha2(hash),
-        None => Stored::Clear(password.as_bytes().to_vec()),
+}
+
+fn forms(users: &HashMap<Vec<u8>, Arc<Account>>) -> Vec<Form> {
+    let mut forms = Vec::new();
+    for credential in users.values().filter_map(|account| account.credentials.first()) {
+        let form = credential.stored().form();
+        if !forms.contains(&form) {
+            forms.push(form);
+        }
     }
+    // In an order of their own, or else a name's form would change with the users.
+    forms.sort_by_key(|form| format!("{form:?}"));
+    forms
 }
 
 #[cfg(test)]

@@ -16,14 +16,14 @@ use crate::hostgroup::ServerFigures;
 use crate::pool::Pool;
 use crate::prepared::Registry;
 use crate::rt::{
-    BoundListener, DetachedStream, Instant, Listener, MailboxReceiver, MailboxSender, Stream, oneshot, sleep,
-    spawn_local,
+    BoundListener, Instant, Listener, MailboxReceiver, MailboxSender, oneshot, sleep, spawn_local,
 };
 use crate::rules;
 use crate::session::{Handle, Interrupt};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::stats::{Counters, Figures, Question, SESSION_BYTES};
+use crate::stream::{DetachedStream, Stream};
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -119,6 +119,8 @@ pub struct Peers {
     pub started: Instant,
     /// Makes logins of unknown users look like those of known ones.
     pub decoy_key: [u8; 32],
+    /// Failed logins by client address.
+    pub client_hosts: client::ClientHosts,
 }
 
 impl Peers {
@@ -131,6 +133,7 @@ impl Peers {
             accepted: AtomicU64::new(0),
             started: Instant::now(),
             decoy_key: rand::random(),
+            client_hosts: client::ClientHosts::default(),
         }
     }
 
@@ -323,7 +326,7 @@ impl Worker {
     async fn accept(self: Rc<Worker>, listener: Listener) {
         loop {
             match listener.accept().await {
-                Ok(stream) => self.place(stream),
+                Ok(socket) => self.place(socket.into()),
                 Err(error) => {
                     // Out of descriptors, usually: others close theirs meanwhile.
                     tracing::warn!(%error, "cannot accept a connection");

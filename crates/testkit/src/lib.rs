@@ -8,6 +8,7 @@
 //! The client and the fake server read and write the protocol by code of their own, not by `narrows-wire`:
 //! a mistake made in both places would otherwise be invisible.
 
+mod certificates;
 mod client;
 mod fake;
 mod folder;
@@ -16,7 +17,8 @@ mod process;
 mod protocol;
 mod real_server;
 
-pub use client::{Answer, Login, RawClient};
+pub use certificates::{Authority, Certificate, Validity};
+pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
 pub use narrows::{Monitor, Narrows, NarrowsConfig};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,13 @@ impl NarrowsConfig {
     #[must_use]
     pub fn server(mut self, hostgroup: i32, port: u16, more: &str) -> NarrowsConfig {
         self.servers.push(format!("hostgroup={hostgroup} address=\"127.0.0.1\" port={port} {more}"));
+        self
+    }
+
+    /// Adds a server of any address; `more` are further columns.
+    #[must_use]
+    pub fn server_at(mut self, hostgroup: i32, address: &str, port: u16, more: &str) -> NarrowsConfig {
+        self.servers.push(format!("hostgroup={hostgroup} address=\"{address}\" port={port} {more}"));
         self
     }
 
@@ -145,6 +152,18 @@ impl Narrows {
         })
     }
 
+    /// The same in a folder that `prepare` has put files into.
+    ///
+    /// # Panics
+    /// When it does not start; the message has its log.
+    pub fn start_prepared(binary: &str, config: &NarrowsConfig, prepare: impl Fn(&Path)) -> Narrows {
+        Narrows::start_in(&config.environment, binary, Monitor::Off, |interfaces, admin| {
+            let socket = interfaces.split(';').find(|part| part.starts_with('/'));
+            prepare(socket.and_then(|socket| Path::new(socket).parent()).expect("a socket in its folder"));
+            config.text(interfaces, admin)
+        })
+    }
+
     /// The same with a configuration file that `text` writes, given the listeners for clients and for administrators.
     ///
     /// # Panics
@@ -191,6 +210,11 @@ impl Narrows {
     /// Its TCP endpoint for administrators.
     pub fn admin_endpoint(&self) -> Endpoint {
         Endpoint::local(self.admin_port)
+    }
+
+    /// Its data folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Everything it has written so far.

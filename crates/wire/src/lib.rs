@@ -5,11 +5,13 @@ pub mod capability;
 pub mod charset;
 pub mod codec;
 pub mod command;
+pub mod compression;
 pub mod errno;
 pub mod execute;
 pub mod frame;
 pub mod handshake;
 pub mod packet;
+pub mod proxy_protocol;
 pub mod query;
 pub mod response;
 

@@ -20,8 +20,9 @@ use std::path::{Path, PathBuf};
 
 use narrows_proxy::snapshot::{
     FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow, ReplicationHostgroupRow, Rows,
-    RuleRow, ServerRow, UserRow,
+    RuleRow, ServerRow, SslParamsRow, UserRow,
 };
+use narrows_proxy::tls::SharedTls;
 
 use crate::variables::{VARIABLES, Values, Variable};
 use bootstrap::Bootstrap;
@@ -88,6 +89,9 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, 
             firewall_users: rows(sections.firewall_users),
             firewall_rules: rows(sections.firewall_rules),
             firewall_fingerprints: rows(sections.firewall_fingerprints),
+            ssl_params: rows(sections.ssl_params),
+            // Files are read once it is known in which folder.
+            tls: SharedTls::default(),
         },
         variables: sections.variables,
         bootstrap: sections.bootstrap,
@@ -153,6 +157,7 @@ struct Sections {
     firewall_users: Vec<Placed<FirewallUserRow>>,
     firewall_rules: Vec<Placed<FirewallRuleRow>>,
     firewall_fingerprints: Vec<Placed<FirewallFingerprintRow>>,
+    ssl_params: Vec<Placed<SslParamsRow>>,
 }
 
 impl Sections {
@@ -193,6 +198,7 @@ impl Sections {
             "mysql_firewall_whitelist_sqli_fingerprints" => {
                 self.firewall_fingerprints = tables::FIREWALL_FINGERPRINTS.read(node, report);
             }
+            "mysql_servers_ssl_params" => self.ssl_params = tables::SSL_PARAMS.read(node, report),
             _ => return false,
         }
         true
@@ -278,6 +284,7 @@ fn top_level_names() -> impl Iterator<Item = &'static str> {
         tables::FIREWALL_USERS.name,
         tables::FIREWALL_RULES.name,
         tables::FIREWALL_FINGERPRINTS.name,
+        tables::SSL_PARAMS.name,
     ];
     sections.into_iter().chain(tables).chain(tables::BOOTSTRAP.names())
 }

@@ -2,7 +2,7 @@
 
 use narrows_proxy::snapshot::{
     FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow, HostgroupId,
-    ReplicationHostgroupRow, RuleRow, ServerRow, ServerStatus, UserRow,
+    ReplicationHostgroupRow, RuleRow, ServerRow, ServerStatus, SslParamsRow, UserRow,
 };
 
 use super::bootstrap::Bootstrap;
@@ -19,7 +19,6 @@ pub const SECTIONS_NOT_READ: &[&str] = &[
     "mysql_galera_hostgroups",
     "mysql_aws_aurora_hostgroups",
     "mysql_hostgroup_attributes",
-    "mysql_servers_ssl_params",
     "mysql_ldap_mapping",
     "ldap_variables",
     "sqliteserver_variables",
@@ -168,6 +167,28 @@ pub static RULES: Table<RuleRow> = Table {
         flag("apply", Is("0"), |r, v| r.apply = v, "Whether later rules are left out."),
         text("attributes", Form::Json, Is(""), |r, v| r.attributes = v, "A JSON object of further settings, or empty."),
         text("comment", Form::Any, Null, |r, v| r.comment = Some(v), "Free text."),
+    ],
+};
+
+/// `mysql_servers_ssl_params`.
+#[rustfmt::skip]
+pub static SSL_PARAMS: Table<SslParamsRow> = Table {
+    name: "mysql_servers_ssl_params",
+    doc: "Files and ciphers of TLS towards single servers, in place of mysql-ssl_p2s_*: for one user, or for all that have no row of their own.",
+    blank: SslParamsRow::default,
+    columns: &[
+        text("hostname", Form::NotEmpty, Required, |r, v| r.hostname = v, "The server, as in mysql_servers."),
+        integer("port", 0, 65_535, Is("3306"), |r, v| r.port = to_u16(v), "Its port."),
+        text("username", Form::Any, Is(""), |r, v| r.username = v, "The user who connects; empty: all others."),
+        text("ssl_ca", Form::Any, Is(""), |r, v| r.ssl_ca = v, "File of the authorities that its certificate is checked against, by host name too. Without one the certificate is not looked at."),
+        text("ssl_cert", Form::Any, Is(""), |r, v| r.ssl_cert = v, "File of the certificate shown to it."),
+        text("ssl_key", Form::Any, Is(""), |r, v| r.ssl_key = v, "File of that certificate's key."),
+        text("ssl_capath", Form::Any, Is(""), |r, v| r.ssl_capath = v, "Folder of files of authorities."),
+        text("ssl_crl", Form::Any, Is(""), |r, v| r.ssl_crl = v, "File of revoked certificates."),
+        text("ssl_crlpath", Form::Any, Is(""), |r, v| r.ssl_crlpath = v, "Folder of such files."),
+        text("ssl_cipher", Form::Any, Is(""), |r, v| r.ssl_cipher = v, "Ciphers, by their names in OpenSSL, with `:` between; empty: all."),
+        text("tls_version", Form::Any, Is(""), |r, v| r.tls_version = v, "Versions with commas between: TLSv1.2, TLSv1.3; empty: both."),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Class::{Essential, Obscure, Useful};
 use super::{Class, Kind, Reader, Variable};
 use crate::config::form::{Form, items};
+use narrows_proxy::client::Networks;
 use narrows_proxy::snapshot::Variables;
 
 /// The authentication plugins a greeting may offer.
@@ -31,7 +32,8 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-binlog_reader_connect_retry_msec", Obscure, 3000, 200, 120_000, "Milliseconds between two attempts to reach a GTID reader."),
     integer("mysql-client_host_cache_size", Obscure, 0, 0, 1_048_576, "Client addresses whose failed logins are counted; 0: none.")
         .read_as_integer(|v, n| v.client_host_cache_size = size(n)),
-    integer("mysql-client_host_error_counts", Obscure, 0, 0, 1_048_576, "Failed logins after which an address is refused at once; 0: never."),
+    integer("mysql-client_host_error_counts", Obscure, 0, 0, 1_048_576, "Failed logins after which an address is refused at once; 0: never.")
+        .read_as_integer(|v, n| v.client_host_error_counts = u32::try_from(n).unwrap_or(0)),
     flag("mysql-client_session_track_gtid", Useful, true, "Whether clients that ask for it are told the GTIDs of their transactions."),
     flag("mysql-commands_stats", Useful, true, "Whether statements are counted by kind.")
         .read_as_flag(|v, b| v.commands_stats = b),
@@ -85,10 +87,14 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_text(|v, s| v.firewall_whitelist_errormsg = s.to_owned()),
     integer("mysql-free_connections_pct", Essential, 10, 0, 100, "Idle connections kept per server, in percent of the server's max_connections.")
         .read_as_integer(|v, n| v.free_connections_pct = count(n)),
+    flag("mysql-get_server_public_key", Useful, false, "Whether servers that are neither on this host nor reached by TLS may be asked for the RSA key that caching_sha2_password encrypts passwords with. Who stands between can answer with a key of their own.")
+        .read_as_flag(|v, f| v.get_server_public_key = f),
     integer("mysql-handle_unknown_charset", Obscure, 1, 0, 2, "A client with an unknown character set is: 0 refused, 1 given the default and logged, 2 given the default."),
     integer("mysql-handle_warnings", Useful, 1, 0, 1, "1: a session keeps its connection after a warning, so that SHOW WARNINGS finds it."),
-    flag("mysql-have_compress", Useful, true, "Whether clients may use the compressed protocol."),
-    flag("mysql-have_ssl", Essential, true, "Whether clients may use TLS."),
+    flag("mysql-have_compress", Useful, true, "Whether clients may use the compressed protocol.")
+        .read_as_flag(|v, f| v.have_compress = f),
+    flag("mysql-have_ssl", Essential, true, "Whether clients may use TLS.")
+        .read_as_flag(|v, f| v.have_ssl = f),
     integer("mysql-hostgroup_manager_verbose", Obscure, 1, 0, 3, "How much the log says when hostgroups change."),
     text("mysql-init_connect", Useful, Form::Any, "", "Statements that every new server connection runs first.")
         .read_as_text(|v, s| v.init_connect = s.to_owned()),
@@ -165,7 +171,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.ping_timeout_server = ms(n)),
     integer("mysql-poll_timeout", Obscure, 2000, 10, 20_000, "Milliseconds ProxySQL's threads wait for events."),
     integer("mysql-poll_timeout_on_failure", Obscure, 100, 10, 20_000, "Milliseconds they wait after a failure to connect."),
-    text("mysql-proxy_protocol_networks", Useful, Form::Networks, "", "Networks whose connections may begin with a PROXY header."),
+    text("mysql-proxy_protocol_networks", Useful, Form::Networks, "", "Networks whose connections may begin with a PROXY header, of version 1 or 2; `*`: all.")
+        .read_as_text(|v, s| v.proxy_protocol_networks = Networks::parse(s)),
     integer("mysql-query_cache_handle_warnings", Obscure, 0, 0, 1, "1: results with warnings are cached too."),
     integer("mysql-query_cache_size_MB", Useful, 256, 0, 10_485_760, "Megabytes the query cache aims to stay below."),
     integer("mysql-query_cache_soft_ttl_pct", Useful, 0, 0, 100, "Percentage of a cached result's life after which one client renews it while the others still read it; 0: never."),

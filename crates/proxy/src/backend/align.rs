@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_wire::auth::Channel;
-use narrows_wire::auth::backend_side::Exchange;
 use narrows_wire::charset::{Collation, Family};
 use narrows_wire::frame::put_encoded;
 use narrows_wire::handshake::ChangeUser;
@@ -234,9 +232,7 @@ impl Backend {
         let collation = Collation::by_id(super::connect::FALLBACK_COLLATION, self.login.family)
             .expect("the table has the fallback");
         let (nonce, plugin) = &self.login.greeting;
-        let channel = if self.stream.is_unix() { Channel::Secure } else { Channel::Open };
-        let (mut exchange, first) =
-            Exchange::new(nonce, plugin, want.secret.clone(), channel, rand::random());
+        let (mut exchange, first) = super::connect::exchange(&self.stream, nonce, plugin, want);
         let request = ChangeUser {
             user: want.account.row.username.clone().into_bytes(),
             auth_response: first.auth_response,

@@ -5,19 +5,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use narrows_wire::Capabilities;
-use narrows_wire::auth::Channel;
-use narrows_wire::auth::backend_side::{Exchange, Failure, Step};
+use narrows_wire::auth::backend_side::{Exchange, Failure, FirstAnswer, Step};
+use narrows_wire::auth::{Channel, Nonce};
 use narrows_wire::charset::{Collation, Family};
+use narrows_wire::compression::{Algorithm, End};
 use narrows_wire::frame::{put_encoded, put_packet};
 use narrows_wire::handshake::{ConnectAttributes, Greeting, HandshakeResponse};
 use narrows_wire::packet::Err;
+use rustls::pki_types::ServerName;
 
 use super::{Backend, BackendError, CLASS, InsertIdBefore, Login, ServerError, Statements, Want};
 use crate::buffer::Buffer;
 use crate::hostgroup::{Server, Slot};
 use crate::packets::{SMALL_PACKET, payload, read_packet};
-use crate::rt::{Instant, Stream, timeout};
+use crate::rt::{Instant, timeout};
 use crate::state::SessionState;
+use crate::stream::{Stream, Transport};
 
 /// Opens a connection to `server` under `slot` and logs in. `schema` and the character set of the first client's
 /// state are asked for right away, to spare a round trip later.
@@ -43,7 +46,7 @@ async fn open(
     want: &Want,
     state: &SessionState,
 ) -> Result<Backend, BackendError> {
-    let stream = match server.row.port {
+    let mut stream = match server.row.port {
         0 => Stream::connect_unix(&server.row.hostname).await?,
         port => Stream::connect_tcp(&server.row.hostname, port).await?,
     };
@@ -58,37 +61,36 @@ async fn open(
     buffer.consume(header.packet_length());
     server.figures.saw_capabilities(greeting.capabilities);
 
-    let asked = match want.own {
-        Some(client) => client.union(NEEDED).without(Capabilities::CONNECT_WITH_DB),
-        None => OFFERED.union(want.class.intersection(CLASS.union(Capabilities::DEPRECATE_EOF))),
-    };
-    let mut capabilities = asked.intersection(greeting.capabilities);
-    if state.schema.is_some() {
-        capabilities = capabilities.union(Capabilities::CONNECT_WITH_DB);
-    }
+    let capabilities = wanted(&server, &greeting, want, state);
     let family = family(&greeting);
     let collation = login_collation(state, family);
-    if state.multi_statements {
-        capabilities = capabilities.union(Capabilities::MULTI_STATEMENTS);
-    }
-    let channel = if stream.is_unix() { Channel::Secure } else { Channel::Open };
-    let (mut exchange, first) =
-        Exchange::new(&greeting.nonce, &greeting.plugin, want.secret.clone(), channel, rand::random());
-    let response = HandshakeResponse {
+    let mut sequence = sequence;
+    let mut response = HandshakeResponse {
         capabilities,
         max_packet_size: MAX_PACKET_SIZE,
         charset: collation.id as u8,
         user: want.account.row.username.clone().into_bytes(),
-        auth_response: first.auth_response,
+        auth_response: Vec::new(),
         schema: state.schema.as_ref().map(|schema| schema.to_vec()),
-        plugin: Some(first.plugin.as_bytes().to_vec()),
+        plugin: None,
         attributes: attributes(),
         zstd_level: None,
     };
+    if server.wants_tls() {
+        if !greeting.capabilities.contains(Capabilities::SSL) {
+            return Result::Err(BackendError::NoTls);
+        }
+        stream = start_tls(stream, &server, &response, &mut sequence).await?;
+    }
+    let (mut exchange, first) = exchange(&stream, &greeting.nonce, &greeting.plugin, want);
+    (response.auth_response, response.plugin) = (first.auth_response, Some(first.plugin.as_bytes().to_vec()));
     let mut login = Vec::with_capacity(512);
-    put_encoded(&mut login, &mut sequence.clone(), |out| response.encode(out));
+    put_encoded(&mut login, &mut sequence, |out| response.encode(out));
     stream.write_all(&login).await?;
     log_in(&stream, &mut buffer, &mut exchange).await?;
+    if capabilities.contains(Capabilities::COMPRESS) {
+        stream = stream.with_compression(Algorithm::Zlib, End::Client, buffer.filled())?;
+    }
 
     let mut session = SessionState::after_login(collation.charset, Some(collation.name));
     session.schema = state.schema.clone();
@@ -99,7 +101,7 @@ async fn open(
         server,
         slot,
         account: Arc::clone(&want.account),
-        capabilities: capabilities.without(Capabilities::CONNECT_WITH_DB),
+        capabilities: capabilities.without(PER_CONNECTION),
         family,
         thread_id: greeting.connection_id,
         greeting: (greeting.nonce, greeting.plugin),
@@ -113,6 +115,62 @@ async fn open(
         last_used: now,
     };
     Ok(Backend::new(stream, Box::new(login)))
+}
+
+/// What to ask of a server that greets like this.
+fn wanted(server: &Server, greeting: &Greeting, want: &Want, state: &SessionState) -> Capabilities {
+    let mut asked = match want.own {
+        Some(client) => client.union(NEEDED).without(PER_CONNECTION),
+        None => OFFERED.union(want.class.intersection(CLASS.union(Capabilities::DEPRECATE_EOF))),
+    };
+    if server.row.compression {
+        asked = asked.union(Capabilities::COMPRESS);
+    }
+    let mut capabilities = asked.intersection(greeting.capabilities);
+    if server.wants_tls() {
+        capabilities = capabilities.union(Capabilities::SSL);
+    }
+    if state.schema.is_some() {
+        capabilities = capabilities.union(Capabilities::CONNECT_WITH_DB);
+    }
+    if state.multi_statements {
+        capabilities = capabilities.union(Capabilities::MULTI_STATEMENTS);
+    }
+    capabilities
+}
+
+/// Asks for TLS and shakes hands.
+async fn start_tls(
+    stream: Stream,
+    server: &Server,
+    response: &HandshakeResponse,
+    sequence: &mut u8,
+) -> Result<Stream, BackendError> {
+    let (host, user) = (&server.row.hostname, String::from_utf8_lossy(&response.user));
+    let config =
+        server.tls.servers.toward(host, server.row.port, &user).map_err(BackendError::TlsSettings)?;
+    let name = ServerName::try_from(host.clone())
+        .map_err(|_| BackendError::TlsSettings(format!("{host:?} is no host name that TLS knows")))?;
+    let mut request = Vec::with_capacity(64);
+    put_encoded(&mut request, sequence, |out| response.ssl_request().encode(out));
+    stream.write_all(&request).await?;
+    Ok(stream.connect_tls(&config, name).await?)
+}
+
+/// The authentication of a login, or of a `COM_CHANGE_USER`, over `stream`.
+pub(super) fn exchange(
+    stream: &Stream,
+    nonce: &Nonce,
+    plugin: &[u8],
+    want: &Want,
+) -> (Exchange, FirstAnswer) {
+    let channel = match stream.transport() {
+        Transport::Tcp => Channel::Open,
+        Transport::Tls => Channel::Tls,
+        Transport::Unix => Channel::Unix,
+    };
+    let may_ask_for_key = stream.is_local() || want.may_ask_for_key;
+    Exchange::new(nonce, plugin, want.secret.clone(), channel, may_ask_for_key, rand::random())
 }
 
 /// Answers what the server asks until it lets us in.
@@ -219,6 +277,14 @@ const NEEDED: Capabilities = Capabilities(
 
 /// Stands for the reports that a client with a connection of its own has asked for itself: nothing is added to them.
 const THE_CLIENTS_OWN: &str = "";
+
+/// What is settled at the login of each connection, and changes nothing behind it.
+const PER_CONNECTION: Capabilities = Capabilities(
+    Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::SSL.0
+        | Capabilities::COMPRESS.0
+        | Capabilities::ZSTD_COMPRESSION.0,
+);
 
 /// The longest packet Narrows takes of a server: as servers' own limit, since nothing is held whole.
 const MAX_PACKET_SIZE: u32 = 1 << 30;

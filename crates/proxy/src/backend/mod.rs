@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use narrows_wire::auth::Secret;
+use narrows_wire::auth::backend_side::Failure;
 use narrows_wire::charset::Family;
 use narrows_wire::codec::Malformed;
 use narrows_wire::packet::Err;
@@ -19,9 +20,10 @@ use crate::buffer::Buffer;
 use crate::hostgroup::{Server, Slot};
 use crate::packets::{ReadError, payload, read_packet};
 use crate::pool::InUse;
-use crate::rt::{DetachedStream, Instant, Stream};
-use crate::snapshot::Account;
+use crate::rt::Instant;
+use crate::snapshot::{Account, Snapshot};
 use crate::state::SharedState;
+use crate::stream::{DetachedStream, Stream, TlsError};
 
 pub use align::TRACKED_VARIABLES;
 pub use connect::{connect, kill};
@@ -111,13 +113,16 @@ pub struct Want {
     pub class: Capabilities,
     /// A new connection for one client alone, with all of these and no others: its bytes are moved unseen.
     pub own: Option<Capabilities>,
+    /// Whether a server elsewhere may be asked for its RSA key over a connection that others can listen to.
+    pub may_ask_for_key: bool,
 }
 
 impl Want {
     /// What a client with these capabilities asks for.
-    pub fn new(account: Arc<Account>, secret: Secret, client: Capabilities) -> Want {
+    pub fn new(account: Arc<Account>, secret: Secret, client: Capabilities, snapshot: &Snapshot) -> Want {
         let class = client.intersection(CLASS.union(Capabilities::DEPRECATE_EOF));
-        Want { account, secret, class, own: None }
+        let may_ask_for_key = snapshot.variables.get_server_public_key;
+        Want { account, secret, class, own: None, may_ask_for_key }
     }
 
     /// What a client asks for that is to have a connection of its own.
@@ -146,9 +151,18 @@ pub enum BackendError {
     /// The server answered with an error.
     #[error("error {} ({}): {}", .0.code, .0.sqlstate, .0.message)]
     Server(ServerError),
+    /// The server cannot do TLS, and its row asks for it.
+    #[error("use_ssl is set, and the server does not offer TLS")]
+    NoTls,
+    /// TLS towards this server cannot be used as it is configured.
+    #[error("TLS towards the server: {0}")]
+    TlsSettings(String),
+    /// The TLS handshake failed.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     /// The login is not possible.
     #[error("{0}")]
-    Login(#[from] narrows_wire::auth::backend_side::Failure),
+    Login(#[from] Failure),
     /// The server does not speak the protocol.
     #[error("{0}")]
     Malformed(#[from] Malformed),
@@ -185,6 +199,16 @@ impl ServerError {
     /// Whether the server has as many prepared statements as it may have.
     pub fn is_too_many_statements(&self) -> bool {
         self.code == TOO_MANY_STATEMENTS
+    }
+
+    /// A login that we cannot do in a client's name: what it has told is not enough for this server.
+    pub fn of_login(server: &Server, failure: &Failure) -> ServerError {
+        let address = server.address();
+        ServerError {
+            code: Errno::ACCESS_DENIED_ERROR.number,
+            sqlstate: "28000".to_owned(),
+            message: format!("Narrows cannot log in to {address} for you: {failure}"),
+        }
     }
 
     /// The same error for a client.

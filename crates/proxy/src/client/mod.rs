@@ -1,28 +1,39 @@
 //! Everything before the first command: limits, greeting, login.
 
+mod attributes;
+mod authenticate;
+mod hosts;
+mod networks;
 mod schema;
 
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use narrows_wire::auth::client_side::{Account as Claim, Challenge, Exchange, Form, Rejection, Step};
-use narrows_wire::auth::{Channel, Nonce, Plugin, Secret, nonce_from};
+use narrows_wire::auth::{Nonce, Secret, nonce_from};
 use narrows_wire::charset::{Collation, Family};
-use narrows_wire::frame::{put_encoded, put_packet};
+use narrows_wire::compression::{Algorithm, End};
+use narrows_wire::frame::put_encoded;
 use narrows_wire::handshake::{Greeting, HandshakeResponse, Hello};
 use narrows_wire::packet::{Change, Ok as OkPacket};
-use narrows_wire::{Capabilities, Errno, Status};
+use narrows_wire::proxy_protocol::ProxyHeader;
+use narrows_wire::{Capabilities, Errno, Header, Status};
+use zeroize::Zeroize;
 
 use crate::buffer::Buffer;
 use crate::packets::{ReadError, SMALL_PACKET, payload, read_packet};
 use crate::reply::put_error;
-use crate::rt::{Instant, Stream, timeout};
+use crate::rt::{Instant, timeout};
 use crate::session::Session;
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
+use crate::stream::{Stream, TlsError, Transport};
 use crate::worker::{Admission, Worker};
 
+pub use attributes::LoginAttributes;
+pub use authenticate::AccountPlace;
+use authenticate::authenticate;
+pub(crate) use authenticate::{LoginClaim, change_user};
+pub use hosts::{ClientHost, ClientHosts};
+pub use networks::Networks;
 pub use schema::KnownSchemas;
 
 /// A client that has logged in.
@@ -47,13 +58,6 @@ pub struct Client {
     pub peer: (String, u16),
 }
 
-/// A client connection counted under its user's `max_connections`; given back when dropped.
-pub struct AccountPlace {
-    /// The account.
-    pub account: Arc<Account>,
-    connections: Arc<AtomicU32>,
-}
-
 /// Why a login came to nothing.
 #[derive(Debug, thiserror::Error)]
 enum LoginError {
@@ -61,6 +65,11 @@ enum LoginError {
     Timeout,
     #[error(transparent)]
     Read(#[from] ReadError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Closed without a word.
+    #[error("{0}")]
+    Closed(&'static str),
     #[error("{0}: {1}")]
     Refused(Errno, String),
 }
@@ -76,11 +85,14 @@ pub async fn serve(worker: Rc<Worker>, stream: Stream, admission: Admission) {
 /// The login; the session that it leads to.
 async fn begin(worker: Rc<Worker>, stream: Stream, admission: Admission) -> Option<Box<Session>> {
     let snapshot = worker.snapshot();
-    let peer = stream.peer();
-    let limit = snapshot.variables.connect_timeout_client;
-    let login = timeout(limit, log_in(&worker, &snapshot, stream, admission)).await;
-    match login.unwrap_or(Err(LoginError::Timeout)) {
+    let variables = &snapshot.variables;
+    let hosts = &worker.peers.client_hosts;
+    let mut peer = stream.peer();
+    let login =
+        timeout(variables.connect_timeout_client, log_in(&worker, &snapshot, stream, admission, &mut peer));
+    match login.await.unwrap_or(Err(LoginError::Timeout)) {
         Ok(client) => {
+            hosts.succeeded(variables, &peer.0);
             worker.counters.borrow_mut().logins += 1;
             if snapshot.variables.client_host_cache_size > 0 {
                 worker.figures.hosts.borrow_mut().succeeded(&client.peer.0);
@@ -89,6 +101,9 @@ async fn begin(worker: Rc<Worker>, stream: Stream, admission: Admission) -> Opti
         }
         Err(error) => {
             count_failure(&worker, &snapshot, &peer.0, &error);
+            if !matches!(error, LoginError::Closed(_)) {
+                hosts.failed(variables, &peer.0);
+            }
             tracing::info!(client = peer.0, port = peer.1, %error, "login failed");
             None
         }
@@ -116,14 +131,19 @@ fn count_failure(worker: &Worker, snapshot: &Snapshot, address: &str, error: &Lo
     }
 }
 
+/// Whose connection it is, is put into `peer` as soon as it is known.
 async fn log_in(
     worker: &Worker,
     snapshot: &Snapshot,
     stream: Stream,
     admission: Admission,
+    peer: &mut (String, u16),
 ) -> Result<Client, LoginError> {
-    let peer = stream.peer();
     stream.set_keepalive(snapshot.variables.tcp_keepalive);
+    let hosts = &worker.peers.client_hosts;
+    if hosts.refuse(&snapshot.variables, &peer.0) {
+        return Err(TOO_MANY_FAILURES);
+    }
     if admission == Admission::Full {
         return refuse(&stream, 0, Errno::CON_COUNT_ERROR, "Too many connections".to_owned()).await;
     }
@@ -135,23 +155,17 @@ async fn log_in(
     stream.write_all(&out).await.map_err(ReadError::Io)?;
 
     let mut input = Buffer::default();
-    let header = read_packet(&stream, &mut input, SMALL_PACKET).await?;
-    let sequence = header.sequence.wrapping_add(1);
-    if header.sequence != 1 {
-        let text = "Got packets out of order".to_owned();
-        return refuse(&stream, sequence, Errno::NET_PACKETS_OUT_OF_ORDER, text).await;
+    if snapshot.variables.proxy_protocol_networks.contain(&peer.0)
+        && let Some(client) = proxied(&stream, &mut input).await?
+    {
+        *peer = client;
+        if hosts.refuse(&snapshot.variables, &peer.0) {
+            return Err(TOO_MANY_FAILURES);
+        }
     }
-    let response = match Hello::decode(payload(&input, header)) {
-        Ok(Hello::Response(response)) => response,
-        Ok(Hello::SslRequest(_)) => {
-            return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, "TLS was not offered".to_owned()).await;
-        }
-        Err(error) => {
-            return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, format!("Bad handshake: {error}"))
-                .await;
-        }
-    };
-    input.consume(header.packet_length());
+    let (stream, header, mut response) = hello(snapshot, stream, &mut input, offered).await?;
+    let sequence = header.sequence.wrapping_add(1);
+    input.wipe(header.packet_length());
     let claim = LoginClaim {
         user: &response.user,
         plugin: response.plugin.as_deref(),
@@ -159,8 +173,10 @@ async fn log_in(
         can_switch: response.capabilities.contains(Capabilities::PLUGIN_AUTH),
         host: &peer.0,
     };
-    let (account, secret, sequence) =
-        authenticate(worker, snapshot, &stream, &mut input, &nonce, sequence, claim).await?;
+    let authenticated = authenticate(worker, snapshot, &stream, &mut input, &nonce, sequence, claim).await;
+    // With some plugins it is the password.
+    response.auth_response.zeroize();
+    let (account, secret, sequence) = authenticated?;
     let capabilities = response.capabilities.intersection(offered);
     let state = worker.shared_state(first_state(snapshot, &account.account, &response, capabilities));
     let login = (&account, &secret);
@@ -168,9 +184,82 @@ async fn log_in(
         return refuse(&stream, sequence, errno, text).await;
     }
     send_ok(&stream, sequence, capabilities, None).await?;
-    let id = greeting.connection_id;
+    let mut stream = stream;
+    if let Some(algorithm) = Algorithm::negotiated(capabilities, response.zstd_level) {
+        let early = std::mem::take(&mut input);
+        stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
+    }
+    let (id, peer) = (greeting.connection_id, peer.clone());
     Ok(Client { stream, input, id, account, secret, capabilities, state, nonce, peer })
 }
+
+/// Takes the PROXY header, where the client's first bytes are one; whose connection it says it is.
+async fn proxied(stream: &Stream, input: &mut Buffer) -> Result<Option<(String, u16)>, LoginError> {
+    loop {
+        match ProxyHeader::decode(input.filled()).map_err(ReadError::Malformed)? {
+            ProxyHeader::Absent => return Ok(None),
+            ProxyHeader::Unknown { length } => {
+                input.consume(length);
+                return Ok(None);
+            }
+            ProxyHeader::Known { length, source, .. } => {
+                input.consume(length);
+                return Ok(Some((source.ip().to_canonical().to_string(), source.port())));
+            }
+            ProxyHeader::Incomplete(need) => {
+                input.make_room(need.saturating_sub(input.filled().len()).max(1));
+                if input.fill(stream).await.map_err(ReadError::Io)? == 0 {
+                    return Err(ReadError::Closed.into());
+                }
+            }
+        }
+    }
+}
+
+/// Reads the client's login, and takes the stream into TLS before that where the client asks for it. The login's packet
+/// stands at the front of `input`.
+async fn hello(
+    snapshot: &Snapshot,
+    mut stream: Stream,
+    input: &mut Buffer,
+    offered: Capabilities,
+) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
+    let mut expected = 1;
+    loop {
+        let header = read_packet(&stream, input, SMALL_PACKET).await?;
+        let sequence = header.sequence.wrapping_add(1);
+        if header.sequence != expected {
+            let text = "Got packets out of order".to_owned();
+            return refuse(&stream, sequence, Errno::NET_PACKETS_OUT_OF_ORDER, text).await;
+        }
+        match Hello::decode(payload(input, header)) {
+            Ok(Hello::Response(response)) => return Ok((stream, header, response)),
+            Ok(Hello::SslRequest(_)) => {
+                let config =
+                    snapshot.tls.clients.as_ref().filter(|_| {
+                        offered.contains(Capabilities::SSL) && stream.transport() != Transport::Tls
+                    });
+                let Some(config) = config else {
+                    let text = "TLS was not offered".to_owned();
+                    return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
+                };
+                input.consume(header.packet_length());
+                // Clients begin with TLS at once. What they have sent belongs to it, and nothing from before it counts
+                // as said inside it.
+                let early = std::mem::take(input);
+                stream = stream.accept_tls(config, early.filled()).await?;
+                expected = sequence;
+            }
+            Err(error) => {
+                let text = format!("Bad handshake: {error}");
+                return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
+            }
+        }
+    }
+}
+
+const TOO_MANY_FAILURES: LoginError =
+    LoginError::Closed("the address has failed to log in too often (mysql-client_host_error_counts)");
 
 fn greeting(worker: &Worker, snapshot: &Snapshot, nonce: Nonce, offered: Capabilities) -> Greeting {
     let variables = &snapshot.variables;
@@ -183,91 +272,6 @@ fn greeting(worker: &Worker, snapshot: &Snapshot, nonce: Nonce, offered: Capabil
         charset: collation.and_then(|collation| u8::try_from(collation.id).ok()).unwrap_or(33),
         status: Status::AUTOCOMMIT,
         plugin: variables.default_authentication_plugin.clone().into_bytes(),
-    }
-}
-
-/// Who a client says it is, and its proof.
-pub(crate) struct LoginClaim<'a> {
-    pub(crate) user: &'a [u8],
-    pub(crate) plugin: Option<&'a [u8]>,
-    pub(crate) answer: &'a [u8],
-    pub(crate) can_switch: bool,
-    pub(crate) host: &'a str,
-}
-
-/// Goes through the authentication to its end. Returns the account, what logs in to servers in its name, and the
-/// sequence number of the OK packet that the caller sends.
-///
-/// # Errors
-/// When the client is refused; it has been told.
-async fn authenticate(
-    worker: &Worker,
-    snapshot: &Snapshot,
-    stream: &Stream,
-    input: &mut Buffer,
-    nonce: &Nonce,
-    mut sequence: u8,
-    claim: LoginClaim<'_>,
-) -> Result<(AccountPlace, Secret, u8), LoginError> {
-    let user = String::from_utf8_lossy(claim.user).into_owned();
-    let account = snapshot.users.get(claim.user);
-    let challenge = Challenge {
-        nonce,
-        announced: Plugin::from_name(snapshot.variables.default_authentication_plugin.as_bytes()),
-        channel: if stream.is_unix() { Channel::Secure } else { Channel::Open },
-        can_switch: claim.can_switch,
-    };
-    let claimed = match account {
-        Some(account) => Claim::known(account.stored.clone()),
-        None => Claim::decoy(claim.user, &[Form::Clear], &worker.peers.decoy_key),
-    };
-    let (mut exchange, mut step) = Exchange::start(&challenge, claimed, claim.plugin, claim.answer);
-    loop {
-        match step {
-            Step::Send(question) => {
-                let mut out = Vec::with_capacity(64);
-                put_packet(&mut out, &mut sequence, &question);
-                stream.write_all(&out).await.map_err(ReadError::Io)?;
-                let header = read_packet(stream, input, SMALL_PACKET).await?;
-                sequence = header.sequence.wrapping_add(1);
-                step = exchange.feed(payload(input, header));
-                input.consume(header.packet_length());
-            }
-            Step::Accept { before_ok, secret } => {
-                let account = account.expect("a decoy is never accepted");
-                if account.row.use_ssl {
-                    let password = if exchange.using_password() { "YES" } else { "NO" };
-                    let text = format!(
-                        "Access denied for user '{user}' (using password: {password}). SSL is required"
-                    );
-                    return refuse(stream, sequence, Errno::ACCESS_DENIED_ERROR, text).await;
-                }
-                let Some(place) = AccountPlace::take(account) else {
-                    let current = account.connections.load(Ordering::Relaxed);
-                    let text = format!(
-                        "User '{user}' has exceeded the 'max_user_connections' resource (current value: {current})"
-                    );
-                    return refuse(stream, sequence, Errno::USER_LIMIT_REACHED, text).await;
-                };
-                if let Some(payload) = before_ok {
-                    let mut out = Vec::with_capacity(8);
-                    put_packet(&mut out, &mut sequence, &payload);
-                    stream.write_all(&out).await.map_err(ReadError::Io)?;
-                }
-                return Ok((place, secret, sequence));
-            }
-            Step::Reject(Rejection::CannotSwitch) => {
-                let text = "Client does not support authentication protocol requested by server; \
-                            consider upgrading MySQL client";
-                return refuse(stream, sequence, Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned()).await;
-            }
-            Step::Reject(_) => {
-                let password = if exchange.using_password() { "YES" } else { "NO" };
-                let text =
-                    format!("Access denied for user '{user}'@'{}' (using password: {password})", claim.host);
-                return refuse(stream, sequence, Errno::ACCESS_DENIED_ERROR, text).await;
-            }
-        }
     }
 }
 
@@ -302,52 +306,6 @@ async fn send_ok(
     let mut out = Vec::with_capacity(16);
     put_encoded(&mut out, &mut sequence, |out| ok.encode(out, capabilities));
     Ok(stream.write_all(&out).await?)
-}
-
-/// A `COM_CHANGE_USER`: the same authentication on a connection that stands. OK is sent. `state_of` says in which
-/// state the account begins.
-///
-/// # Errors
-/// A text for the log when the client is refused; it has been told, and its connection is to be closed.
-pub(crate) async fn change_user(
-    worker: &Worker,
-    snapshot: &Snapshot,
-    (stream, input): (&Stream, &mut Buffer),
-    (nonce, capabilities): (&Nonce, Capabilities),
-    claim: LoginClaim<'_>,
-    asked: Option<&[u8]>,
-    state_of: impl FnOnce(&Account) -> SessionState,
-) -> Result<(AccountPlace, Secret, SharedState), String> {
-    let limit = snapshot.variables.connect_timeout_client;
-    let exchange = authenticate(worker, snapshot, stream, input, nonce, 1, claim);
-    let result = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout));
-    let (place, secret, sequence) = result.map_err(|error| error.to_string())?;
-    let state = worker.shared_state(state_of(&place.account));
-    if let Some((errno, text)) =
-        schema::refusal(worker, snapshot, (&place, &secret), capabilities, &state).await
-    {
-        let refused: Result<(), LoginError> = refuse(stream, sequence, errno, text).await;
-        refused.map_err(|error| error.to_string())?;
-    }
-    send_ok(stream, sequence, capabilities, asked).await.map_err(|error| error.to_string())?;
-    Ok((place, secret, state))
-}
-
-impl AccountPlace {
-    /// Counts one more client of `account`; `None` when it has as many as it may.
-    fn take(account: &Arc<Account>) -> Option<AccountPlace> {
-        let most = account.row.max_connections;
-        let more = |now: u32| (now < most).then_some(now + 1);
-        account.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        let connections = Arc::clone(&account.connections);
-        Some(AccountPlace { account: Arc::clone(account), connections })
-    }
-}
-
-impl Drop for AccountPlace {
-    fn drop(&mut self) {
-        self.connections.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The state that the login asks for.
@@ -417,6 +375,12 @@ fn offered(snapshot: &Snapshot) -> Capabilities {
     let seen = servers.filter_map(|server| server.figures.capabilities());
     let common = seen.reduce(Capabilities::intersection).unwrap_or(Capabilities::NONE);
     let mut offered = ALWAYS.union(DEPENDING.intersection(common));
+    if snapshot.variables.have_ssl && snapshot.tls.clients.is_some() {
+        offered = offered.union(Capabilities::SSL);
+    }
+    if snapshot.variables.have_compress {
+        offered = offered.union(Capabilities::COMPRESS).union(Capabilities::ZSTD_COMPRESSION);
+    }
     if !snapshot.variables.enable_client_deprecate_eof {
         offered = offered.without(Capabilities::DEPRECATE_EOF);
     }

@@ -56,7 +56,7 @@ pub(crate) async fn refusal(
     if worker.known_schemas.contains(user, schema) {
         return None;
     }
-    let want = Want::new(Arc::clone(&place.account), secret.clone(), capabilities);
+    let want = Want::new(Arc::clone(&place.account), secret.clone(), capabilities, snapshot);
     let entered = enter(worker, snapshot, &want, state);
     match timeout(snapshot.variables.connect_timeout_server, entered).await {
         Ok(Ok(())) => worker.known_schemas.insert(user, schema),

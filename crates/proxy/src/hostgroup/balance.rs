@@ -50,6 +50,7 @@ impl RoundRobin {
 mod tests {
     use super::*;
     use crate::snapshot::tests::server;
+    use crate::tls::SharedTls;
 
     #[test]
     fn weights_are_exact_and_turns_are_spread() {
@@ -57,7 +58,7 @@ mod tests {
             .map(|(name, weight)| {
                 let mut row = server(0, name, 3306);
                 row.weight = weight;
-                Arc::new(Server { row, figures: Arc::default() })
+                Arc::new(Server { row, figures: Arc::default(), tls: SharedTls::default() })
             })
             .into();
         let mut round = RoundRobin::default();

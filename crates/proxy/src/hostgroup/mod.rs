@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use narrows_wire::Capabilities;
 
 use crate::snapshot::{HostgroupId, ServerRow, ServerStatus};
+use crate::tls::SharedTls;
 use crate::worker::{Message, Peers};
 
 pub use balance::RoundRobin;
@@ -34,6 +35,8 @@ pub struct Server {
     pub row: ServerRow,
     /// Its figures; outlive snapshots.
     pub figures: Arc<ServerFigures>,
+    /// Keys and certificates, for where its row asks for TLS.
+    pub tls: SharedTls,
 }
 
 /// Figures of one server, over all workers.
@@ -68,6 +71,11 @@ impl Server {
             0 => self.row.hostname.clone(),
             port => format!("{}:{port}", self.row.hostname),
         }
+    }
+
+    /// Whether it is connected to with TLS; a Unix socket needs none.
+    pub fn wants_tls(&self) -> bool {
+        self.row.use_ssl && self.row.port != 0
     }
 
     /// Whether it may get new work.

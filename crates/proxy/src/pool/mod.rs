@@ -493,6 +493,9 @@ impl Group {
         {
             return Err(LeaseError::Refused(error.clone()));
         }
+        if let BackendError::Login(failure) = &error {
+            return Err(LeaseError::Refused(ServerError::of_login(server, failure)));
+        }
         self.leave_alone(server, error.to_string());
         Ok(None)
     }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use narrows_testkit::{Conversation, Endpoint, FakeMysql, Login, RawClient};
 
 use super::*;
-use crate::rt::tests::PANIC;
 use crate::snapshot::{HostgroupId, UserRow, Variables};
 use crate::stats::{self, Counters};
+use crate::stream::tests::PANIC;
 
 struct Plane {
     plane: Option<DataPlane>,

@@ -11,7 +11,8 @@ use super::{End, Interrupt, Session};
 use crate::backend::Backend;
 use crate::buffer::{SMALL, Side};
 use crate::pool::{Ask, LeaseError};
-use crate::rt::{Instant, Stream, select};
+use crate::rt::{Instant, select};
+use crate::stream::Stream;
 
 impl Session {
     /// Serves a client of a `fast_forward` user whose first bytes are there, up to its end. `None`: its server cannot

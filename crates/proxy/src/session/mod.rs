@@ -25,9 +25,10 @@ use crate::backend::{Backend, Keepsake, Kinds, Residue, Use, Want};
 use crate::buffer::{Buffer, Side};
 use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
-use crate::rt::{Instant, Stream, select, spawn_local};
+use crate::rt::{Instant, select, spawn_local};
 use crate::snapshot::HostgroupId;
 use crate::state::SharedState;
+use crate::stream::Stream;
 use crate::worker::{LocalSnapshot, Worker};
 
 pub use handle::{Handle, Interrupt};
@@ -174,7 +175,7 @@ impl Session {
             stream: client.stream,
             // What the login was read with is not kept by a client that has nothing more to say.
             input: Some(client.input).filter(|input| !input.is_empty()).unwrap_or_default(),
-            want: Want::new(account, client.secret, client.capabilities),
+            want: Want::new(account, client.secret, client.capabilities, &worker.snapshot()),
             account: client.account,
             capabilities: client.capabilities,
             nonce: client.nonce,

@@ -13,6 +13,7 @@ use narrows_wire::{Capabilities, Command, Errno, Header, Malformed, Status, Trac
 
 use super::query::{Job, QUERY_TIMEOUT};
 use super::request::Request;
+use super::upload::renumber;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, PrepareOk, ServerError, TRACKED_VARIABLES};
 use crate::buffer::{Buffer, LARGE, Side};
@@ -506,6 +507,8 @@ impl Relay<'_> {
             let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
             return self.to_backend(&end).await;
         }
+        let question = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
+        let mut sequence = question.wrapping_add(1);
         self.pass(length);
         self.flush().await?;
         let session = self.session;
@@ -517,6 +520,10 @@ impl Relay<'_> {
         loop {
             session.hold(held, HEADER_LENGTH).await.map_err(Broken::Session)?;
             let header = Header::decode(held.filled()).expect("four bytes are held");
+            if session.is_compressed() {
+                renumber(held, sequence);
+            }
+            sequence = sequence.wrapping_add(1);
             let mut left = header.packet_length();
             while left > 0 {
                 if held.is_empty() {

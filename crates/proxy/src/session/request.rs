@@ -5,7 +5,8 @@ use narrows_wire::{Errno, Header};
 
 use super::{End, Session};
 use crate::buffer::Buffer;
-use crate::rt::{Stream, select};
+use crate::rt::select;
+use crate::stream::Stream;
 
 /// A command.
 pub(super) struct Request {

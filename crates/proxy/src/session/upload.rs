@@ -1,7 +1,7 @@
 //! Long commands on their way to a server: what is beyond the inspected bytes is moved on without being held.
 
-use narrows_wire::Header;
 use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
+use narrows_wire::{Capabilities, Header};
 
 use super::request::Request;
 use super::{End, Session};
@@ -30,9 +30,15 @@ impl Session {
             return self.upload_longer(request, held, backend).await;
         }
         let mut total = 0;
+        let mut sequence = 0;
         let upload = loop {
             self.hold(&mut held, HEADER_LENGTH).await?;
-            let header = Header::decode(held.filled()).expect("four bytes are held");
+            let mut header = Header::decode(held.filled()).expect("four bytes are held");
+            if self.is_compressed() {
+                header.sequence = sequence;
+                renumber(&mut held, sequence);
+            }
+            sequence = sequence.wrapping_add(1);
             total += header.length as u64;
             if total > limit {
                 break Upload::TooLong;
@@ -97,6 +103,13 @@ impl Session {
         Ok(upload)
     }
 
+    /// Whether the client's packets come in frames of the compressed protocol. Only the numbers of frames count there:
+    /// libmariadb numbers the packets inside them at random, from the second on.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.capabilities.intersection(Capabilities::COMPRESS.union(Capabilities::ZSTD_COMPRESSION))
+            != Capabilities::NONE
+    }
+
     /// Moves `count` bytes from the client to the server; whether the server took them.
     async fn move_on(&self, held: &mut Buffer, backend: &Backend, mut count: usize) -> Result<bool, End> {
         while count > 0 {
@@ -128,5 +141,12 @@ impl Session {
             }
         }
         Ok(())
+    }
+}
+
+/// Gives the packet at the front another sequence number.
+pub(super) fn renumber(held: &mut Buffer, sequence: u8) {
+    if let Some(place) = held.filled_mut().get_mut(HEADER_LENGTH - 1) {
+        *place = sequence;
     }
 }

@@ -193,7 +193,7 @@ fn finish(client: &mut RawClient, password: &str, mut plugin: String) -> Result<
             // caching_sha2_password: 3, the fast path went through; 4, the whole password please.
             1 if packet.payload == [1, 3] => {}
             1 if packet.payload == [1, 4] => {
-                if !matches!(client.endpoint, Endpoint::Unix(_)) {
+                if !client.is_secure && !matches!(client.endpoint, Endpoint::Unix(_)) {
                     return Err(ErrorPacket {
                         code: 0,
                         state: String::new(),

@@ -2,9 +2,11 @@
 
 mod answer;
 mod login;
+mod secure;
 
 pub use answer::Answer;
 pub use login::Login;
+pub use secure::{TlsClient, tls_client};
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -22,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct RawClient {
     stream: io::BufReader<Stream>,
     endpoint: Endpoint,
+    /// Whether TLS is between.
+    is_secure: bool,
     greeting: Option<Greeting>,
     capabilities: u32,
     sequence: u8,
@@ -63,6 +67,7 @@ impl RawClient {
         Ok(RawClient {
             stream: io::BufReader::with_capacity(64 * 1024, stream),
             endpoint: endpoint.clone(),
+            is_secure: false,
             greeting: None,
             capabilities: capability::USUAL,
             sequence: 0,
@@ -220,16 +225,17 @@ impl RawClient {
     /// Closes the sending half.
     pub fn finish_sending(&mut self) {
         // A peer that has closed already makes this fail, and nothing is lost by it.
-        let _ = match self.stream.get_ref() {
+        let _ = match self.stream.get_ref().socket() {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Tls(_) | Stream::Gone => Ok(()),
         };
     }
 
     /// Closes with a reset, as a killed host would; over a Unix socket just closes.
     pub fn vanish(mut self) {
         self.logged_in = false;
-        if let Stream::Tcp(stream) = self.stream.get_ref() {
+        if let Stream::Tcp(stream) = self.stream.get_ref().socket() {
             crate::fake::linger_zero(stream);
         }
     }
@@ -259,21 +265,26 @@ fn lost(error: &io::Error) -> ErrorPacket {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<secure::Secure>),
+    /// While TLS takes the socket over.
+    Gone,
 }
 
 impl Stream {
     fn set_write_timeout(&self, limit: Duration) {
-        let result = match self {
+        let result = match self.socket() {
             Stream::Tcp(stream) => stream.set_write_timeout(Some(limit)),
             Stream::Unix(stream) => stream.set_write_timeout(Some(limit)),
+            Stream::Tls(_) | Stream::Gone => Ok(()),
         };
         result.expect("a positive time is always accepted");
     }
 
     fn set_read_timeout(&self, limit: Duration) {
-        let result = match self {
+        let result = match self.socket() {
             Stream::Tcp(stream) => stream.set_read_timeout(Some(limit)),
             Stream::Unix(stream) => stream.set_read_timeout(Some(limit)),
+            Stream::Tls(_) | Stream::Gone => Ok(()),
         };
         result.expect("a positive time is always accepted");
     }
@@ -284,6 +295,8 @@ impl Read for Stream {
         match self {
             Stream::Tcp(stream) => stream.read(buffer),
             Stream::Unix(stream) => stream.read(buffer),
+            Stream::Tls(stream) => secure::read(stream, buffer),
+            Stream::Gone => Ok(0),
         }
     }
 }
@@ -293,6 +306,8 @@ impl Write for Stream {
         match self {
             Stream::Tcp(stream) => stream.write(buffer),
             Stream::Unix(stream) => stream.write(buffer),
+            Stream::Tls(stream) => secure::write(stream, buffer),
+            Stream::Gone => Ok(0),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::caching_sha2::{self, FAST_OK, FULL_AUTH, REQUEST_PUBLIC_KEY};
 use super::rsa::{PublicKey, SEED_LENGTH, Unusable};
-use super::{Channel, Nonce, Plugin, Secret, native};
+use super::{Channel, Nonce, Plugin, Secret, ed25519, native};
 use crate::codec::Malformed;
 use crate::handshake::{AuthMoreData, AuthSwitchRequest};
 
@@ -39,6 +39,12 @@ pub enum Failure {
     /// Only a hash of the password is known, and the plugin needs the password.
     #[error("the plugin {0} needs the password, and only its mysql_native_password hash is known")]
     NeedsPassword(&'static str),
+    /// The server wants the password encrypted with its key, and that key is not to be taken from whoever offers one.
+    #[error(
+        "the server wants the password encrypted with its RSA key, which is not asked for over an open channel: use TLS, \
+         or set mysql-get_server_public_key"
+    )]
+    NeedsPublicKey,
     /// The server's RSA key is of no use.
     #[error(transparent)]
     PublicKey(#[from] Unusable),
@@ -70,6 +76,7 @@ pub enum Failure {
 pub struct Exchange {
     secret: Secret,
     channel: Channel,
+    may_ask_for_key: bool,
     seed: [u8; SEED_LENGTH],
     nonce: Nonce,
     switches: u8,
@@ -94,8 +101,9 @@ pub struct FirstAnswer {
 }
 
 impl Exchange {
-    /// Begins with the greeting's nonce and plugin. `seed` must be random: it hides the password in
-    /// an RSA encryption, of which there is at most one.
+    /// Begins with the greeting's nonce and plugin. `may_ask_for_key` says whether a server over an open channel may be
+    /// asked for its RSA key: who stands between can answer with another one, and read the password. `seed` must be
+    /// random: it hides the password in an RSA encryption, of which there is at most one.
     ///
     /// A plugin that we cannot or will not answer at once is answered for `mysql_native_password`; the server
     /// then asks for the one it wants.
@@ -104,19 +112,22 @@ impl Exchange {
         announced: &[u8],
         secret: Secret,
         channel: Channel,
+        may_ask_for_key: bool,
         seed: [u8; SEED_LENGTH],
     ) -> (Self, FirstAnswer) {
         let (plugin, auth_response) = match (&secret, Plugin::from_name(announced)) {
             (Secret::Clear(password), plugin @ Plugin::CachingSha2Password) => {
-                (plugin, caching_sha2::scramble(password, nonce))
+                (plugin, caching_sha2::scramble(password.bytes(), nonce))
             }
-            (Secret::Clear(password), _) => (Plugin::NativePassword, native::scramble(password, nonce)),
+            (Secret::Clear(password), _) => {
+                (Plugin::NativePassword, native::scramble(password.bytes(), nonce))
+            }
             (Secret::NativeStage1(stage1), _) => {
                 (Plugin::NativePassword, native::scramble_stage1(stage1, nonce).to_vec())
             }
         };
         let state = State::Answered(plugin);
-        let exchange = Exchange { secret, channel, seed, nonce: *nonce, switches: 0, state };
+        let exchange = Exchange { secret, channel, may_ask_for_key, seed, nonce: *nonce, switches: 0, state };
         (exchange, FirstAnswer { plugin: plugin.name(), auth_response })
     }
 
@@ -169,7 +180,7 @@ impl Exchange {
             Plugin::NativePassword => {
                 self.nonce = nonce?;
                 match &self.secret {
-                    Secret::Clear(password) => native::scramble(password, &self.nonce),
+                    Secret::Clear(password) => native::scramble(password.bytes(), &self.nonce),
                     Secret::NativeStage1(stage1) => native::scramble_stage1(stage1, &self.nonce).to_vec(),
                 }
             }
@@ -177,7 +188,12 @@ impl Exchange {
                 self.nonce = nonce?;
                 caching_sha2::scramble(self.password()?, &self.nonce)
             }
-            Plugin::ClearPassword if self.channel == Channel::Open => {
+            Plugin::Ed25519 => {
+                let message = request.data.as_slice().try_into();
+                let message = message.map_err(|_| Malformed("client_ed25519 without its 32 bytes"))?;
+                ed25519::sign(self.password_for(plugin)?, message).to_vec()
+            }
+            Plugin::ClearPassword if !self.channel.is_secure() => {
                 return Err(Failure::NeedsSecureChannel);
             }
             Plugin::ClearPassword => caching_sha2::clear(self.password_for(plugin)?),
@@ -192,9 +208,10 @@ impl Exchange {
     fn continue_sha2(&self, data: &[u8]) -> Result<(Step, State), Failure> {
         match (data, self.channel) {
             ([FAST_OK], _) => Ok((Step::Wait, State::Proven)),
-            ([FULL_AUTH], Channel::Secure) => {
+            ([FULL_AUTH], Channel::Tls | Channel::Unix) => {
                 Ok((Step::Send(caching_sha2::clear(self.password()?)), State::Proven))
             }
+            ([FULL_AUTH], Channel::Open) if !self.may_ask_for_key => Err(Failure::NeedsPublicKey),
             ([FULL_AUTH], Channel::Open) => {
                 self.password()?;
                 Ok((Step::Send(vec![REQUEST_PUBLIC_KEY]), State::KeyRequested))
@@ -209,7 +226,7 @@ impl Exchange {
 
     fn password_for(&self, plugin: Plugin) -> Result<&[u8], Failure> {
         match &self.secret {
-            Secret::Clear(password) => Ok(password),
+            Secret::Clear(password) => Ok(password.bytes()),
             Secret::NativeStage1(_) => Err(Failure::NeedsPassword(plugin.name())),
         }
     }

@@ -3,19 +3,24 @@
 //! The nonce stays the same through a switch and for every `COM_CHANGE_USER` of the connection. Drivers differ in which
 //! one they answer after a switch, the greeting's or the last; with one nonce they cannot be wrong.
 
-use super::caching_sha2::{self, FAST_OK, FULL_AUTH, StoredHash, is_empty_response};
-use super::{Channel, Nonce, Plugin, Secret, native};
+use std::sync::{Arc, OnceLock};
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::caching_sha2::{self, FAST_OK, FULL_AUTH, REQUEST_PUBLIC_KEY, StoredHash, is_empty_response};
+use super::{Channel, Nonce, Password, Plugin, Secret, ed25519, native};
 use crate::handshake::{AuthMoreData, AuthSwitchRequest};
 
 /// How an account's password is kept.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Stored {
     /// In clear; empty for an account without password.
-    Clear(Vec<u8>),
+    Clear(Password),
     /// `*HEX`: `SHA1(SHA1(password))`.
     Native(native::Stage),
-    /// `$A$005$...`. Such an account logs in over a secure channel only, by sending its password. Whoever keeps the
-    /// [`Secret`] learnt from that as `Clear` spares later logins the milliseconds and the secure channel.
+    /// `$A$005$...`.
     CachingSha2(StoredHash),
 }
 
@@ -33,15 +38,23 @@ pub enum Form {
     },
 }
 
-/// Whom a client claims to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+/// One password of an account: how it is kept, and what logins have revealed of it. That stays in memory.
+#[derive(Debug)]
+pub struct Credential {
     stored: Stored,
+    /// The password behind a hash, once a client has sent it.
+    password: OnceLock<Password>,
+}
+
+/// Whom a client claims to be.
+#[derive(Debug, Clone)]
+pub struct Account {
+    credentials: Arc<[Credential]>,
     exists: bool,
 }
 
 /// What a client's first answer came with, in a login or a `COM_CHANGE_USER`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Challenge<'a> {
     /// The greeting's nonce.
     pub nonce: &'a Nonce,
@@ -51,6 +64,8 @@ pub struct Challenge<'a> {
     pub channel: Channel,
     /// Whether the client has `PLUGIN_AUTH`; one without can answer for `mysql_native_password` only.
     pub can_switch: bool,
+    /// The RSA key that clients of an open channel encrypt their password with, in PEM.
+    pub public_key: Option<Arc<[u8]>>,
 }
 
 /// What to do next.
@@ -58,6 +73,8 @@ pub struct Challenge<'a> {
 pub enum Step {
     /// Send this payload, then feed the client's next one.
     Send(Vec<u8>),
+    /// Decrypt this with the private key (RSA-OAEP with SHA-1) and hand the result to [`Exchange::decrypted`].
+    Decrypt(Vec<u8>),
     /// The client is who it claims to be. Send the payload, where there is one, and OK.
     Accept {
         /// An `AuthMoreData` that the client waits for before OK.
@@ -93,11 +110,15 @@ pub enum Rejection {
 ///     │                                            ▲   │
 ///     └─else: Send AuthSwitchRequest─▶ Switched ───┘   └─hash of caching_sha2: Send AuthMoreData 04
 ///                                      its answer          │
-///                                                          └▶ Password ──▶ Accept | Reject
+///             ┌──────02: Send the public key───────────────┤
+///             ▼                                            ▼
+///         KeySent ──▶ Decrypt ──▶ Decrypting ──▶ ... ◀── Password ──▶ Accept | Reject
 /// ```
 ///
 /// * `Switched`: an AuthSwitchRequest for its plugin is out; the client's next packet answers it. Entered at most once.
-/// * `Password`: the client was asked for its password over a secure channel; its next packet is that.
+/// * `Password`: the client was asked for its password; its next packet is that, encrypted where others can listen.
+/// * `KeySent`: the client has the public key; its next packet is the password encrypted with it.
+/// * `Decrypting`: the caller decrypts the password.
 /// * `Ended`: Accept or Reject was returned; nothing more may come.
 ///
 /// An account that does not exist takes the same way and the same time as one that does.
@@ -105,6 +126,7 @@ pub enum Rejection {
 pub struct Exchange {
     nonce: Nonce,
     channel: Channel,
+    public_key: Option<Arc<[u8]>>,
     account: Account,
     state: State,
     using_password: bool,
@@ -114,6 +136,8 @@ pub struct Exchange {
 enum State {
     Switched(Plugin),
     Password,
+    KeySent,
+    Decrypting,
     Ended,
 }
 
@@ -128,6 +152,7 @@ impl Exchange {
         let mut exchange = Exchange {
             nonce: *challenge.nonce,
             channel: challenge.channel,
+            public_key: challenge.public_key.clone(),
             account,
             state: State::Ended,
             using_password: !is_empty_response(answer),
@@ -138,16 +163,15 @@ impl Exchange {
             // Clients that leave the name out answer for the greeting's plugin.
             (true, None) => challenge.announced,
         };
-        let wanted = exchange.account.stored.plugin_for(named, challenge.announced);
+        let wanted = exchange.plugin_for(named, challenge.announced);
         // libmysqlclient and libmariadb, when their own plugin is not the greeting's, name theirs, send nothing and wait
-        // for a nonce of their own.
+        // for a nonce of their own. Signatures are of a longer one in any case.
         let answered = named == challenge.announced || !answer.is_empty() || !challenge.can_switch;
-        let step = if named == wanted && answered {
+        let step = if named == wanted && answered && wanted != Plugin::Ed25519 {
             exchange.verify(wanted, answer)
         } else if challenge.can_switch {
             exchange.state = State::Switched(wanted);
-            let request = AuthSwitchRequest::with_nonce(wanted.name().as_bytes(), challenge.nonce);
-            Step::Send(payload(|out| request.encode(out)))
+            Step::Send(exchange.switch_to(wanted))
         } else {
             Step::Reject(Rejection::CannotSwitch)
         };
@@ -156,12 +180,36 @@ impl Exchange {
 
     /// Takes the payload of the client's next packet after a [`Step::Send`].
     pub fn feed(&mut self, payload: &[u8]) -> Step {
-        self.using_password = !is_empty_response(payload);
+        if payload != [REQUEST_PUBLIC_KEY] {
+            self.using_password = !is_empty_response(payload);
+        }
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Switched(plugin) => self.verify(plugin, payload),
-            State::Password => self.verify_password(payload),
-            State::Ended => Step::Reject(Rejection::OutOfOrder),
+            State::Password if self.channel.is_secure() => self.verify_password(payload),
+            State::Password if payload == [REQUEST_PUBLIC_KEY] => match &self.public_key {
+                Some(key) => {
+                    self.state = State::KeySent;
+                    Step::Send(encoded(|out| AuthMoreData(key).encode(out)))
+                }
+                None => Step::Reject(Rejection::NeedsSecureChannel),
+            },
+            State::Password | State::KeySent => {
+                self.state = State::Decrypting;
+                Step::Decrypt(payload.to_vec())
+            }
+            State::Decrypting | State::Ended => Step::Reject(Rejection::OutOfOrder),
         }
+    }
+
+    /// Takes what came of a [`Step::Decrypt`]; `None` when it cannot be decrypted.
+    pub fn decrypted(&mut self, masked: Option<Zeroizing<Vec<u8>>>) -> Step {
+        if std::mem::replace(&mut self.state, State::Ended) != State::Decrypting {
+            return Step::Reject(Rejection::OutOfOrder);
+        }
+        // What cannot be decrypted is verified like any wrong password, and takes as long.
+        let mut password = masked.unwrap_or_default();
+        password.iter_mut().zip(self.nonce.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+        self.verify_password(&password)
     }
 
     /// Whether the client's last answer was more than that of an empty password: `using password: YES` of error 1045.
@@ -169,53 +217,171 @@ impl Exchange {
         self.using_password
     }
 
+    fn switch_to(&self, plugin: Plugin) -> Vec<u8> {
+        let name = plugin.name().as_bytes();
+        let request = match plugin {
+            Plugin::Ed25519 => {
+                let data = ed25519::message_of(&self.nonce).to_vec();
+                AuthSwitchRequest { plugin: name.to_vec(), data }
+            }
+            _ => AuthSwitchRequest::with_nonce(name, &self.nonce),
+        };
+        encoded(|out| request.encode(out))
+    }
+
+    /// The plugin whose answers can be verified: the client's own where that will do, else the announced one.
+    fn plugin_for(&self, named: Plugin, announced: Plugin) -> Plugin {
+        let suits = |plugin| self.account.credentials.iter().all(|one| one.suits(plugin, self.channel));
+        [named, announced, Plugin::NativePassword]
+            .into_iter()
+            .find(|plugin| suits(*plugin))
+            .unwrap_or(Plugin::CachingSha2Password)
+    }
+
+    /// Verifies an answer against every password of the account, all of them whichever it is.
     fn verify(&mut self, plugin: Plugin, answer: &[u8]) -> Step {
-        match (&self.account.stored, plugin) {
-            (Stored::Clear(password), Plugin::NativePassword) => {
-                let matches = native::verify(password, &self.nonce, answer);
-                self.settle(matches, None, Secret::Clear(password.clone()))
+        let mut found = None;
+        let mut needs_password = false;
+        for credential in self.account.credentials.iter() {
+            match credential.verify(plugin, &self.nonce, answer) {
+                Verdict::Right(secret) => found = Some(secret),
+                Verdict::Wrong => {}
+                Verdict::NeedsPassword => needs_password = true,
             }
-            (Stored::Clear(password), Plugin::CachingSha2Password) => {
-                let matches = caching_sha2::verify(password, &self.nonce, answer);
+        }
+        match found {
+            Some(secret) => {
                 // An empty password is done at once; the client does not wait for more.
-                let fast_ok = (!password.is_empty()).then(|| more_data(FAST_OK));
-                self.settle(matches, fast_ok, Secret::Clear(password.clone()))
+                let told = plugin == Plugin::CachingSha2Password && !is_empty_response(answer);
+                self.settle(Some(secret), told.then(|| more_data(FAST_OK)))
             }
-            (Stored::Native(stage2), Plugin::NativePassword) => {
-                match native::verify_stored(stage2, &self.nonce, answer) {
-                    Some(stage1) => self.settle(true, None, Secret::NativeStage1(stage1)),
-                    None => Step::Reject(Rejection::WrongPassword),
-                }
+            None if plugin == Plugin::ClearPassword => self.verify_password(answer),
+            None if !needs_password || is_empty_response(answer) => self.settle(None, None),
+            None if !self.channel.is_secure() && self.public_key.is_none() => {
+                Step::Reject(Rejection::NeedsSecureChannel)
             }
-            (Stored::CachingSha2(_), Plugin::CachingSha2Password) => {
-                if is_empty_response(answer) {
-                    Step::Reject(Rejection::WrongPassword)
-                } else if self.channel == Channel::Secure {
-                    self.state = State::Password;
-                    Step::Send(more_data(FULL_AUTH))
-                } else {
-                    Step::Reject(Rejection::NeedsSecureChannel)
-                }
+            None => {
+                self.state = State::Password;
+                Step::Send(more_data(FULL_AUTH))
             }
-            // `Stored::plugin_for` chooses none of these.
-            _ => Step::Reject(Rejection::CannotSwitch),
         }
     }
 
     fn verify_password(&self, answer: &[u8]) -> Step {
         let password = answer.strip_suffix(&[0]).unwrap_or(answer);
-        let Stored::CachingSha2(hash) = &self.account.stored else {
-            return Step::Reject(Rejection::OutOfOrder);
-        };
-        let matches = password.len() <= MAX_PASSWORD_LENGTH && hash.verify(password);
-        self.settle(matches, None, Secret::Clear(password.to_vec()))
+        let mut found = None;
+        for credential in self.account.credentials.iter() {
+            // All are tried, so that the time does not tell which it was.
+            if credential.verify_password(password) {
+                found = Some(credential);
+            }
+        }
+        let secret = found.filter(|_| self.account.exists).map(|credential| credential.learn(password));
+        self.settle(secret, None)
     }
 
-    fn settle(&self, matches: bool, before_ok: Option<Vec<u8>>, secret: Secret) -> Step {
-        if matches && self.account.exists {
-            Step::Accept { before_ok, secret }
-        } else {
-            Step::Reject(Rejection::WrongPassword)
+    fn settle(&self, secret: Option<Secret>, before_ok: Option<Vec<u8>>) -> Step {
+        match secret {
+            Some(secret) if self.account.exists => Step::Accept { before_ok, secret },
+            _ => Step::Reject(Rejection::WrongPassword),
+        }
+    }
+}
+
+/// What an answer says of one password.
+enum Verdict {
+    Right(Secret),
+    Wrong,
+    /// Only the password itself can be verified.
+    NeedsPassword,
+}
+
+impl Credential {
+    /// A password as it is kept; nothing is known of it beyond that.
+    pub fn new(stored: Stored) -> Credential {
+        Credential { stored, password: OnceLock::new() }
+    }
+
+    /// How it is kept.
+    pub fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// The password in clear, as far as it is known.
+    fn known(&self) -> Option<&Password> {
+        match &self.stored {
+            Stored::Clear(password) => Some(password),
+            Stored::Native(_) | Stored::CachingSha2(_) => self.password.get(),
+        }
+    }
+
+    /// Keeps a password that was verified.
+    fn learn(&self, password: &[u8]) -> Secret {
+        Secret::Clear(match &self.stored {
+            Stored::Clear(password) => password.clone(),
+            _ => self.password.get_or_init(|| Password::new(password)).clone(),
+        })
+    }
+
+    /// Whether answers of `plugin` can be verified. Clients that have both plugins would rather answer natively than
+    /// trust a key that comes over an open channel.
+    fn suits(&self, plugin: Plugin, channel: Channel) -> bool {
+        match plugin {
+            Plugin::NativePassword => !matches!(self.stored, Stored::CachingSha2(_)),
+            Plugin::CachingSha2Password => {
+                channel.is_secure() || self.known().is_some() || !matches!(self.stored, Stored::Native(_))
+            }
+            Plugin::ClearPassword => channel == Channel::Tls,
+            Plugin::Ed25519 => matches!(self.stored, Stored::Clear(_)),
+            _ => false,
+        }
+    }
+
+    fn verify(&self, plugin: Plugin, nonce: &Nonce, answer: &[u8]) -> Verdict {
+        let holds = match (plugin, &self.stored) {
+            (Plugin::NativePassword, Stored::Clear(password)) => {
+                native::verify(password.bytes(), nonce, answer)
+            }
+            (Plugin::NativePassword, Stored::Native(stage2)) => {
+                return match (native::verify_stored(stage2, nonce, answer), self.password.get()) {
+                    (Some(_), Some(password)) => Verdict::Right(Secret::Clear(password.clone())),
+                    (Some(stage1), None) => Verdict::Right(Secret::NativeStage1(stage1.into())),
+                    (None, _) => Verdict::Wrong,
+                };
+            }
+            (Plugin::CachingSha2Password, Stored::Clear(password)) => {
+                caching_sha2::verify(password.bytes(), nonce, answer)
+            }
+            (Plugin::CachingSha2Password, _) => {
+                // A wrong answer is asked for the password as before the first login: who guesses learns nothing.
+                match self.password.get() {
+                    Some(password) if caching_sha2::verify(password.bytes(), nonce, answer) => true,
+                    _ => return Verdict::NeedsPassword,
+                }
+            }
+            (Plugin::Ed25519, Stored::Clear(password)) => {
+                ed25519::verify(password.bytes(), &ed25519::message_of(nonce), answer)
+            }
+            _ => false,
+        };
+        match self.known() {
+            Some(password) if holds => Verdict::Right(Secret::Clear(password.clone())),
+            _ => Verdict::Wrong,
+        }
+    }
+
+    fn verify_password(&self, password: &[u8]) -> bool {
+        let digest = |bytes: &[u8]| Sha256::digest(bytes);
+        match &self.stored {
+            // Hashes are compared, so that the time does not tell the length either.
+            Stored::Clear(known) => digest(known.bytes()).ct_eq(&digest(password)).into(),
+            Stored::Native(stage2) => native::stage2(&native::stage1(password)).ct_eq(stage2).into(),
+            Stored::CachingSha2(hash) => {
+                let known = self.password.get();
+                let is_known =
+                    known.is_some_and(|known| digest(known.bytes()).ct_eq(&digest(password)).into());
+                is_known || (password.len() <= MAX_PASSWORD_LENGTH && hash.verify(password))
+            }
         }
     }
 }
@@ -224,9 +390,9 @@ impl Exchange {
 const MAX_PASSWORD_LENGTH: usize = 256;
 
 impl Account {
-    /// An account that exists.
-    pub fn known(stored: Stored) -> Self {
-        Account { stored, exists: true }
+    /// An account that exists and has these passwords, any of which is good.
+    pub fn known(credentials: Arc<[Credential]>) -> Self {
+        Account { credentials, exists: true }
     }
 
     /// In place of an account that does not exist: never let in.
@@ -235,15 +401,14 @@ impl Account {
     /// always the same one for the same name. `key` is random and kept while the process lives: without it nobody
     /// can compute which form a name would get, and conclude from another one that the account exists.
     pub fn decoy(user: &[u8], forms: &[Form], key: &[u8; 32]) -> Self {
-        use sha2::{Digest, Sha256};
         let hash = Sha256::new().chain_update(key).chain_update(user).chain_update(key).finalize();
         let choice = hash.first().map_or(0, |byte| usize::from(*byte)) % forms.len().max(1);
         let stored = match forms.get(choice).copied().unwrap_or(Form::Clear) {
-            Form::Clear => Stored::Clear(hash.to_vec()),
+            Form::Clear => Stored::Clear(Password::new(&hash)),
             Form::Native => Stored::Native(native::stage1(&hash)),
             Form::CachingSha2 { rounds } => Stored::CachingSha2(StoredHash::decoy(rounds)),
         };
-        Account { stored, exists: false }
+        Account { credentials: Arc::new([Credential::new(stored)]), exists: false }
     }
 }
 
@@ -256,7 +421,7 @@ impl Stored {
         } else if let Some(hash) = StoredHash::parse(text) {
             Stored::CachingSha2(hash)
         } else {
-            Stored::Clear(text.to_vec())
+            Stored::Clear(Password::new(text))
         }
     }
 
@@ -268,18 +433,6 @@ impl Stored {
             Stored::CachingSha2(hash) => Form::CachingSha2 { rounds: hash.rounds() },
         }
     }
-
-    /// The plugin whose answers can be verified: the client's own where that will do.
-    fn plugin_for(&self, named: Plugin, announced: Plugin) -> Plugin {
-        let verifiable = |plugin| matches!(plugin, Plugin::NativePassword | Plugin::CachingSha2Password);
-        match self {
-            Stored::Native(_) => Plugin::NativePassword,
-            Stored::CachingSha2(_) => Plugin::CachingSha2Password,
-            Stored::Clear(_) if verifiable(named) => named,
-            Stored::Clear(_) if verifiable(announced) => announced,
-            Stored::Clear(_) => Plugin::NativePassword,
-        }
-    }
 }
 
 impl std::fmt::Debug for Stored {
@@ -289,10 +442,10 @@ impl std::fmt::Debug for Stored {
 }
 
 fn more_data(byte: u8) -> Vec<u8> {
-    payload(|out| AuthMoreData(&[byte]).encode(out))
+    encoded(|out| AuthMoreData(&[byte]).encode(out))
 }
 
-fn payload(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&mut out);
     out

@@ -6,9 +6,14 @@
 pub mod backend_side;
 pub mod caching_sha2;
 pub mod client_side;
+pub mod ed25519;
 pub mod native;
 pub mod rsa;
 mod sha256_crypt;
+
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
 
 /// Length of a nonce in bytes.
 pub const NONCE_LENGTH: usize = 20;
@@ -76,17 +81,55 @@ impl Plugin {
 pub enum Channel {
     /// Plain TCP: a password must not be sent as it is.
     Open,
-    /// TLS, or a Unix socket.
-    Secure,
+    /// A Unix socket.
+    Unix,
+    /// TLS.
+    Tls,
+}
+
+impl Channel {
+    /// Whether nobody else can listen.
+    pub fn is_secure(self) -> bool {
+        self != Channel::Open
+    }
+}
+
+/// A password in clear; wiped when nobody holds it any more. Copies share one place in memory.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(Arc<Zeroizing<Vec<u8>>>);
+
+impl Password {
+    /// The password of these bytes.
+    pub fn new(bytes: &[u8]) -> Password {
+        Password(Arc::new(Zeroizing::new(bytes.to_vec())))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Password(..)")
+    }
 }
 
 /// What proves an identity to a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// The password; good for every plugin.
-    Clear(Vec<u8>),
+    Clear(Password),
     /// `SHA1(password)`; good for `mysql_native_password` only.
-    NativeStage1(native::Stage),
+    NativeStage1(Zeroizing<native::Stage>),
+}
+
+impl Secret {
+    /// The password of these bytes.
+    pub fn clear(password: &[u8]) -> Secret {
+        Secret::Clear(Password::new(password))
+    }
 }
 
 impl std::fmt::Debug for Secret {

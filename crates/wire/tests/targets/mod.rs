@@ -1,11 +1,15 @@
 //! What must hold for any bytes: one function per decoder. Called by `tests/mutations.rs` with mutated packets, and by
 //! cargo-fuzz (`fuzz/`) with what libFuzzer finds. A violation is a panic.
 
-use narrows_wire::auth::client_side::{self, Account, Challenge, Form, Stored};
-use narrows_wire::auth::{Channel, Plugin, Secret, backend_side, rsa};
+use std::sync::Arc;
+
+use narrows_wire::auth::client_side::{self, Account, Challenge, Credential, Form, Stored};
+use narrows_wire::auth::{Channel, Password, Plugin, Secret, backend_side, rsa};
+use narrows_wire::compression::{Algorithm, Compression, End};
 use narrows_wire::frame::{HEADER_LENGTH, Header, put_packet};
 use narrows_wire::handshake::{AuthMoreData, AuthSwitchRequest, ChangeUser, Greeting, Hello};
 use narrows_wire::packet::{Eof, Err as ErrPacket, Ok as OkPacket};
+use narrows_wire::proxy_protocol::ProxyHeader;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Reader, Tracker};
 
@@ -28,6 +32,8 @@ pub const TARGETS: &[Target] = &[
     ),
     ("backend_login", backend_login, &[b"\x02\x01\x03\x07\0\0\0\x02\0\0\0", SWITCH_AND_OK]),
     ("public_key", public_key, &[PUBLIC_KEY]),
+    ("proxy_header", proxy_header, &[PROXY_LINE, PROXY_BINARY, b"PROXY UNKNOWN\r\n"]),
+    ("compressed_frame", compressed_frame, &[COMPRESSED, b"\x00\x05\0\0\x03\0\0\0\x01\0\0\0\x0E"]),
     ("stored_password", stored_password, &[b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7", STORED_SHA2]),
 ];
 
@@ -181,29 +187,35 @@ pub fn client_login(data: &[u8]) {
     let [choice, length, rest @ ..] = data else { return };
     let (plugin, answer) = rest.split_at(rest.len().min(usize::from(*length)));
     let account = match choice % 4 {
-        0 => Account::known(Stored::Clear(b"a password nobody guesses".to_vec())),
-        1 => Account::known(Stored::Native([7; 20])),
+        0 => known(Stored::Clear(Password::new(b"a password nobody guesses"))),
+        1 => known(Stored::Native([7; 20])),
         2 => Account::decoy(plugin, &[Form::Clear, Form::Native], &[7; 32]),
         _ => Account::decoy(plugin, &[Form::CachingSha2 { rounds: 5000 }], &[7; 32]),
     };
     let challenge = Challenge {
         nonce: b"aBcDeFgHiJkLmNoPqRsT",
         announced: if choice & 4 == 0 { Plugin::NativePassword } else { Plugin::CachingSha2Password },
-        channel: if choice & 8 == 0 { Channel::Open } else { Channel::Secure },
+        channel: if choice & 8 == 0 { Channel::Open } else { Channel::Tls },
         can_switch: choice & 16 == 0,
+        public_key: (choice & 64 == 0).then(|| PUBLIC_KEY.into()),
     };
     let plugin = plugin.strip_suffix(&[0]).unwrap_or(plugin);
     let plugin = (choice & 32 == 0).then_some(plugin);
     let (mut exchange, mut step) = client_side::Exchange::start(&challenge, account, plugin, answer);
-    // One switch and one password at most.
-    for _ in 0..3 {
+    // One switch, one key and one password at most.
+    for _ in 0..5 {
         match step {
             client_side::Step::Send(_) => step = exchange.feed(answer),
+            client_side::Step::Decrypt(cipher) => step = exchange.decrypted(Some(cipher.into())),
             client_side::Step::Accept { .. } => panic!("let in"),
             client_side::Step::Reject(_) => return,
         }
     }
     panic!("the exchange does not end");
+}
+
+fn known(stored: Stored) -> Account {
+    Account::known(Arc::new([Credential::new(stored)]))
 }
 
 /// Nothing a server sends makes us send the password in clear over an open channel, nor go on for ever. The data are
@@ -212,19 +224,19 @@ pub fn backend_login(data: &[u8]) {
     for (announced, channel) in [
         ("mysql_native_password", Channel::Open),
         ("caching_sha2_password", Channel::Open),
-        ("caching_sha2_password", Channel::Secure),
+        ("caching_sha2_password", Channel::Tls),
     ] {
-        let secret = Secret::Clear(b"secret".to_vec());
+        let secret = Secret::clear(b"secret");
         let nonce = b"aBcDeFgHiJkLmNoPqRsT";
         let (mut exchange, _) =
-            backend_side::Exchange::new(nonce, announced.as_bytes(), secret, channel, [9; 20]);
+            backend_side::Exchange::new(nonce, announced.as_bytes(), secret, channel, true, [9; 20]);
         let mut reader = Reader::new(data);
         let mut answers = 0;
         while let Ok(payload) = reader.u8().and_then(|length| reader.bytes(length.into())) {
             if let backend_side::Step::Send(answer) = exchange.feed(payload) {
                 answers += 1;
                 let clear = answer.windows(6).any(|window| window == b"secret");
-                assert!(channel == Channel::Secure || !clear, "the password went out in clear");
+                assert!(channel == Channel::Tls || !clear, "the password went out in clear");
             }
         }
         assert!(answers <= 11, "{answers} answers");
@@ -239,10 +251,51 @@ pub fn public_key(data: &[u8]) {
     }
 }
 
+/// A header ends within the bytes, or wants more than there are; what stands behind it changes nothing.
+pub fn proxy_header(data: &[u8]) {
+    let header = ProxyHeader::decode(data);
+    match header {
+        Ok(ProxyHeader::Known { length, .. } | ProxyHeader::Unknown { length }) => {
+            assert!((1..=data.len()).contains(&length));
+            assert_eq!(ProxyHeader::decode(&[data, b"more"].concat()), header);
+            assert!(matches!(ProxyHeader::decode(&data[..length - 1]), Ok(ProxyHeader::Incomplete(_))));
+        }
+        Ok(ProxyHeader::Incomplete(need)) => assert!(need > data.len()),
+        Ok(ProxyHeader::Absent) | Err(_) => {}
+    }
+}
+
+/// Frames are taken apart or refused, never beyond what their headers say; and what is put into frames, in whatever
+/// pieces, comes back. The first byte chooses the algorithm, the second the size of the pieces.
+pub fn compressed_frame(data: &[u8]) {
+    let [choice, piece, bytes @ ..] = data else { return };
+    let algorithm = if choice & 1 == 0 { Algorithm::Zlib } else { Algorithm::Zstd(1) };
+    let (mut out, mut at) = (Vec::new(), 0);
+    let mut reader = Compression::new(algorithm, End::Server);
+    // A header may claim 16 MiB: one frame of that size is enough.
+    while let Ok(taken @ 1..) = reader.decode(&bytes[at..], &mut out) {
+        at += taken;
+        assert!(at <= bytes.len());
+        if out.len() > 1 << 20 {
+            return;
+        }
+    }
+    for end in [End::Client, End::Server] {
+        let mut writer = Compression::new(algorithm, end);
+        let mut frames = Vec::new();
+        bytes.chunks(usize::from(*piece).max(1)).for_each(|piece| writer.encode(piece, &mut frames));
+        let (mut back, mut at) = (Vec::new(), 0);
+        while at < frames.len() {
+            at += reader.decode(&frames[at..], &mut back).expect("written by ourselves");
+        }
+        assert_eq!(back, bytes);
+    }
+}
+
 /// Any bytes are a password of one form or another.
 pub fn stored_password(data: &[u8]) {
     if let Stored::Clear(password) = Stored::parse(data) {
-        assert_eq!(password, data);
+        assert_eq!(password.bytes(), data);
     }
 }
 
@@ -265,6 +318,16 @@ const SWITCH_AND_OK: &[u8] =
 
 const CHANGE_USER: &[u8] =
     b"\x11nat\0\x14aaaaaaaaaaaaaaaaaaaaapp\0\x2D\0mysql_native_password\0\x0A\x03_os\x05Linux";
+
+const PROXY_LINE: &[u8] = b"PROXY TCP4 10.0.0.5 127.0.0.1 40218 6033\r\n";
+
+const PROXY_BINARY: &[u8] =
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0C\x0A\0\0\x05\x7F\0\0\x01\x9D\x1A\x17\x91\x20\0\0\x01";
+
+/// `SELECT` with a long string, in a frame of zlib.
+const COMPRESSED: &[u8] =
+    b"\x00\x07\x22\0\0\0\x32\0\0x\x9c\xd3\x63\x60\x60\x60\x2e\x4e\xcd\x49\x4d\x2e\x51\x50\x32\
+    \x30\x34\x32\x36\x31\x35\x33\xb7\xb0\xc4\xcd\x52\x02\0\x0c\xd1\x0a\x6c";
 
 const OK_WITH_CHANGES: &[u8] = b"\0\0\0\x02\x40\0\0\0\x15\0\x0E\x0Aautocommit\x02ON\x01\x03\x02db";
 

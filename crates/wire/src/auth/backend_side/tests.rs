@@ -7,11 +7,11 @@ const NONCE: Nonce = *b"aBcDeFgHiJkLmNoPqRsT";
 const OTHER_NONCE: Nonce = *b"01234567890123456789";
 
 fn exchange(announced: &str, secret: Secret, channel: Channel) -> (Exchange, FirstAnswer) {
-    Exchange::new(&NONCE, announced.as_bytes(), secret, channel, [9; 20])
+    Exchange::new(&NONCE, announced.as_bytes(), secret, channel, true, [9; 20])
 }
 
 fn clear() -> Secret {
-    Secret::Clear(b"secret".to_vec())
+    Secret::clear(b"secret")
 }
 
 fn switch_to(plugin: &str) -> Vec<u8> {
@@ -21,7 +21,7 @@ fn switch_to(plugin: &str) -> Vec<u8> {
 #[test]
 fn answers_natively_where_the_server_announces_nothing_we_would_answer_at_once() {
     for announced in ["mysql_native_password", "client_ed25519", "mysql_clear_password", ""] {
-        let (_, first) = exchange(announced, clear(), Channel::Secure);
+        let (_, first) = exchange(announced, clear(), Channel::Tls);
         let auth_response = native::scramble(b"secret", &NONCE);
         assert_eq!(first, FirstAnswer { plugin: "mysql_native_password", auth_response });
     }
@@ -46,7 +46,7 @@ fn fast_path_waits_for_ok() {
 
 #[test]
 fn full_path_sends_the_password_over_a_secure_channel_only() {
-    let (mut secure, _) = exchange("caching_sha2_password", clear(), Channel::Secure);
+    let (mut secure, _) = exchange("caching_sha2_password", clear(), Channel::Tls);
     assert_eq!(secure.feed(&[1, 4]), Step::Send(b"secret\0".to_vec()));
     let (mut open, _) = exchange("caching_sha2_password", clear(), Channel::Open);
     assert_eq!(open.feed(&[1, 4]), Step::Send(vec![2]));
@@ -59,14 +59,14 @@ fn clear_password_plugin_needs_a_secure_channel() {
     let request = b"\xFEmysql_clear_password\0";
     let (mut open, _) = exchange("mysql_native_password", clear(), Channel::Open);
     assert_eq!(open.feed(request), Step::Failed(Failure::NeedsSecureChannel));
-    let (mut secure, _) = exchange("mysql_native_password", clear(), Channel::Secure);
+    let (mut secure, _) = exchange("mysql_native_password", clear(), Channel::Tls);
     assert_eq!(secure.feed(request), Step::Send(b"secret\0".to_vec()));
 }
 
 #[test]
 fn a_native_hash_answers_natively_and_nothing_else() {
-    let secret = Secret::NativeStage1(native::stage1(b"secret"));
-    let (mut exchange, first) = exchange("caching_sha2_password", secret, Channel::Secure);
+    let secret = Secret::NativeStage1(native::stage1(b"secret").into());
+    let (mut exchange, first) = exchange("caching_sha2_password", secret, Channel::Tls);
     assert_eq!(first.auth_response, native::scramble(b"secret", &NONCE));
     assert_eq!(
         exchange.feed(&switch_to("caching_sha2_password")),
@@ -97,6 +97,26 @@ fn a_server_that_makes_no_sense_is_left() {
 #[test]
 fn an_unsupported_plugin_is_named() {
     let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
-    let step = exchange.feed(&switch_to("client_ed25519"));
-    assert_eq!(step, Step::Failed(Failure::UnsupportedPlugin("client_ed25519".into())));
+    let step = exchange.feed(&switch_to("sha256_password"));
+    assert_eq!(step, Step::Failed(Failure::UnsupportedPlugin("sha256_password".into())));
+}
+
+#[test]
+fn signs_what_a_server_with_ed25519_sends() {
+    let request = [&b"\xFEclient_ed25519\0"[..], &[7; 32]].concat();
+    let (mut one, _) = exchange("mysql_native_password", clear(), Channel::Open);
+    assert_eq!(one.feed(&request), Step::Send(crate::auth::ed25519::sign(b"secret", &[7; 32]).to_vec()));
+    let (mut short, _) = exchange("mysql_native_password", clear(), Channel::Open);
+    assert!(matches!(short.feed(&request[..40]), Step::Failed(Failure::Malformed(_))));
+    let hash = Secret::NativeStage1(native::stage1(b"secret").into());
+    let (mut hashed, _) = exchange("mysql_native_password", hash, Channel::Open);
+    assert_eq!(hashed.feed(&request), Step::Failed(Failure::NeedsPassword("client_ed25519")));
+}
+
+#[test]
+fn a_key_is_asked_for_only_where_it_may_be() {
+    let secret = clear();
+    let (mut exchange, _) =
+        Exchange::new(&NONCE, b"caching_sha2_password", secret, Channel::Open, false, [9; 20]);
+    assert_eq!(exchange.feed(&[1, 4]), Step::Failed(Failure::NeedsPublicKey));
 }

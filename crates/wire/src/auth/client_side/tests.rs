@@ -6,15 +6,19 @@ use crate::auth::{Plugin::*, backend_side};
 const NONCE: Nonce = *b"aBcDeFgHiJkLmNoPqRsT";
 
 fn challenge(announced: Plugin, channel: Channel) -> Challenge<'static> {
-    Challenge { nonce: &NONCE, announced, channel, can_switch: true }
+    Challenge { nonce: &NONCE, announced, channel, can_switch: true, public_key: None }
 }
 
 fn clear(password: &[u8]) -> Account {
-    Account::known(Stored::Clear(password.to_vec()))
+    known(Stored::Clear(Password::new(password)))
 }
 
 fn native_hash(password: &[u8]) -> Account {
-    Account::known(Stored::Native(native::stage2(&native::stage1(password))))
+    known(Stored::Native(native::stage2(&native::stage1(password))))
+}
+
+fn known(stored: Stored) -> Account {
+    Account::known(Arc::new([Credential::new(stored)]))
 }
 
 fn switch_to(plugin: &str) -> Step {
@@ -22,7 +26,7 @@ fn switch_to(plugin: &str) -> Step {
 }
 
 fn accepted(before_ok: Option<&[u8]>, password: &[u8]) -> Step {
-    Step::Accept { before_ok: before_ok.map(<[u8]>::to_vec), secret: Secret::Clear(password.to_vec()) }
+    Step::Accept { before_ok: before_ok.map(<[u8]>::to_vec), secret: Secret::clear(password) }
 }
 
 const WRONG: Step = Step::Reject(Rejection::WrongPassword);
@@ -57,7 +61,7 @@ fn a_client_that_sent_nothing_because_the_greeting_names_another_plugin_is_switc
 
 #[test]
 fn a_client_with_another_plugin_is_switched_to_the_announced_one() {
-    for plugin in [&b"client_ed25519"[..], b"mysql_clear_password", b"nonsense"] {
+    for plugin in [&b"mysql_clear_password"[..], b"sha256_password", b"nonsense"] {
         let challenge = challenge(CachingSha2Password, Channel::Open);
         let (mut exchange, step) = Exchange::start(&challenge, clear(b"secret"), Some(plugin), b"whatever");
         assert_eq!(step, switch_to("caching_sha2_password"));
@@ -73,7 +77,7 @@ fn a_native_hash_asks_for_the_native_answer_and_learns_stage1() {
         Exchange::start(&challenge, native_hash(b"secret"), Some(b"caching_sha2_password"), &answer);
     assert_eq!(step, switch_to("mysql_native_password"));
     let step = exchange.feed(&native::scramble(b"secret", &NONCE));
-    let secret = Secret::NativeStage1(native::stage1(b"secret"));
+    let secret = Secret::NativeStage1(native::stage1(b"secret").into());
     assert_eq!(step, Step::Accept { before_ok: None, secret });
 }
 
@@ -83,7 +87,7 @@ fn a_client_without_plugin_names_can_answer_natively_only() {
     let answer = native::scramble(b"secret", &NONCE);
     let (_, step) = Exchange::start(&challenge, clear(b"secret"), None, &answer);
     assert_eq!(step, accepted(None, b"secret"));
-    let sha2 = Account::known(Stored::CachingSha2(StoredHash::decoy(5000)));
+    let sha2 = known(Stored::CachingSha2(StoredHash::decoy(5000)));
     let (_, step) = Exchange::start(&challenge, sha2, None, &answer);
     assert_eq!(step, Step::Reject(Rejection::CannotSwitch));
 }
@@ -118,12 +122,12 @@ const STORED_BY_MYSQL: &[u8] =
 #[test]
 fn a_caching_sha2_hash_asks_for_the_password_over_a_secure_channel_only() {
     let name = Some(&b"caching_sha2_password"[..]);
-    let account = || Account::known(Stored::parse(STORED_BY_MYSQL));
+    let account = || known(Stored::parse(STORED_BY_MYSQL));
     let answer = caching_sha2::scramble(b"secret", &NONCE);
     for (password, outcome) in
         [(&b"secret\0"[..], accepted(None, b"secret")), (b"Secret\0", WRONG), (b"", WRONG)]
     {
-        let challenge = challenge(CachingSha2Password, Channel::Secure);
+        let challenge = challenge(CachingSha2Password, Channel::Tls);
         let (mut exchange, step) = Exchange::start(&challenge, account(), name, &answer);
         assert_eq!(step, Step::Send(vec![1, 4]));
         assert_eq!(exchange.feed(password), outcome);
@@ -166,7 +170,7 @@ fn a_decoy_takes_the_steps_of_its_form_and_is_never_let_in() {
 #[test]
 fn a_decoy_keeps_its_form_and_names_share_the_forms_in_use() {
     let forms = [Form::Clear, Form::Native, Form::CachingSha2 { rounds: 5000 }];
-    let form = |name: u32| Account::decoy(&name.to_le_bytes(), &forms, &[7; 32]).stored.form();
+    let form = |name: u32| Account::decoy(&name.to_le_bytes(), &forms, &[7; 32]).credentials[0].stored.form();
     assert!((0..50).all(|name| form(name) == form(name)));
     assert!(forms.iter().all(|wanted| (0..50).any(|name| form(name) == *wanted)));
 }
@@ -180,9 +184,9 @@ fn a_packet_after_the_end_is_refused() {
 
 /// Runs a whole login of a client that has `secret`.
 fn login(account: Account, announced: Plugin, channel: Channel, secret: &[u8]) -> Step {
-    let secret = Secret::Clear(secret.to_vec());
+    let secret = Secret::clear(secret);
     let (mut client, first) =
-        backend_side::Exchange::new(&NONCE, announced.name().as_bytes(), secret, channel, [9; 20]);
+        backend_side::Exchange::new(&NONCE, announced.name().as_bytes(), secret, channel, true, [9; 20]);
     let challenge = challenge(announced, channel);
     let (mut server, mut step) =
         Exchange::start(&challenge, account, Some(first.plugin.as_bytes()), &first.auth_response);

@@ -1,0 +1,155 @@
+//! PEM files, and what is in them.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use ::aws_lc_rs::rsa::PrivateDecryptingKey;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use x509_parser::prelude::{FromDer, X509Certificate};
+use zeroize::Zeroizing;
+
+use super::TlsError;
+
+/// A certificate in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// What it is used for.
+    pub role: &'static str,
+    /// Where it is from.
+    pub file: PathBuf,
+    /// Whose it is.
+    pub subject: String,
+    /// Who has signed it.
+    pub issuer: String,
+    /// Its serial number in hexadecimal digits.
+    pub serial: String,
+    /// Seconds since 1970 from which it is valid.
+    pub not_before: i64,
+    /// Seconds since 1970 until which it is valid.
+    pub not_after: i64,
+}
+
+/// Who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrecy {
+    /// Everybody.
+    Public,
+    /// Its owner only.
+    Secret,
+}
+
+/// Writes a new file as a whole. What prevents it becomes a remark.
+pub(super) fn write(path: &Path, content: &[u8], secrecy: Secrecy, remarks: &mut Vec<String>) {
+    let mode = match secrecy {
+        Secrecy::Public => 0o644,
+        Secrecy::Secret => 0o600,
+    };
+    // Under a name of this process's own, so that two that start in one folder never read half a file.
+    let new = path.with_extension(format!("pem.{}", std::process::id()));
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(&new)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| fs::rename(&new, path));
+    if let Err(error) = written {
+        let _ = fs::remove_file(&new);
+        remarks.push(format!("{}: {error}; what was made is not kept", path.display()));
+    }
+}
+
+/// The certificates of a file, of which there must be one.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    certificates_in(&read(path)?, path)
+}
+
+pub(super) fn certificates_in(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(wrong(path, "no certificate in it")),
+        Err(error) => Err(wrong(path, &error.to_string())),
+    }
+}
+
+/// The revoked certificates of a file.
+pub(super) fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&read(path)?).collect();
+    found.map_err(|error| wrong(path, &error.to_string()))
+}
+
+/// The private key of a file.
+pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    key_in(&Zeroizing::new(read(path)?), path)
+}
+
+pub(super) fn key_in(pem: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| wrong(path, &format!("no private key: {error}")))
+}
+
+/// The RSA key of a file.
+pub(super) fn rsa_key(path: &Path) -> Result<PrivateDecryptingKey, TlsError> {
+    let pem = Zeroizing::new(read(path)?);
+    let key = PrivatePkcs8KeyDer::from_pem_slice(&pem)
+        .map_err(|error| wrong(path, &format!("no private key in PKCS #8: {error}")))?;
+    PrivateDecryptingKey::from_pkcs8(key.secret_pkcs8_der())
+        .map_err(|error| wrong(path, &format!("no RSA key: {error}")))
+}
+
+/// The files of a folder that begin like PEM, in the order of their names.
+pub(super) fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, TlsError> {
+    let entries =
+        fs::read_dir(folder).map_err(|source| TlsError::File { path: folder.to_owned(), source })?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.retain(|path| {
+        fs::read(path).is_ok_and(|bytes| bytes.windows(11).any(|part| part == b"-----BEGIN "))
+    });
+    Ok(paths)
+}
+
+/// Certificates as authorities.
+pub(super) fn roots(
+    authorities: Vec<CertificateDer<'static>>,
+    path: &Path,
+) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority).map_err(|error| wrong(path, &error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+/// What operators see of certificates.
+pub(super) fn describe<'a>(
+    role: &'static str,
+    path: &'a Path,
+    certificates: &'a [CertificateDer<'static>],
+) -> impl Iterator<Item = Certificate> + 'a {
+    certificates.iter().filter_map(move |certificate| {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        Some(Certificate {
+            role,
+            file: path.to_owned(),
+            subject: parsed.subject().to_string(),
+            issuer: parsed.issuer().to_string(),
+            serial: parsed.raw_serial().iter().map(|byte| format!("{byte:02X}")).collect(),
+            not_before: parsed.validity().not_before.timestamp(),
+            not_after: parsed.validity().not_after.timestamp(),
+        })
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
+}
+
+pub(super) fn wrong(path: &Path, reason: &str) -> TlsError {
+    TlsError::Content { path: path.to_owned(), reason: reason.to_owned() }
+}

@@ -1,0 +1,42 @@
+//! `admin-ssl_keylog_file`: the session keys of TLS, for looking into captured traffic.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::{KeyLog, NoKeyLog};
+
+/// The log that the variable names; relative paths count from the data folder.
+pub(super) fn open(datadir: &Path, name: &str, remarks: &mut Vec<String>) -> Arc<dyn KeyLog> {
+    if name.is_empty() {
+        return Arc::new(NoKeyLog);
+    }
+    let path = datadir.join(name);
+    match File::options().create(true).append(true).open(&path) {
+        Ok(file) => {
+            remarks.push(format!(
+                "{}: the keys of all TLS connections are written to it (admin-ssl_keylog_file)",
+                path.display()
+            ));
+            Arc::new(KeyLogFile(Mutex::new(file)))
+        }
+        Err(error) => {
+            remarks.push(format!("{}: {error}; TLS keys are not logged", path.display()));
+            Arc::new(NoKeyLog)
+        }
+    }
+}
+
+#[derive(Debug)]
+struct KeyLogFile(Mutex<File>);
+
+impl KeyLog for KeyLogFile {
+    /// One line in the format of NSS.
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
+        // A line that cannot be written is missing for debugging, nothing else.
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
+    }
+}

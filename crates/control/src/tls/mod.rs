@@ -1,0 +1,194 @@
+//! Keys and certificates: read from the data folder and from the files that variables name, and made where there are
+//! none. What comes of it is handed to the data plane as a whole.
+//!
+//! | file of the data folder | what it is |
+//! |---|---|
+//! | `proxysql-cert.pem`, `proxysql-key.pem` | what clients are shown |
+//! | `proxysql-ca.pem` | the authorities of client certificates; of the first start, also that of the certificate |
+//! | `private_key.pem`, `public_key.pem` | the RSA pair that clients without TLS encrypt their password with |
+
+mod backend;
+mod files;
+mod generate;
+mod keylog;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use narrows_proxy::snapshot::SslParamsRow;
+use narrows_proxy::tls::{KeyPair, SharedTls, Tls};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ServerConfig, WebPkiClientVerifier};
+
+use crate::variables::{Value, Values};
+pub use files::Certificate;
+
+/// What was read and made.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// For the data plane.
+    pub tls: SharedTls,
+    /// What is in use and when it expires, for operators.
+    pub certificates: Vec<Certificate>,
+    /// What is not as it should be, and prevents nothing.
+    pub remarks: Vec<String>,
+}
+
+/// Why what there is cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file holds something else.
+    #[error("{}: {reason}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Some of the files that belong together are missing.
+    #[error("{} is there, but {} is not", there.display(), missing.display())]
+    Incomplete {
+        /// One that is there.
+        there: PathBuf,
+        /// One that is not.
+        missing: PathBuf,
+    },
+    /// Certificate and key cannot be used with each other.
+    #[error("{}: {reason}", path.display())]
+    Pair {
+        /// The certificate.
+        path: PathBuf,
+        /// Why.
+        reason: rustls::Error,
+    },
+    /// Nothing could be generated.
+    #[error("generating keys: {0}")]
+    Generate(String),
+}
+
+/// Reads everything, and makes what `datadir` lacks. A folder that cannot be written to is no obstacle: what was made is
+/// used until the end of the process.
+///
+/// # Errors
+/// See [`TlsError`]: what is there and cannot be used. What concerns servers only is told when one is connected to.
+pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Loaded, TlsError> {
+    let mut loaded = Loaded::default();
+    let keylog = keylog::open(datadir, text(values, "admin-ssl_keylog_file"), &mut loaded.remarks);
+    let clients = match values.value("mysql-have_ssl") {
+        Some(Value::Flag(false)) => None,
+        _ => {
+            let mut config = for_clients(datadir, &mut loaded)?;
+            config.key_log = keylog.clone();
+            Some(Arc::new(config))
+        }
+    };
+    let key_pair = Some(key_pair(datadir, &mut loaded.remarks)?);
+    let servers = backend::toward_servers(values, rows, &keylog, &mut loaded);
+    loaded.tls = SharedTls(Arc::new(Tls { clients, key_pair, servers }));
+    Ok(loaded)
+}
+
+fn text<'a>(values: &'a Values, name: &str) -> &'a str {
+    match values.value(name) {
+        Some(Value::Text(text)) => text,
+        _ => "",
+    }
+}
+
+/// What clients are served with.
+fn for_clients(datadir: &Path, loaded: &mut Loaded) -> Result<ServerConfig, TlsError> {
+    let [ca_path, cert_path, key_path] =
+        ["proxysql-ca.pem", "proxysql-cert.pem", "proxysql-key.pem"].map(|name| datadir.join(name));
+    if !cert_path.exists() && !key_path.exists() {
+        let made = generate::certificates(!ca_path.exists())?;
+        if let Some(ca) = &made.ca {
+            files::write(&ca_path, ca.as_bytes(), files::Secrecy::Public, &mut loaded.remarks);
+        }
+        files::write(&cert_path, made.certificate.as_bytes(), files::Secrecy::Public, &mut loaded.remarks);
+        files::write(&key_path, made.key.as_bytes(), files::Secrecy::Secret, &mut loaded.remarks);
+        if !cert_path.exists() {
+            let chain = files::certificates_in(made.certificate.as_bytes(), &cert_path)?;
+            let key = files::key_in(made.key.as_bytes(), &key_path)?;
+            return server_config(chain, key, None, &cert_path);
+        }
+    }
+    for (there, missing) in [(&cert_path, &key_path), (&key_path, &cert_path)] {
+        if there.exists() && !missing.exists() {
+            return Err(TlsError::Incomplete { there: there.clone(), missing: missing.clone() });
+        }
+    }
+    let chain = files::certificates(&cert_path)?;
+    loaded.certificates.extend(files::describe("server certificate", &cert_path, &chain));
+    let authorities = match ca_path.exists() {
+        true => Some(files::certificates(&ca_path)?),
+        false => None,
+    };
+    if let Some(authorities) = &authorities {
+        loaded.certificates.extend(files::describe("authority of clients", &ca_path, authorities));
+    }
+    server_config(chain, files::key(&key_path)?, authorities.map(|found| (found, ca_path)), &cert_path)
+}
+
+fn server_config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    authorities: Option<(Vec<CertificateDer<'static>>, PathBuf)>,
+    cert_path: &Path,
+) -> Result<ServerConfig, TlsError> {
+    let pair = |reason| TlsError::Pair { path: cert_path.to_owned(), reason };
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_protocol_versions(VERSIONS).map_err(pair)?;
+    let builder = match authorities {
+        None => builder.with_no_client_auth(),
+        Some((authorities, path)) => {
+            let roots = Arc::new(files::roots(authorities, &path)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            // Who has none still has a password; accounts that ask for a certificate say so themselves.
+            let verifier = verifier
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| TlsError::Content { path, reason: error.to_string() })?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(pair)?;
+    config.ticketer = aws_lc_rs::Ticketer::new().map_err(pair)?;
+    // Clients of databases come back one at a time; each ticket costs its share of every handshake.
+    config.send_tls13_tickets = 1;
+    Ok(config)
+}
+
+/// The RSA pair for passwords without TLS.
+fn key_pair(datadir: &Path, remarks: &mut Vec<String>) -> Result<KeyPair, TlsError> {
+    let (private_path, public_path) = (datadir.join("private_key.pem"), datadir.join("public_key.pem"));
+    let private = if private_path.exists() {
+        files::rsa_key(&private_path)?
+    } else {
+        let private = generate::rsa_key()?;
+        let pem = generate::private_pem(&private)?;
+        files::write(&private_path, pem.as_bytes(), files::Secrecy::Secret, remarks);
+        private
+    };
+    let public = generate::public_pem(&private)?;
+    if !public_path.exists() {
+        files::write(&public_path, public.as_bytes(), files::Secrecy::Public, remarks);
+    }
+    KeyPair::new(public.as_bytes(), private)
+        .map_err(|reason| TlsError::Content { path: private_path, reason: reason.to_owned() })
+}
+
+/// Never older ones: rustls has none.
+const VERSIONS: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
+
+#[cfg(test)]
+mod tests;

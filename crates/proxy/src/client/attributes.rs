@@ -1,0 +1,152 @@
+//! What `mysql_users.attributes` says of logins.
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `spiffe_id` | the client's certificate must have this URI among its names; after a `!`, one that this expression matches |
+//! | `subject` | the client's certificate must have this subject, written as in MySQL's `REQUIRE SUBJECT` |
+//! | `additional_password` | a second password that is good too, while applications change from one to the other |
+//!
+//! A certificate goes beside the password, not in its place; an account that is to have nothing else has an empty one.
+
+use regex::Regex;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// What is asked of an account's clients beyond the password.
+#[derive(Debug, Default)]
+pub struct LoginAttributes {
+    demands: Vec<Demand>,
+    /// The second password, in any of the forms of the first.
+    pub additional_password: Option<String>,
+}
+
+/// What a certificate must have.
+#[derive(Debug)]
+enum Demand {
+    Uri(String),
+    UriLike(Regex),
+    Subject(Vec<(String, String)>),
+    /// Something that cannot be read, and that no certificate has.
+    Unreadable,
+}
+
+impl LoginAttributes {
+    /// Reads the JSON of a row; anything that is not about logins is others' matter.
+    pub fn parse(json: &str) -> LoginAttributes {
+        let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+        let text = |key: &str| value.get(key).map(|value| value.as_str().unwrap_or_default().to_owned());
+        let uri = text("spiffe_id").map(|id| match id.strip_prefix('!') {
+            Some(expression) => Regex::new(expression).map_or(Demand::Unreadable, Demand::UriLike),
+            None if id.is_empty() => Demand::Unreadable,
+            None => Demand::Uri(id),
+        });
+        let subject =
+            text("subject").map(|subject| parts(&subject).map_or(Demand::Unreadable, Demand::Subject));
+        LoginAttributes {
+            demands: uri.into_iter().chain(subject).collect(),
+            additional_password: text("additional_password"),
+        }
+    }
+
+    /// Whether a certificate is asked for at all.
+    pub fn ask_for_certificate(&self) -> bool {
+        !self.demands.is_empty()
+    }
+
+    /// Whether a certificate, which was checked by TLS, is the one of this account.
+    pub fn fit(&self, certificate: Option<&[u8]>) -> bool {
+        if self.demands.is_empty() {
+            return true;
+        }
+        let Some((_, certificate)) = certificate.and_then(|der| X509Certificate::from_der(der).ok()) else {
+            return false;
+        };
+        self.demands.iter().all(|demand| demand.holds(&certificate))
+    }
+}
+
+impl Demand {
+    fn holds(&self, certificate: &X509Certificate<'_>) -> bool {
+        let any_uri = |fits: &dyn Fn(&str) -> bool| {
+            let names = certificate.subject_alternative_name().ok().flatten();
+            names.is_some_and(|names| {
+                let uri = |name: &GeneralName<'_>| matches!(name, GeneralName::URI(uri) if fits(uri));
+                names.value.general_names.iter().any(uri)
+            })
+        };
+        match self {
+            Demand::Uri(id) => any_uri(&|uri| uri == id),
+            Demand::UriLike(expression) => any_uri(&|uri| expression.is_match(uri)),
+            Demand::Subject(wanted) => subject_of(certificate) == *wanted,
+            Demand::Unreadable => false,
+        }
+    }
+}
+
+/// `/C=SE/O=Example/CN=app` in its parts.
+fn parts(subject: &str) -> Option<Vec<(String, String)>> {
+    let part = |part: &str| part.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    subject.strip_prefix('/')?.split('/').map(part).collect()
+}
+
+fn subject_of(certificate: &X509Certificate<'_>) -> Vec<(String, String)> {
+    let registry = x509_parser::objects::oid_registry();
+    let part = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| {
+        let name = x509_parser::objects::oid2abbrev(attribute.attr_type(), registry)
+            .map_or_else(|_| attribute.attr_type().to_id_string(), str::to_owned);
+        (name, attribute.as_str().unwrap_or_default().to_owned())
+    };
+    certificate.subject().iter_attributes().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(uri: &str) -> Vec<u8> {
+        let mut parameters = rcgen::CertificateParams::default();
+        parameters.subject_alt_names = vec![rcgen::SanType::URI(uri.try_into().unwrap())];
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        parameters.distinguished_name.push(rcgen::DnType::CountryName, "SE");
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, "app");
+        let key = rcgen::KeyPair::generate().unwrap();
+        parameters.self_signed(&key).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn an_account_without_demands_takes_any_client() {
+        for json in ["", "{}", r#"{"default-transaction_isolation":"READ COMMITTED"}"#] {
+            let attributes = LoginAttributes::parse(json);
+            assert!(attributes.fit(None) && !attributes.ask_for_certificate());
+        }
+    }
+
+    #[test]
+    fn a_certificate_fits_by_uri_expression_and_subject() {
+        let app = certificate("spiffe://example/app");
+        for (json, fits) in [
+            (r#"{"spiffe_id":"spiffe://example/app"}"#, true),
+            (r#"{"spiffe_id":"spiffe://example/ap"}"#, false),
+            (r#"{"spiffe_id":"!^spiffe://example/a.p$"}"#, true),
+            (r#"{"spiffe_id":"!^spiffe://other/"}"#, false),
+            (r#"{"spiffe_id":"!("}"#, false),
+            (r#"{"spiffe_id":""}"#, false),
+            (r#"{"spiffe_id":7}"#, false),
+            (r#"{"subject":"/C=SE/CN=app"}"#, true),
+            (r#"{"subject":"/CN=app"}"#, false),
+            (r#"{"subject":"CN=app"}"#, false),
+            (r#"{"subject":"/C=SE/CN=app","spiffe_id":"spiffe://other/app"}"#, false),
+        ] {
+            let attributes = LoginAttributes::parse(json);
+            assert_eq!(attributes.fit(Some(&app)), fits, "{json}");
+            assert!(!attributes.fit(None), "{json}");
+            assert!(!attributes.fit(Some(b"no certificate")), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_second_password_is_read() {
+        let attributes = LoginAttributes::parse(r#"{"additional_password":"*14E6"}"#);
+        assert_eq!(attributes.additional_password.as_deref(), Some("*14E6"));
+    }
+}

@@ -1,0 +1,196 @@
+//! From what a client claims to be to what it is: the authentication of logins and of `COM_CHANGE_USER`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use narrows_wire::auth::client_side::{Account as Claim, Challenge, Exchange, Rejection, Step};
+use narrows_wire::auth::{Channel, Nonce, Plugin, Secret};
+use narrows_wire::frame::put_packet;
+use narrows_wire::{Capabilities, Errno};
+
+use super::{LoginError, refuse, schema, send_ok};
+use crate::buffer::Buffer;
+use crate::packets::{ReadError, SMALL_PACKET, payload, read_packet};
+use crate::rt::timeout;
+use crate::snapshot::{Account, Snapshot};
+use crate::state::{SessionState, SharedState};
+use crate::stream::{Stream, Transport};
+use crate::tls::KeyPair;
+use crate::worker::Worker;
+
+/// Who a client says it is, and its proof.
+pub(crate) struct LoginClaim<'a> {
+    pub(crate) user: &'a [u8],
+    pub(crate) plugin: Option<&'a [u8]>,
+    pub(crate) answer: &'a [u8],
+    pub(crate) can_switch: bool,
+    pub(crate) host: &'a str,
+}
+
+/// A client connection counted under its user's `max_connections`; given back when dropped.
+pub struct AccountPlace {
+    /// The account.
+    pub account: Arc<Account>,
+    connections: Arc<AtomicU32>,
+}
+
+/// Goes through the authentication to its end. Returns the account, what logs in to servers in its name, and the
+/// sequence number of the OK packet that the caller sends.
+///
+/// # Errors
+/// When the client is refused; it has been told.
+pub(super) async fn authenticate(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    stream: &Stream,
+    input: &mut Buffer,
+    nonce: &Nonce,
+    mut sequence: u8,
+    claim: LoginClaim<'_>,
+) -> Result<(AccountPlace, Secret, u8), LoginError> {
+    let account = snapshot.users.get(claim.user);
+    let key_pair = snapshot.tls.key_pair.as_ref();
+    let challenge = Challenge {
+        nonce,
+        announced: Plugin::from_name(snapshot.variables.default_authentication_plugin.as_bytes()),
+        channel: match stream.transport() {
+            Transport::Tcp => Channel::Open,
+            Transport::Tls => Channel::Tls,
+            Transport::Unix => Channel::Unix,
+        },
+        can_switch: claim.can_switch,
+        public_key: key_pair.map(KeyPair::public_pem),
+    };
+    let claimed = match account {
+        Some(account) => Claim::known(Arc::clone(&account.credentials)),
+        None => Claim::decoy(claim.user, &snapshot.password_forms, &worker.peers.decoy_key),
+    };
+    let (mut exchange, mut step) = Exchange::start(&challenge, claimed, claim.plugin, claim.answer);
+    loop {
+        step = match step {
+            Step::Send(question) => {
+                send(stream, &mut sequence, &question).await?;
+                let header = read_packet(stream, input, SMALL_PACKET).await?;
+                sequence = header.sequence.wrapping_add(1);
+                let step = exchange.feed(payload(input, header));
+                // It may have been the password.
+                input.wipe(header.packet_length());
+                step
+            }
+            Step::Decrypt(cipher) => exchange.decrypted(key_pair.and_then(|pair| pair.decrypt(&cipher))),
+            Step::Accept { before_ok, secret } => {
+                let account = account.expect("a decoy is never accepted");
+                let place = match admit(account, stream, &claim, exchange.using_password()) {
+                    Ok(place) => place,
+                    Err((errno, text)) => return refuse(stream, sequence, errno, text).await,
+                };
+                if let Some(payload) = before_ok {
+                    send(stream, &mut sequence, &payload).await?;
+                }
+                return Ok((place, secret, sequence));
+            }
+            Step::Reject(Rejection::CannotSwitch) => {
+                let text = "Client does not support authentication protocol requested by server; \
+                            consider upgrading MySQL client";
+                return refuse(stream, sequence, Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned()).await;
+            }
+            Step::Reject(_) => {
+                let text = claim.denied(exchange.using_password());
+                return refuse(stream, sequence, Errno::ACCESS_DENIED_ERROR, text).await;
+            }
+        }
+    }
+}
+
+/// What an account asks of a client that has the right password: TLS, a certificate, and that there are not too many.
+fn admit(
+    account: &Arc<Account>,
+    stream: &Stream,
+    claim: &LoginClaim<'_>,
+    using_password: bool,
+) -> Result<AccountPlace, (Errno, String)> {
+    let denied = Errno::ACCESS_DENIED_ERROR;
+    if account.row.use_ssl && stream.transport() != Transport::Tls {
+        let (user, password) = (&account.row.username, yes_or_no(using_password));
+        let text = format!("Access denied for user '{user}' (using password: {password}). SSL is required");
+        return Err((denied, text));
+    }
+    if account.login.ask_for_certificate() {
+        let shown = stream.tls().and_then(|tls| tls.certificate);
+        if !account.login.fit(shown.as_deref()) {
+            let text = format!("{}. A client certificate is required", claim.denied(using_password));
+            return Err((denied, text));
+        }
+    }
+    AccountPlace::take(account).ok_or_else(|| {
+        let (user, current) = (&account.row.username, account.connections.load(Ordering::Relaxed));
+        let text = format!(
+            "User '{user}' has exceeded the 'max_user_connections' resource (current value: {current})"
+        );
+        (Errno::USER_LIMIT_REACHED, text)
+    })
+}
+
+impl LoginClaim<'_> {
+    fn denied(&self, using_password: bool) -> String {
+        let user = String::from_utf8_lossy(self.user);
+        let password = yes_or_no(using_password);
+        format!("Access denied for user '{user}'@'{}' (using password: {password})", self.host)
+    }
+}
+
+fn yes_or_no(using_password: bool) -> &'static str {
+    if using_password { "YES" } else { "NO" }
+}
+
+async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), ReadError> {
+    let mut out = Vec::with_capacity(64);
+    put_packet(&mut out, sequence, payload);
+    Ok(stream.write_all(&out).await?)
+}
+
+/// A `COM_CHANGE_USER`: the same authentication on a connection that stands. OK is sent. `state_of` says in which
+/// state the account begins.
+///
+/// # Errors
+/// A text for the log when the client is refused; it has been told, and its connection is to be closed.
+pub(crate) async fn change_user(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    (stream, input): (&Stream, &mut Buffer),
+    (nonce, capabilities): (&Nonce, Capabilities),
+    claim: LoginClaim<'_>,
+    asked: Option<&[u8]>,
+    state_of: impl FnOnce(&Account) -> SessionState,
+) -> Result<(AccountPlace, Secret, SharedState), String> {
+    let limit = snapshot.variables.connect_timeout_client;
+    let exchange = authenticate(worker, snapshot, stream, input, nonce, 1, claim);
+    let result = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout));
+    let (place, secret, sequence) = result.map_err(|error| error.to_string())?;
+    let state = worker.shared_state(state_of(&place.account));
+    if let Some((errno, text)) =
+        schema::refusal(worker, snapshot, (&place, &secret), capabilities, &state).await
+    {
+        let refused: Result<(), LoginError> = refuse(stream, sequence, errno, text).await;
+        refused.map_err(|error| error.to_string())?;
+    }
+    send_ok(stream, sequence, capabilities, asked).await.map_err(|error| error.to_string())?;
+    Ok((place, secret, state))
+}
+
+impl AccountPlace {
+    /// Counts one more client of `account`; `None` when it has as many as it may.
+    fn take(account: &Arc<Account>) -> Option<AccountPlace> {
+        let most = account.row.max_connections;
+        let more = |now: u32| (now < most).then_some(now + 1);
+        account.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        let connections = Arc::clone(&account.connections);
+        Some(AccountPlace { account: Arc::clone(account), connections })
+    }
+}
+
+impl Drop for AccountPlace {
+    fn drop(&mut self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,74 @@
+//! `mysql-proxy_protocol_networks`: whose word about a client's address is taken.
+
+use std::net::IpAddr;
+
+/// Networks; nobody by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Networks {
+    everybody: bool,
+    networks: Vec<(IpAddr, u8)>,
+}
+
+impl Networks {
+    /// Reads `*`, or addresses with or without `/bits`, with commas between. What is none is passed over.
+    pub fn parse(text: &str) -> Networks {
+        let network = |item: &str| -> Option<(IpAddr, u8)> {
+            let (address, bits) = item.split_once('/').unwrap_or((item, ""));
+            let address: IpAddr = address.trim().parse().ok()?;
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            let bits = if bits.is_empty() { most } else { bits.trim().parse().ok()? };
+            (bits <= most).then_some((address, bits))
+        };
+        Networks {
+            everybody: text.trim() == "*",
+            networks: text.split(',').filter_map(|item| network(item.trim())).collect(),
+        }
+    }
+
+    /// Whether a peer of this address is in one of them; `localhost` is a Unix socket.
+    pub fn contain(&self, peer: &str) -> bool {
+        if self.everybody {
+            return true;
+        }
+        if self.networks.is_empty() {
+            return false;
+        }
+        let Ok(peer) = peer.parse::<IpAddr>() else { return false };
+        self.networks.iter().any(|(network, bits)| match (network, peer) {
+            (IpAddr::V4(network), IpAddr::V4(peer)) => {
+                same_bits((u32::from(*network) as u128) << 96, (u32::from(peer) as u128) << 96, *bits)
+            }
+            (IpAddr::V6(network), IpAddr::V6(peer)) => {
+                same_bits(u128::from(*network), u128::from(peer), *bits)
+            }
+            _ => false,
+        })
+    }
+}
+
+fn same_bits(one: u128, other: u128, bits: u8) -> bool {
+    (one ^ other).checked_shr(128 - u32::from(bits)).unwrap_or(0) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_in_a_network_by_its_first_bits() {
+        let networks = Networks::parse("10.1.0.0/16, 192.168.7.7, 2001:db8::/32,0.0.0.0/33");
+        for inside in ["10.1.2.3", "192.168.7.7", "2001:db8:1::9"] {
+            assert!(networks.contain(inside), "{inside}");
+        }
+        for outside in ["10.2.0.1", "192.168.7.8", "2001:db9::1", "::1", "localhost", ""] {
+            assert!(!networks.contain(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn everybody_and_nobody() {
+        assert!(Networks::parse("*").contain("localhost") && Networks::parse(" * ").contain("::1"));
+        assert!(!Networks::parse("").contain("127.0.0.1"));
+        assert!(Networks::parse("0.0.0.0/0").contain("1.2.3.4") && Networks::parse("::/0").contain("::1"));
+    }
+}

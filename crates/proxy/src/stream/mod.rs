@@ -1,0 +1,320 @@
+//! A connection as sessions and pools see it: bytes in, bytes out, whether there is TLS or compression between or not.
+//!
+//! A plain connection is its socket, at no cost. One with layers has them in a box; all of their buffers are empty, and
+//! hold no memory, while nothing is under way.
+
+mod layers;
+mod tls;
+
+use std::io;
+use std::time::Duration;
+
+use narrows_wire::compression::{Algorithm, End};
+
+use crate::rt::{DetachedSocket, Socket};
+use layers::Layers;
+
+pub use tls::{TlsError, TlsInfo};
+
+/// A connection.
+#[derive(Debug)]
+pub enum Stream {
+    /// Bytes as they are.
+    Plain(Socket),
+    /// TLS, compression, or the one inside the other.
+    Layered(Box<Layered>),
+}
+
+/// A socket and what is between it and the session.
+#[derive(Debug)]
+pub struct Layered {
+    /// There until it goes to another worker, or gets another layer.
+    socket: Option<Socket>,
+    layers: std::cell::RefCell<Layers>,
+}
+
+/// A connection that belongs to no runtime: what travels between workers.
+#[derive(Debug)]
+pub struct DetachedStream {
+    socket: DetachedSocket,
+    layers: Option<Box<Layers>>,
+}
+
+/// Who can listen to what is sent, and whether the peer has proven itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// TCP or a Unix socket, with TLS.
+    Tls,
+    /// A Unix socket.
+    Unix,
+}
+
+impl Stream {
+    /// Connects over TCP; each address of the name is tried.
+    ///
+    /// # Errors
+    /// The last address's error.
+    pub async fn connect_tcp(host: &str, port: u16) -> io::Result<Stream> {
+        Socket::connect_tcp(host, port).await.map(Stream::Plain)
+    }
+
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// As `connect(2)`.
+    pub async fn connect_unix(path: &str) -> io::Result<Stream> {
+        Socket::connect_unix(path).await.map(Stream::Plain)
+    }
+
+    /// Takes the connection off this runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot let go of it.
+    pub fn detach(self) -> io::Result<DetachedStream> {
+        match self {
+            Stream::Plain(socket) => Ok(DetachedStream { socket: socket.detach()?, layers: None }),
+            Stream::Layered(layered) => {
+                let (socket, layers) = layered.into_parts();
+                Ok(DetachedStream { socket: socket.detach()?, layers: Some(Box::new(layers)) })
+            }
+        }
+    }
+
+    /// How the peer is connected.
+    pub fn transport(&self) -> Transport {
+        let tls = match self {
+            Stream::Plain(_) => false,
+            Stream::Layered(layered) => layered.layers.borrow().has_tls(),
+        };
+        match self.socket() {
+            _ if tls => Transport::Tls,
+            Socket::Tcp(_) => Transport::Tcp,
+            Socket::Unix(_) => Transport::Unix,
+        }
+    }
+
+    /// Whether the peer is on this machine: a Unix socket, or a loopback address.
+    pub fn is_local(&self) -> bool {
+        self.socket().is_local()
+    }
+
+    /// What the TLS handshake came to; `None` without TLS.
+    pub fn tls(&self) -> Option<TlsInfo> {
+        match self {
+            Stream::Plain(_) => None,
+            Stream::Layered(layered) => layered.layers.borrow().tls_info(),
+        }
+    }
+
+    /// Takes the server's part of a TLS handshake. `early` is what was read behind the client's wish for it.
+    ///
+    /// # Errors
+    /// See [`TlsError`]; the peer has been told.
+    pub async fn accept_tls(
+        self,
+        config: &std::sync::Arc<rustls::ServerConfig>,
+        early: &[u8],
+    ) -> Result<Stream, TlsError> {
+        self.with_tls(tls::Tls::server(config)?, early).await
+    }
+
+    /// Takes the client's part of a TLS handshake with the server `name`.
+    ///
+    /// # Errors
+    /// See [`TlsError`]; a certificate that is refused says why.
+    pub async fn connect_tls(
+        self,
+        config: &std::sync::Arc<rustls::ClientConfig>,
+        name: rustls::pki_types::ServerName<'static>,
+    ) -> Result<Stream, TlsError> {
+        self.with_tls(tls::Tls::client(config, name)?, b"").await
+    }
+
+    async fn with_tls(self, tls: tls::Tls, early: &[u8]) -> Result<Stream, TlsError> {
+        let (socket, mut layers) = self.into_parts();
+        layers.add_tls(tls, early);
+        let layered = Layered::new(socket, layers);
+        layered.shake_hands().await?;
+        Ok(Stream::Layered(layered))
+    }
+
+    /// Turns the compressed protocol on, for all bytes from now on. `early` is what was read already.
+    ///
+    /// # Errors
+    /// When `early` is no frame.
+    pub fn with_compression(self, algorithm: Algorithm, end: End, early: &[u8]) -> io::Result<Stream> {
+        let (socket, mut layers) = self.into_parts();
+        layers.add_compression(algorithm, end, early)?;
+        Ok(Stream::Layered(Layered::new(socket, layers)))
+    }
+
+    fn into_parts(self) -> (Socket, Layers) {
+        match self {
+            Stream::Plain(socket) => (socket, Layers::default()),
+            Stream::Layered(layered) => layered.into_parts(),
+        }
+    }
+
+    fn socket(&self) -> &Socket {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Layered(layered) => layered.socket(),
+        }
+    }
+
+    /// Waits until reading may yield bytes or the end.
+    ///
+    /// # Errors
+    /// Only when the runtime is shutting down.
+    pub async fn readable(&self) -> io::Result<()> {
+        let socket = match self {
+            Stream::Plain(socket) => socket,
+            Stream::Layered(layered) if layered.layers.borrow().has_unread() => return Ok(()),
+            Stream::Layered(layered) => layered.socket(),
+        };
+        socket.readable().await
+    }
+
+    /// Reads what is there; `Ok(0)` is the end.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there.
+    pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.try_read(buffer),
+            Stream::Layered(layered) => layered.layers.borrow_mut().try_read(layered.socket(), buffer),
+        }
+    }
+
+    /// Reads at least one byte; `Ok(0)` is the end.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.try_read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable().await?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Writes all of `bytes`, waiting while the peer does not take them.
+    ///
+    /// # Errors
+    /// The socket's; some bytes may have been written.
+    pub async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.write_all(bytes).await?,
+            Stream::Layered(layered) => layered.write_all(bytes).await?,
+        }
+        #[cfg(test)]
+        tests::panic_on_demand(bytes);
+        Ok(())
+    }
+
+    /// Its file descriptor, for showing it.
+    pub fn descriptor(&self) -> i32 {
+        self.socket().descriptor()
+    }
+
+    /// Address of the peer: the IP address, or `localhost` for a Unix socket.
+    pub fn peer(&self) -> (String, u16) {
+        self.socket().peer()
+    }
+
+    /// Address the peer connected to: IP address and port, empty for a Unix socket.
+    pub fn local(&self) -> (String, u16) {
+        self.socket().local()
+    }
+
+    /// Turns TCP keepalive on, with `idle` before the first probe.
+    pub fn set_keepalive(&self, idle: Option<Duration>) {
+        self.socket().set_keepalive(idle);
+    }
+}
+
+impl Layered {
+    fn new(socket: Socket, layers: Layers) -> Box<Layered> {
+        Box::new(Layered { socket: Some(socket), layers: layers.into() })
+    }
+
+    fn into_parts(mut self) -> (Socket, Layers) {
+        let socket = self.socket.take().expect("nobody else takes it");
+        (socket, self.layers.take())
+    }
+
+    fn socket(&self) -> &Socket {
+        self.socket.as_ref().expect("taken by `into_parts` only, which ends this")
+    }
+
+    async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        loop {
+            // What a cancelled write has left behind goes first.
+            self.flush().await?;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let (part, rest) = bytes.split_at(bytes.len().min(WRITTEN_AT_ONCE));
+            self.layers.borrow_mut().encode(part)?;
+            bytes = rest;
+        }
+    }
+
+    /// Writes what waits for the socket.
+    async fn flush(&self) -> io::Result<()> {
+        while !self.layers.borrow_mut().try_flush(self.socket())? {
+            self.socket().writable().await?;
+        }
+        Ok(())
+    }
+
+    async fn shake_hands(&self) -> Result<(), TlsError> {
+        loop {
+            // Not `?` at once: what tells the peer why it fails is to be written first.
+            let done = self.layers.borrow_mut().shake_hands(self.socket());
+            let flushed = self.flush().await;
+            if done? {
+                return Ok(flushed?);
+            }
+            self.socket().readable().await?;
+        }
+    }
+}
+
+impl Drop for Layered {
+    /// Says goodbye, so that the peer knows that nothing was cut off; a peer that does not read is not waited for.
+    fn drop(&mut self) {
+        if let Some(socket) = &self.socket {
+            self.layers.get_mut().say_goodbye(socket);
+        }
+    }
+}
+
+impl From<Socket> for Stream {
+    fn from(socket: Socket) -> Stream {
+        Stream::Plain(socket)
+    }
+}
+
+impl DetachedStream {
+    /// Hands the connection to the calling thread's runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot take it (no memory, no descriptor).
+    pub fn attach(self) -> io::Result<Stream> {
+        let socket = self.socket.attach()?;
+        Ok(match self.layers {
+            None => Stream::Plain(socket),
+            Some(layers) => Stream::Layered(Layered::new(socket, *layers)),
+        })
+    }
+}
+
+/// Bytes that are compressed and encrypted before the first of them is written: four TLS records.
+const WRITTEN_AT_ONCE: usize = 64 * 1024;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,106 @@
+//! What the data plane has of keys and certificates: built by the control plane from files, handed in, never changed.
+//! Another set takes its place as a whole; connections that stand keep what they were made with.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, PrivateDecryptingKey};
+use zeroize::Zeroizing;
+
+/// Everything of keys and certificates.
+#[derive(Debug, Default)]
+pub struct Tls {
+    /// What clients are served with; `None`: TLS is not offered.
+    pub clients: Option<Arc<rustls::ServerConfig>>,
+    /// The key pair for `caching_sha2_password` without TLS; `None`: such logins need TLS or a Unix socket.
+    pub key_pair: Option<KeyPair>,
+    /// How servers are connected to.
+    pub servers: TowardServers,
+}
+
+/// How servers with `use_ssl` are connected to.
+#[derive(Debug, Default)]
+pub struct TowardServers {
+    /// Of `mysql-ssl_p2s_*`.
+    pub default: Option<Toward>,
+    /// Of `mysql_servers_ssl_params`, by host name, port and user; an empty user stands for all others.
+    pub rows: HashMap<(String, u16, String), Toward>,
+}
+
+/// A way to connect, or why it cannot be used.
+pub type Toward = Result<Arc<rustls::ClientConfig>, String>;
+
+impl TowardServers {
+    /// The way to `host` in the name of `user`.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn toward(&self, host: &str, port: u16, user: &str) -> Toward {
+        let row = |user: &str| self.rows.get(&(host.to_owned(), port, user.to_owned()));
+        let found = row(user).or_else(|| row("")).or(self.default.as_ref());
+        found.cloned().unwrap_or_else(|| Err("no TLS towards servers is configured".to_owned()))
+    }
+}
+
+/// An RSA key pair: clients encrypt their password with the public key.
+pub struct KeyPair {
+    public_pem: Arc<[u8]>,
+    private: OaepPrivateDecryptingKey,
+}
+
+impl KeyPair {
+    /// The pair of `private`; `public_pem` is its public key as clients are sent it.
+    ///
+    /// # Errors
+    /// A key that RSA-OAEP cannot be used with.
+    pub fn new(public_pem: &[u8], private: PrivateDecryptingKey) -> Result<KeyPair, &'static str> {
+        let private =
+            OaepPrivateDecryptingKey::new(private).map_err(|_| "not a key that RSA-OAEP can be used with")?;
+        Ok(KeyPair { public_pem: public_pem.into(), private })
+    }
+
+    /// The public key in PEM.
+    pub fn public_pem(&self) -> Arc<[u8]> {
+        Arc::clone(&self.public_pem)
+    }
+
+    /// Decrypts what a client has encrypted; `None` when it was not encrypted with this key.
+    pub fn decrypt(&self, cipher: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let mut plain = Zeroizing::new(vec![0; self.private.min_output_size()]);
+        let length = self.private.decrypt(&OAEP_SHA1_MGF1SHA1, cipher, &mut plain, None).ok()?.len();
+        plain.truncate(length);
+        Some(plain)
+    }
+}
+
+impl std::fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyPair(..)")
+    }
+}
+
+/// The settings in force, in a configuration that is compared: two are equal when they are the same one.
+#[derive(Debug, Clone)]
+pub struct SharedTls(pub Arc<Tls>);
+
+impl Default for SharedTls {
+    /// None at all; the same everywhere.
+    fn default() -> SharedTls {
+        static NONE: OnceLock<SharedTls> = OnceLock::new();
+        NONE.get_or_init(|| SharedTls(Arc::default())).clone()
+    }
+}
+
+impl PartialEq for SharedTls {
+    fn eq(&self, other: &SharedTls) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl std::ops::Deref for SharedTls {
+    type Target = Tls;
+
+    fn deref(&self) -> &Tls {
+        &self.0
+    }
+}

@@ -1,0 +1,55 @@
+// Logins with go-sql-driver/mysql: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD with tabs
+// between; a line of output each, `ok` or what the error says.
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+func login(transport, address, plugin, user, password string) string {
+	if plugin != "mysql_native_password" && plugin != "caching_sha2_password" {
+		return "none: the driver answers for the plugin of the greeting"
+	}
+	config := mysql.NewConfig()
+	config.User, config.Passwd = user, password
+	config.Net, config.Addr = "tcp", "127.0.0.1:"+address
+	switch transport {
+	case "unix":
+		config.Net, config.Addr = "unix", address
+	case "tls":
+		config.TLSConfig = "skip-verify"
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return err.Error()
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	limit, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var answer string
+	if err := db.QueryRowContext(limit, "SELECT 'in'").Scan(&answer); err != nil {
+		return err.Error()
+	}
+	return map[bool]string{true: "ok", false: "wrong answer"}[answer == "in"]
+}
+
+func main() {
+	_ = mysql.SetLogger(log.New(io.Discard, "", 0))
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		words := strings.Split(lines.Text(), "\t")
+		result := login(words[0], words[1], words[2], words[3], words[4])
+		fmt.Println(strings.Join(strings.Fields(result), " "))
+	}
+}

@@ -1,0 +1,16 @@
+//! Who gets in, how, and what of it can be seen: plugins, TLS, certificates, the PROXY protocol, compression.
+
+mod compression;
+mod matrix;
+mod plugins;
+mod proxy_protocol;
+mod secrets;
+mod tls;
+
+/// The password of these tests' accounts.
+const PASSWORD: &str = "a secret of tests";
+
+/// Its forms: as MariaDB's PASSWORD() returns it, and as MySQL stores it for `caching_sha2_password` (with a salt of
+/// letters; servers' own have any bytes).
+const NATIVE_HASH: &str = "*A9256F0627DBE2B8439A2522EBA39624FD8A55B1";
+const SHA2_HASH: &str = "$A$005$narrowsnarrowsnarrowHnFFdbbRY7cNOXHEUEDfTIxhepdyvocc5jnQAKLTUr2";

@@ -1,0 +1,167 @@
+//! Single logins, packet by packet: what is asked, what is learnt, what a refusal says.
+
+use std::collections::BTreeSet;
+
+use narrows_testkit::{
+    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, tls_client,
+};
+
+use super::{NATIVE_HASH, PASSWORD, SHA2_HASH};
+
+fn start(config: &NarrowsConfig) -> Narrows {
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
+}
+
+fn account(server: &RealServer, user: &str, password: &str) {
+    server.execute(&[
+        &format!("CREATE USER IF NOT EXISTS {user}@'%' IDENTIFIED BY '{password}'"),
+        &format!("GRANT ALL ON *.* TO {user}@'%'"),
+    ]);
+}
+
+#[test]
+fn a_password_revealed_once_serves_the_logins_after_it() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        account(server, "revealing", PASSWORD);
+        let narrows =
+            start(&NarrowsConfig::new().server(0, server.port(), "").user("revealing", SHA2_HASH, ""));
+        let login = Login::new("revealing", PASSWORD).plugin("caching_sha2_password");
+        let over_tcp = || {
+            let mut client = RawClient::connect(&narrows.endpoint());
+            client.login(&login).map(|_| client)
+        };
+        assert_eq!(over_tcp().expect_err("the password is wanted").code, 0, "this client has no RSA");
+        let mut wrong = RawClient::connect(&narrows_testkit::Endpoint::Unix(narrows.socket()));
+        let error = wrong.login(&Login::new("revealing", "wrong").plugin("caching_sha2_password"));
+        assert_eq!(error.expect_err("wrong").code, 1045);
+        RawClient::open(&narrows_testkit::Endpoint::Unix(narrows.socket()), &login);
+        let mut client = over_tcp().expect("the fast path now");
+        assert_eq!(client.query("SELECT CURRENT_USER()").text_rows()[0][0].as_deref(), Some("revealing@%"));
+    }
+}
+
+#[test]
+fn both_passwords_of_an_account_are_good() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    account(server, "two_passwords", PASSWORD);
+    let old = r#"attributes="{\"additional_password\":\"the old one\"}""#;
+    for stored in [PASSWORD, NATIVE_HASH] {
+        let narrows =
+            start(&NarrowsConfig::new().server(0, server.port(), "").user("two_passwords", stored, old));
+        for plugin in ["mysql_native_password", "caching_sha2_password"] {
+            for (password, good) in [(PASSWORD, true), ("the old one", true), ("another", false)] {
+                let mut client = RawClient::connect(&narrows.endpoint());
+                let outcome = client.login(&Login::new("two_passwords", password).plugin(plugin));
+                assert_eq!(outcome.is_ok(), good, "{stored} {plugin} {password}: {outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_with_ed25519_is_logged_in_to_and_so_is_narrows() {
+    let server = ServerOptions::new(Flavour::MariaDb).option("--plugin-load-add=auth_ed25519").start();
+    server.execute(&[
+        &format!("CREATE USER signing@'%' IDENTIFIED VIA ed25519 USING PASSWORD('{PASSWORD}')"),
+        "GRANT ALL ON *.* TO signing@'%'",
+    ]);
+    let narrows = start(&NarrowsConfig::new().server(0, server.port(), "").user("signing", PASSWORD, ""));
+    let mut client = RawClient::open(&narrows.endpoint(), &Login::new("signing", PASSWORD));
+    assert_eq!(client.query("SELECT CURRENT_USER()").text_rows()[0][0].as_deref(), Some("signing@%"));
+    let hashed = start(&NarrowsConfig::new().server(0, server.port(), "").user("signing", NATIVE_HASH, ""));
+    let mut client = RawClient::open(&hashed.endpoint(), &Login::new("signing", PASSWORD));
+    let error = client.query("DO 1").error().expect("no password for the signature");
+    assert_eq!(
+        (error.code, error.message.contains("client_ed25519 needs the password")),
+        (1045, true),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_clear_password_is_taken_over_tls_only() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    account(server, "clear", PASSWORD);
+    let narrows = start(&NarrowsConfig::new().server(0, server.port(), "").user("clear", NATIVE_HASH, ""));
+    let login = Login::new("clear", PASSWORD).plugin("mysql_clear_password");
+    let ca = std::fs::read_to_string(narrows.folder().join("proxysql-ca.pem")).expect("made");
+    RawClient::open_tls(&narrows.endpoint(), &tls_client(&ca, None), &login);
+    // Elsewhere another answer is asked for; this client has one.
+    let mut switched = RawClient::connect(&narrows.endpoint());
+    let packets = switched.login(&login);
+    assert!(packets.is_ok(), "{packets:?}");
+}
+
+#[test]
+fn a_refusal_does_not_tell_whether_the_user_exists() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    for (stored, plugins) in [
+        (PASSWORD, &["mysql_native_password", "caching_sha2_password", "client_ed25519"][..]),
+        (NATIVE_HASH, &["mysql_native_password", "caching_sha2_password"]),
+        (SHA2_HASH, &["mysql_native_password", "caching_sha2_password"]),
+    ] {
+        let narrows = start(&NarrowsConfig::new().server(0, server.port(), "").user("known", stored, ""));
+        for plugin in plugins {
+            let seen: BTreeSet<Vec<Vec<u8>>> =
+                ["known", "owner"].map(|user| conversation(&narrows, user, plugin)).into();
+            assert_eq!(seen.len(), 1, "{stored} {plugin}: {seen:?}");
+        }
+    }
+}
+
+/// What Narrows says to a client over the Unix socket that has the wrong password, but for nonces and the user's name.
+fn conversation(narrows: &Narrows, user: &str, plugin: &str) -> Vec<Vec<u8>> {
+    let mut client = RawClient::connect(&narrows_testkit::Endpoint::Unix(narrows.socket()));
+    let greeting = client.greeting().expect("a greeting").clone();
+    let response = Login::new(user, "wrong").response(&greeting.seed, plugin);
+    client.send(&response).expect("it reads");
+    let mut packets = Vec::new();
+    loop {
+        let packet = client.read().expect("an answer").payload;
+        let first = packet[0];
+        packets.push(match first {
+            0xFF => String::from_utf8_lossy(&packet).replace(user, "somebody").into_bytes(),
+            0xFE => packet.split(|byte| *byte == 0).next().expect("a name").to_vec(),
+            _ => packet,
+        });
+        if first == 0xFF {
+            return packets;
+        }
+        client.send(b"wrong\0").expect("it reads");
+    }
+}
+
+#[test]
+fn a_server_elsewhere_is_not_asked_for_its_key() {
+    // Every address of this host is local to the server; to Narrows only loopback is.
+    let Some(address) = own_address() else {
+        eprintln!("this host has no address but loopback: nothing to be tested");
+        return;
+    };
+    if !Flavour::both().contains(&Flavour::MySql9) {
+        return;
+    }
+    let server = ServerOptions::new(Flavour::MySql9).option("--bind-address=0.0.0.0").start();
+    for (asked, code) in [("false", Some(1045)), ("true", None)] {
+        account(&server, &format!("far_{asked}"), PASSWORD);
+        let user = format!("far_{asked}");
+        let config = NarrowsConfig::new()
+            .server_at(0, &address, server.port(), "")
+            .user(&user, PASSWORD, "")
+            .variable("get_server_public_key", asked);
+        let narrows = start(&config);
+        let mut client = RawClient::open(&narrows.endpoint(), &Login::new(&user, PASSWORD));
+        let error = client.query("DO 1").error();
+        assert_eq!(error.as_ref().map(|error| error.code), code, "{error:?}");
+        assert!(error.is_none_or(|error| error.message.contains("mysql-get_server_public_key")));
+    }
+}
+
+/// An address of this host that is not loopback. Nothing is sent to find it.
+fn own_address() -> Option<String> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback()).then(|| address.to_string())
+}
