@@ -10,6 +10,7 @@ mod process;
 mod rules;
 mod socket;
 mod sysbench;
+mod tls;
 
 use std::io;
 use std::process::ExitCode;
@@ -52,6 +53,8 @@ enum Command {
     Rules(rules::Flags),
     /// sysbench on a real server, directly and through each proxy.
     Sysbench(sysbench::Flags),
+    /// What TLS costs: a point select with and without it, and a connect beside HAProxy's
+    Tls(tls::Flags),
 }
 
 #[derive(Debug, Args)]
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Compare(flags) => compare::run(&flags),
         Command::Rules(flags) => rules::run(&flags),
         Command::Sysbench(flags) => sysbench::run(&flags),
+        Command::Tls(flags) => tls::run(&flags),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

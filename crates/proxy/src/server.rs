@@ -147,3 +147,5 @@ impl DataPlane {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

@@ -242,6 +242,11 @@ impl Narrows {
         }
     }
 
+    /// Its resident set in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.process.resident_bytes()
+    }
+
     /// Its process: for signals and figures.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process

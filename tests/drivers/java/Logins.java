@@ -32,8 +32,8 @@ public class Logins {
         properties.setProperty("password", password);
         properties.setProperty("sslMode", transport.equals("tls") ? "REQUIRED" : "DISABLED");
         properties.setProperty("allowPublicKeyRetrieval", "true");
-        properties.setProperty("connectTimeout", "30000");
-        properties.setProperty("socketTimeout", "30000");
+        properties.setProperty("connectTimeout", "60000");
+        properties.setProperty("socketTimeout", "60000");
         if (plugin.equals("mysql_clear_password")) {
             properties.setProperty("defaultAuthenticationPlugin", plugin);
         }

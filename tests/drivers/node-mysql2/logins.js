@@ -7,7 +7,7 @@ async function login(transport, address, plugin, user, password) {
   if (!['mysql_native_password', 'caching_sha2_password'].includes(plugin)) {
     return 'none: the driver answers for the plugin of the greeting';
   }
-  const options = { user, password, connectTimeout: 30000 };
+  const options = { user, password, connectTimeout: 60000 };
   if (transport === 'unix') options.socketPath = address;
   else Object.assign(options, { host: '127.0.0.1', port: Number(address) });
   if (transport === 'tls') options.ssl = { rejectUnauthorized: false };

@@ -10,7 +10,7 @@ import pymysql
 def login(transport, address, plugin, user, password):
     if plugin not in ("mysql_native_password", "caching_sha2_password"):
         return "none: the driver answers for the plugin of the greeting"
-    options = {"user": user, "password": password, "connect_timeout": 30, "read_timeout": 30}
+    options = {"user": user, "password": password, "connect_timeout": 60, "read_timeout": 60}
     if transport == "unix":
         options |= {"unix_socket": address, "ssl_disabled": True}
     else:

@@ -99,6 +99,10 @@ fn every_client_logs_in_or_is_refused_as_documented() {
             config = config.variable("default_authentication_plugin", announced);
             // Connector/J chooses its first statements by it.
             config = config.variable("server_version", &version);
+            // Many programs start at once, on whatever cores there are.
+            for name in ["connect_timeout_client", "connect_timeout_server", "connect_timeout_server_max"] {
+                config = config.variable(name, "60000");
+            }
             for cell in Cell::all() {
                 config = config.user(&cell.user(), STORED[cell.stored].1, "");
             }
@@ -224,7 +228,7 @@ fn command_line(name: &str, cell: &Cell, address: &str) -> String {
         _ => command.args(["--protocol=tcp", "--host=127.0.0.1"]).arg(format!("--port={address}")),
     };
     command.arg(format!("--user={}", cell.user())).arg(format!("--default-auth={plugin}"));
-    command.args(["--batch", "--skip-column-names", "--connect-timeout=30", "--execute=SELECT 'in'"]);
+    command.args(["--batch", "--skip-column-names", "--connect-timeout=60", "--execute=SELECT 'in'"]);
     command.env("MYSQL_PWD", PASSWORD).stdin(Stdio::null());
     let output = command.output().unwrap_or_else(|error| panic!("{name}: {error}"));
     if output.stdout == b"in\n" {

@@ -193,6 +193,8 @@ fn servers_are_reached_by_tls_and_their_certificates_are_checked() {
             .server(0, server.port(), "use_ssl=1")
             .user("sbtest", "sbtest", "")
             .variable("ssl_p2s_ca", &ca.display().to_string())
+            // However long the first attempt takes: what it fails with is told.
+            .variable("connect_timeout_server", "30000")
             .variable("connect_timeout_server_max", "1500");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
         let answer = narrows.client().query("SHOW STATUS LIKE 'Ssl_version'");
@@ -207,7 +209,10 @@ fn servers_are_reached_by_tls_and_their_certificates_are_checked() {
             continue;
         }
         // Nobody looks at it where no authority is given.
-        let config = NarrowsConfig::new().server(0, server.port(), "use_ssl=1").user("sbtest", "sbtest", "");
+        let config = NarrowsConfig::new()
+            .server(0, server.port(), "use_ssl=1")
+            .user("sbtest", "sbtest", "")
+            .variable("connect_timeout_server", "30000");
         let unverified = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
         assert_eq!(unverified.client().query("DO 1").error(), None);
     }
@@ -224,6 +229,7 @@ fn a_statement_over_tls_is_killed_and_a_session_moves_between_users() {
             .server(0, server.port(), "use_ssl=1 max_connections=3")
             .user("sbtest", "sbtest", "")
             .user("other", "other", "")
+            .variable("connect_timeout_server", "30000")
             .variable("default_query_timeout", "1000");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
         let mut client = narrows.client();
@@ -245,6 +251,7 @@ fn a_server_without_tls_is_not_spoken_to_where_tls_is_asked_for() {
     let config = NarrowsConfig::new()
         .server(0, server.port(), "use_ssl=1")
         .user("sbtest", "sbtest", "")
+        .variable("connect_timeout_server", "30000")
         .variable("connect_timeout_server_max", "1000");
     let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     let error = narrows.client().query("DO 1").error().expect("no TLS there");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use narrows_testkit::{Conversation, FakeMysql, Narrows, NarrowsConfig};
+use narrows_testkit::{Conversation, FakeMysql, Login, Narrows, NarrowsConfig, RawClient, tls_client};
 
 use crate::alone;
 use crate::limits::clients_allowed;
@@ -45,4 +45,37 @@ fn idle_clients_cost_less_than_a_page_each_and_no_processor_time() {
     assert!(after_query < BOUND, "{after_query} bytes per client after a statement");
     assert!(cpu < 0.01, "{cpu} of a core for doing nothing");
     swarm.ask_all("DO 3");
+}
+
+/// Resident memory per idle client over TLS, its keys included.
+const TLS_BOUND: u64 = 24 * 1024;
+
+#[test]
+fn idle_clients_over_tls_hold_their_keys_and_no_buffers() {
+    let _alone = alone();
+    let server = FakeMysql::start(Conversation::new());
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), "max_connections=20")
+        .user("sbtest", "sbtest", "max_connections=100000")
+        .variable("free_connections_pct", "100");
+    let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let ca = std::fs::read_to_string(narrows.folder().join("proxysql-ca.pem")).expect("made at the start");
+    let trust = tls_client(&ca, None);
+    let login = Login::new("sbtest", "sbtest");
+    let open = |count: usize| -> Vec<RawClient> {
+        let one = |_| {
+            let mut client = RawClient::open_tls(&narrows.endpoint(), &trust, &login);
+            assert_eq!(client.query("DO 1").error(), None);
+            client
+        };
+        (0..count).map(one).collect()
+    };
+    let warm_up = open(100);
+    let before = narrows.resident_bytes();
+    let clients = open(1_500);
+    let each = narrows.resident_bytes().saturating_sub(before) / clients.len() as u64;
+    println!("{} idle clients over TLS: {each} bytes each", clients.len());
+    assert!(each < TLS_BOUND, "{each} bytes per client");
+    drop((warm_up, clients));
+    assert!(narrows.process().try_wait().is_none());
 }

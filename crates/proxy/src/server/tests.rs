@@ -60,7 +60,7 @@ impl Drop for Plane {
     }
 }
 
-fn user() -> UserRow {
+pub(super) fn user() -> UserRow {
     UserRow {
         username: "sbtest".to_owned(),
         password: "sbtest".to_owned(),

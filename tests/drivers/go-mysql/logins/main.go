@@ -35,7 +35,7 @@ func login(transport, address, plugin, user, password string) string {
 	}
 	db := sql.OpenDB(connector)
 	defer db.Close()
-	limit, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	limit, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	var answer string
 	if err := db.QueryRowContext(limit, "SELECT 'in'").Scan(&answer); err != nil {
