@@ -90,6 +90,10 @@ impl SessionState {
             ..SessionState::default()
         };
         CHARSETS.iter().for_each(|slot| state.set_literal(slot, "unknown"));
+        if self.schema.is_some() {
+            // Servers keep the schema and forget its character set; only choosing it again brings that back.
+            state.set_literal(SCHEMA_COLLATION, "unknown");
+        }
         state
     }
 
@@ -515,6 +519,9 @@ mod tests {
         assert!(SessionState::after_login("utf8mb4", None).difference(&found, false).set.is_some());
         let set = SessionState::default().difference(&found, false).set;
         assert!(set.is_some_and(|set| set.contains("character_set_results=DEFAULT")));
+        let schema: Box<[u8]> = b"one".as_slice().into();
+        let state = SessionState { schema: Some(schema.clone()), ..SessionState::default() };
+        assert_eq!(state.difference(&state.after_reset(), false).schema, Some(schema));
     }
 
     #[test]
