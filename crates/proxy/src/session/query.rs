@@ -156,6 +156,7 @@ impl Session {
         if !job.orders.delay.is_zero()
             && let Some((errno, text)) = Box::pin(self.hold_back(request, job.orders.delay)).await?
         {
+            self.count_failed(request, &job);
             self.discard(request).await?;
             return self.reply_error_at(request.answer(), errno, &text).await;
         }
@@ -322,7 +323,9 @@ impl Session {
         request: &mut Request,
         delay: Duration,
     ) -> Result<Option<(Errno, String)>, End> {
-        select! {
+        let doing = self.handle.doing();
+        self.handle.does(Doing::Command("Delay"));
+        let held = select! {
             biased;
             reason = self.handle.interrupted() => match reason {
                 Interrupt::KillQuery | Interrupt::QueryTime => {
@@ -332,7 +335,9 @@ impl Session {
             },
             () = request.client_gone(&self.stream) => Err(End::Gone),
             () = sleep(delay) => Ok(None),
-        }
+        };
+        self.handle.does(doing);
+        held
     }
 
     /// Keeps a connection that need not be asked, or gives it back.

@@ -21,12 +21,8 @@ struct Plane {
 impl Plane {
     fn start(conversation: Conversation, change: impl FnOnce(&mut Rows)) -> Plane {
         let fake = FakeMysql::start(conversation);
-        let variables = Variables {
-            interfaces: vec!["127.0.0.1:0".to_owned()],
-            threads: 2,
-            connect_timeout_server_max: Duration::from_millis(100),
-            ..Variables::default()
-        };
+        let variables =
+            Variables { interfaces: vec!["127.0.0.1:0".to_owned()], threads: 2, ..Variables::default() };
         let servers = vec![server(0, "127.0.0.1", fake.port())];
         let mut rows = Rows { variables, servers, users: vec![user("app")], ..Rows::default() };
         change(&mut rows);
@@ -290,7 +286,11 @@ fn a_servers_line_counts_connections_commands_and_bytes() {
 #[test]
 fn a_server_that_cannot_be_reached_is_shunned_until_it_can() {
     let nobody = FakeMysql::nobody();
-    let plane = Plane::start(Conversation::new(), |rows| rows.servers = vec![server(0, "127.0.0.1", nobody)]);
+    let plane = Plane::start(Conversation::new(), |rows| {
+        rows.servers = vec![server(0, "127.0.0.1", nobody)];
+        // How long the statements below wait for nobody.
+        rows.variables.connect_timeout_server_max = Duration::from_secs(1);
+    });
     let mut client = plane.client();
     let refused = client.query("DO 1").error().expect("nobody is there");
     assert_eq!(refused.code, 9001);
@@ -371,4 +371,18 @@ fn every_name_of_the_global_table_is_told_once() {
     names.dedup();
     assert_eq!(names.len(), all);
     assert!(names.contains(&"Questions") && names.contains(&"hostgroup_locked_queries"));
+}
+
+#[test]
+fn a_statement_that_is_held_back_is_seen_and_can_be_killed() {
+    let plane = Plane::start(Conversation::new(), |rows| {
+        rows.rules = vec![rule(1, |row| row.delay = Some(600_000))];
+    });
+    let mut client = plane.client();
+    client.send_command(command::QUERY, b"DO 1").expect("connected");
+    let held = plane.process(|line| line.doing == Doing::Command("Delay"));
+    assert_eq!((held.info.as_deref(), held.backend), (Some("DO 1"), None));
+    assert_eq!(wait(plane.observer.kill(held.id, KillKind::Query)), KillAnswer::Done);
+    assert_eq!(client.answer(command::QUERY).error().expect("it was killed").code, 1317);
+    plane.process(|line| line.id == held.id && line.doing == Doing::Sleep);
 }
