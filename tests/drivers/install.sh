@@ -1,5 +1,5 @@
 #!/bin/bash
-# install.sh [python|go|node|java...]
+# install.sh [python|go|node|java|c...]
 # Puts the drivers, in pinned versions and from their ordinary registries, under target/drivers. What is there in the
 # right version stays. The toolchains themselves are installed by scripts/setup.sh drivers.
 set -euo pipefail
@@ -36,6 +36,15 @@ install_node() {
   is_now "$target/node" "$here/node-mysql2/package-lock.json"
 }
 
+# The client library is Debian's.
+install_c() {
+  mkdir -p "$target/c"
+  is_current "$target/c" "$here/mariadb-c/checks.c" && return
+  # shellcheck disable=SC2046 # several flags
+  cc -O1 -Wall -o "$target/c/checks" "$here/mariadb-c/checks.c" $(pkg-config --cflags --libs libmariadb)
+  is_now "$target/c" "$here/mariadb-c/checks.c"
+}
+
 install_java() {
   mkdir -p "$target/java"
   cat "$here"/java/* > "$target/java/wanted"
@@ -50,10 +59,10 @@ install_java() {
 # Tests run side by side: one installer at a time.
 exec 9> "$target/lock"
 flock 9
-[ $# -gt 0 ] || set -- python go node java
+[ $# -gt 0 ] || set -- python go node java c
 for what in "$@"; do
   case $what in
-    python | go | node | java) "install_$what" ;;
+    python | go | node | java | c) "install_$what" ;;
     *) echo "install.sh: unknown: $what" >&2; exit 2 ;;
   esac
 done

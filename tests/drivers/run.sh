@@ -14,16 +14,24 @@ case $driver in
   mariadb-cli) kind=shell ;;
   pymysql) module=pymysql && kind=python ;;
   mysqlclient) module=MySQLdb && kind=python ;;
+  connector-python) kind=python ;;
+  mariadb-c) kind=c ;;
+  php) kind=php ;;
   go-mysql) kind=go ;;
   node-mysql2) kind=node ;;
   connector-j) kind=java && scheme=mysql ;;
   mariadb-java) kind=java && scheme=mariadb ;;
   *) echo "run.sh: unknown driver: $driver" >&2 && exit 2 ;;
 esac
-[ $kind = shell ] || "$here/install.sh" $kind
+case $kind in shell | php) ;; *) "$here/install.sh" $kind ;; esac
 case $kind in
   shell) set -- "$here/mariadb-cli/checks.sh" "$@" ;;
-  python) set -- "$target/python/bin/python" "$here/python/checks.py" "$module" "$@" ;;
+  python)
+    if [ "$driver" = connector-python ]; then set -- "$target/python/bin/python" "$here/python/prepared.py" "$@"
+    else set -- "$target/python/bin/python" "$here/python/checks.py" "$module" "$@"
+    fi ;;
+  c) set -- "$target/c/checks" "$@" ;;
+  php) set -- php "$here/php/checks.php" "$@" ;;
   go) set -- "$target/go/checks" "$@" ;;
   node) set -- env NODE_PATH="$target/node/node_modules" node "$here/node-mysql2/checks.js" "$@" ;;
   java) set -- java -cp "$target/java/classes:$target/java/jars/*" Checks "$scheme" "$@" ;;

@@ -43,6 +43,21 @@ fn mariadb_connector_j_works() {
     run_checks("mariadb-java");
 }
 
+#[test]
+fn mariadb_connector_c_works() {
+    run_checks("mariadb-c");
+}
+
+#[test]
+fn php_mysqlnd_works() {
+    run_checks("php");
+}
+
+#[test]
+fn mysql_connector_python_works() {
+    run_checks("connector-python");
+}
+
 fn run_checks(driver: &str) {
     if std::env::var("NARROWS_SKIP_DRIVERS").as_deref() == Ok("1") {
         eprintln!("{driver} is skipped: NARROWS_SKIP_DRIVERS=1");

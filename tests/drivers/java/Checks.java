@@ -325,7 +325,7 @@ public final class Checks {
 
     private static void batches(Connection db) throws Exception {
         String rewriting = scheme.equals("mysql") ? "rewriteBatchedStatements=true" : "useBulkStmts=true";
-        for (String options : new String[] {"", rewriting}) {
+        for (String options : new String[] {"", rewriting, "useServerPrepStmts=true&" + rewriting}) {
             try (Connection connection = connect(SCHEMA, options);
                 PreparedStatement insert = connection.prepareStatement("INSERT INTO item (name, n) VALUES (?, ?)")) {
                 for (int n = 0; n < 500; n++) {

@@ -119,3 +119,44 @@ fn nothing_is_kept_of_statements_that_were_closed() {
     assert!(after < before + (2 << 20) + count as u64 * 8, "{before} bytes before, {after} after");
     assert!(scene.statements() <= 40, "{} on the server", scene.statements());
 }
+
+/// `NARROWS_STATEMENT_CLIENTS` is how many clients.
+#[test]
+fn however_many_clients_prepare_the_same_the_server_has_it_once_for_each_connection() {
+    let clients = std::env::var("NARROWS_STATEMENT_CLIENTS").ok().and_then(|text| text.parse().ok());
+    let clients: usize = clients.unwrap_or(300);
+    let variables = [("max_stmts_per_connection", "100"), ("max_connections", "100000")];
+    let mut scene = Scene::start(Flavour::MariaDb, 4, &variables);
+    let before = scene.narrows.process().resident_bytes();
+    let mut clients: Vec<RawClient> = (0..clients).map(|_| scene.client()).collect();
+    let mut prepared = Vec::new();
+    std::thread::scope(|scope| {
+        let share = clients.len().div_ceil(4);
+        let threads: Vec<_> = clients
+            .chunks_mut(share)
+            .map(|clients| {
+                scope.spawn(move || {
+                    let of_client = |client: &mut RawClient| {
+                        (0..50).map(|number| Statement::prepare(client, &echo(number))).collect::<Vec<_>>()
+                    };
+                    clients.iter_mut().map(of_client).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for thread in threads {
+            prepared.extend(thread.join().expect("every statement can be prepared"));
+        }
+    });
+    for (client, statements) in clients.iter_mut().zip(&prepared) {
+        let number = client as *const RawClient as usize % 50;
+        let answer = statements[number].execute(client, &[Value::Integer(1)]);
+        assert_eq!(cell(&answer), format!("{number}:1"));
+    }
+    let each = scene.narrows.process().resident_bytes().saturating_sub(before) / clients.len() as u64;
+    println!(
+        "{} clients with 50 statements: {each} bytes each; the server has {}",
+        clients.len(),
+        scene.statements()
+    );
+    assert!(scene.statements() <= 4 * 50, "{} on the server", scene.statements());
+}

@@ -49,6 +49,19 @@ fn a_part_for_a_parameter_that_is_not_there_harms_nobody_else() {
 }
 
 #[test]
+fn parts_are_not_taken_by_the_types_of_another_client() {
+    on_each(1, |scene| {
+        let (mut one, mut other) = (scene.client(), scene.client());
+        let text = "SELECT CONCAT('<', ?, '>')";
+        let (by_one, by_other) = (Statement::prepare(&mut one, text), Statement::prepare(&mut other, text));
+        assert_eq!(cell(&by_one.execute(&mut one, &[Value::Integer(7)])), "<7>");
+        by_other.send(&mut other, 0, b"text");
+        assert_eq!(cell(&by_other.execute(&mut other, &[Value::Sent])), "<text>");
+        assert_eq!(cell(&by_one.execute_again(&mut one, &[Value::Integer(8)])), "<8>");
+    });
+}
+
+#[test]
 fn megabytes_in_parts_and_in_one_piece() {
     for flavour in Flavour::both() {
         let options = ServerOptions::new(flavour).option("--max-allowed-packet=256M");

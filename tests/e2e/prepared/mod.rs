@@ -6,9 +6,12 @@
 mod budget;
 mod cursors;
 mod long_data;
+mod model;
 mod sharing;
 mod statement;
 mod tables;
+
+use std::time::{Duration, Instant};
 
 use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions};
 
@@ -76,10 +79,18 @@ impl Scene {
 
     /// The server ends every connection of Narrows, as a failing network would.
     pub fn cut(&self) {
-        let ids = self.server.rows("SELECT id FROM information_schema.processlist WHERE user = 'sbtest'");
-        for id in ids.iter().filter_map(|row| row[0].as_deref()) {
+        let mut root = self.server.root();
+        let mut ids =
+            || root.query("SELECT id FROM information_schema.processlist WHERE user = 'sbtest'").text_rows();
+        let open = ids();
+        for id in open.iter().filter_map(|row| row[0].as_deref()) {
             // One that has gone by itself meanwhile needs no killing.
             let _ = self.server.root().query(format!("KILL {id}"));
+        }
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while ids().iter().any(|id| open.contains(id)) {
+            assert!(Instant::now() < deadline, "killed connections are still there");
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

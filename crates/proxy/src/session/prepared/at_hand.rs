@@ -149,10 +149,17 @@ impl Session {
         identity: Identity,
     ) {
         let bound = !statement.types.borrow().is_empty();
-        if bound || statement.params.get() == 0 || job.command == Command::StmtSendLongData {
+        let statements = &mut backend.login.statements;
+        if job.command == Command::StmtSendLongData {
+            // Parts are taken by the types bound last: MariaDB reads them as numbers where those were numbers.
+            if statements.shared(identity).is_some_and(|entry| *entry.types != **statement.types.borrow()) {
+                statements.close_shared(identity);
+            }
             return;
         }
-        let statements = &mut backend.login.statements;
+        if bound || statement.params.get() == 0 {
+            return;
+        }
         let others = statements.shared(identity).is_some_and(|entry| !entry.types.is_empty());
         if others
             && matches!(self.parameters(request, job.command, statement), Some(it) if it.types(request.argument()).is_none())
