@@ -5,6 +5,8 @@
 //! mysqldump and the drivers send such comments to be run. Plain comments, `-- ` and `#` are skipped.
 //! See "Comments" and "Literal Values" in the MySQL manual.
 
+pub(crate) mod values;
+
 /// How backslashes inside strings are read.
 ///
 /// The server decides by the session's `sql_mode` and reports it with `SERVER_STATUS_NO_BACKSLASH_ESCAPES` in
@@ -140,25 +142,37 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Behind a `,` or `(`: skips plain literals and the commas and parentheses between them, as far as they go.
+    /// Behind a `,` or `(`: skips numbers, strings, NULLs and the commas and parentheses between them, as far as they go,
+    /// and stops behind a `,` or `(` again. Most of a long `INSERT` goes by here, eight bytes at a time.
     #[inline]
     pub(crate) fn skip_values(&mut self) {
-        loop {
-            let mut at = self.at;
-            let rest = self.span(at, self.text.len());
-            at += blanks(rest);
-            let rest = self.span(at, self.text.len());
-            let Some(length) = plain_literal(rest).or_else(|| plain_null(rest)) else { return };
-            at += length;
-            self.at = at;
-            let rest = self.span(at, self.text.len());
-            self.at += match rest {
-                [b')', b',', b'(', ..] => 3,
-                [b')', b',', b' ' | b'\n', b'(', ..] => 4,
-                [b',', ..] => 1,
-                _ => return,
-            };
+        let mut at = self.at;
+        // Behind the last `,` or `(`: where the lexer goes on.
+        let mut boundary = at;
+        while let Some(rest) = self.text.get(at..) {
+            let Some(ahead) = rest.first_chunk::<8>() else { break };
+            let plain = values::length(u64::from_le_bytes(*ahead));
+            if let Some(last) = ahead.get(..plain).and_then(values::last_separator) {
+                boundary = at + last + 1;
+            }
+            at += plain;
+            if plain == 8 {
+                continue;
+            }
+            // What is no number may only stand where a value begins.
+            let begins = || boundary == at || values::only_blanks(self.span(boundary, at));
+            match rest.get(plain).copied() {
+                Some(b' ' | b'\n' | b'\t' | b'\r') => at += 1,
+                Some(b'-') if rest.get(plain + 1).is_some_and(u8::is_ascii_digit) => at += 1,
+                Some(b'\'' | b'"' | b'n' | b'N') if begins() => {
+                    let value = self.span(at, self.text.len());
+                    let Some(length) = plain_literal(value).or_else(|| plain_null(value)) else { break };
+                    at += length;
+                }
+                _ => break,
+            }
         }
+        self.at = boundary;
     }
 
     /// The next token, without taking it.
@@ -455,13 +469,11 @@ pub(crate) fn plain_null(rest: &[u8]) -> Option<usize> {
 /// The length of the string at the start of `rest`, up to the first quote or backslash; `None` if that is no quote.
 #[inline]
 fn plain_string(rest: &[u8], quote: u8) -> Option<usize> {
-    // Short strings are over before a vector search has begun.
-    const SHORT: usize = 12;
     let body = rest.get(1..)?;
-    let ends = |byte: &u8| *byte == quote || *byte == b'\\';
-    let length = match body.iter().take(SHORT).position(ends) {
+    let length = match values::quote_or_backslash(body, quote) {
         Some(length) => length,
-        None => SHORT + memchr::memchr2(quote, b'\\', body.get(SHORT..)?)?,
+        // Short strings are over before a vector search has begun.
+        None => values::SHORT + memchr::memchr2(quote, b'\\', body.get(values::SHORT..)?)?,
     };
     (body.get(length) == Some(&quote)).then_some(length + 2)
 }

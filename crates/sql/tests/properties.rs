@@ -184,3 +184,34 @@ fn digest_of_a_digest_is_itself() {
         assert_eq!(String::from_utf8_lossy(again), String::from_utf8_lossy(text), "{query}");
     }
 }
+
+#[test]
+fn a_digest_that_is_full_is_the_beginning_of_the_whole_one() {
+    let mut random = Random(0xabcd_ef01);
+    let (mut cut, mut whole) = (Scratch::new(), Scratch::new());
+    for _ in 0..6_000 {
+        let value = |random: &mut Random| {
+            random
+                .pick(&["1", "'a'", "NULL", "2.5", "x", "NOW()", "-1", "_utf8'a'", "'it''s'", "0x1F", "1e5"])
+        };
+        let mut query = String::from("INSERT INTO t VALUES ");
+        let kind = random.below(4);
+        let row: Vec<&str> = (0..random.below(9) + 1).map(|_| value(&mut random)).collect();
+        for _ in 0..random.below(120) + 1 {
+            let other: Vec<&str> = (0..random.below(9) + 1).map(|_| value(&mut random)).collect();
+            let values = if kind == 0 { &other } else { &row };
+            query += &format!("({}),", values.join(if kind == 1 { ", " } else { "," }));
+        }
+        query += "(1,2) ON DUPLICATE KEY UPDATE a = 1";
+        let mut options = any_options(&mut random);
+        options.max_query_length = 65_000;
+        options.max_digest_length = [16, 64, 300][random.below(3)];
+        options.groups_grouping_limit = [0, 1, 10][random.below(3)];
+        options.grouping_limit = [1, 3, 10][random.below(3)];
+        let text = digest_text(query.as_bytes(), &options, &mut cut);
+        let endless = DigestOptions { max_digest_length: usize::MAX, ..options };
+        let all = digest_text(query.as_bytes(), &endless, &mut whole);
+        let beginning = all.get(..options.max_digest_length).unwrap_or(all);
+        assert_eq!(String::from_utf8_lossy(text), String::from_utf8_lossy(beginning), "{query} {options:?}");
+    }
+}

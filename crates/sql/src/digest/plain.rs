@@ -18,6 +18,8 @@ pub(super) struct Plain<'a> {
     /// `out` of this length ends with the blank behind a kept comment, which stays.
     unjoined: usize,
     placeholders: usize,
+    /// Bytes written that no shortening takes away: once they fill the digest, the rest of the statement does not matter.
+    lasting: usize,
 }
 
 /// What `Plain::raw` holds for bytes before the first: something no sign is dropped behind.
@@ -38,6 +40,7 @@ impl<'a> Plain<'a> {
             sign: None,
             unjoined: 0,
             placeholders: 0,
+            lasting: 0,
         }
     }
 
@@ -45,6 +48,7 @@ impl<'a> Plain<'a> {
     /// rubbish.
     pub(super) fn run(mut self) -> (usize, usize) {
         while self.out.length < self.limit
+            && self.lasting <= self.options.max_digest_length
             && let Some(byte) = self.byte(self.at)
         {
             match byte {
@@ -170,11 +174,15 @@ impl<'a> Plain<'a> {
     #[inline]
     fn values(&mut self) {
         let mut values = 0;
+        let mut since_row = 0;
         while self.out.length < self.limit {
             let rest = self.query.get(self.at..).unwrap_or_default();
             let blanks = blanks(rest);
             let rest = rest.get(blanks..).unwrap_or_default();
-            let Some(length) = plain_literal(rest) else { break };
+            let Some(length) = plain_literal(rest) else {
+                self.note_lasting(since_row, rest);
+                break;
+            };
             let (read, written) = match rest.get(length..).unwrap_or_default() {
                 [b',', ..] => (1, 2),
                 [b')', b',', b'(', ..] => (3, 4),
@@ -184,10 +192,20 @@ impl<'a> Plain<'a> {
             self.out.extend_four(if written == 2 { *b"?,  " } else { *b"?),(" }, written);
             self.at += blanks + length + read;
             values += 1;
+            since_row = if written == 2 { since_row + 1 } else { 0 };
         }
         if values > 0 {
             self.placeholders += values;
             self.raw = [0, 1].map(|back| self.out.last(back).unwrap_or(NOTHING));
+        }
+    }
+
+    /// A list of `values` ends before a word, as in `(1,2,NULL`: at least its shortened form stays, since groups are
+    /// only put together when they hold nothing else.
+    fn note_lasting(&mut self, values: usize, rest: &[u8]) {
+        if !self.options.replace_null && rest.first().is_some_and(u8::is_ascii_alphabetic) {
+            let limit = self.options.grouping_limit;
+            self.lasting += values.min(limit + 1) * 2;
         }
     }
 
@@ -225,6 +243,9 @@ impl<'a> Plain<'a> {
 
     /// Writes the next `length` bytes as they are, but for what the options say.
     fn word_bytes(&mut self, first: u8, length: usize) {
+        if !self.options.no_digits {
+            self.lasting += length;
+        }
         let rest = self.query.get(self.at..).unwrap_or_default();
         let word = rest.get(..length).unwrap_or_default();
         if self.options.no_digits || self.options.lowercase {

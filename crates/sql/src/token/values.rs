@@ -1,0 +1,87 @@
+//! Lists of values eight bytes at a time: bytes of a word are looked at at once, in the halves of one machine word.
+
+/// The high bit of every byte.
+const HIGH: u64 = 0x8080_8080_8080_8080;
+/// One in every byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// How many of the eight bytes, from the first on, are digits or stand between values: `0-9 . , ( ) +`.
+///
+/// These are the bytes from `(` to `9` but for `*`, `-` and `/`, which may begin a comment or belong to an expression.
+#[inline]
+pub(crate) fn length(word: u64) -> usize {
+    // Each of these has the high bit of a byte where that byte is none of ours; only the lowest such bit counts, and
+    // below it no byte has borrowed of the next.
+    let below = !((word | HIGH).wrapping_sub(ONES * 0x28));
+    let above = (word & !HIGH).wrapping_add(ONES * (0x7f - 0x39));
+    let others = zeros(word ^ (ONES * 0x2a)) | zeros(word ^ (ONES * 0x2d)) | zeros(word ^ (ONES * 0x2f));
+    ((word | below | above | others) & HIGH).trailing_zeros() as usize / 8
+}
+
+/// The high bit of the lowest byte that is zero, and maybe of some above it.
+#[inline]
+fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & HIGH
+}
+
+/// Where the last `,` or `(` of these few bytes is.
+#[inline]
+pub(crate) fn last_separator(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().rposition(|byte| matches!(byte, b',' | b'('))
+}
+
+/// Whether nothing but blanks is there.
+#[inline]
+pub(crate) fn only_blanks(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r'))
+}
+
+/// Bytes in which [`quote_or_backslash`] looks.
+pub(crate) const SHORT: usize = 24;
+
+/// Where the first `quote` or backslash of the first [`SHORT`] bytes is.
+#[inline]
+pub(crate) fn quote_or_backslash(bytes: &[u8], quote: u8) -> Option<usize> {
+    let (words, rest) = bytes.get(..SHORT).unwrap_or(bytes).as_chunks::<8>();
+    let quotes = ONES * u64::from(quote);
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ quotes) | zeros(word ^ (ONES * 0x5c));
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let found = rest.iter().position(|byte| *byte == quote || *byte == b'\\')?;
+    Some(words.len() * 8 + found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_in_every_place_is_told_apart() {
+        for byte in 0..=u8::MAX {
+            let ours = matches!(byte, b'0'..=b'9' | b'.' | b',' | b'(' | b')' | b'+');
+            for place in 0..8 {
+                for around in [b'0', b',', b'9', b'('] {
+                    let mut bytes = [around; 8];
+                    bytes[place] = byte;
+                    let expected = if ours { 8 } else { place };
+                    assert_eq!(length(u64::from_le_bytes(bytes)), expected, "{byte} at {place}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn quotes_are_found_where_they_are() {
+        for text in
+            ["", "'", "abc'", "abcdefg'h", "abcdefgh'", "abcdefghijklmnopqrstuvw'", r"ab\'", "abcdefghij\\"]
+        {
+            let found = text.bytes().position(|byte| byte == b'\'' || byte == b'\\');
+            assert_eq!(quote_or_backslash(text.as_bytes(), b'\''), found, "{text}");
+        }
+        assert_eq!(quote_or_backslash(&[b'a'; 100], b'"'), None);
+    }
+}
