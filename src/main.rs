@@ -12,7 +12,7 @@ use anyhow::Context;
 use clap::Parser;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
 use narrows_control::config::{self, Loaded};
-use narrows_control::{docs, tls};
+use narrows_control::{docs, query_log, tls};
 use narrows_proxy::server::DataPlane;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -180,7 +180,9 @@ fn serve(loaded: Loaded) -> anyhow::Result<()> {
     // Taken before anything is served, so that no signal falls between.
     let terminate = signal(SignalKind::terminate()).context("taking SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("taking SIGINT")?;
-    let plane = DataPlane::start(loaded.rows)?;
+    let datadir = loaded.bootstrap.datadir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let mut plane = DataPlane::start(loaded.rows)?;
+    plane.log_queries_to(query_log::start(&datadir).context("starting the query log")?);
     info!(interfaces = plane.addresses().join(", "), workers = plane.workers(), "serving");
     runtime.block_on(told_to_stop(terminate, interrupt));
     plane.stop();

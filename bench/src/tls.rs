@@ -56,6 +56,8 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         folder: folder.path(),
         core: Some(1),
         narrows: &flags.narrows,
+        rules: peers::Rules::default(),
+        max_stmts: None,
     };
     let start = peers::choose(&[NARROWS.to_owned()])?[0].start;
     let narrows = start(&setup)?;

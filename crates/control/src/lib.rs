@@ -2,5 +2,6 @@
 
 pub mod config;
 pub mod docs;
+pub mod query_log;
 pub mod tls;
 pub mod variables;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::client::ClientHost;
+use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
 use crate::stats::Observer;
@@ -17,6 +18,7 @@ pub struct DataPlane {
     threads: Vec<JoinHandle<()>>,
     snapshot: Arc<Snapshot>,
     addresses: Vec<String>,
+    query_log: Option<QueryLog>,
 }
 
 /// Why the data plane cannot start.
@@ -76,7 +78,7 @@ impl DataPlane {
             let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(run);
             threads.push(thread.map_err(StartError::Thread)?);
         }
-        Ok(DataPlane { peers, threads, snapshot, addresses })
+        Ok(DataPlane { peers, threads, snapshot, addresses, query_log: None })
     }
 
     /// The addresses that are listened on.
@@ -105,6 +107,7 @@ impl DataPlane {
             self.peers.send(worker, Message::Publish(Arc::clone(&snapshot)));
         }
         self.snapshot = snapshot;
+        self.configure_log();
         Ok(())
     }
 
@@ -125,6 +128,21 @@ impl DataPlane {
     /// Forgets the failures of all client addresses.
     pub fn forget_client_hosts(&self) {
         self.peers.client_hosts.clear();
+    }
+
+    /// Has what rules have logged told to `log`, from now on.
+    pub fn log_queries_to(&mut self, log: QueryLog) {
+        for worker in 0..self.peers.workers() {
+            self.peers.send(worker, Message::LogTo(log.clone()));
+        }
+        self.query_log = Some(log);
+        self.configure_log();
+    }
+
+    fn configure_log(&self) {
+        if let Some(log) = &self.query_log {
+            log.configure(Settings::of(&self.snapshot.variables));
+        }
     }
 
     /// What asks the workers for figures.

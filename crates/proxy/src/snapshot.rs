@@ -107,6 +107,12 @@ pub struct Variables {
     pub firewall_whitelist_errormsg: String,
     /// Whether statements are logged whose rules do not say.
     pub eventslog_default_log: bool,
+    /// Beginning of the query log's file names; empty: no log.
+    pub eventslog_filename: String,
+    /// Bytes after which the query log continues in a new file.
+    pub eventslog_filesize: u64,
+    /// Time after which it does; zero: never.
+    pub eventslog_rotate_interval: Duration,
     /// Whether backend connections return to the pool after each statement.
     pub multiplexing: bool,
     /// Whether digests are computed; without them `match_digest` counts as satisfied.
@@ -209,6 +215,9 @@ impl Default for Variables {
             firewall_whitelist_enabled: false,
             firewall_whitelist_errormsg: "Firewall blocked this query".to_owned(),
             eventslog_default_log: false,
+            eventslog_filename: String::new(),
+            eventslog_filesize: 104_857_600,
+            eventslog_rotate_interval: Duration::ZERO,
             multiplexing: true,
             query_digests: true,
             query_digests_max_query_length: 65_000,

@@ -13,8 +13,10 @@ use crate::backend::DetachedBackend;
 use crate::buffer::BufferPool;
 use crate::client;
 use crate::hostgroup::ServerFigures;
+use crate::mirror::Mirror;
 use crate::pool::Pool;
 use crate::prepared::Registry;
+use crate::query_log::QueryLog;
 use crate::rt::{
     BoundListener, Instant, Listener, MailboxReceiver, MailboxSender, oneshot, sleep, spawn_local,
 };
@@ -58,6 +60,8 @@ pub enum Message {
     CloseStatements(Arc<ServerFigures>),
     /// Answer a question of the control plane.
     Ask(Question),
+    /// Tell this log what rules have logged.
+    LogTo(QueryLog),
     /// End all sessions and stop.
     Stop,
 }
@@ -186,6 +190,10 @@ pub struct Worker {
     pub prepared: Registry,
     /// Its counters.
     pub counters: RefCell<Counters>,
+    /// Who is told of statements that are logged.
+    pub query_log: RefCell<Option<QueryLog>>,
+    /// Its mirrored statements.
+    pub mirror: Mirror,
     /// What it remembers of the query rules.
     pub rules: RefCell<rules::Memory>,
     /// What it counts beside them.
@@ -212,6 +220,8 @@ impl Worker {
             known_schemas: client::KnownSchemas::default(),
             prepared: Registry::default(),
             counters: RefCell::default(),
+            query_log: RefCell::default(),
+            mirror: Mirror::default(),
             rules: RefCell::default(),
             scratch: RefCell::default(),
             snapshot: RefCell::new(Rc::new(snapshot)),
@@ -383,6 +393,7 @@ impl Worker {
                 let _ = answer.send(self.kill(id, kind, Some(&username)));
             }
             Message::Ask(question) => question.put_to(self),
+            Message::LogTo(log) => drop(self.query_log.replace(Some(log))),
             Message::Stop => {}
         }
     }

@@ -5,7 +5,7 @@ mod split;
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer,
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, TempFolder,
 };
 
 fn start(config: &NarrowsConfig) -> Narrows {
@@ -191,6 +191,76 @@ fn a_statement_is_repeated_as_often_as_its_rule_says() {
     let narrows = start(&pair.config().variable("query_retries_on_failure", "0"));
     assert_eq!(narrows.client().query(lost).error().expect("lost").code, 2013);
     assert_eq!(heard(&pair.writer, &[lost]).len(), 5);
+}
+
+#[test]
+fn copies_run_elsewhere_and_never_hold_up_the_original() {
+    let pair = Pair::start();
+    let slow = FakeMysql::start(Conversation::new().on("DO 'slow'", &[Move::Wait]));
+    let config = pair
+        .config()
+        .server(2, slow.port(), "")
+        .variable("threads", "1")
+        .variable("mirror_max_concurrency", "1")
+        .variable("mirror_max_queue_length", "2")
+        .rule("rule_id=1 match_pattern=\"'slow'\" mirror_hostgroup=2 apply=1")
+        .rule("rule_id=2 match_pattern=\"'chain'\" mirror_flagOUT=5 apply=1")
+        .rule("rule_id=3 flagIN=5 match_pattern=\"'chain'\" replace_pattern=\"'copy'\" destination_hostgroup=1 apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+
+    client.query("DO 'chain'");
+    pair.reader.wait_for("DO 'copy'");
+    assert_eq!(heard(&pair.writer, &["DO 'chain'"]).len(), 1);
+
+    for _ in 0..10 {
+        client.query("DO 'slow'");
+    }
+    slow.wait_for("DO 'slow'");
+    assert_eq!(heard(&pair.writer, &["DO 'slow'"]).len(), 10, "the originals did not wait");
+    assert!(heard(&slow, &["DO 'slow'"]).len() == 1, "one copy at a time");
+    assert!(heard(&pair.reader, &["DO 'chain'"]).is_empty());
+    slow.say(Conversation::new());
+    slow.release();
+}
+
+#[test]
+fn statements_are_logged_as_their_rules_say() {
+    let pair = Pair::start();
+    let folder = TempFolder::new("query-log");
+    let name = folder.file("queries");
+    let config = pair
+        .config()
+        .variable("eventslog_filename", name.to_str().expect("a path in UTF-8"))
+        .variable("eventslog_default_log", "1")
+        .rule("rule_id=1 match_pattern=\"'secret'\" log=0 apply=1")
+        .rule("rule_id=2 match_digest=\"^SELECT who\" destination_hostgroup=1 apply=1");
+    let narrows = start(&config);
+    let mut client = RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("shop"));
+    client.query("SELECT who");
+    client.query("DO 'secret'");
+    client.query("DO 1");
+
+    let log = folder.file("queries.00000001");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let lines: Vec<serde_json::Value> = loop {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let lines: Vec<_> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        if lines.len() >= 2 || Instant::now() > deadline {
+            break lines;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let first = &lines[0];
+    assert_eq!(first["query"], "SELECT who");
+    assert_eq!((&first["username"], &first["schemaname"]), (&"sbtest".into(), &"shop".into()));
+    assert_eq!((&first["hostgroup_id"], &first["rows_sent"]), (&1.into(), &1.into()));
+    assert_eq!(first["server"], format!("127.0.0.1:{}", pair.reader.port()));
+    assert!(first["bytes_sent"].as_u64() > Some(20) && first["duration_us"].is_u64(), "{first}");
+    assert!(first["digest"].as_str().is_some_and(|digest| digest.starts_with("0x")), "{first}");
+    assert_eq!((&lines[1]["query"], &lines[1]["event"]), (&"DO 1".into(), &"COM_QUERY".into()));
 }
 
 #[test]

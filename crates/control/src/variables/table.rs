@@ -78,9 +78,13 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-evaluate_replication_lag_on_servers_load", Obscure, 1, 0, 1, "1: a known lag is applied at once when servers are loaded."),
     integer("mysql-eventslog_default_log", Useful, 0, 0, 1, "1: statements are logged unless their rule says not to.")
         .read_as_integer(|v, n| v.eventslog_default_log = n == 1),
-    text("mysql-eventslog_filename", Useful, Form::Any, "", "Beginning of the query log's file names; empty: no query log."),
-    integer("mysql-eventslog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the query log continues in a new file."),
-    integer("mysql-eventslog_format", Useful, 1, 1, 2, "Format of the query log: 1 binary, 2 JSON lines."),
+    text("mysql-eventslog_filename", Useful, Form::Any, "", "Beginning of the query log's file names; empty: no query log.")
+        .read_as_text(|v, s| v.eventslog_filename = s.to_owned()),
+    integer("mysql-eventslog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the query log continues in a new file.")
+        .read_as_integer(|v, n| v.eventslog_filesize = n.unsigned_abs()),
+    integer("mysql-eventslog_format", Useful, 1, 1, 2, "ProxySQL's choice of format: 1 binary, 2 JSON lines. Narrows writes JSON lines."),
+    integer("mysql-eventslog_rotate_interval", Useful, 0, 0, 31_536_000, "Seconds after which the query log continues in a new file; 0: never. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.eventslog_rotate_interval = seconds(n)),
     flag("mysql-firewall_whitelist_enabled", Useful, false, "Whether the firewall tables decide which statements may run.")
         .read_as_flag(|v, b| v.firewall_whitelist_enabled = b),
     text("mysql-firewall_whitelist_errormsg", Useful, Form::Any, "Firewall blocked this query", "What a client reads when the firewall refuses its statement.")

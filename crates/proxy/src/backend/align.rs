@@ -155,8 +155,9 @@ impl Backend {
     ///
     /// # Errors
     /// The server's, or [`BackendError::Timeout`].
-    pub async fn execute(&self, statement: &str, limit: Duration) -> Result<(), BackendError> {
+    pub async fn execute(&self, statement: impl AsRef<[u8]>, limit: Duration) -> Result<(), BackendError> {
         let run = async {
+            let statement = statement.as_ref();
             let mut out = Vec::with_capacity(statement.len() + 8);
             self.put_query(&mut out, statement);
             self.stream.write_all(&out).await?;
@@ -288,13 +289,13 @@ impl Backend {
     }
 
     /// Appends a `COM_QUERY` in the form this connection has negotiated.
-    pub(super) fn put_query(&self, out: &mut Vec<u8>, statement: &str) {
+    pub(super) fn put_query(&self, out: &mut Vec<u8>, statement: impl AsRef<[u8]>) {
         put_encoded(out, &mut 0, |out| {
             out.push(Command::Query.code());
             if self.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
                 out.extend(narrows_wire::query::NO_ATTRIBUTES);
             }
-            out.extend_from_slice(statement.as_bytes());
+            out.extend_from_slice(statement.as_ref());
         });
     }
 }

@@ -145,7 +145,7 @@ impl Backend {
         }
         if residue.kinds.insert_id {
             // What is left behind is an id that nobody is ever told: else the next client's might happen to be equal.
-            self.put_query(out, &format!("SELECT LAST_INSERT_ID(), LAST_INSERT_ID({FOREIGN_INSERT_ID})"));
+            self.put_query(out, format!("SELECT LAST_INSERT_ID(), LAST_INSERT_ID({FOREIGN_INSERT_ID})"));
         }
     }
 
@@ -264,7 +264,7 @@ impl Backend {
     ) -> Result<Vec<(String, Vec<u8>)>, BackendError> {
         let columns: Vec<String> = names.iter().map(|name| format!("@@session.{name}")).collect();
         let mut out = Vec::with_capacity(128);
-        self.put_query(&mut out, &format!("SELECT {}", columns.join(", ")));
+        self.put_query(&mut out, format!("SELECT {}", columns.join(", ")));
         let ask = async {
             self.stream.write_all(&out).await?;
             self.result_set(&mut Buffer::default()).await

@@ -126,6 +126,13 @@ pub struct Verdict {
     pub log: Option<bool>,
 }
 
+impl Verdict {
+    /// Whether a copy is to run somewhere.
+    pub fn is_mirrored(&self) -> bool {
+        self.mirror_hostgroup.is_some() || self.mirror_flag_out.is_some()
+    }
+}
+
 impl RuleSet {
     /// Compiles the active ones of `rows`, with the table that is asked behind them.
     ///

@@ -1,6 +1,7 @@
 //! What is to be done with a statement: what the rules say of it, then its own comment, then the firewall; and where
 //! it goes, if nobody says.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_sql::set::{Assignment, Scope, Value};
@@ -8,6 +9,7 @@ use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_text, is_read};
 use narrows_wire::Status;
 
 use super::Session;
+use crate::mirror::{Copy, offer};
 use crate::rt::Instant;
 use crate::rules::{Passage, Question, Sender, Verdict, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
@@ -46,6 +48,8 @@ pub(super) struct Orders {
     pub(super) retries: Option<u32>,
     /// It does not tie its session to a connection by what it does to variables.
     pub(super) keeps_multiplexing: bool,
+    /// The query log is told of it.
+    pub(super) logged: bool,
     /// It was taken for a read: where it runs if its server thinks otherwise.
     pub(super) writer: Option<HostgroupId>,
 }
@@ -169,6 +173,8 @@ impl Session {
             delay: delay.max(variables.default_query_delay),
             retries: verdict.retries,
             keeps_multiplexing: verdict.multiplex == Some(2),
+            logged: !variables.eventslog_filename.is_empty()
+                && verdict.log.unwrap_or(variables.eventslog_default_log),
             writer: None,
         };
         let own = self.want.account.row.default_hostgroup;
@@ -184,6 +190,24 @@ impl Session {
             },
         };
         (hostgroup, orders)
+    }
+
+    /// Has a copy run: where the rules say, or those of the chain that the copy begins in. It is never refused, answered
+    /// or mirrored again.
+    pub(super) fn mirror(&self, snapshot: &Snapshot, statement: &Statement, text: &[u8], verdict: &Verdict) {
+        let chain = verdict.mirror_flag_out.map(|flag| self.judge(snapshot, statement, text, flag));
+        let (chosen, rewritten) = match chain {
+            Some(judgement) => (judgement.verdict.destination_hostgroup, judgement.rewritten),
+            None => (None, None),
+        };
+        let own = self.want.account.row.default_hostgroup;
+        let copy = Copy {
+            want: self.want.clone(),
+            state: Arc::clone(&self.state),
+            hostgroup: chosen.or(verdict.mirror_hostgroup).unwrap_or(own),
+            text: rewritten.unwrap_or_else(|| text.to_vec()),
+        };
+        offer(&self.worker, &snapshot.variables, copy);
     }
 
     /// Turns multiplexing off or on for what follows, as the rules say.

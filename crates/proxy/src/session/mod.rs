@@ -10,6 +10,7 @@ mod kill;
 mod look_back;
 mod prepared;
 mod query;
+mod record;
 mod relay;
 mod request;
 mod track;
@@ -72,6 +73,8 @@ pub struct Session {
     multiplexing_off: bool,
     /// When the command at hand ended, once it has: read once, for all who ask.
     ended: Option<Instant>,
+    /// What the query log will be told of the statement at hand.
+    record: Option<Box<crate::query_log::Record>>,
 }
 
 /// A backend connection that one client has to itself.
@@ -190,6 +193,7 @@ impl Session {
             next_flag_in: 0,
             multiplexing_off: false,
             ended: None,
+            record: None,
             worker,
         })
     }

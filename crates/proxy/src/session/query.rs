@@ -125,6 +125,9 @@ impl Session {
         let judgement = self.judge(&snapshot, &statement, request.behind(attributes), flag_in);
         let verdict = &judgement.verdict;
         self.next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
+        if judgement.passes && verdict.is_mirrored() && request.whole {
+            self.mirror(&snapshot, &statement, request.behind(attributes), verdict);
+        }
         if let Some(text) = judgement.rewritten.filter(|text| request.takes_text(text)) {
             statement = inspect(&text, true);
             request.replace_argument(attributes, &text);
@@ -160,8 +163,10 @@ impl Session {
             self.discard(request).await?;
             return self.reply_error_at(request.answer(), errno, &text).await;
         }
+        self.begin_record(&job, request);
         let aside = self.set_transaction_aside(&job);
         let result = self.run_job(request, job).await;
+        self.end_record();
         if let Some(aside) = aside {
             self.take_up_transaction(aside);
         }
@@ -212,6 +217,7 @@ impl Session {
                 }
                 Err(no_lease) => {
                     let (errno, text) = no_lease.into_reply();
+                    self.fail_record(errno.number);
                     self.count_failed(request, &job);
                     self.let_go();
                     self.discard(request).await?;
@@ -274,6 +280,7 @@ impl Session {
         request: &Request,
         mut outcome: Outcome,
     ) -> Result<(), End> {
+        self.fill_record(&backend, job, &outcome);
         // A kill that is still on its way must not meet the next client's statement.
         if let Some(kill) = outcome.kill.take() {
             let _ = kill.await;
@@ -616,6 +623,7 @@ impl Session {
     ) -> Result<(), End> {
         let message =
             format!("Lost connection to MySQL server during query ({address}: {text}). It may have run.");
+        self.fail_record(Errno::SERVER_LOST.number);
         if started {
             return Err(End::Told(message));
         }

@@ -41,6 +41,8 @@ pub(super) struct Outcome {
     pub(super) warnings: u16,
     /// Warnings of each result before it, where there are several.
     pub(super) warnings_before: Vec<u16>,
+    /// Bytes sent to the client.
+    pub(super) bytes: u64,
     /// The error that ended the answer.
     pub(super) error: Option<u16>,
     /// Session variables that were reported as changed, in order.
@@ -562,6 +564,7 @@ impl Relay<'_> {
             return Ok(());
         }
         self.started = true;
+        self.outcome.bytes += bytes.len() as u64;
         self.session.send(bytes).await.map_err(Broken::Session)?;
         self.buffer.consume(self.ready);
         self.ready = 0;

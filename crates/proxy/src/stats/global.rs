@@ -164,6 +164,12 @@ counters! {
     firewall_refused = "Narrows_firewall_refused";
     /// Statements taken for reads that a read-only server refused, and that ran on a writer.
     reads_run_on_writers = "Narrows_reads_run_on_writers";
+    /// Mirrored statements that ran.
+    mirrors_run = "Narrows_mirrors_run";
+    /// Mirrored statements that could not run.
+    mirrors_failed = "Narrows_mirrors_failed";
+    /// Mirrored statements for which there was no room to wait.
+    mirrors_dropped = "Narrows_mirrors_dropped";
     /// Rows of digests dropped to stay within the memory budget.
     digests_dropped = "Narrows_digests_dropped";
 }

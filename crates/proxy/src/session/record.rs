@@ -1,0 +1,79 @@
+//! What the query log is told of a statement: begun when it comes, filled while it runs, handed over when it is over.
+
+use std::time::SystemTime;
+
+use narrows_sql::digest_text;
+
+use super::Session;
+use super::judge::digest_options;
+use super::query::Job;
+use super::relay::Outcome;
+use super::request::Request;
+use crate::backend::Backend;
+use crate::query_log::Record;
+use crate::rules::digest_of;
+
+impl Session {
+    /// Begins the record of a statement, if it is to be logged.
+    pub(super) fn begin_record(&mut self, job: &Job, request: &Request) {
+        if !job.orders.logged {
+            return;
+        }
+        let query = match &job.prepared {
+            Some(statement) => statement.prepared.text.to_vec(),
+            None => request.behind(job.attributes).to_vec(),
+        };
+        let snapshot = self.snapshot();
+        let digest = snapshot.variables.query_digests.then(|| {
+            let options = digest_options(&snapshot.variables);
+            digest_of(digest_text(&query, &options, &mut self.worker.scratch.borrow_mut())).1
+        });
+        self.record = Some(Box::new(Record {
+            event: job.command.name(),
+            thread_id: self.handle.id,
+            username: self.want.account.row.username.clone(),
+            schemaname: self.state.schema.as_deref().unwrap_or_default().to_vec(),
+            client: format!("{}:{}", self.handle.peer.0, self.handle.peer.1),
+            digest,
+            query,
+            hostgroup: job.hostgroup,
+            server: None,
+            began: SystemTime::now(),
+            duration: std::time::Duration::ZERO,
+            rows_affected: None,
+            last_insert_id: 0,
+            rows_sent: None,
+            bytes_sent: 0,
+            error: None,
+        }));
+    }
+
+    /// Takes note of an answer.
+    pub(super) fn fill_record(&mut self, backend: &Backend, job: &Job, outcome: &Outcome) {
+        if let Some(record) = &mut self.record {
+            record.hostgroup = job.hostgroup;
+            record.server = Some(backend.login.server.address());
+            record.rows_affected = outcome.affected_rows;
+            record.last_insert_id = outcome.last_insert_id;
+            record.rows_sent = outcome.rows;
+            record.bytes_sent = outcome.bytes;
+            record.error = outcome.error;
+        }
+    }
+
+    /// Takes note of an error of our own.
+    pub(super) fn fail_record(&mut self, errno: u16) {
+        if let Some(record) = &mut self.record {
+            record.error = Some(errno);
+        }
+    }
+
+    /// Hands the record over.
+    pub(super) fn end_record(&mut self) {
+        let Some(mut record) = self.record.take() else { return };
+        record.duration = record.began.elapsed().unwrap_or_default();
+        if let Some(log) = &*self.worker.query_log.borrow() {
+            log.offer(record);
+        }
+    }
+}
