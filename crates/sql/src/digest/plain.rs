@@ -203,7 +203,8 @@ impl<'a> Plain<'a> {
     /// A list of `values` ends before a word, as in `(1,2,NULL`: at least its shortened form stays, since groups are
     /// only put together when they hold nothing else.
     fn note_lasting(&mut self, values: usize, rest: &[u8]) {
-        if !self.options.replace_null && rest.first().is_some_and(u8::is_ascii_alphabetic) {
+        let word = matches!(rest, [b'a'..=b'z' | b'A'..=b'Z', byte, ..] if is_name_byte(*byte));
+        if word && !self.options.replace_null {
             let limit = self.options.grouping_limit;
             self.lasting += values.min(limit + 1) * 2;
         }
@@ -243,7 +244,8 @@ impl<'a> Plain<'a> {
 
     /// Writes the next `length` bytes as they are, but for what the options say.
     fn word_bytes(&mut self, first: u8, length: usize) {
-        if !self.options.no_digits {
+        // A single letter may be taken for the last value of a list.
+        if !self.options.no_digits && length > 1 {
             self.lasting += length;
         }
         let rest = self.query.get(self.at..).unwrap_or_default();
