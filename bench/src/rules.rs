@@ -109,7 +109,8 @@ fn print_table(parties: &mut [Party], flags: &Flags) {
         party.costs.sort_by(f64::total_cmp);
         let least = party.costs.first().copied().unwrap_or_default();
         let median = party.costs.get(party.costs.len() / 2).copied().unwrap_or_default();
-        let ratio = median / *base.get_or_insert(median);
+        // What else runs on the machine only adds to a round.
+        let ratio = least / *base.get_or_insert(least);
         let remark = if ratio > party.most { "  !! more than it may be" } else { "" };
         println!(
             "{:>8} {:>8} {:>12.2} {:>12.2} {:>8.3} {:>10.2} {:>10}{remark}",
