@@ -88,7 +88,7 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
         "A client that names no schema, and whose user has none, has none, as on a server; see mysql-default_schema.",
     ),
     (
-        &[134, 151, 152, 153, 396],
+        &[134, 152, 153, 396],
         "CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT() and @@warning_count are put into the statement as values of type \
          BIGINT; what prepared the backend connection does not show in them.",
     ),
