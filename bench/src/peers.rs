@@ -182,7 +182,7 @@ fn serve(
     fs::create_dir_all(&data)?;
     let (file, data) = (file.display().to_string(), data.display().to_string());
     let arguments: Vec<String> = match name {
-        NARROWS => vec!["-f".into(), "-n".into(), "-D".into(), data, "-c".into(), file],
+        NARROWS | FAST_FORWARD => vec!["-f".into(), "-n".into(), "-D".into(), data, "-c".into(), file],
         _ => vec!["-db".into(), "-f".into(), file],
     };
     let log: PathBuf = setup.folder.join(format!("{name}.log"));
