@@ -6,6 +6,7 @@
 pub mod backend;
 pub mod buffer;
 pub mod client;
+mod hash;
 pub mod hostgroup;
 pub mod mirror;
 mod packets;

@@ -7,12 +7,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use narrows_sql::Statement;
 
+use crate::hash::AsTheyAre;
 use crate::state::SharedState;
 
 /// What makes two statements the same for a server: who prepares, what, and under which state. A hash of all that, by
@@ -48,28 +49,8 @@ impl Hash for Identity {
     }
 }
 
-/// Takes an [`Identity`] for the hash that it is.
-#[derive(Debug, Default)]
-pub struct PassThrough(u64);
-
-impl Hasher for PassThrough {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
-}
-
 /// A map by identities.
-pub type ByIdentity<T> = HashMap<Identity, T, BuildHasherDefault<PassThrough>>;
+pub type ByIdentity<T> = HashMap<Identity, T, AsTheyAre>;
 
 /// A prepared statement, whoever has prepared it.
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 //! one matched. It begins anew with each [`RuleSet`].
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use super::expression::Work;
 use super::{Question, RuleSet, Verdict};
+use crate::hash::AsTheyAre;
 
 /// One worker's part of the rules.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ pub struct Memory {
     /// Addresses of clients, by the rules that mean them.
     addresses: HashMap<Box<str>, u32>,
     address_classes: HashMap<Box<[u64]>, u32>,
-    plans: HashMap<PlanKey, Rc<Plan>, BuildHasherDefault<MixedAlready>>,
+    plans: HashMap<PlanKey, Rc<Plan>, AsTheyAre>,
     /// Rules that all plans name.
     planned: usize,
     /// Rules that the walk at hand is left with by the literals of a text.
@@ -79,27 +80,8 @@ impl Hash for PlanKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let rest =
             (u64::from(self.profile) << 32 | u64::from(self.flag_in)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        state.write_u64((self.digest ^ rest).wrapping_mul(0xd6e8_feb8_6659_fd93));
-    }
-}
-
-/// Passes a key on that is spread already.
-#[derive(Debug, Default)]
-struct MixedAlready(u64);
-
-impl Hasher for MixedAlready {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value ^ value >> 32;
+        let mixed = (self.digest ^ rest).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        state.write_u64(mixed ^ mixed >> 32);
     }
 }
 
