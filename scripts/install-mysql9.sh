@@ -55,8 +55,10 @@ unpack() {
   apt-get update -qq
   # shellcheck disable=SC2086 # a list of packages
   apt-get install -y -qq --download-only $packages > "$work/output" 2>&1 || { cat "$work/output" >&2; exit 1; }
-  # base-files has the links that the others' paths go through, /lib64 among them.
-  dpkg-deb -x "$work"/archives/base-files_*.deb "$folder"
+  # base-files, which is not in the closure every week, would make bin a link into the tree, where launchers would take
+  # the places of what they launch. Of its links none is needed but this one.
+  rm -f "$work"/archives/base-files_*.deb
+  ln -sfn usr/lib64 "$folder/lib64"
   printf '%s\0' "$work"/archives/*.deb | xargs -0 -n 1 -P "$(nproc)" sh -c 'dpkg-deb -x "$1" "$0"' "$folder"
   rm -rf "$folder"/usr/share/{doc,man,locale,info}
 }
