@@ -3,7 +3,7 @@
 # Installs what is missing on a Debian machine, with apt as root or through sudo; quick when all is there.
 #   rust     a stable Rust toolchain, a C compiler and linker
 #   servers  MariaDB (server and client), for the sandbox
-#   load     sysbench and HAProxy, for the demo and the benches
+#   load     sysbench and HAProxy, for the demo and the benches; valgrind, which counts instructions
 #   drivers  the drivers that tests connect with, into target/drivers
 #   mysql9   MySQL 9 of Debian sid, into /opt/mysql9
 #   fuzz     nightly Rust and cargo-fuzz
@@ -79,6 +79,7 @@ install_servers() {
 install_load() {
   command_or_package sysbench sysbench
   [ -x /usr/sbin/haproxy ] || packages haproxy
+  command_or_package valgrind valgrind
 }
 
 install_drivers() {

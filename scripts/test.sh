@@ -14,5 +14,7 @@ scripts/setup.sh "${needed[@]}"
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
 cargo test --workspace
+# Instructions are counted of the code as it is released.
+cargo test --release -p narrows-sql --test instructions -- --nocapture
 # The short fuzz run: every target's function fed mutated packets, on stable Rust.
 FUZZ_ITERATIONS=${FUZZ_ITERATIONS:-100000} cargo test -p narrows-wire --test mutations
