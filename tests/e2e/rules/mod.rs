@@ -4,6 +4,7 @@ mod split;
 
 use std::time::{Duration, Instant};
 
+use crate::prepared::Statement;
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, TempFolder,
 };
@@ -99,6 +100,26 @@ fn chains_fast_routing_and_the_chain_of_the_next_statement() {
     assert_eq!(client.query("SELECT who").cell().as_deref(), Some("reader"), "by user and schema");
     let mut other = RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("blog"));
     assert_eq!(other.query("SELECT who").cell().as_deref(), Some("writer"));
+}
+
+#[test]
+fn the_chain_of_the_next_statement_may_begin_with_an_execution() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let config = NarrowsConfig::in_front_of(server.port())
+        .rule("rule_id=1 match_pattern=\"^DO 'chain'\" next_query_flagIN=9 apply=1")
+        .rule("rule_id=2 flagIN=9 error_msg=\"the next one\" apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+    let chain = Statement::prepare(&mut client, "DO 'chain'");
+    let select = Statement::prepare(&mut client, "SELECT 7");
+
+    assert_eq!(select.execute(&mut client, &[]).error(), None, "nothing was executed before");
+    for _ in 0..2 {
+        assert_eq!(chain.execute(&mut client, &[]).error(), None);
+        let refused = select.execute(&mut client, &[]).error().expect("the chain refuses it");
+        assert_eq!(refused.message, "the next one");
+    }
+    assert_eq!(select.execute(&mut client, &[]).error(), None, "the chain was for one statement");
 }
 
 #[test]
@@ -234,25 +255,27 @@ fn statements_are_logged_as_their_rules_say() {
         .variable("eventslog_filename", name.to_str().expect("a path in UTF-8"))
         .variable("eventslog_default_log", "1")
         .rule("rule_id=1 match_pattern=\"'secret'\" log=0 apply=1")
-        .rule("rule_id=2 match_digest=\"^SELECT who\" destination_hostgroup=1 apply=1");
+        .rule("rule_id=2 match_digest=\"^SELECT who\" destination_hostgroup=1 apply=1")
+        .rule("rule_id=3 match_pattern=\"'blocked'\" error_msg=\"no\" apply=1");
     let narrows = start(&config);
     let mut client = RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("shop"));
     client.query("SELECT who");
     client.query("DO 'secret'");
     client.query("DO 1");
+    client.query("DO 'blocked'");
 
     let log = folder.file("queries.00000001");
     let deadline = Instant::now() + Duration::from_secs(20);
     let lines: Vec<serde_json::Value> = loop {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
         let lines: Vec<_> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        if lines.len() >= 2 || Instant::now() > deadline {
+        if lines.len() >= 3 || Instant::now() > deadline {
             break lines;
         }
         std::thread::sleep(Duration::from_millis(20));
     };
 
-    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines.len(), 3, "{lines:?}");
     let first = &lines[0];
     assert_eq!(first["query"], "SELECT who");
     assert_eq!((&first["username"], &first["schemaname"]), (&"sbtest".into(), &"shop".into()));
@@ -261,6 +284,35 @@ fn statements_are_logged_as_their_rules_say() {
     assert!(first["bytes_sent"].as_u64() > Some(20) && first["duration_us"].is_u64(), "{first}");
     assert!(first["digest"].as_str().is_some_and(|digest| digest.starts_with("0x")), "{first}");
     assert_eq!((&lines[1]["query"], &lines[1]["event"]), (&"DO 1".into(), &"COM_QUERY".into()));
+    let blocked = &lines[2];
+    assert_eq!((&blocked["query"], &blocked["error"]), (&"DO 'blocked'".into(), &1148.into()), "{blocked}");
+}
+
+#[test]
+fn the_firewall_asks_about_executions_too() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let narrows = start(
+        &NarrowsConfig::in_front_of(server.port())
+            .variable("firewall_whitelist_enabled", "true")
+            .row(
+                "mysql_firewall_whitelist_users",
+                "username=\"sbtest\" client_address=\"\" mode=\"PROTECTING\"",
+            )
+            .row(
+                "mysql_firewall_whitelist_rules",
+                "username=\"sbtest\" client_address=\"\" schemaname=\"information_schema\" \
+                 digest=\"0x1C46AE529DD5A40E\"",
+            ),
+    );
+    let login = Login::new("sbtest", "sbtest").schema("information_schema");
+    let mut client = RawClient::open(&narrows.endpoint(), &login);
+
+    assert_eq!(Statement::try_prepare(&mut client, "SELECT 1, 2").expect_err("refused").code, 1148);
+    let listed = Statement::prepare(&mut client, "SELECT 7");
+    assert_eq!(listed.execute(&mut client, &[]).error(), None);
+    // What is listed is listed for that schema.
+    assert_eq!(client.query("USE mysql").error(), None);
+    assert_eq!(listed.execute(&mut client, &[]).error().expect("refused").code, 1148);
 }
 
 #[test]

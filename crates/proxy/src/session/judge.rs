@@ -173,8 +173,7 @@ impl Session {
             delay: delay.max(variables.default_query_delay),
             retries: verdict.retries,
             keeps_multiplexing: verdict.multiplex == Some(2),
-            logged: !variables.eventslog_filename.is_empty()
-                && verdict.log.unwrap_or(variables.eventslog_default_log),
+            logged: is_logged(variables, verdict),
             writer: None,
         };
         let own = self.want.account.row.default_hostgroup;
@@ -286,6 +285,11 @@ fn reads_as_written(state: &SessionState, status: Status, statement: &Statement,
     // In these character sets a backslash or a quote may be the second half of a letter.
     let charset = state.literal("character_set_client").map(|literal| literal.trim_matches('\''));
     text.is_ascii() || !charset.is_some_and(|charset| TRICKY_CHARSETS.contains(&charset))
+}
+
+/// Whether the query log is told of a statement.
+pub(super) fn is_logged(variables: &Variables, verdict: &Verdict) -> bool {
+    !variables.eventslog_filename.is_empty() && verdict.log.unwrap_or(variables.eventslog_default_log)
 }
 
 /// Nanoseconds since then.

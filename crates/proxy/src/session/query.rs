@@ -13,7 +13,7 @@ use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::count::{NOWHERE, Yield};
 use super::handle::Pinning;
-use super::judge::{Digest, Orders, nanoseconds};
+use super::judge::{Digest, Orders, is_logged, nanoseconds};
 use super::look_back::asks_about_last;
 use super::prepared::{ClientStatement, Ready};
 use super::relay::{Answering, Broken, Outcome, READ_ONLY};
@@ -54,6 +54,13 @@ enum Decision {
     Error(Errno, String),
     Ok(String),
     Kill(narrows_sql::KillTarget),
+}
+
+impl Decision {
+    /// The error that the client is told without a server.
+    fn error(&self) -> Option<Errno> {
+        if let Decision::Error(errno, _) = self { Some(*errno) } else { None }
+    }
 }
 
 /// A transaction that is not joined by the statement at hand.
@@ -135,6 +142,9 @@ impl Session {
         let text = request.behind(attributes);
         if let Some(decision) = answered_here(&snapshot, verdict, judgement.passes, &statement, text) {
             self.count_statement((&statement, judgement.digest.as_ref()), text, NOWHERE, Yield::default());
+            if is_logged(&snapshot.variables, verdict) {
+                self.record_answered(Command::Query, text, decision.error());
+            }
             return Ok(decision);
         }
         let (hostgroup, orders) = self.route(&snapshot, &statement, text, verdict);

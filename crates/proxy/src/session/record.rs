@@ -3,8 +3,10 @@
 use std::time::SystemTime;
 
 use narrows_sql::digest_text;
+use narrows_wire::{Command, Errno};
 
 use super::Session;
+use super::count::NOWHERE;
 use super::judge::digest_options;
 use super::query::Job;
 use super::relay::Outcome;
@@ -12,6 +14,7 @@ use super::request::Request;
 use crate::backend::Backend;
 use crate::query_log::Record;
 use crate::rules::digest_of;
+use crate::snapshot::HostgroupId;
 
 impl Session {
     /// Begins the record of a statement, if it is to be logged.
@@ -23,20 +26,32 @@ impl Session {
             Some(statement) => statement.prepared.text.to_vec(),
             None => request.behind(job.attributes).to_vec(),
         };
+        self.record = Some(self.new_record(job.command, query, job.hostgroup));
+    }
+
+    /// Hands over the record of a statement that Narrows answers itself: with OK, or with this error.
+    pub(super) fn record_answered(&mut self, command: Command, text: &[u8], error: Option<Errno>) {
+        let mut record = self.new_record(command, text.to_vec(), NOWHERE);
+        record.error = error.map(|errno| errno.number);
+        self.record = Some(record);
+        self.end_record();
+    }
+
+    fn new_record(&self, command: Command, query: Vec<u8>, hostgroup: HostgroupId) -> Box<Record> {
         let snapshot = self.snapshot();
         let digest = snapshot.variables.query_digests.then(|| {
             let options = digest_options(&snapshot.variables);
             digest_of(digest_text(&query, &options, &mut self.worker.scratch.borrow_mut())).1
         });
-        self.record = Some(Box::new(Record {
-            event: job.command.name(),
+        Box::new(Record {
+            event: command.name(),
             thread_id: self.handle.id,
             username: self.want.account.row.username.clone(),
             schemaname: self.state.schema.as_deref().unwrap_or_default().to_vec(),
             client: format!("{}:{}", self.handle.peer.0, self.handle.peer.1),
             digest,
             query,
-            hostgroup: job.hostgroup,
+            hostgroup,
             server: None,
             began: SystemTime::now(),
             duration: std::time::Duration::ZERO,
@@ -45,7 +60,7 @@ impl Session {
             rows_sent: None,
             bytes_sent: 0,
             error: None,
-        }));
+        })
     }
 
     /// Takes note of an answer.

@@ -23,7 +23,7 @@ impl Session {
             return self.skip(request).await;
         }
         let snapshot = self.snapshot();
-        let hostgroup = match (&self.pinned, self.rule(&statement).0) {
+        let hostgroup = match (&self.pinned, self.rule(&statement).ruling) {
             (Some(pinned), _) => pinned.hostgroup,
             (None, Ruling::Run(verdict)) => {
                 let prepared = &statement.prepared;

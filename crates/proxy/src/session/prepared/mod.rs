@@ -27,7 +27,7 @@ use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno, Status};
 
 use super::count::{NOWHERE, Yield};
-use super::judge::{Digest, Orders};
+use super::judge::{Digest, Orders, is_logged};
 use super::look_back::asks_about_last;
 use super::query::Job;
 use super::relay::Outcome;
@@ -76,13 +76,23 @@ pub(super) struct ClientStatement {
 struct Ruled {
     snapshot: Weak<Arc<Snapshot>>,
     schema: Option<Box<[u8]>>,
-    ruling: Ruling,
     /// The places of the rules that match.
     matched: Vec<u32>,
-    digest: Option<Digest>,
+    said: Said,
 }
 
-/// What the rules make of an execution.
+/// What the rules and the firewall say of an execution.
+#[derive(Debug, Clone)]
+struct Said {
+    ruling: Ruling,
+    digest: Option<Digest>,
+    /// The query log is told, if Narrows answers.
+    logged: bool,
+    /// The chain that the session's next statement begins in.
+    next_flag_in: u32,
+}
+
+/// What is to become of an execution.
 #[derive(Debug, Clone)]
 enum Ruling {
     /// It runs, there where no rule says otherwise.
@@ -132,6 +142,7 @@ impl Session {
             false => UNREAD,
         };
         let mut statement = read(request);
+        // A chain that the statement before has chosen is for what runs next, and this does not run yet.
         let judgement = self.judge(&snapshot, &statement, request.argument(), 0);
         let verdict = &judgement.verdict;
         if let Some(rule) = verdict.error_msg {
@@ -196,12 +207,17 @@ impl Session {
         let Some(statement) = self.open_statement(request) else {
             return self.unknown_statement(request, command).await;
         };
-        let (ruling, digest) = self.rule(&statement);
+        let Said { ruling, digest, logged, next_flag_in } = self.rule(&statement);
+        self.next_flag_in = next_flag_in;
         self.show_statement(&statement.prepared.text);
         if !matches!(ruling, Ruling::Run(_)) {
             let prepared = &statement.prepared;
             let counted = (&prepared.statement, digest.as_ref());
             self.count_statement(counted, &prepared.text, NOWHERE, Yield::default());
+            if logged {
+                let error = matches!(ruling, Ruling::Error(_)).then_some(Errno::NOT_ALLOWED_COMMAND);
+                self.record_answered(command, &prepared.text, error);
+            }
         }
         let refusal = match (statement.failed.take(), ruling) {
             (Some(failed), _) => Err(failed),
@@ -239,32 +255,44 @@ impl Session {
         self.execute(request, job).await
     }
 
-    /// Asks the rules of a statement, unless they have said it under this configuration and for this schema.
-    fn rule(&self, statement: &ClientStatement) -> (Ruling, Option<Digest>) {
+    /// Asks the rules and the firewall of a statement, unless they have said it under this configuration and for this
+    /// schema. Of a chain that the statement before has chosen nothing is remembered.
+    fn rule(&self, statement: &ClientStatement) -> Said {
+        let flag_in = self.next_flag_in;
         let snapshot = self.snapshot();
         let mut ruled = statement.ruled.borrow_mut();
         let holds = |ruled: &&Ruled| {
-            ruled.snapshot.as_ptr() == Rc::as_ptr(&snapshot) && ruled.schema == self.state.schema
+            flag_in == 0
+                && ruled.snapshot.as_ptr() == Rc::as_ptr(&snapshot)
+                && ruled.schema == self.state.schema
         };
         if let Some(ruled) = ruled.as_ref().filter(holds) {
             self.worker.rules.borrow_mut().count_again(&snapshot.rules, &ruled.matched);
-            return (ruled.ruling.clone(), ruled.digest.clone());
+            return ruled.said.clone();
         }
         let prepared = &statement.prepared;
-        let judgement = self.judge(&snapshot, &prepared.statement, &prepared.text, 0);
-        let (verdict, digest) = (judgement.verdict, judgement.digest);
+        let judgement = self.judge(&snapshot, &prepared.statement, &prepared.text, flag_in);
+        let verdict = judgement.verdict;
         let matched = match snapshot.rules.is_empty() {
             true => Vec::new(),
             false => self.worker.rules.borrow().last_matched_places().to_vec(),
         };
+        let logged = is_logged(&snapshot.variables, &verdict);
+        let next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
         let ruling = match (verdict.ok_msg, verdict.error_msg) {
             (Some(rule), _) => Ruling::Ok(snapshot.rules.ok_msg(rule).to_owned()),
             (None, Some(rule)) => Ruling::Error(snapshot.rules.error_msg(rule).to_owned()),
+            (None, None) if !judgement.passes => {
+                Ruling::Error(snapshot.variables.firewall_whitelist_errormsg.clone())
+            }
             (None, None) => Ruling::Run(verdict),
         };
-        let (snapshot, schema) = (Rc::downgrade(&snapshot), self.state.schema.clone());
-        *ruled = Some(Ruled { snapshot, schema, ruling: ruling.clone(), matched, digest: digest.clone() });
-        (ruling, digest)
+        let said = Said { ruling, digest: judgement.digest, logged, next_flag_in };
+        if flag_in == 0 {
+            let (snapshot, schema) = (Rc::downgrade(&snapshot), self.state.schema.clone());
+            *ruled = Some(Ruled { snapshot, schema, matched, said: said.clone() });
+        }
+        said
     }
 
     /// `COM_STMT_FETCH`: rows of an open cursor.
