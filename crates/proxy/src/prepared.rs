@@ -41,6 +41,12 @@ impl Identity {
     pub fn with_cursor(self) -> Identity {
         Identity(self.0 ^ 1)
     }
+
+    /// The identity once a server has derived something of the parameters; see `session/prepared/derived.rs`.
+    #[must_use]
+    pub fn with_derived(self, key: u64) -> Identity {
+        Identity(self.0 ^ u128::from(key) << 1)
+    }
 }
 
 impl Hash for Identity {
@@ -71,6 +77,8 @@ pub struct Prepared {
     pub columns: AtomicU16,
     /// Its placeholders.
     pub params: AtomicU16,
+    /// What a server has derived of its parameters, as clients had it last.
+    pub derived: AtomicU64,
     /// Clients that have it open, each as often as it has prepared it.
     clients: AtomicU32,
     /// Backend connections that have it prepared.
@@ -95,6 +103,7 @@ impl Prepared {
             statement,
             columns: AtomicU16::new(0),
             params: AtomicU16::new(0),
+            derived: AtomicU64::new(0),
             clients: AtomicU32::new(0),
             servers: AtomicU32::new(0),
         })

@@ -101,6 +101,27 @@ impl Parameters {
         payload.get(self.types.clone()).filter(|types| !types.is_empty())
     }
 
+    /// What each of the first `params` parameters is given: its type, or `None` for NULL. `types` are those to go by, with
+    /// names behind them where `named` says so.
+    pub fn given<'p>(
+        &self,
+        payload: &'p [u8],
+        types: &'p [u8],
+        params: u16,
+        named: bool,
+    ) -> impl Iterator<Item = Option<[u8; 2]>> + Clone + use<'p> {
+        let nulls = payload.get(self.nulls.clone()).unwrap_or_default();
+        let mut reader = Reader::new(types);
+        (0..usize::from(params)).map_while(move |index| {
+            let kind = reader.array().ok()?;
+            if named {
+                reader.lenenc_bytes().ok()?;
+            }
+            let null = nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
+            Some((!null).then_some(kind))
+        })
+    }
+
     /// The head of the payload with `types` put in, and how many bytes of `payload` it replaces.
     pub fn with_types(&self, payload: &[u8], types: &[u8]) -> (Vec<u8>, usize) {
         let mut head = Vec::with_capacity(self.types.start + types.len());
@@ -180,6 +201,16 @@ mod tests {
         assert_eq!(later.types(LATER), None);
         let (head, replaced) = later.with_types(LATER, b"\x03\0");
         assert_eq!([&head, &LATER[replaced..]].concat(), BOUND);
+    }
+
+    #[test]
+    fn tells_what_each_parameter_is_given() {
+        // Two parameters, the first of them null: LONG and unsigned LONGLONG.
+        let bound = b"\x07\0\0\0\0\x01\0\0\0\x01\x01\x03\x00\x08\x80\x05\0\0\0\0\0\0\0";
+        let parameters = Parameters::of_execute(bound, 2, false).unwrap().unwrap();
+        let types = parameters.types(bound).unwrap();
+        let given: Vec<_> = parameters.given(bound, types, 2, false).collect();
+        assert_eq!(given, [None, Some([8, 0x80])]);
     }
 
     #[test]

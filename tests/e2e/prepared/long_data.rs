@@ -105,3 +105,21 @@ fn a_statement_too_long_to_be_read_is_executed_where_it_was_prepared() {
         statement.close(&mut one);
     });
 }
+
+#[test]
+fn nothing_stays_held_for_a_number_that_others_have_too() {
+    on_each(1, |scene| {
+        let (mut one, mut other) = (scene.client(), scene.client());
+        let first = Statement::prepare(&mut one, "SELECT CONCAT('<', ?, '>')");
+        let same = Statement::prepare(&mut one, "SELECT CONCAT('<', ?, '>')");
+        assert_eq!(cell(&first.execute(&mut one, &[Value::Bytes("c")])), "<c>");
+        first.send(&mut one, 0, b"a");
+        assert_eq!(cell(&same.execute(&mut one, &[Value::Bytes("b")])), "<b>");
+        first.send(&mut one, 0, b"a");
+        assert_eq!(cell(&first.execute(&mut one, &[Value::Sent])), "<aa>");
+
+        let others = Statement::prepare(&mut other, "SELECT 'mine'");
+        assert_eq!(others.id, first.id);
+        assert_eq!(cell(&others.execute(&mut other, &[])), "mine");
+    });
+}

@@ -2,9 +2,6 @@
 //! one is answered, the other must be. Clients share schemas, so that they share statements; tables are changed between
 //! preparing and executing, and backend connections are cut.
 //!
-//! On MariaDB only. MySQL goes by the types that a statement's parameters were bound with first when it says what type a
-//! column is that comes of a parameter (`SELECT ?`), so that what one client has bound shows in the answers of another.
-//!
 //! `NARROWS_MODEL_SEED` repeats a run that failed, `NARROWS_MODEL_STEPS` sets how long one is.
 
 use narrows_testkit::{
@@ -66,6 +63,9 @@ struct Open {
     number: bool,
     /// The types that its parameters were bound with.
     bound: Option<Vec<bool>>,
+    /// On MySQL: which of its parameters are numbers, always. What a client has bound before shows in the lengths of columns
+    /// there, and a server that prepares a statement anew for Narrows has not seen that.
+    always: Option<Vec<bool>>,
 }
 
 struct Run {
@@ -78,11 +78,22 @@ struct Run {
 }
 
 #[test]
-fn scripts_by_chance_see_what_a_server_shows() {
+fn scripts_by_chance_see_what_mariadb_shows() {
+    scripts_by_chance(Flavour::MariaDb);
+}
+
+#[test]
+fn scripts_by_chance_see_what_mysql_9_shows() {
+    if Flavour::both().contains(&Flavour::MySql9) {
+        scripts_by_chance(Flavour::MySql9);
+    }
+}
+
+fn scripts_by_chance(flavour: Flavour) {
     let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let steps = setting("NARROWS_MODEL_STEPS").unwrap_or(1_500);
     let seed = setting("NARROWS_MODEL_SEED").unwrap_or(7);
-    let mut run = Run::start(Flavour::MariaDb, seed);
+    let mut run = Run::start(flavour, seed);
     for step in 0..steps {
         run.log.push(format!("-- step {step}"));
         run.step();
@@ -191,6 +202,8 @@ impl Run {
         if let [Ok(direct), Ok(through)] = answer.map(Statement::read) {
             let statement = [direct, through];
             let with_cursor = text.starts_with("SELECT") && self.below(3) == 0;
+            let kinds = vec![self.below(2) == 0, self.below(2) == 0];
+            let always = (self.scene.flavour == Flavour::MySql9).then_some(kinds);
             self.pairs[client].statements.push(Open {
                 statement,
                 text,
@@ -201,6 +214,7 @@ impl Run {
                 was_sent: false,
                 number: false,
                 bound: None,
+                always,
             });
         }
     }
@@ -217,10 +231,11 @@ impl Run {
             open.bound = Some(if open.was_sent { vec![false; 2] } else { kinds });
             open.number |= open.bound.as_ref().is_some_and(|kinds| kinds[0]);
         }
-        let kinds = open.bound.clone().expect("bound by now");
+        let kinds = open.always.clone().or_else(|| open.bound.clone()).expect("bound by now");
         let texts = numbers.map(|number| number.to_string());
+        let string = if open.always.is_some() { Value::Bytes } else { Value::Text };
         let mut values: Vec<Value> = (0..open.params)
-            .map(|at| if kinds[at] { Value::Integer(numbers[at]) } else { Value::Text(&texts[at]) })
+            .map(|at| if kinds[at] { Value::Integer(numbers[at]) } else { string(&texts[at]) })
             .collect();
         if open.parts {
             values[0] = Value::Sent;
@@ -267,7 +282,7 @@ impl Run {
         let pair = &mut self.pairs[client];
         // MariaDB takes parts for a number where the parameter was one.
         let takes = |open: &&mut Open| {
-            let text = open.bound.as_ref().is_none_or(|kinds| !kinds[0]);
+            let text = open.always.as_ref().or(open.bound.as_ref()).is_none_or(|kinds| !kinds[0]);
             open.params > 0 && !open.cursor && !open.number && text
         };
         let Some(open) = pair.statements.iter_mut().find(takes) else { return };

@@ -58,6 +58,20 @@ fn missing_types(scene: &Scene, client: &mut RawClient) -> (u16, String) {
 }
 
 #[test]
+fn what_one_client_binds_makes_nothing_of_anothers_strings() {
+    on_each(1, |scene| {
+        let (mut one, mut other) = (scene.client(), scene.client());
+        let by_one = Statement::prepare(&mut one, "SELECT ?");
+        let by_other = Statement::prepare(&mut other, "SELECT ?");
+        for _ in 0..2 {
+            // MySQL makes a number of every string that comes after a number.
+            assert!(by_one.execute(&mut one, &[Value::Integer(7)]).error().is_none());
+            assert_eq!(cell(&by_other.execute(&mut other, &[Value::Text("text")])), "text");
+        }
+    });
+}
+
+#[test]
 fn statements_outlive_their_connections() {
     on_each(2, |scene| {
         let mut client = scene.client();

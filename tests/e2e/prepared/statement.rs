@@ -7,6 +7,8 @@ use narrows_testkit::{Answer, ErrorPacket, RawClient, command, writer};
 pub enum Value<'v> {
     Integer(i64),
     Text(&'v str),
+    /// The same, bound with the type that parameters sent in parts have.
+    Bytes(&'v str),
     /// It was sent in parts.
     Sent,
 }
@@ -16,7 +18,7 @@ impl Value<'_> {
         match self {
             Value::Integer(_) => 8,
             Value::Text(_) => 253,
-            Value::Sent => 252,
+            Value::Sent | Value::Bytes(_) => 252,
         }
     }
 
@@ -24,7 +26,7 @@ impl Value<'_> {
         match self {
             Value::Sent => Vec::new(),
             Value::Integer(number) => number.to_le_bytes().to_vec(),
-            Value::Text(text) => writer::lenenc_bytes(text.as_bytes()),
+            Value::Text(text) | Value::Bytes(text) => writer::lenenc_bytes(text.as_bytes()),
         }
     }
 }

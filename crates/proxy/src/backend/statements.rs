@@ -114,9 +114,19 @@ impl Statements {
         self.shared.insert(identity, Entry { id, types: Vec::new(), prepared, used: self.clock });
     }
 
-    /// Holds the shared one of this identity for a client's number.
+    /// The shared one of the first identity is found by the second from now on; closes the one that was.
+    pub fn rename(&mut self, from: Identity, to: Identity) {
+        let Some(entry) = self.shared.remove(&from) else { return };
+        self.close_shared(to);
+        self.shared.insert(to, entry);
+    }
+
+    /// Holds the shared one of this identity for a client's number; none, where one is held for that already: numbers are
+    /// found again by the next client, and what is left behind under one would be executed in place of its own.
     pub fn hold(&mut self, identity: Identity, client_id: u32) {
-        if let Some(entry) = self.shared.remove(&identity) {
+        if self.held(client_id).is_none()
+            && let Some(entry) = self.shared.remove(&identity)
+        {
             self.held.push((client_id, entry));
         }
     }
@@ -129,6 +139,11 @@ impl Statements {
         } else {
             self.shared.insert(identity, entry);
         }
+    }
+
+    /// Whether any is held for a client.
+    pub fn holds_any(&self) -> bool {
+        !self.held.is_empty()
     }
 
     /// Closes the one held for a client's number.

@@ -73,6 +73,7 @@ impl Session {
 
     /// Gives a connection back to the pool, and remembers which it was and what it keeps.
     pub(super) fn give_back(&mut self, mut backend: Backend) {
+        debug_assert!(!backend.login.statements.holds_any(), "a statement is held that no pin tells of");
         let place =
             Whereabouts { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup };
         let kinds = self.known_here();

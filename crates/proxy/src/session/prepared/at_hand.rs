@@ -3,7 +3,9 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use narrows_wire::charset::Family;
 use narrows_wire::execute::Parameters;
 use narrows_wire::frame::put_packet;
 use narrows_wire::{Capabilities, Command, Errno};
@@ -13,6 +15,7 @@ use super::super::relay::{Answering, Broken, Outcome};
 use super::super::request::Request;
 use super::super::{End, Interrupt, Session};
 use super::ClientStatement;
+use super::derived::Derived;
 use crate::backend::{Backend, BackendError, Entry, PrepareOk, ServerError, TOO_MANY_STATEMENTS};
 use crate::prepared::Identity;
 use crate::rt::select;
@@ -39,7 +42,7 @@ impl Session {
         match job.command {
             Command::StmtPrepare => self.forward_preparation(backend, request, statement).await,
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtSendLongData => {
-                let identity = statement.identity(job.expect);
+                let identity = self.derive(backend, request, job, statement);
                 self.drop_others_types(backend, request, job, statement, identity);
                 if let Err(error) = self.have_statement(backend, request, statement, identity).await? {
                     return Ok(Ready::Refused(error));
@@ -124,7 +127,10 @@ impl Session {
         }
         // The new one takes the place of the one that is there. Should the server refuse it now, it would refuse the
         // execution of the other as well.
-        backend.login.statements.close_shared(statement.prepared.identity);
+        let (statements, prepared) = (&mut backend.login.statements, &statement.prepared);
+        let usual = prepared.derived.load(Ordering::Relaxed);
+        statements.close_shared(prepared.identity);
+        statements.close_shared(prepared.identity.with_derived(usual));
         self.make_room(backend).await?;
         let mut out = backend.login.statements.take_closings();
         let text = &*statement.prepared.text;
@@ -137,6 +143,52 @@ impl Session {
         }
         put_packet(&mut out, &mut 0, &[&[Command::StmtPrepare.code()], text].concat());
         Ok(Ready::Packets(out))
+    }
+
+    /// Foretells what a server that goes by former values will take the parameters for behind this execution. Returns the
+    /// identity to find the statement by: that of the one from which the execution leads there, or of a fresh one.
+    fn derive(
+        &self,
+        backend: &mut Backend,
+        request: &Request,
+        job: &Job,
+        statement: &ClientStatement,
+    ) -> Identity {
+        let before = statement.identity(job.expect);
+        if backend.login.family != Family::MySql || job.command != Command::StmtExecute {
+            return before;
+        }
+        let Some(parameters) = self.parameters(request, job.command, statement) else { return before };
+        let mut derived = statement.derived.borrow_mut();
+        let bound = statement.types.borrow();
+        let argument = request.argument();
+        let named = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let types = parameters.types(argument).unwrap_or(&bound);
+        let given = parameters.given(argument, types, statement.params.get(), named);
+        let after = derived.after(given.clone());
+        let statements = &mut backend.login.statements;
+        let held = statements.held(statement.id).is_some();
+        if held || statements.has(before) {
+            let Some(after) = after else { return before };
+            *derived = after;
+        } else {
+            // What is fresh knows nothing of this client's former values; from here on neither does the client.
+            let fresh = Derived::default().after(given).unwrap_or_default();
+            let wanted = after.as_ref().unwrap_or(&derived).key();
+            let there = statement.identity_with(wanted, job.expect);
+            if statements.has(there) {
+                *derived = after.unwrap_or_else(|| derived.clone());
+                return there;
+            }
+            *derived = fresh;
+        }
+        statement.prepared.derived.store(derived.key(), Ordering::Relaxed);
+        let identity = statement.identity_with(derived.key(), job.expect);
+        let from = if statements.has(before) { before } else { statement.identity_with(0, job.expect) };
+        if !held && from != identity {
+            statements.rename(from, identity);
+        }
+        identity
     }
 
     /// A client that has bound no types must not go by those of another: the server is to find that they are missing.

@@ -6,12 +6,14 @@
 //! connection, until that is over.
 //!
 //! - `mod.rs`: the commands, and which of them are answered here.
+//! - `derived.rs`: what MySQL makes of parameters, which clients must not see of each other.
 //! - `at_hand.rs`: brings a statement to a connection and the command into the form it needs there.
 //! - `long_data.rs`: `COM_STMT_SEND_LONG_DATA`, which has no answer.
 //! - `budget.rs`: how many statements servers are burdened with.
 
 mod at_hand;
 mod budget;
+mod derived;
 mod long_data;
 
 use std::cell::{Cell, RefCell};
@@ -40,6 +42,8 @@ use crate::prepared::{ClientShare, Identity, Prepared};
 use crate::rules::Verdict;
 use crate::snapshot::{HostgroupId, Snapshot};
 
+use derived::Derived;
+
 pub(super) use at_hand::Ready;
 
 /// The statements that a client has open.
@@ -63,6 +67,8 @@ pub(super) struct ClientStatement {
     params: Cell<u16>,
     /// The types of parameters that the client has bound last.
     types: RefCell<Vec<u8>>,
+    /// What a server that goes by former values takes its parameters for.
+    derived: RefCell<Derived>,
     /// It can be executed only on the connection that prepared it.
     tied: bool,
     /// What the rules say of it.
@@ -114,7 +120,12 @@ impl ClientStatements {
 impl ClientStatement {
     /// Its identity on connections, for executions with or without a cursor.
     pub(super) fn identity(&self, expect: Expect) -> Identity {
-        let identity = self.prepared.identity;
+        self.identity_with(self.derived.borrow().key(), expect)
+    }
+
+    /// The same, if this was derived of its parameters.
+    fn identity_with(&self, derived: u64, expect: Expect) -> Identity {
+        let identity = self.prepared.identity.with_derived(derived);
         if expect == Expect::Cursor { identity.with_cursor() } else { identity }
     }
 }
@@ -181,6 +192,7 @@ impl Session {
             prepared: ClientShare::new(prepared),
             params: Cell::new(0),
             types: RefCell::default(),
+            derived: RefCell::default(),
             tied: !request.whole || asks_about_last(&statement),
             ruled: RefCell::default(),
             failed: RefCell::default(),
