@@ -91,7 +91,7 @@ fn scripts_by_chance_see_what_mysql_9_shows() {
 
 fn scripts_by_chance(flavour: Flavour) {
     let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let steps = setting("NARROWS_MODEL_STEPS").unwrap_or(1_500);
+    let steps = setting("NARROWS_MODEL_STEPS").unwrap_or(6_000);
     let seed = setting("NARROWS_MODEL_SEED").unwrap_or(7);
     let mut run = Run::start(flavour, seed);
     for step in 0..steps {
