@@ -2,6 +2,7 @@
 
 mod auth;
 mod bad_input;
+mod balance;
 mod chatter;
 mod command_line;
 mod dependencies;

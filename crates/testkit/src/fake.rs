@@ -29,6 +29,8 @@ pub enum Move {
     Hang,
     /// Waits until the test calls [`FakeMysql::release`].
     Wait,
+    /// Takes this long: a slow server, not a way to wait for anything.
+    Take(Duration),
 }
 
 impl Move {
@@ -345,6 +347,7 @@ fn perform(
                 while stream.read(&mut buffer)? > 0 {}
                 return Ok(false);
             }
+            Move::Take(time) => std::thread::sleep(*time),
             Move::Wait => {
                 let mut state = shared.lock();
                 while state.releases == 0 && !shared.stopped.load(Ordering::SeqCst) {

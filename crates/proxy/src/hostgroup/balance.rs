@@ -1,9 +1,15 @@
-//! The choice among the servers of a hostgroup: smooth weighted round robin, exact in the long run.
+//! The choice among the servers of a hostgroup: in turn, by their weights, which is exact in the long run; but a server that
+//! is far busier than another for its weight, or answers far slower, lets that one go first.
+//!
+//! How busy a server is, is what this worker has out there; how fast, what this worker has seen. Nothing is shared.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Server, ServerFigures};
+use crate::rt::Instant;
 
 /// One worker's position in the round, per server.
 #[derive(Debug, Default)]
@@ -12,31 +18,57 @@ pub struct RoundRobin {
     credit: HashMap<*const ServerFigures, i64>,
 }
 
+/// What a worker has out at a server, and how long that takes to answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// Connections in use.
+    pub outstanding: u64,
+    /// How long a statement takes there, in us.
+    pub latency_us: f64,
+}
+
+impl Load {
+    /// What one more statement would have to wait for, as far as can be told. `share`: of how many statements one is the
+    /// server's, by its weight, in proportion to what it would be if all weights were equal.
+    fn cost(self, share: f64) -> f64 {
+        (self.latency_us + FASTEST_US) * (1.0 + self.outstanding as f64 / (share * AT_ONCE))
+    }
+}
+
 impl RoundRobin {
-    /// The next of `candidates`: each gains its weight, the richest is chosen and pays for all.
+    /// The next of `candidates`: each gains its weight; of those that do not cost [`PATIENCE`] times as much as another the
+    /// richest is chosen, and pays for all.
     pub fn next<'a>(
         &mut self,
         candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
+        load: impl Fn(&Server) -> Load,
     ) -> Option<&'a Arc<Server>> {
         let mut first_two = candidates.clone();
         if let (Some(only), None) = (first_two.next(), first_two.next()) {
             return Some(only);
         }
-        let mut total = 0;
-        let mut chosen: Option<(&'a Arc<Server>, i64)> = None;
-        for server in candidates {
+        let (mut total, mut count) = (0, 0u32);
+        for server in candidates.clone() {
             let weight = i64::from(server.row.weight);
-            total += weight;
-            let credit = self.credit.entry(Arc::as_ptr(&server.figures)).or_default();
-            *credit += weight;
-            if chosen.is_none_or(|(_, most)| *credit > most) {
-                chosen = Some((server, *credit));
-            }
+            (total, count) = (total + weight, count + 1);
+            *self.credit.entry(Arc::as_ptr(&server.figures)).or_default() += weight;
         }
-        let (server, _) = chosen?;
+        let cost = |server: &Arc<Server>| {
+            let share = f64::from(server.row.weight) * f64::from(count) / total as f64;
+            load(server).cost(share)
+        };
+        let least = candidates.clone().map(cost).fold(f64::INFINITY, f64::min);
+        let in_turn = candidates.filter(|server| cost(server) <= least * PATIENCE);
+        let credit = |server: &&Arc<Server>| self.credit.get(&Arc::as_ptr(&server.figures)).copied();
+        // Of equals the first.
+        let server =
+            in_turn.reduce(|richest, it| if credit(&it) > credit(&richest) { it } else { richest })?;
         if let Some(credit) = self.credit.get_mut(&Arc::as_ptr(&server.figures)) {
             *credit -= total;
         }
+        // Who was passed over for long must not be paid back all at once.
+        let most = total * MOST_CREDIT;
+        self.credit.values_mut().for_each(|credit| *credit = (*credit).clamp(-most, most));
         Some(server)
     }
 
@@ -46,26 +78,127 @@ impl RoundRobin {
     }
 }
 
+/// How long statements take at a server: a moving average that fades, so that a server that was slow is tried again.
+#[derive(Debug, Default)]
+pub struct Latency(Cell<Option<(f64, Instant)>>);
+
+impl Latency {
+    /// A statement was answered at `now`, after `taken`. One that took very long, which happens everywhere, moves the average
+    /// a little; several in a row move it as far as it goes.
+    pub fn add(&self, taken: Duration, now: Instant) {
+        let before = self.us(now);
+        let taken_us = (taken.as_secs_f64() * 1e6).min((before + FASTEST_US) * MOST_RISE);
+        let part = if taken_us > before { RISING } else { FALLING };
+        self.0.set(Some((before + (taken_us - before) * part, now)));
+    }
+
+    /// The average at `now`, in us; 0 when nothing is known.
+    pub fn us(&self, now: Instant) -> f64 {
+        let Some((average_us, at)) = self.0.get() else { return 0.0 };
+        let age = now.saturating_duration_since(at);
+        // Most are asked for while they are fresh, and powers cost.
+        if age < FRESH { average_us } else { average_us * (-age.as_secs_f64() / HALF_LIFE_S).exp2() }
+    }
+}
+
+/// How many times the cost of another server a server may have and still have its turn: less than that is within what equal
+/// servers differ by from one moment to the next.
+const PATIENCE: f64 = 4.0;
+
+/// Statements that a server works on at the same time without any of them taking longer for it. Few are out by chance at one
+/// server and not at the other, and weights should hold all the same.
+const AT_ONCE: f64 = 3.0;
+
+/// Latencies far below this differ by chance: a round trip between two machines.
+const FASTEST_US: f64 = 200.0;
+
+/// Rounds for which a server that was passed over is owed its turns.
+const MOST_CREDIT: i64 = 16;
+
+/// How many times the average a single statement counts at most.
+const MOST_RISE: f64 = 4.0;
+
+/// The part that a statement has in the average: more when it is slower, so that few have to meet a server that has become so.
+const RISING: f64 = 0.25;
+const FALLING: f64 = 0.0625;
+
+/// Time in which half of a latency is forgotten: one of 50 ms is tried again after some seconds.
+const HALF_LIFE_S: f64 = 1.0;
+
+/// Age up to which a latency is taken as it is.
+const FRESH: Duration = Duration::from_millis(50);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::snapshot::tests::server;
     use crate::tls::SharedTls;
 
+    const IDLE: Load = Load { outstanding: 0, latency_us: 100.0 };
+
+    fn servers(weights: [(&str, u32); 3]) -> Vec<Arc<Server>> {
+        let server = |(name, weight)| {
+            let mut row = server(0, name, 3306);
+            row.weight = weight;
+            Arc::new(Server { row, figures: Arc::default(), tls: SharedTls::default() })
+        };
+        weights.map(server).into()
+    }
+
+    /// How many of 1,000 turns each server has, under these loads.
+    fn turns(servers: &[Arc<Server>], load: impl Fn(&Server) -> Load) -> HashMap<String, u32> {
+        let mut round = RoundRobin::default();
+        let mut turns = HashMap::new();
+        for _ in 0..1_000 {
+            let chosen = round.next(servers.iter(), &load).unwrap();
+            *turns.entry(chosen.row.hostname.clone()).or_default() += 1;
+        }
+        turns
+    }
+
     #[test]
     fn weights_are_exact_and_turns_are_spread() {
-        let servers: Vec<Arc<Server>> = [("a", 1), ("b", 2), ("c", 7)]
-            .map(|(name, weight)| {
-                let mut row = server(0, name, 3306);
-                row.weight = weight;
-                Arc::new(Server { row, figures: Arc::default(), tls: SharedTls::default() })
-            })
-            .into();
-        let mut round = RoundRobin::default();
-        let mut turns: HashMap<String, u32> = HashMap::new();
-        for _ in 0..1_000 {
-            *turns.entry(round.next(servers.iter()).unwrap().row.hostname.clone()).or_default() += 1;
-        }
+        let servers = servers([("a", 1), ("b", 2), ("c", 7)]);
+        let turns = turns(&servers, |_| IDLE);
         assert_eq!((turns["a"], turns["b"], turns["c"]), (100, 200, 700));
+    }
+
+    #[test]
+    fn a_server_that_is_far_slower_or_far_busier_gives_way() {
+        let servers = servers([("a", 1), ("b", 1), ("c", 1)]);
+        for loaded in [Load { latency_us: 50_000.0, ..IDLE }, Load { outstanding: 20, ..IDLE }] {
+            let turns = turns(&servers, |it| if it.row.hostname == "b" { loaded } else { IDLE });
+            assert_eq!(turns.get("b"), None, "{loaded:?}");
+            assert!(turns["a"].abs_diff(turns["c"]) <= 1, "{turns:?}");
+        }
+    }
+
+    #[test]
+    fn who_was_passed_over_is_paid_back_for_a_while_only() {
+        let servers = servers([("a", 1), ("b", 1), ("c", 1)]);
+        let mut round = RoundRobin::default();
+        let slow =
+            |it: &Server| if it.row.hostname == "b" { Load { latency_us: 50_000.0, ..IDLE } } else { IDLE };
+        for _ in 0..10_000 {
+            round.next(servers.iter(), slow);
+        }
+        let next: Vec<&str> =
+            (0..300).map(|_| round.next(servers.iter(), |_| IDLE).unwrap().row.hostname.as_str()).collect();
+        let count = next.iter().filter(|name| **name == "b").count();
+        assert!((100..=100 + 3 * 16).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn one_slow_statement_is_forgiven_and_several_are_not_until_they_are_long_ago() {
+        let latency = Latency::default();
+        let now = Instant::now();
+        let add = |ms| {
+            latency.add(Duration::from_millis(ms), now);
+            Load { latency_us: latency.us(now), ..IDLE }.cost(1.0) / IDLE.cost(1.0)
+        };
+        assert!(add(50) < PATIENCE && add(0) < PATIENCE);
+        let ratios: Vec<f64> = (0..30).map(|_| add(50)).collect();
+        assert!(ratios[4] > PATIENCE && ratios[29] > 100.0, "{ratios:?}");
+        assert!(latency.us(now + Duration::from_secs(10)) < 50.0);
     }
 }

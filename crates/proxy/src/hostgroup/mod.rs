@@ -12,7 +12,7 @@ use crate::snapshot::{HostgroupId, ServerRow, ServerStatus};
 use crate::tls::SharedTls;
 use crate::worker::{Message, Peers};
 
-pub use balance::RoundRobin;
+pub use balance::{Latency, Load, RoundRobin};
 pub use openings::Openings;
 
 /// One hostgroup of a snapshot.

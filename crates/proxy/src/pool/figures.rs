@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Group, Pool};
 use crate::backend::{Backend, Login};
-use crate::hostgroup::{Server, ServerFigures};
+use crate::hostgroup::{Latency, Load, Server, ServerFigures};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::stats::{Counters, FreeConnection, Take};
@@ -30,6 +30,7 @@ pub struct ServerTally {
     used: Cell<u64>,
     most_used: Cell<u64>,
     counts: Cell<Tally>,
+    latency: Latency,
 }
 
 /// Counts of one server, or of several together.
@@ -55,7 +56,11 @@ pub struct Tally {
 
 /// A connection in use: counted from its lease until it is given back or dropped.
 #[derive(Debug)]
-pub struct InUse(Rc<ServerTally>);
+pub struct InUse {
+    tally: Rc<ServerTally>,
+    /// When it was leased.
+    since: Instant,
+}
 
 /// What a worker tells of one server.
 #[derive(Debug, Clone)]
@@ -99,22 +104,27 @@ impl ServerTally {
 }
 
 impl InUse {
-    fn new(tally: Rc<ServerTally>) -> InUse {
+    fn new(tally: Rc<ServerTally>, since: Instant) -> InUse {
         let used = tally.used.get() + 1;
         tally.used.set(used);
         tally.most_used.set(tally.most_used.get().max(used));
-        InUse(tally)
+        InUse { tally, since }
     }
 
     /// Changes the counts of the connection's server.
     pub fn count(&self, change: impl FnOnce(&mut Tally)) {
-        self.0.count(change);
+        self.tally.count(change);
+    }
+
+    /// A statement that came at `came` was answered at `now`.
+    pub fn answered(&self, came: Instant, now: Instant) {
+        self.tally.latency.add(now.saturating_duration_since(came.max(self.since)), now);
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.0.used.set(self.0.used.get() - 1);
+        self.tally.used.set(self.tally.used.get() - 1);
     }
 }
 
@@ -130,9 +140,19 @@ impl Group {
         tally
     }
 
-    /// Counts a connection as in use.
-    pub(super) fn use_of(&self, server: &Server) -> InUse {
-        InUse::new(self.tally(server))
+    /// Counts a connection as in use since `now`.
+    pub(super) fn use_of(&self, server: &Server, now: Instant) -> InUse {
+        InUse::new(self.tally(server), now)
+    }
+
+    /// What this worker has out at a server.
+    pub(super) fn load(&self, server: &Server, now: Instant) -> Load {
+        let tallies = self.tallies.borrow();
+        let tally = tallies.iter().find(|(figures, _)| Arc::ptr_eq(figures, &server.figures));
+        tally.map_or(Load { outstanding: 0, latency_us: 0.0 }, |(_, tally)| Load {
+            outstanding: tally.used.get(),
+            latency_us: tally.latency.us(now),
+        })
     }
 }
 

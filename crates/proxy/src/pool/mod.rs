@@ -152,18 +152,18 @@ impl Pool {
         let group = self.group(&hostgroup.demand);
         let first =
             if group.waiters.is_empty() { self.attempt(&group, hostgroup, &ask) } else { Attempt::Busy };
-        let mut backend = match first {
+        let (mut backend, now) = match first {
             Attempt::Idle(backend) if fitness(&backend, &ask) < NEW_LOGIN => {
                 count(&self.figures.immediate);
-                backend
+                (backend, ask.now)
             }
             first => {
                 let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
-                Box::pin(search.run(first)).await?
+                (Box::pin(search.run(first)).await?, Instant::now())
             }
         };
         if backend.in_use.is_none() {
-            backend.in_use = Some(group.use_of(&backend.login.server));
+            backend.in_use = Some(group.use_of(&backend.login.server, now));
         }
         Ok(backend)
     }
@@ -193,7 +193,8 @@ impl Pool {
             let may_open = || self.opening_pause(hostgroup, ask.now).is_none();
             let at_hand =
                 eligible.clone().filter(|server| server.has_room() && may_open() || group.has_idle(server));
-            let Some(server) = group.round.borrow_mut().next(at_hand) else {
+            let load = |server: &Server| group.load(server, ask.now);
+            let Some(server) = group.round.borrow_mut().next(at_hand, load) else {
                 return if eligible.next().is_some() { Attempt::Busy } else { Attempt::NoServer };
             };
             let fitting = group.take_idle(server, ask);

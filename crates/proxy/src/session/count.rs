@@ -99,6 +99,12 @@ impl Session {
             }
             _ => self.ended = Some(Instant::now()),
         }
+        // A long answer goes at the pace of its reader.
+        if let (Some(in_use), Some(now)) = (&backend.in_use, self.ended)
+            && outcome.received < LONG_ANSWER
+        {
+            in_use.answered(self.handle.since() + job.orders.delay, now);
+        }
         if job.command == Command::StmtExecute {
             self.worker.counters.borrow_mut().backend_executes += 1;
         }
@@ -287,6 +293,9 @@ fn word(command: Option<Command>) -> &'static str {
         _ => "None",
     }
 }
+
+/// Bytes of an answer beyond which its time says little about the server.
+const LONG_ANSWER: u64 = 65_536;
 
 /// Where a statement counts that no server has answered.
 pub(super) const NOWHERE: HostgroupId = HostgroupId(-1);
