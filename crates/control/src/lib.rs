@@ -3,5 +3,6 @@
 pub mod config;
 pub mod docs;
 pub mod query_log;
+pub mod store;
 pub mod tls;
 pub mod variables;

@@ -71,6 +71,12 @@ pub fn encrypt(
     key.encrypt_oaep(&text, seed)
 }
 
+/// What a server stores of `password`, with 5,000 rounds. MySQL's salts have 20 bytes; others are written as they are.
+pub fn format_stored(password: &[u8], salt: &[u8]) -> Vec<u8> {
+    let digest = super::sha256_crypt::digest(password, salt, 5000);
+    [b"$A$005$", salt, &digest[..]].concat()
+}
+
 /// The stored form of a password: `$A$`, the rounds, `$`, salt and digest (70 bytes for MySQL's 20 bytes of salt).
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredHash {

@@ -1,0 +1,152 @@
+//! What the store answers: rows, a count, or a refusal in the words that operators know.
+
+use rusqlite::ffi::ErrorCode;
+use rusqlite::types::ValueRef;
+
+/// A cell of an answer as text; `None`: NULL.
+pub type Cell = Option<Vec<u8>>;
+
+/// Rows with the names of their columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResultSet {
+    /// The names.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// Something that was passed over or changed, for `SHOW WARNINGS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// An error number of MySQL.
+    pub code: u16,
+    /// What it was.
+    pub message: String,
+}
+
+/// What a statement answers when it is not refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Rows.
+    Rows(ResultSet),
+    /// No rows.
+    Done {
+        /// Rows that were changed.
+        affected: u64,
+        /// Text of the OK packet.
+        info: String,
+        /// What was passed over.
+        warnings: Vec<Warning>,
+    },
+}
+
+impl Answer {
+    /// Done, with nothing to say but how many rows were changed.
+    pub fn done(affected: u64) -> Answer {
+        Answer::Done { affected, info: String::new(), warnings: Vec::new() }
+    }
+}
+
+/// Why a statement was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The number of the error packet.
+    pub code: u16,
+    /// Its SQLSTATE.
+    pub sqlstate: &'static str,
+    /// Its text.
+    pub message: String,
+}
+
+impl Refusal {
+    /// One in the form that errors of the admin interface have.
+    pub fn admin(reason: impl std::fmt::Display) -> Refusal {
+        Refusal { code: 1045, sqlstate: "28000", message: format!("ProxySQL Admin Error: {reason}") }
+    }
+}
+
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Refusal {
+        if let Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) = error.sqlite_error_code() {
+            let message = "ProxySQL Admin Error: database is locked".to_owned();
+            return Refusal { code: 1205, sqlstate: "HY000", message };
+        }
+        Refusal::admin(reason(&error))
+    }
+}
+
+/// What SQLite says, without what `rusqlite` adds.
+pub fn reason(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A value as text.
+pub fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Integer(integer) => Some(integer.to_string().into_bytes()),
+        ValueRef::Real(real) => Some(real_text(real).into_bytes()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.to_vec()),
+    }
+}
+
+/// 15 significant digits, and always one behind the point: as SQLite wrote numbers for long, and ProxySQL's does.
+fn real_text(real: f64) -> String {
+    if real.is_infinite() {
+        return if real > 0.0 { "Inf".to_owned() } else { "-Inf".to_owned() };
+    }
+    let scientific = format!("{real:.14e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..15).contains(&exponent) {
+        let decimals = usize::try_from(14 - exponent).unwrap_or(0);
+        return trim_zeros(&format!("{real:.decimals$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trim_zeros(digits), exponent.abs())
+}
+
+/// Without the zeros behind the point, but for one.
+fn trim_zeros(number: &str) -> String {
+    let Some((whole, fraction)) = number.split_once('.') else { return format!("{number}.0") };
+    let fraction = fraction.trim_end_matches('0');
+    format!("{whole}.{}", if fraction.is_empty() { "0" } else { fraction })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_a_point_have_fifteen_digits() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let numbers = [
+            "1.0",
+            "0.1",
+            "-2.5",
+            "1e15",
+            "123456789012345.6",
+            "1e100",
+            "1.5e-5",
+            "0.0001",
+            "1/3.0",
+            "9e999",
+        ];
+        for number in numbers {
+            let sql = format!("SELECT CAST({number} AS REAL), printf('%!.15g', CAST({number} AS REAL))");
+            connection
+                .query_row(&sql, [], |row| {
+                    let own = cell(row.get_ref(0)?).unwrap();
+                    let theirs: String = row.get(1)?;
+                    assert_eq!(String::from_utf8(own).unwrap(), theirs);
+                    Ok(())
+                })
+                .unwrap();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! One statement of an operator, carried out by SQLite within limits.
+
+use rusqlite::ffi::ErrorCode;
+use rusqlite::{Connection, Statement};
+
+use super::answer::{Answer, Cell, Refusal, ResultSet, cell, reason};
+use super::guard::{Guard, Origin, TIME_LIMIT};
+
+/// Bytes of an answer, all cells together: several times the largest table of statistics.
+const ANSWER_LIMIT: usize = 256 << 20;
+
+/// What a row costs beside its cells.
+const ROW_COST: usize = 64;
+
+/// A connection with its hooks, and what an answer without rows repeats.
+#[derive(Debug)]
+pub struct Handle {
+    /// The connection.
+    pub connection: Connection,
+    guard: Guard,
+    writable: bool,
+    /// Rows changed by the last statement that changed any: statements that change none tell it again.
+    affected: u64,
+}
+
+/// Whether statements may change anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// They may.
+    ReadWrite,
+    /// They are refused.
+    ReadOnly,
+}
+
+impl Handle {
+    /// Puts limits on `connection`.
+    pub fn new(mut connection: Connection) -> rusqlite::Result<Handle> {
+        super::functions::add(&connection)?;
+        let guard = Guard::install(&mut connection)?;
+        Ok(Handle { connection, guard, writable: true, affected: 0 })
+    }
+
+    /// Carries out the first statement in `text`; what follows it is passed over.
+    pub fn run(&mut self, text: &str, access: Access) -> Result<Answer, Refusal> {
+        if text.contains('\0') {
+            return Err(Refusal::admin("unrecognized token: a byte of value 0"));
+        }
+        self.set_access(access)?;
+        let words: Vec<&str> = text.trim_end_matches([';', ' ']).split_ascii_whitespace().take(3).collect();
+        let is = |word: &str| words.first().is_some_and(|first| first.eq_ignore_ascii_case(word));
+        if is("VACUUM") && access == Access::ReadOnly {
+            return Err(Refusal::admin("attempt to write a readonly database"));
+        }
+        // Packing makes tables of its own, which no operator may; `VACUUM INTO` would write any file.
+        let packs = is("VACUUM") && words.len() <= 2 && words.iter().all(|word| is_name(word));
+        self.run_as(if packs { Origin::Store } else { Origin::Operator }, text)
+    }
+
+    fn run_as(&mut self, origin: Origin, text: &str) -> Result<Answer, Refusal> {
+        let before = self.connection.total_changes();
+        let outcome = self.prepare_and_run(origin, text);
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        let changed = self.connection.total_changes() - before;
+        if changed > 0 {
+            self.affected = self.connection.changes();
+        }
+        match outcome? {
+            Some(rows) => Ok(Answer::Rows(rows)),
+            None => Ok(Answer::done(self.affected)),
+        }
+    }
+
+    /// Rows, or `None` where the statement has no columns.
+    fn prepare_and_run(&self, origin: Origin, text: &str) -> Result<Option<ResultSet>, Refusal> {
+        let entered = self.guard.enter(origin);
+        let mut statement = self.connection.prepare(text).map_err(refusal)?;
+        if entered.is_transaction() {
+            return Ok(None);
+        }
+        if statement.column_count() == 0 {
+            while statement.raw_query().next().map_err(refusal)?.is_some() {}
+            return Ok(None);
+        }
+        fetch(&mut statement).map(Some)
+    }
+
+    fn set_access(&mut self, access: Access) -> Result<(), Refusal> {
+        let writable = access == Access::ReadWrite;
+        if self.writable != writable {
+            self.connection.pragma_update(None, "query_only", !writable)?;
+            self.writable = writable;
+        }
+        Ok(())
+    }
+
+    /// Work of the store itself on the connection, whatever access operators have.
+    pub fn open(&mut self) -> Result<&mut Connection, Refusal> {
+        self.set_access(Access::ReadWrite)?;
+        Ok(&mut self.connection)
+    }
+}
+
+fn fetch(statement: &mut Statement<'_>) -> Result<ResultSet, Refusal> {
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    let mut answer = ResultSet { columns, rows: Vec::new() };
+    let mut size = 0;
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next().map_err(refusal)? {
+        let mut cells: Vec<Cell> = Vec::with_capacity(answer.columns.len());
+        for column in 0..answer.columns.len() {
+            cells.push(cell(row.get_ref(column)?));
+        }
+        let bytes: usize = cells.iter().map(|cell| cell.as_ref().map_or(1, Vec::len)).sum();
+        size += bytes + ROW_COST;
+        if size > ANSWER_LIMIT {
+            let limit = ANSWER_LIMIT >> 20;
+            return Err(Refusal::admin(format!("the answer exceeds {limit} MiB; ask for fewer rows")));
+        }
+        answer.rows.push(cells);
+    }
+    Ok(answer)
+}
+
+fn refusal(error: rusqlite::Error) -> Refusal {
+    match error.sqlite_error_code() {
+        // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
+        Some(ErrorCode::ApiMisuse) => Refusal::admin("not an error"),
+        Some(ErrorCode::AuthorizationForStatementDenied) => Refusal::admin("Command not allowed"),
+        Some(ErrorCode::OperationInterrupted) => {
+            let limit = TIME_LIMIT.as_secs();
+            Refusal::admin(format!("the statement was ended: it took longer than {limit} seconds"))
+        }
+        Some(ErrorCode::OutOfMemory) => {
+            Refusal::admin("the statement takes more memory than there is for it")
+        }
+        _ if reason(&error).contains("not authorized") => Refusal::admin("Command not allowed"),
+        _ => Refusal::from(error),
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    !word.eq_ignore_ascii_case("INTO")
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,77 @@
+//! Where the configuration is kept and what the admin interface asks: tables in SQLite, in three layers.
+//!
+//! *Disk* is a file, *memory* is what operators edit, *runtime* is what the data plane was given. Only the last is more
+//! than tables: [`crate::config`] reads rows, and the store remembers which ones are running.
+//!
+//! Full users have a connection to all of it; those of statistics have one that never saw anything but statistics.
+
+mod answer;
+mod execute;
+mod functions;
+mod guard;
+mod open;
+pub mod schema;
+
+use rusqlite::types::Value;
+
+pub use answer::{Answer, Cell, Refusal, ResultSet, Warning};
+use execute::{Access, Handle};
+pub use open::{OpenError, Opening};
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// May do everything.
+    Admin,
+    /// Reads statistics.
+    Stats,
+}
+
+/// The databases, and what is running.
+#[derive(Debug)]
+pub struct Store {
+    /// Sees everything.
+    all: Handle,
+    /// Sees statistics, as `main`.
+    statistics: Handle,
+    access: Access,
+}
+
+impl Store {
+    /// Carries out one statement of SQL.
+    ///
+    /// # Errors
+    /// What SQLite says; what is not allowed; what takes too long or too much memory.
+    pub fn sql(&mut self, role: Role, text: &str) -> Result<Answer, Refusal> {
+        match role {
+            Role::Admin => self.all.run(text, self.access),
+            Role::Stats => self.statistics.run(text, Access::ReadOnly),
+        }
+    }
+
+    /// Puts `rows` in place of all rows of `table`, which is named with its database.
+    ///
+    /// # Errors
+    /// No such table, or rows that do not fit it: the rows before are still there then.
+    pub fn refill(&mut self, table: &str, rows: Vec<Vec<Value>>) -> Result<(), Refusal> {
+        let transaction = self.all.open()?.transaction()?;
+        transaction.execute(&format!("DELETE FROM {table}"), [])?;
+        if let Some(first) = rows.first() {
+            let places = vec!["?"; first.len()].join(", ");
+            let mut insert =
+                transaction.prepare(&format!("INSERT OR REPLACE INTO {table} VALUES ({places})"))?;
+            for row in rows {
+                insert.execute(rusqlite::params_from_iter(row))?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Whether full users may change anything, from now on.
+    pub fn set_read_only(&mut self, read_only: bool) {
+        self.access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The tables of the admin interface, as data: one row per table, with twins of the same definition.
+//!
+//! Names, columns, defaults and checks are those of ProxySQL 2.7; `tests/tables.rs` holds them to what it shows.
+
+mod configuration;
+mod records;
+mod statistics;
+
+use rusqlite::Connection;
+
+/// A database that statements can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Database {
+    /// In memory: what operators edit, and `runtime_*`.
+    Main,
+    /// The file `narrows.db`.
+    Disk,
+    /// In memory: statistics.
+    Stats,
+    /// In memory: what was seen of servers.
+    Monitor,
+    /// The file `narrows_stats.db`.
+    StatsHistory,
+}
+
+impl Database {
+    /// Its name in statements.
+    pub fn name(self) -> &'static str {
+        match self {
+            Database::Main => "main",
+            Database::Disk => "disk",
+            Database::Stats => "stats",
+            Database::Monitor => "monitor",
+            Database::StatsHistory => "stats_history",
+        }
+    }
+}
+
+/// One table with its twins.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name, without what twins have before or behind it.
+    pub name: &'static str,
+    /// Where it is: the database, and what stands before and behind the name there.
+    pub places: &'static [(Database, &'static str, &'static str)],
+    /// What a row is.
+    pub doc: &'static str,
+    /// Columns and constraints, as SQLite reads them.
+    pub definition: &'static [&'static str],
+}
+
+const LAYERS: &[(Database, &str, &str)] =
+    &[(Database::Main, "", ""), (Database::Main, "runtime_", ""), (Database::Disk, "", "")];
+const MAIN_AND_DISK: &[(Database, &str, &str)] = &[(Database::Main, "", ""), (Database::Disk, "", "")];
+const MAIN_AND_RUNTIME: &[(Database, &str, &str)] =
+    &[(Database::Main, "", ""), (Database::Main, "runtime_", "")];
+const MAIN_ONLY: &[(Database, &str, &str)] = &[(Database::Main, "", "")];
+const DISK_ONLY: &[(Database, &str, &str)] = &[(Database::Disk, "", "")];
+const STATS: &[(Database, &str, &str)] = &[(Database::Stats, "", "")];
+const STATS_AND_RESET: &[(Database, &str, &str)] =
+    &[(Database::Stats, "", ""), (Database::Stats, "", "_reset")];
+const MONITOR: &[(Database, &str, &str)] = &[(Database::Monitor, "", "")];
+const HISTORY: &[(Database, &str, &str)] = &[(Database::StatsHistory, "", "")];
+const HISTORY_BY_SPAN: &[(Database, &str, &str)] = &[
+    (Database::StatsHistory, "", ""),
+    (Database::StatsHistory, "", "_hour"),
+    (Database::StatsHistory, "", "_day"),
+];
+
+/// Every table.
+pub fn tables() -> impl Iterator<Item = &'static Table> {
+    [configuration::TABLES, statistics::TABLES, records::TABLES].into_iter().flatten()
+}
+
+/// The table of that name in that database, and whether it is there as itself or as a twin.
+pub fn find(database: Database, name: &str) -> Option<&'static Table> {
+    let is_called = |table: &Table| table.names_in(database).any(|twin| twin.eq_ignore_ascii_case(name));
+    tables().find(|table| is_called(table))
+}
+
+impl Table {
+    /// Its name and those of its twins in `database`.
+    pub fn names_in(&self, database: Database) -> impl Iterator<Item = String> + use<'_> {
+        let here = self.places.iter().filter(move |(place, ..)| *place == database);
+        here.map(|(_, before, behind)| format!("{before}{}{behind}", self.name))
+    }
+
+    /// The statement that makes it as `name` in `database`.
+    pub fn create(&self, database: Database, name: &str) -> String {
+        let definition = self.definition.join(",\n    ");
+        format!("CREATE TABLE {}.{name} (\n    {definition}\n)", database.name())
+    }
+
+    /// The names of its columns, in their order.
+    pub fn columns(&self) -> impl Iterator<Item = &'static str> {
+        let is_column = |line: &&str| !line.starts_with("PRIMARY KEY") && !line.starts_with("UNIQUE");
+        let name = |line: &'static str| line.split(' ').next().unwrap_or(line).trim_matches('"');
+        self.definition.iter().copied().filter(is_column).map(name)
+    }
+}
+
+/// Makes every table that `database` lacks.
+pub fn create_missing(connection: &Connection, database: Database) -> rusqlite::Result<()> {
+    let listed =
+        format!("SELECT 1 FROM {}.sqlite_master WHERE type = 'table' AND name = ?1", database.name());
+    for table in tables() {
+        for name in table.names_in(database) {
+            if !connection.prepare(&listed)?.exists([&name])? {
+                connection.execute_batch(&table.create(database, &name))?;
+            }
+        }
+    }
+    Ok(())
+}

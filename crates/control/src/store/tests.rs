@@ -1,0 +1,127 @@
+//! The store from outside: statements and their answers.
+
+use super::*;
+
+/// A store in a folder of its own.
+struct Fixture {
+    store: Store,
+    _folder: tempfile::TempDir,
+}
+
+fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(Opening { datadir: folder.path() }).unwrap();
+    Fixture { store, _folder: folder }
+}
+
+/// The cells of an answer, `NULL` for none.
+fn rows(answer: Answer) -> Vec<Vec<String>> {
+    let Answer::Rows(answer) = answer else { panic!("no rows: {answer:?}") };
+    let text = |cell: Cell| cell.map_or("NULL".to_owned(), |bytes| String::from_utf8(bytes).unwrap());
+    answer.rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
+}
+
+impl Fixture {
+    fn rows(&mut self, text: &str) -> Vec<Vec<String>> {
+        rows(self.store.sql(Role::Admin, text).unwrap())
+    }
+
+    fn refused(&mut self, role: Role, text: &str) -> String {
+        self.store.sql(role, text).expect_err(text).message
+    }
+}
+
+/// One line per column or key of every table, as `tests/data/tables.txt` has them.
+fn described(store: &mut Store) -> String {
+    let mut lines = String::new();
+    for database in ["main", "disk", "stats", "monitor", "stats_history"] {
+        let list = format!(
+            "SELECT name FROM {database}.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+        );
+        for table in rows(store.sql(Role::Admin, &list).unwrap()).into_iter().flatten() {
+            lines.push_str(&format!("{database}.{table}\n"));
+            let columns = format!(
+                "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_info('{table}', '{database}')"
+            );
+            for column in rows(store.sql(Role::Admin, &columns).unwrap()) {
+                lines.push_str(&format!("    {}\n", column.join(" | ")));
+            }
+            let keys = format!(
+                "SELECT (SELECT group_concat(name) FROM pragma_index_info(l.name, '{database}')) AS names
+                 FROM pragma_index_list('{table}', '{database}') l WHERE origin = 'u' ORDER BY names"
+            );
+            for key in rows(store.sql(Role::Admin, &keys).unwrap()) {
+                lines.push_str(&format!("    unique {}\n", key.join(",")));
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn tables_are_those_of_proxysql() {
+    let mut fixture = fixture();
+    let expected = include_str!("../../tests/data/tables.txt");
+    let found = described(&mut fixture.store);
+    for (line, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
+        assert_eq!(expected, found, "line {}", line + 1);
+    }
+    assert_eq!(expected.lines().count(), found.lines().count());
+    assert_eq!(expected.lines().filter(|line| !line.starts_with(' ')).count(), 109);
+}
+
+#[test]
+fn statements_answer_as_sqlite_does() {
+    let mut fixture = fixture();
+    assert_eq!(fixture.rows("SELECT 1, 'a', NULL, \"b\""), [["1", "a", "NULL", "b"]]);
+    let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'a'), (2, 'b')";
+    assert_eq!(fixture.store.sql(Role::Admin, insert), Ok(Answer::done(2)));
+    assert_eq!(fixture.store.sql(Role::Admin, "SAVEPOINT s"), Ok(Answer::done(2)));
+    assert_eq!(fixture.rows("SELECT hostname, port FROM main.mysql_servers"), [["a", "3306"], ["b", "3306"]]);
+    let refused = |text: &str, reason: &str| (text.to_owned(), format!("ProxySQL Admin Error: {reason}"));
+    for (text, message) in [
+        refused(
+            insert,
+            "UNIQUE constraint failed: mysql_servers.hostgroup_id, mysql_servers.hostname, mysql_servers.port",
+        ),
+        refused(
+            "UPDATE mysql_servers SET max_connections=-1",
+            "CHECK constraint failed: max_connections >=0",
+        ),
+        refused("SELECT * FROM nosuch", "no such table: nosuch"),
+        refused("foo bar", "near \"foo\": syntax error"),
+        refused("", "not an error"),
+        refused("/* nothing */", "not an error"),
+    ] {
+        assert_eq!(fixture.refused(Role::Admin, &text), message);
+    }
+}
+
+#[test]
+fn users_of_statistics_see_statistics_only() {
+    let mut fixture = fixture();
+    let row = vec![Value::Text("Questions".to_owned()), Value::Text("5".to_owned())];
+    fixture.store.refill("stats.stats_mysql_global", vec![row]).unwrap();
+    let seen = fixture.store.sql(Role::Stats, "SELECT * FROM stats_mysql_global").unwrap();
+    assert_eq!(rows(seen), [["Questions", "5"]]);
+    let said = |reason: &str| format!("ProxySQL Admin Error: {reason}");
+    assert_eq!(fixture.refused(Role::Stats, "SELECT * FROM mysql_users"), said("no such table: mysql_users"));
+    for text in ["DELETE FROM stats_mysql_global", "CREATE TABLE x (a INT)", "VACUUM"] {
+        assert_eq!(
+            fixture.refused(Role::Stats, text),
+            said("attempt to write a readonly database"),
+            "{text}"
+        );
+    }
+    assert_eq!(fixture.refused(Role::Stats, "PRAGMA query_only=0"), said("Command not allowed"));
+    assert_eq!(fixture.refused(Role::Stats, "ATTACH ':memory:' AS x"), said("Command not allowed"));
+}
+
+#[test]
+fn rows_that_do_not_fit_leave_those_before() {
+    let mut fixture = fixture();
+    let row = |id: i64| vec![Value::Integer(id), Value::Integer(1)];
+    fixture.store.refill("stats.stats_mysql_query_rules", vec![row(1), row(2)]).unwrap();
+    fixture.store.refill("stats.stats_mysql_query_rules", vec![row(3), vec![Value::Integer(4)]]).unwrap_err();
+    assert_eq!(fixture.rows("SELECT rule_id FROM stats_mysql_query_rules"), [["1"], ["2"]]);
+}
