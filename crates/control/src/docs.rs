@@ -5,13 +5,18 @@ use std::fmt::Write;
 use crate::config::schema::{Absent, Table};
 use crate::config::tables::{
     BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, REPLICATION_HOSTGROUPS,
-    RULES, SECTIONS_NOT_READ, SERVERS, SSL_PARAMS, USERS,
+    RULES, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
 };
+use crate::store::schema::Database;
 use crate::variables::{Class, Reader, VARIABLES, Variable};
 
 /// Every generated page: its name in the folder `docs`, and its text.
 pub fn pages() -> Vec<(&'static str, String)> {
-    vec![("variables.md", variables_page()), ("configuration.md", configuration_page())]
+    vec![
+        ("variables.md", variables_page()),
+        ("configuration.md", configuration_page()),
+        ("tables.md", tables_page()),
+    ]
 }
 
 const HEADER: &str =
@@ -81,6 +86,13 @@ fn configuration_page() -> String {
     table(&mut page, &FIREWALL_RULES);
     table(&mut page, &FIREWALL_FINGERPRINTS);
     table(&mut page, &SSL_PARAMS);
+    let names: Vec<String> = SECTIONS_STORED_ONLY.iter().map(|(name, _)| code(name)).collect();
+    let _ = write!(
+        page,
+        "\n## Stored\n\nThese of ProxySQL's are kept for the admin tables, with the columns of those, and have no effect in \
+         this version: {}.\n",
+        names.join(", ")
+    );
     let names: Vec<String> = SECTIONS_NOT_READ.iter().map(|name| code(name)).collect();
     let _ = write!(
         page,
@@ -88,6 +100,26 @@ fn configuration_page() -> String {
          named in the log: {}.\n",
         names.join(", ")
     );
+    page
+}
+
+fn tables_page() -> String {
+    let mut page = String::from(HEADER);
+    page.push_str(TABLES_INTRODUCTION);
+    for table in crate::store::schema::tables() {
+        let places = |(database, before, behind): &(Database, &str, &str)| {
+            format!("`{}.{before}{}{behind}`", database.name(), table.name)
+        };
+        let places: Vec<String> = table.places.iter().map(places).collect();
+        let definition = table.definition.join(",\n");
+        let _ = write!(
+            page,
+            "\n## {}\n\n{} Is {}.\n\n```sql\n{definition}\n```\n",
+            table.name,
+            table.doc,
+            places.join(", ")
+        );
+    }
     page
 }
 
@@ -129,6 +161,14 @@ acts on it when it starts; *stored*, it keeps it and does nothing with it. Numbe
 also as 1 and 0. A value out of its range is an error and the program does not start: `narrows check FILE` tells where.
 
 Two defaults differ from ProxySQL's, and their rows say why: `threads` and `auto_increment_delay_multiplex`.
+";
+
+const TABLES_INTRODUCTION: &str = "\
+# Tables of the admin interface
+
+All of ProxySQL 2.7, with its names, types, defaults and checks. `main` is what operators edit; `main.runtime_*` shows what is
+running, and writing to it has no effect; `disk` is the file `narrows.db`; `stats` is filled when a statement names its tables;
+`monitor` and `stats_history` are records. A name without database is looked for in all of them, in that order.
 ";
 
 const CONFIGURATION_INTRODUCTION: &str = "\

@@ -36,6 +36,8 @@ pub enum Form {
     Addresses,
     /// `user:password` with semicolons between.
     Credentials,
+    /// `schema.table`, or nothing.
+    TableName,
     /// Nothing, `*`, or networks as `address/bits` with commas between.
     Networks,
 }
@@ -56,6 +58,7 @@ impl Form {
             Form::Password => "a password, `*` and 40 hex digits, or `$A$005$` and 63 characters".to_owned(),
             Form::Addresses => "ip:port, [ipv6]:port or /path of a socket, with `;` between".to_owned(),
             Form::Credentials => "user:password, with `;` between".to_owned(),
+            Form::TableName => "schema.table, or nothing".to_owned(),
             Form::Networks => "`*`, or address/bits with commas between".to_owned(),
         }
     }
@@ -106,7 +109,13 @@ impl Form {
             Form::Digest => is_digest(text),
             Form::Addresses => items(text, ';').all(|item| Address::parse(item).is_some()),
             Form::Credentials => {
-                items(text, ';').all(|item| item.split_once(':').is_some_and(|(user, _)| !user.is_empty()))
+                let is_account = |item: &str| item.split_once(':').is_some_and(|(user, _)| !user.is_empty());
+                // Without any account nobody could ever change that again.
+                items(text, ';').count() > 0 && items(text, ';').all(is_account)
+            }
+            Form::TableName => {
+                let parts: Vec<&str> = text.split('.').collect();
+                text.is_empty() || (parts.len() == 2 && parts.iter().all(|part| !part.is_empty()))
             }
             Form::Networks => text == "*" || items(text, ',').all(is_network),
         }

@@ -59,11 +59,21 @@ pub enum Syntax {
 
 /// Reads and checks the file `path`. On failure all problems are told, warnings too, in the order of the file.
 pub fn load(path: &Path) -> Result<Loaded, Vec<Diagnostic>> {
-    let text = read_file(path).map_err(|reason| {
-        let files = [path.to_owned()];
-        vec![placed(&files, Position::default(), Problem::Unreadable(reason))]
-    })?;
+    let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
     read(path, &text, &read_file)
+}
+
+/// Reads the file `path` as a tree; what the names in it mean is not looked at.
+///
+/// # Errors
+/// A file that cannot be read, or mistakes of the syntax.
+pub fn document(path: &Path) -> Result<Document, Vec<Diagnostic>> {
+    let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
+    parse(path, &text, &read_file)
+}
+
+fn unreadable(path: &Path, reason: String) -> Vec<Diagnostic> {
+    vec![placed(&[path.to_owned()], Position::default(), Problem::Unreadable(reason))]
 }
 
 /// Reads and checks `text` as the content of `path`; `read_file` is asked for what it includes.
@@ -269,23 +279,16 @@ fn unknown_section(name: &str) -> Problem {
     if tables::SECTIONS_NOT_READ.contains(&name) {
         return Problem::NotRead { name: name.to_owned() };
     }
+    if tables::SECTIONS_STORED_ONLY.iter().any(|(section, _)| *section == name) {
+        return Problem::StoredOnly { name: name.to_owned() };
+    }
     Problem::UnknownSection { name: name.to_owned(), nearest: nearest(name, top_level_names()) }
 }
 
 /// Every section and key that is read.
 fn top_level_names() -> impl Iterator<Item = &'static str> {
     let sections = ["mysql_variables", "admin_variables"];
-    let tables = [
-        tables::SERVERS.name,
-        tables::USERS.name,
-        tables::RULES.name,
-        tables::FAST_ROUTING.name,
-        tables::REPLICATION_HOSTGROUPS.name,
-        tables::FIREWALL_USERS.name,
-        tables::FIREWALL_RULES.name,
-        tables::FIREWALL_FINGERPRINTS.name,
-        tables::SSL_PARAMS.name,
-    ];
+    let tables = tables::SECTIONS.iter().map(|section| section.name());
     sections.into_iter().chain(tables).chain(tables::BOOTSTRAP.names())
 }
 

@@ -18,6 +18,30 @@ pub struct Table<R: 'static> {
     pub columns: &'static [Column<R>],
 }
 
+/// A section as its rows describe it, whatever they are read into.
+pub trait Section: Sync {
+    /// Name of the section and of the admin table.
+    fn name(&self) -> &'static str;
+    /// The column that a name stands for, and whether it is a flag.
+    fn column_of(&self, name: &str) -> Option<(&'static str, bool)>;
+    /// What columns are that a row of the file does not name.
+    fn absent(&self) -> Vec<(&'static str, Absent)>;
+}
+
+impl<R> Section for Table<R> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn column_of(&self, name: &str) -> Option<(&'static str, bool)> {
+        self.column(name).map(|column| (column.name, matches!(column.kind, Kind::Flag(_))))
+    }
+
+    fn absent(&self) -> Vec<(&'static str, Absent)> {
+        self.columns.iter().map(|column| (column.name, column.absent)).collect()
+    }
+}
+
 /// One column.
 #[derive(Debug)]
 pub struct Column<R: 'static> {
@@ -139,6 +163,25 @@ impl<R> Table<R> {
             report.add(entry.at, Problem::UnknownColumn { section: self.name, name, nearest });
         }
         self.read_known(entries, at, report)
+    }
+
+    /// Reads the cells of a row of the admin table, in the order of the columns; `None` is NULL.
+    ///
+    /// # Errors
+    /// What is wrong with each cell that is wrong.
+    pub fn read_cells(&self, cells: impl IntoIterator<Item = Option<Value>>) -> Result<R, Vec<Problem>> {
+        let mut row = self.defaults();
+        let mut wrong = Vec::new();
+        for (column, cell) in self.columns.iter().zip(cells) {
+            let value = match (cell, column.absent, &column.kind) {
+                (Some(value), ..) => value,
+                (None, Absent::Is(_), Kind::Text(..)) => Value::Text(String::new()),
+                (None, ..) => continue,
+            };
+            let is_error = |problem: &Problem| problem.severity() == super::diagnostic::Severity::Error;
+            wrong.extend(column.put(&value, &mut row).into_iter().filter(is_error));
+        }
+        if wrong.is_empty() { Ok(row) } else { Err(wrong) }
     }
 
     /// The column of that name, in any case.

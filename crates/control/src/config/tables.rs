@@ -8,17 +8,13 @@ use narrows_proxy::snapshot::{
 use super::bootstrap::Bootstrap;
 use super::form::Form;
 use super::schema::Absent::{Is, Null, Required};
-use super::schema::{Absent, Column, Kind, Table};
+use super::schema::{Absent, Column, Kind, Section, Table};
 
 /// Largest value of a number that the admin tables hold in a signed 32-bit column.
 const MOST: i64 = i32::MAX as i64;
 
 /// The sections of `proxysql.cnf` that this version does not read, but that are no mistakes.
 pub const SECTIONS_NOT_READ: &[&str] = &[
-    "mysql_group_replication_hostgroups",
-    "mysql_galera_hostgroups",
-    "mysql_aws_aurora_hostgroups",
-    "mysql_hostgroup_attributes",
     "mysql_ldap_mapping",
     "ldap_variables",
     "sqliteserver_variables",
@@ -28,12 +24,33 @@ pub const SECTIONS_NOT_READ: &[&str] = &[
     "pgsql_servers",
     "pgsql_users",
     "pgsql_query_rules",
-    "scheduler",
-    "restapi",
-    "proxysql_servers",
     "sqlite3_plugin",
     "web_interface_plugin",
     "ldap_auth_plugin",
+];
+
+/// Sections that are kept for the admin tables but have no effect yet, with the names of those tables.
+pub const SECTIONS_STORED_ONLY: &[(&str, &str)] = &[
+    ("mysql_group_replication_hostgroups", "mysql_group_replication_hostgroups"),
+    ("mysql_galera_hostgroups", "mysql_galera_hostgroups"),
+    ("mysql_aws_aurora_hostgroups", "mysql_aws_aurora_hostgroups"),
+    ("mysql_hostgroup_attributes", "mysql_hostgroup_attributes"),
+    ("scheduler", "scheduler"),
+    ("restapi", "restapi_routes"),
+    ("proxysql_servers", "proxysql_servers"),
+];
+
+/// The sections that are lists of rows.
+pub static SECTIONS: &[&dyn Section] = &[
+    &SERVERS,
+    &USERS,
+    &RULES,
+    &FAST_ROUTING,
+    &REPLICATION_HOSTGROUPS,
+    &FIREWALL_USERS,
+    &FIREWALL_RULES,
+    &FIREWALL_FINGERPRINTS,
+    &SSL_PARAMS,
 ];
 
 /// The keys at the top of the file.

@@ -6,17 +6,30 @@
 //! Full users have a connection to all of it; those of statistics have one that never saw anything but statistics.
 
 mod answer;
+mod checksum;
+mod config_file;
 mod execute;
 mod functions;
 mod guard;
+mod layers;
+mod modules;
 mod open;
+mod reading;
+mod running;
 pub mod schema;
+mod variables;
+
+use std::path::PathBuf;
 
 use rusqlite::types::Value;
 
 pub use answer::{Answer, Cell, Refusal, ResultSet, Warning};
+pub use checksum::Checksum;
 use execute::{Access, Handle};
-pub use open::{OpenError, Opening};
+pub use layers::Candidate;
+pub use modules::{Layer, MODULES, Module};
+pub use open::{OpenError, Opening, Start};
+use running::Running;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +48,11 @@ pub struct Store {
     /// Sees statistics, as `main`.
     statistics: Handle,
     access: Access,
+    running: Running,
+    /// The configuration file, where there is one.
+    file: Option<PathBuf>,
+    uuid: String,
+    remarks: Vec<String>,
 }
 
 impl Store {
@@ -73,5 +91,9 @@ impl Store {
     }
 }
 
+#[cfg(test)]
+mod layer_tests;
+#[cfg(test)]
+mod probes;
 #[cfg(test)]
 mod tests;

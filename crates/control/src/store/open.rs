@@ -1,35 +1,93 @@
-//! Opening the databases.
+//! Opening the databases, and what a start makes of file, disk and memory.
+//!
+//! The file counts at the first start, with [`Start::Initial`] and with [`Start::Reload`]; else what is on disk does. A
+//! database that cannot be read or written is a reason not to start: nothing is ever put in its place unasked.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
-use super::Store;
+use super::answer::Refusal;
 use super::execute::{Access, Handle};
-use super::schema::{Database, create_missing};
+use super::modules::{Layer, MODULES};
+use super::running::Running;
+use super::schema::{self, Database, create_missing};
+use super::{Store, config_file, variables};
+use crate::config;
+use crate::config::diagnostic::Diagnostic;
 
 /// What a store is opened with.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening<'a> {
     /// The folder of `narrows.db`.
     pub datadir: &'a Path,
+    /// The configuration file.
+    pub file: Option<&'a Path>,
+    /// What goes before what.
+    pub start: Start,
+    /// The identity that the command line or the file gives this node.
+    pub uuid: Option<&'a str>,
 }
 
-/// Why there is no store; nothing has been changed on disk.
+/// What goes before what at a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// What is on disk; at the first start, the file.
+    #[default]
+    Usual,
+    /// The file; what is on disk is put aside.
+    Initial,
+    /// What is on disk, and the file over it.
+    Reload,
+}
+
+/// Why there is no store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// A database cannot be opened.
-    #[error("{}: {source}", path.display())]
+    #[error("the database {} cannot be used: {source}", path.display())]
     Database {
         /// Its file.
         path: PathBuf,
         /// Why.
         source: rusqlite::Error,
     },
+    /// A database is damaged.
+    #[error("the database {} is damaged: {finding}; it was left as it is", path.display())]
+    Damaged {
+        /// Its file.
+        path: PathBuf,
+        /// What SQLite found first.
+        finding: String,
+    },
+    /// A database cannot be written.
+    #[error("the database {} cannot be written, and SAVE ... TO DISK would be lost", path.display())]
+    ReadOnly {
+        /// Its file.
+        path: PathBuf,
+    },
+    /// A database cannot be put aside.
+    #[error("the database {} cannot be put aside: {source}", path.display())]
+    PutAside {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The configuration file cannot be started.
+    #[error("the configuration cannot be started\n{}", lines(.0))]
+    File(Vec<Diagnostic>),
     /// A database in memory cannot be made.
     #[error("the databases in memory: {0}")]
     Memory(#[from] rusqlite::Error),
+    /// What is stored cannot be taken to runtime.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+fn lines(diagnostics: &[Diagnostic]) -> String {
+    diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// The file of the configuration.
@@ -45,15 +103,33 @@ const MAIN_PAGES: u32 = 65_536;
 const HEAP_LIMIT: i64 = 1 << 30;
 
 impl Store {
-    /// Opens the databases in `opening.datadir`.
+    /// Opens the databases in `opening.datadir` and takes what is configured to runtime.
     ///
     /// # Errors
     /// See [`OpenError`].
     pub fn open(opening: Opening<'_>) -> Result<Store, OpenError> {
-        let (stats, monitor) = (shared_memory("stats"), shared_memory("monitor"));
         let disk = opening.datadir.join(DISK);
-        let history = opening.datadir.join(HISTORY);
+        if opening.start == Start::Initial {
+            put_aside(&disk)?;
+        }
+        let mut store = Store::connect(opening.datadir)?;
+        store.file = opening.file.map(Path::to_owned);
+        store.load(opening).map_err(|error| match error {
+            OpenError::Memory(source) => OpenError::Database { path: disk, source },
+            other => other,
+        })?;
+        for module in MODULES {
+            let candidate = store.candidate(module)?;
+            store.remarks.extend(candidate.warnings.iter().map(|warning| warning.message.clone()));
+            store.accept(candidate)?;
+        }
+        Ok(store)
+    }
 
+    /// All databases, those in memory with their tables and those on disk as they are.
+    fn connect(datadir: &Path) -> Result<Store, OpenError> {
+        let (stats, monitor) = (shared_memory("stats"), shared_memory("monitor"));
+        let (disk, history) = (datadir.join(DISK), datadir.join(HISTORY));
         let all = Connection::open_in_memory()?;
         all.pragma_update(None, "hard_heap_limit", HEAP_LIMIT)?;
         all.pragma_update(None, "temp_store", "MEMORY")?;
@@ -65,16 +141,114 @@ impl Store {
         for database in [Database::Main, Database::Stats, Database::Monitor] {
             create_missing(&all, database)?;
         }
-        for (database, path) in [(Database::Disk, &disk), (Database::StatsHistory, &history)] {
-            create_missing(&all, database)
-                .map_err(|source| OpenError::Database { path: path.clone(), source })?;
-        }
+        create_missing(&all, Database::StatsHistory)
+            .map_err(|source| OpenError::Database { path: history.clone(), source })?;
+        // What drivers ask for before anything else.
+        all.execute("INSERT INTO stats.global_variables VALUES ('mysql-max_allowed_packet', '4194304')", [])?;
 
         let statistics = Connection::open(&stats)?;
         statistics.pragma_update(None, "temp_store", "MEMORY")?;
         attach(&statistics, &monitor, Database::Monitor)?;
         attach_file(&statistics, &history, Database::StatsHistory)?;
-        Ok(Store { all: Handle::new(all)?, statistics: Handle::new(statistics)?, access: Access::ReadWrite })
+        Ok(Store {
+            all: Handle::new(all)?,
+            statistics: Handle::new(statistics)?,
+            access: Access::ReadWrite,
+            running: Running::default(),
+            file: None,
+            uuid: String::new(),
+            remarks: Vec::new(),
+        })
+    }
+
+    /// Fills memory and disk. What is on disk changes in one step, or not at all.
+    fn load(&mut self, opening: Opening<'_>) -> Result<(), OpenError> {
+        let disk = opening.datadir.join(DISK);
+        let connection = &mut self.all.connection;
+        let transaction = connection.transaction()?;
+        let is_new = !schema::exists(&transaction, Database::Disk, "global_variables")?;
+        if !is_new {
+            check(&transaction, &disk)?;
+        }
+        create_missing(&transaction, Database::Disk)?;
+        variables::complete(&transaction)?;
+        let merges = is_new || opening.start == Start::Reload;
+        let loaded =
+            opening.file.filter(|_| merges).map(config::load).transpose().map_err(OpenError::File)?;
+        let document = opening.file.filter(|_| merges).map(config::document).transpose();
+        let document = document.map_err(OpenError::File)?;
+        if !is_new {
+            for module in MODULES {
+                super::layers::copy_tables(&transaction, module, Layer::Disk, Layer::Memory)?;
+            }
+            variables::complete(&transaction)?;
+        }
+        if let (Some(loaded), Some(document)) = (loaded, document) {
+            let diagnostics = loaded.passed_over.iter().chain(&loaded.warnings);
+            self.remarks.extend(diagnostics.map(ToString::to_string));
+            let merged = config_file::merge_all(&transaction, &document)?;
+            self.remarks.extend(merged.warnings.into_iter().map(|warning| warning.message));
+        }
+        if merges {
+            for module in MODULES {
+                super::layers::copy_tables(&transaction, module, Layer::Memory, Layer::Disk)?;
+            }
+        }
+        self.uuid = node_uuid(&transaction, opening.uuid)?;
+        if transaction.is_readonly("disk")? {
+            return Err(OpenError::ReadOnly { path: disk });
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// What is to be said about what was read at the start.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// The identity of this node.
+    pub fn uuid(&self) -> &str {
+        &self.uuid
+    }
+}
+
+/// What is given, or else what is stored, or else a new one.
+fn node_uuid(connection: &Connection, given: Option<&str>) -> rusqlite::Result<String> {
+    let sql = "SELECT variable_value FROM disk.global_settings WHERE variable_name = 'uuid'";
+    let stored: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    let uuid = given.map(str::to_owned).or_else(|| stored.clone()).unwrap_or_else(new_uuid);
+    if stored.as_ref() != Some(&uuid) {
+        connection.execute("INSERT OR REPLACE INTO disk.global_settings VALUES ('uuid', ?1)", [&uuid])?;
+    }
+    Ok(uuid)
+}
+
+/// A random one, of version 4.
+fn new_uuid() -> String {
+    let mut bytes = [0_u8; 16];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// Whether the database on disk is sound.
+fn check(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+    let finding: String = connection.query_row("PRAGMA disk.quick_check(1)", [], |row| row.get(0))?;
+    if finding == "ok" { Ok(()) } else { Err(OpenError::Damaged { path: path.to_owned(), finding }) }
+}
+
+/// Renames a database so that it can be found again.
+fn put_aside(path: &Path) -> Result<(), OpenError> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".bak");
+    match std::fs::rename(path, &aside) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(OpenError::PutAside { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,25 +3,55 @@
 use super::*;
 
 /// A store in a folder of its own.
-struct Fixture {
-    store: Store,
+pub(super) struct Fixture {
+    pub store: Store,
     _folder: tempfile::TempDir,
 }
 
-fn fixture() -> Fixture {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Opening { datadir: folder.path() }).unwrap();
-    Fixture { store, _folder: folder }
-}
-
 /// The cells of an answer, `NULL` for none.
-fn rows(answer: Answer) -> Vec<Vec<String>> {
+pub(super) fn rows(answer: Answer) -> Vec<Vec<String>> {
     let Answer::Rows(answer) = answer else { panic!("no rows: {answer:?}") };
     let text = |cell: Cell| cell.map_or("NULL".to_owned(), |bytes| String::from_utf8(bytes).unwrap());
     answer.rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
 }
 
 impl Fixture {
+    pub fn new() -> Fixture {
+        let folder = tempfile::tempdir().unwrap();
+        let opening = Opening { datadir: folder.path(), file: None, start: Start::Usual, uuid: None };
+        let store = Store::open(opening).unwrap();
+        Fixture { store, _folder: folder }
+    }
+
+    pub fn done(&mut self, text: &str) -> u64 {
+        match self.store.sql(Role::Admin, text).unwrap() {
+            Answer::Done { affected, .. } => affected,
+            rows => panic!("{rows:?}"),
+        }
+    }
+
+    pub fn set(&mut self, name: &str, value: &str) {
+        let value = value.replace('\'', "''");
+        let text =
+            format!("UPDATE global_variables SET variable_value = '{value}' WHERE variable_name = '{name}'");
+        assert_eq!(self.done(&text), 1, "{name}");
+    }
+
+    /// Takes a module from memory to runtime; gives the warnings.
+    pub fn load(&mut self, module: Module) -> Vec<String> {
+        let candidate = self.store.candidate(module).unwrap();
+        let Answer::Done { warnings, .. } = self.store.accept(candidate).unwrap() else { panic!("rows") };
+        warnings.into_iter().map(|warning| warning.message).collect()
+    }
+
+    pub fn running(&self, name: &str) -> String {
+        self.store.variable(name).unwrap()
+    }
+
+    pub fn in_memory(&mut self, name: &str) -> String {
+        self.store.variable_in_memory(name).unwrap().unwrap()
+    }
+
     fn rows(&mut self, text: &str) -> Vec<Vec<String>> {
         rows(self.store.sql(Role::Admin, text).unwrap())
     }
@@ -60,7 +90,7 @@ fn described(store: &mut Store) -> String {
 
 #[test]
 fn tables_are_those_of_proxysql() {
-    let mut fixture = fixture();
+    let mut fixture = Fixture::new();
     let expected = include_str!("../../tests/data/tables.txt");
     let found = described(&mut fixture.store);
     for (line, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
@@ -72,7 +102,7 @@ fn tables_are_those_of_proxysql() {
 
 #[test]
 fn statements_answer_as_sqlite_does() {
-    let mut fixture = fixture();
+    let mut fixture = Fixture::new();
     assert_eq!(fixture.rows("SELECT 1, 'a', NULL, \"b\""), [["1", "a", "NULL", "b"]]);
     let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'a'), (2, 'b')";
     assert_eq!(fixture.store.sql(Role::Admin, insert), Ok(Answer::done(2)));
@@ -99,7 +129,7 @@ fn statements_answer_as_sqlite_does() {
 
 #[test]
 fn users_of_statistics_see_statistics_only() {
-    let mut fixture = fixture();
+    let mut fixture = Fixture::new();
     let row = vec![Value::Text("Questions".to_owned()), Value::Text("5".to_owned())];
     fixture.store.refill("stats.stats_mysql_global", vec![row]).unwrap();
     let seen = fixture.store.sql(Role::Stats, "SELECT * FROM stats_mysql_global").unwrap();
@@ -119,7 +149,7 @@ fn users_of_statistics_see_statistics_only() {
 
 #[test]
 fn rows_that_do_not_fit_leave_those_before() {
-    let mut fixture = fixture();
+    let mut fixture = Fixture::new();
     let row = |id: i64| vec![Value::Integer(id), Value::Integer(1)];
     fixture.store.refill("stats.stats_mysql_query_rules", vec![row(1), row(2)]).unwrap();
     fixture.store.refill("stats.stats_mysql_query_rules", vec![row(3), vec![Value::Integer(4)]]).unwrap_err();

@@ -3,6 +3,7 @@
 //! A value is text outside (admin interface, file) and typed inside. What a variable is, is its row in
 //! [`VARIABLES`].
 
+mod adopt;
 mod table;
 
 use narrows_proxy::snapshot::Variables;
@@ -181,14 +182,18 @@ impl Values {
 
     /// Sets `variable` to what is written, unless that is wrong.
     pub fn set(&mut self, variable: &'static Variable, written: &tree::Value) -> Result<(), Problem> {
-        let value = variable.parse(written)?;
+        self.put(variable, variable.parse(written)?);
+        Ok(())
+    }
+
+    /// Gives `variable` a value that it has read.
+    pub fn put(&mut self, variable: &'static Variable, value: Value) {
         for (row, kept) in VARIABLES.iter().zip(&mut self.values) {
             if row.name == variable.name {
                 *kept = value;
-                return Ok(());
+                return;
             }
         }
-        Ok(())
     }
 
     /// Sets the flag of that full name to false.

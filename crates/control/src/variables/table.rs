@@ -52,7 +52,7 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-connection_warming", Obscure, false, "Whether connections are opened before they are needed, up to free_connections_pct.")
         .read_as_flag(|v, b| v.connection_warming = b),
     integer("mysql-connpoll_reset_queue_length", Obscure, 50, 0, 10_000, "Connections that may wait to be reset; the next ones are closed."),
-    integer("mysql-data_packets_history_size", Obscure, 0, 0, 2_147_483_647, "Packets kept in memory for debugging."),
+    integer("mysql-data_packets_history_size", Obscure, 0, 0, 2_147_483_646, "Packets kept in memory for debugging."),
     text("mysql-default_authentication_plugin", Useful, Form::OneOf(PLUGINS), "mysql_native_password", "The authentication plugin that the greeting offers.")
         .read_as_text(|v, s| v.default_authentication_plugin = s.to_owned()),
     text("mysql-default_charset", Useful, Form::Charset, "utf8", "Character set of the greeting, and of sessions that choose none.")
@@ -158,12 +158,12 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-monitor_replication_lag_group_by_host", Obscure, false, "Whether lag is asked once per host rather than once per host and hostgroup."),
     integer("mysql-monitor_replication_lag_interval", Essential, 10_000, 100, 604_800_000, "Milliseconds between two looks at a replica's lag."),
     integer("mysql-monitor_replication_lag_timeout", Useful, 1000, 100, 600_000, "Milliseconds a replica has to tell its lag."),
-    text("mysql-monitor_replication_lag_use_percona_heartbeat", Useful, Form::Any, "", "Table of pt-heartbeat, as `schema.table`, that tells the lag; empty: the replica's own status does."),
+    text("mysql-monitor_replication_lag_use_percona_heartbeat", Useful, Form::TableName, "", "Table of pt-heartbeat, as `schema.table`, that tells the lag; empty: the replica's own status does."),
     integer("mysql-monitor_slave_lag_when_null", Essential, 60, 0, 604_800, "Seconds of lag assumed of a replica that does not know its own."),
     integer("mysql-monitor_threads_max", Obscure, 128, 4, 1024, "Most threads of ProxySQL's monitor."),
     integer("mysql-monitor_threads_min", Obscure, 8, 2, 256, "Fewest threads of ProxySQL's monitor."),
     integer("mysql-monitor_threads_queue_maxsize", Obscure, 128, 16, 1024, "Waiting checks that make ProxySQL start another monitor thread."),
-    text("mysql-monitor_username", Essential, Form::Any, "monitor", "Account the monitor uses on the servers."),
+    text("mysql-monitor_username", Essential, Form::NotEmpty, "monitor", "Account the monitor uses on the servers."),
     flag("mysql-monitor_wait_timeout", Obscure, true, "Whether the monitor sets wait_timeout on its connections."),
     flag("mysql-monitor_writer_is_also_reader", Essential, true, "Whether a writer also stands in the reader hostgroup."),
     flag("mysql-multiplexing", Essential, true, "Whether sessions share server connections from statement to statement.")
@@ -229,7 +229,7 @@ pub static VARIABLES: &[Variable] = &[
     text("mysql-ssl_p2s_crl", Useful, Form::Any, "", "File of revoked certificates."),
     text("mysql-ssl_p2s_crlpath", Useful, Form::Any, "", "Folder of such files."),
     text("mysql-ssl_p2s_key", Useful, Form::Any, "", "Private key of the certificate shown to servers."),
-    integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads.").after_restart(),
+    integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads."),
     flag("mysql-stats_time_backend_query", Obscure, false, "Whether the time servers take is summed up.")
         .read_as_flag(|v, b| v.stats_time_backend_query = b),
     flag("mysql-stats_time_query_processor", Obscure, false, "Whether the time rules take is summed up.")

@@ -78,6 +78,27 @@ pub fn find(database: Database, name: &str) -> Option<&'static Table> {
     tables().find(|table| is_called(table))
 }
 
+/// The columns of a table of the configuration; none when there is no such table.
+pub fn columns(name: &str) -> Vec<&'static str> {
+    configuration::TABLES
+        .iter()
+        .find(|table| table.name == name)
+        .map(|table| table.columns().collect())
+        .unwrap_or_default()
+}
+
+/// The columns of its primary key.
+pub fn key(name: &str) -> Vec<&'static str> {
+    let table = configuration::TABLES.iter().find(|table| table.name == name);
+    let definition = table.map(|table| table.definition).unwrap_or_default();
+    let of_table = definition.iter().find_map(|line| line.strip_prefix("PRIMARY KEY (")?.strip_suffix(')'));
+    let of_column = definition.iter().filter(|line| line.contains(" PRIMARY KEY"));
+    match of_table {
+        Some(names) => names.split(", ").collect(),
+        None => of_column.filter_map(|line| line.split(' ').next()).collect(),
+    }
+}
+
 impl Table {
     /// Its name and those of its twins in `database`.
     pub fn names_in(&self, database: Database) -> impl Iterator<Item = String> + use<'_> {
@@ -101,14 +122,19 @@ impl Table {
 
 /// Makes every table that `database` lacks.
 pub fn create_missing(connection: &Connection, database: Database) -> rusqlite::Result<()> {
-    let listed =
-        format!("SELECT 1 FROM {}.sqlite_master WHERE type = 'table' AND name = ?1", database.name());
     for table in tables() {
         for name in table.names_in(database) {
-            if !connection.prepare(&listed)?.exists([&name])? {
+            if !exists(connection, database, &name)? {
                 connection.execute_batch(&table.create(database, &name))?;
             }
         }
     }
     Ok(())
+}
+
+/// Whether a table is there.
+pub fn exists(connection: &Connection, database: Database, name: &str) -> rusqlite::Result<bool> {
+    let listed =
+        format!("SELECT 1 FROM {}.sqlite_master WHERE type = 'table' AND name = ?1", database.name());
+    connection.prepare(&listed)?.exists([name])
 }

@@ -1,0 +1,193 @@
+//! From the configuration file to memory: rows are put in place of those of the same keys, none is deleted.
+
+use std::path::Path;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use super::answer::{Answer, Refusal, Warning, reason};
+use super::modules::{MODULES, Module};
+use super::reading::ROW_LEFT_OUT;
+use super::{Store, schema};
+use crate::config::schema::{Absent, Section};
+use crate::config::tree::{self, Document, Entry};
+use crate::config::{self, form, tables};
+
+/// Other names of columns in those sections.
+const OTHER_NAMES: &[(&str, &str, &str)] =
+    &[("restapi_routes", "interval_ms", "timeout_ms"), ("proxysql_servers", "address", "hostname")];
+
+/// What is not the default of the table when the file does not say.
+const OTHER_DEFAULTS: &[(&str, &str, i64)] = &[("mysql_aws_aurora_hostgroups", "check_timeout_ms", 1000)];
+
+/// What came of a file.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// Rows and variables that were put into memory.
+    pub rows: u64,
+    /// What was left out.
+    pub warnings: Vec<Warning>,
+}
+
+impl Store {
+    /// `LOAD ... FROM CONFIG`.
+    pub(super) fn merge_file(&mut self, module: Module) -> Result<Answer, Refusal> {
+        let Some(path) = self.file.clone() else { return Err(Refusal::admin("Config file unknown")) };
+        let refusal = || Refusal::admin(format!("Unable to open or parse config file {}", path.display()));
+        let document = config::document(&path).map_err(|_| refusal())?;
+        let transaction = self.all.open()?.transaction()?;
+        let merged = merge(&transaction, &document, &[module])?;
+        transaction.commit()?;
+        Ok(Answer::Done { affected: merged.rows, info: String::new(), warnings: merged.warnings })
+    }
+
+    /// The configuration file that `LOAD ... FROM CONFIG` reads.
+    pub fn config_file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+}
+
+/// Puts the sections of `modules` into memory.
+pub(super) fn merge(
+    connection: &Connection,
+    document: &Document,
+    modules: &[Module],
+) -> rusqlite::Result<Merged> {
+    let mut merged = Merged::default();
+    for entry in &document.root {
+        let name = entry.name.as_str();
+        let is_wanted = |table: &str| modules.iter().any(|module| module.tables().contains(&table));
+        match (name.strip_suffix("_variables"), &entry.node.value) {
+            (Some(prefix), tree::Value::Group(entries))
+                if modules.iter().any(|module| module.prefix() == Some(&format!("{prefix}-"))) =>
+            {
+                merged.variables(connection, prefix, entries)?;
+            }
+            (_, tree::Value::List(nodes)) => {
+                let section = tables::SECTIONS.iter().find(|section| section.name() == name).copied();
+                let stored = tables::SECTIONS_STORED_ONLY
+                    .iter()
+                    .find(|(section, _)| *section == name)
+                    .map(|(_, table)| *table);
+                let Some(table) = section.map(Section::name).or(stored).filter(|table| is_wanted(table))
+                else {
+                    continue;
+                };
+                for node in nodes {
+                    if let tree::Value::Group(entries) = &node.value {
+                        let line = node.at.line;
+                        merged.row(connection, table, entries, line, section)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(merged)
+}
+
+/// All modules but the whitelists, which `LOAD ... FROM CONFIG` of ProxySQL knows nothing of: a start reads them too.
+pub(super) fn merge_all(connection: &Connection, document: &Document) -> rusqlite::Result<Merged> {
+    merge(connection, document, &MODULES)
+}
+
+impl Merged {
+    fn variables(
+        &mut self,
+        connection: &Connection,
+        prefix: &str,
+        entries: &[Entry],
+    ) -> rusqlite::Result<()> {
+        for entry in entries {
+            let Some(text) = form::text_of(&entry.node.value) else { continue };
+            let name = format!("{prefix}-{}", entry.name);
+            let name =
+                crate::variables::Variable::named(&name).map_or(name, |variable| variable.name.to_owned());
+            connection
+                .execute("INSERT OR REPLACE INTO main.global_variables VALUES (?1, ?2)", [name, text])?;
+            self.rows += 1;
+        }
+        Ok(())
+    }
+
+    fn row(
+        &mut self,
+        connection: &Connection,
+        table: &'static str,
+        entries: &[Entry],
+        line: u32,
+        section: Option<&dyn Section>,
+    ) -> rusqlite::Result<()> {
+        let cells = match section {
+            Some(section) => described(section, entries),
+            None => stored(table, entries),
+        };
+        let names: Vec<String> = cells.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        let places = vec!["?"; cells.len()].join(", ");
+        let sql = format!("INSERT OR REPLACE INTO main.{table} ({}) VALUES ({places})", names.join(", "));
+        let values = cells.into_iter().map(|(_, value)| value);
+        match connection.execute(&sql, params_from_iter(values)) {
+            Ok(_) => self.rows += 1,
+            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => {
+                let message = format!("{table}, line {line}: left out: {}", reason(&error));
+                self.warnings.push(Warning { code: ROW_LEFT_OUT, message });
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// The cells of a row of a section that is described: with what the file means when it is silent.
+fn described(section: &dyn Section, entries: &[Entry]) -> Vec<(&'static str, Value)> {
+    let mut cells = Vec::new();
+    for (column, absent) in section.absent() {
+        let named = entries.iter().find_map(|entry| {
+            let (name, is_flag) = section.column_of(&entry.name)?;
+            (name == column).then(|| value(&entry.node.value, is_flag))
+        });
+        match (named, absent) {
+            // Whatever the file says, every account is for clients and for servers.
+            _ if section.name() == "mysql_users" && matches!(column, "backend" | "frontend") => {}
+            (Some(value), _) => cells.push((column, value)),
+            (None, Absent::Is(text)) => cells.push((column, Value::Text(text.to_owned()))),
+            (None, Absent::Null | Absent::Required) => {}
+        }
+    }
+    cells
+}
+
+/// The cells of a row of a section that is only stored.
+fn stored(table: &'static str, entries: &[Entry]) -> Vec<(&'static str, Value)> {
+    let columns = schema::columns(table);
+    let other = |name: &str| OTHER_NAMES.iter().find(|(of, other, _)| *of == table && *other == name);
+    let mut cells = Vec::new();
+    for entry in entries {
+        let name = other(&entry.name).map_or(entry.name.as_str(), |(.., column)| column);
+        let column = columns.iter().find(|column| column.eq_ignore_ascii_case(name));
+        // Rows of clusters are active whatever the file says.
+        let is_fixed = name == "active" && table.ends_with("_hostgroups");
+        if let Some(column) = column.filter(|_| !is_fixed) {
+            let is_flag = matches!(entry.node.value, tree::Value::Flag(_));
+            cells.push((*column, value(&entry.node.value, is_flag)));
+        }
+    }
+    for (_, column, default) in OTHER_DEFAULTS.iter().filter(|(of, ..)| *of == table) {
+        if !cells.iter().any(|(name, _)| name == column) {
+            cells.push((column, Value::Integer(*default)));
+        }
+    }
+    cells
+}
+
+/// A value of the file as a cell. Flags of flag columns are 1 and 0 there; numbers stay as they are written, since
+/// `01` is another text than `1`.
+fn value(value: &tree::Value, of_flag: bool) -> Value {
+    match (value, form::flag_of(value)) {
+        (_, Some(flag)) if of_flag => Value::Integer(i64::from(flag)),
+        (tree::Value::Integer(integer, written), _) if written.parse() != Ok(*integer) => {
+            Value::Integer(*integer)
+        }
+        _ => Value::Text(form::text_of(value).unwrap_or_default()),
+    }
+}

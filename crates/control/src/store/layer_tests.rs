@@ -1,0 +1,276 @@
+//! Layers: what LOAD and SAVE move, and what a start begins with.
+
+use std::path::{Path, PathBuf};
+
+use super::tests::{Fixture, rows};
+use super::*;
+
+/// A folder in which stores are opened one after the other.
+struct Site {
+    folder: tempfile::TempDir,
+}
+
+const FILE: &str = r#"
+admin_variables = { admin_credentials = "admin:secret" }
+mysql_variables = { max_connections = 77, multiplexing = false }
+mysql_servers = ( { address = "a", hostgroup = 1 }, { address = "b", port = 3307, hostgroup = 2, weight = 5 } )
+mysql_users = ( { username = "app", password = "x", default_hostgroup = 1 } )
+mysql_query_rules = ( { rule_id = 1, match_digest = "^SELECT", destination_hostgroup = 2, apply = 1 } )
+mysql_galera_hostgroups = ( { writer_hostgroup = 1, backup_writer_hostgroup = 4, reader_hostgroup = 2, offline_hostgroup = 9, active = 0 } )
+scheduler = ( { id = 1, interval_ms = 10, filename = "/bin/true" }, { id = 2, interval_ms = 1000, filename = "/bin/true" } )
+restapi = ( { id = 1, interval_ms = 1000, method = "GET", uri = "x", script = "/bin/true" } )
+"#;
+
+impl Site {
+    fn new() -> Site {
+        Site { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, text: &str) -> PathBuf {
+        let path = self.path("narrows.cnf");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn try_open(&self, file: Option<&Path>, start: Start) -> Result<Store, OpenError> {
+        Store::open(Opening { datadir: self.folder.path(), file, start, uuid: None })
+    }
+
+    fn open(&self, file: Option<&Path>, start: Start) -> Store {
+        self.try_open(file, start).unwrap()
+    }
+}
+
+fn all(store: &mut Store, text: &str) -> Vec<Vec<String>> {
+    store.refresh_runtime(text).unwrap();
+    rows(store.sql(Role::Admin, text).unwrap())
+}
+
+fn counts(store: &mut Store) -> [usize; 3] {
+    let tables = ["main.mysql_servers", "disk.mysql_servers", "runtime_mysql_servers"];
+    tables.map(|table| all(store, &format!("SELECT * FROM {table}")).len())
+}
+
+#[test]
+fn a_first_start_takes_the_file_to_every_layer() {
+    let site = Site::new();
+    let file = site.write(FILE);
+    let mut store = site.open(Some(&file), Start::Usual);
+    assert_eq!(counts(&mut store), [2, 2, 2]);
+    assert_eq!(store.variable("mysql-max_connections").as_deref(), Some("77"));
+    assert_eq!(store.variable("mysql-multiplexing").as_deref(), Some("false"));
+    assert_eq!(store.rows().servers[1].weight, 5);
+    assert_eq!(store.rows().users[0].username, "app");
+    assert_eq!(store.rows().rules[0].match_digest.as_deref(), Some("^SELECT"));
+    assert!(store.rows().rules[0].active, "a rule of a file is active");
+    let galera = all(&mut store, "SELECT active, max_writers FROM runtime_mysql_galera_hostgroups");
+    assert_eq!(galera, [["1", "1"]]);
+    assert_eq!(all(&mut store, "SELECT id FROM disk.scheduler"), [["2"]]);
+    assert_eq!(all(&mut store, "SELECT timeout_ms FROM restapi_routes"), [["1000"]]);
+    let left_out =
+        "scheduler, line 8: left out: CHECK constraint failed: interval_ms>=100 AND interval_ms<=100000000";
+    assert!(store.remarks().iter().any(|remark| remark == left_out), "{:?}", store.remarks());
+}
+
+#[test]
+fn later_starts_take_what_is_on_disk() {
+    let site = Site::new();
+    let file = site.write(FILE);
+    let uuid = site.open(Some(&file), Start::Usual).uuid().to_owned();
+    let other =
+        r#"mysql_servers = ( { address = "c", hostgroup = 3 } ) mysql_variables = { max_connections = 99 }"#;
+    let file = site.write(other);
+
+    let mut store = site.open(Some(&file), Start::Usual);
+    assert_eq!(store.uuid(), uuid);
+    assert_eq!(counts(&mut store), [2, 2, 2]);
+    assert_eq!(store.variable("mysql-max_connections").as_deref(), Some("77"));
+    drop(store);
+
+    let mut store = site.open(Some(&file), Start::Reload);
+    assert_eq!(counts(&mut store), [3, 3, 3]);
+    assert_eq!(store.variable("mysql-max_connections").as_deref(), Some("99"));
+    assert_eq!(store.variable("mysql-multiplexing").as_deref(), Some("false"));
+    drop(store);
+
+    let mut store = site.open(Some(&file), Start::Initial);
+    assert_eq!(counts(&mut store), [1, 1, 1]);
+    assert_eq!(store.variable("mysql-multiplexing").as_deref(), Some("true"));
+    assert!(site.path("narrows.db.bak").exists());
+}
+
+#[test]
+fn a_file_with_errors_starts_nothing_and_stores_nothing() {
+    let site = Site::new();
+    let file = site.write("mysql_servers = ( { address = \"a\", hostgroup = \"one\" } )");
+    let error = site.try_open(Some(&file), Start::Usual).expect_err("an error");
+    assert!(matches!(error, OpenError::File(_)), "{error}");
+    assert!(error.to_string().contains("narrows.cnf:1:"), "{error}");
+    let file = site.write(FILE);
+    assert_eq!(counts(&mut site.open(Some(&file), Start::Usual)), [2, 2, 2]);
+}
+
+#[test]
+fn modules_move_between_layers_as_a_whole() {
+    let site = Site::new();
+    let mut store = site.open(None, Start::Usual);
+    store.sql(Role::Admin, "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'a')").unwrap();
+    store
+        .sql(Role::Admin, "INSERT INTO mysql_replication_hostgroups VALUES (1, 2, 'read_only', '')")
+        .unwrap();
+    assert_eq!(counts(&mut store), [1, 0, 0]);
+    let servers = Module::MysqlServers;
+    assert_eq!(store.copy(servers, Layer::Memory, Layer::Disk), Ok(Answer::done(0)));
+    assert_eq!(counts(&mut store), [1, 1, 0]);
+    let candidate = store.candidate(servers).unwrap();
+    assert_eq!((candidate.rows.servers.len(), candidate.rows.replication_hostgroups.len()), (1, 1));
+    assert_eq!(counts(&mut store), [1, 1, 0], "nothing runs before it is accepted");
+    assert_eq!(store.accept(candidate), Ok(Answer::done(0)));
+    assert_eq!(counts(&mut store), [1, 1, 1]);
+    store.sql(Role::Admin, "DELETE FROM mysql_servers").unwrap();
+    store.copy(servers, Layer::Disk, Layer::Memory).unwrap();
+    assert_eq!(counts(&mut store), [1, 1, 1]);
+    store.sql(Role::Admin, "DELETE FROM mysql_replication_hostgroups").unwrap();
+    store.copy(servers, Layer::Runtime, Layer::Memory).unwrap();
+    assert_eq!(all(&mut store, "SELECT COUNT(*) FROM mysql_replication_hostgroups"), [["1"]]);
+    store.copy(servers, Layer::Runtime, Layer::Disk).unwrap_err();
+}
+
+#[test]
+fn every_module_comes_back_from_disk_as_it_was() {
+    let site = Site::new();
+    let file = site.write(FILE);
+    let mut store = site.open(Some(&file), Start::Usual);
+    let mut before = Vec::new();
+    for module in MODULES {
+        for table in module.tables() {
+            before.push(all(&mut store, &format!("SELECT * FROM {table} ORDER BY 1")));
+            if module.prefix().is_none() {
+                store.sql(Role::Admin, &format!("DELETE FROM {table}")).unwrap();
+            }
+        }
+        store.copy(module, Layer::Disk, Layer::Memory).unwrap();
+    }
+    let tables = MODULES.iter().flat_map(|module| module.tables());
+    let after: Vec<_> =
+        tables.map(|table| all(&mut store, &format!("SELECT * FROM {table} ORDER BY 1"))).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn what_runs_of_an_account_is_shown_for_each_side() {
+    let mut fixture = Fixture::new();
+    fixture.done("INSERT INTO mysql_users (username, password) VALUES ('a', 'p')");
+    fixture.done("INSERT INTO mysql_users (username, active) VALUES ('gone', 0)");
+    assert_eq!(fixture.load(Module::MysqlUsers), Vec::<String>::new());
+    let shown = "SELECT username, password, backend, frontend, default_schema FROM runtime_mysql_users";
+    assert_eq!(all(&mut fixture.store, shown), [["a", "p", "0", "1", ""], ["a", "p", "1", "0", ""]]);
+    assert_eq!(fixture.store.rows().users.len(), 1);
+    fixture.store.copy(Module::MysqlUsers, Layer::Runtime, Layer::Memory).unwrap();
+    let kept = "SELECT username, active, backend FROM mysql_users ORDER BY username, backend";
+    assert_eq!(all(&mut fixture.store, kept), [["a", "1", "0"], ["a", "1", "1"], ["gone", "0", "1"]]);
+    assert_eq!(fixture.load(Module::MysqlUsers), Vec::<String>::new());
+    assert_eq!(fixture.store.rows().users.len(), 1);
+}
+
+#[test]
+fn rows_that_cannot_be_honoured_are_left_out_and_said() {
+    let mut fixture = Fixture::new();
+    fixture.done("INSERT INTO mysql_query_rules (rule_id, active, match_pattern) VALUES (6, 1, 'a(b'), (7, 1, 'b'), (8, 0, '(')");
+    let said = fixture.load(Module::MysqlQueryRules);
+    assert_eq!(said.len(), 1, "{said:?}");
+    let beginning = "mysql_query_rules rule_id=6: left out: match_pattern: the expression does not compile, at character 2:";
+    assert!(said[0].starts_with(beginning), "{said:?}");
+    assert_eq!(all(&mut fixture.store, "SELECT rule_id FROM runtime_mysql_query_rules"), [["7"]]);
+    fixture.done(
+        "INSERT INTO mysql_replication_hostgroups VALUES (1, 2, 'read_only', ''), (2, 3, 'read_only', '')",
+    );
+    let said = fixture.load(Module::MysqlServers);
+    assert_eq!(
+        said,
+        [
+            "mysql_replication_hostgroups writer_hostgroup=2: left out: writer_hostgroup 1 with reader_hostgroup 2 contradicts it"
+        ]
+    );
+}
+
+#[test]
+fn variables_that_cannot_be_are_put_back_or_deleted() {
+    let mut fixture = Fixture::new();
+    fixture.set("mysql-max_connections", "0");
+    fixture.done("INSERT INTO global_variables VALUES ('mysql-nosuch', '1')");
+    let said = fixture.load(Module::MysqlVariables);
+    assert_eq!(
+        said,
+        [
+            "mysql-max_connections: expected an integer from 1 to 1000000, found \"0\"; it stays \"10000\"",
+            "mysql-nosuch: there is no such variable; its row is deleted",
+        ]
+    );
+    assert_eq!(fixture.in_memory("mysql-max_connections"), "10000");
+    assert_eq!(fixture.store.variable_in_memory("mysql-nosuch"), Ok(None));
+    assert_eq!(fixture.load(Module::MysqlVariables), Vec::<String>::new());
+}
+
+#[test]
+fn writing_to_what_is_running_has_no_effect() {
+    let site = Site::new();
+    let file = site.write(FILE);
+    let mut store = site.open(Some(&file), Start::Usual);
+    store.sql(Role::Admin, "DELETE FROM runtime_mysql_servers").unwrap();
+    store.sql(Role::Admin, "UPDATE runtime_global_variables SET variable_value = '1'").unwrap();
+    assert_eq!(counts(&mut store), [2, 2, 2]);
+    let threads =
+        "SELECT variable_value FROM runtime_global_variables WHERE variable_name = 'mysql-max_connections'";
+    assert_eq!(all(&mut store, threads), [["77"]]);
+}
+
+#[test]
+fn from_config_puts_rows_beside_those_there_are() {
+    let site = Site::new();
+    let mut store = site.open(None, Start::Usual);
+    let unknown = store.copy(Module::MysqlServers, Layer::ConfigFile, Layer::Memory).unwrap_err();
+    assert_eq!(unknown.message, "ProxySQL Admin Error: Config file unknown");
+    drop(store);
+    let file = site.write(FILE);
+    let mut store = site.open(Some(&file), Start::Usual);
+    store.sql(Role::Admin, "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (9, 'z')").unwrap();
+    store.sql(Role::Admin, "UPDATE mysql_servers SET weight = 3 WHERE hostname = 'b'").unwrap();
+    assert_eq!(store.copy(Module::MysqlServers, Layer::ConfigFile, Layer::Memory), Ok(Answer::done(3)));
+    let weights = "SELECT hostname, weight FROM mysql_servers ORDER BY hostname";
+    assert_eq!(all(&mut store, weights), [["a", "1"], ["b", "5"], ["z", "1"]]);
+    assert_eq!(store.copy(Module::MysqlVariables, Layer::ConfigFile, Layer::Memory), Ok(Answer::done(2)));
+    std::fs::write(&file, "mysql_servers = (").unwrap();
+    let broken = store.copy(Module::MysqlServers, Layer::ConfigFile, Layer::Memory).unwrap_err();
+    assert_eq!(
+        broken.message,
+        format!("ProxySQL Admin Error: Unable to open or parse config file {}", file.display())
+    );
+}
+
+#[test]
+fn checksums_follow_contents_and_nothing_else() {
+    let mut fixture = Fixture::new();
+    let sum = |fixture: &mut Fixture, layer| {
+        fixture.store.checksum(Module::MysqlServers, "mysql_servers", layer).unwrap().to_string()
+    };
+    assert_eq!(sum(&mut fixture, Layer::Memory), "0x00");
+    fixture.done("INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (2, 'b'), (1, 'a')");
+    let first = sum(&mut fixture, Layer::Memory);
+    assert_ne!(first, sum(&mut fixture, Layer::Disk));
+    fixture.store.copy(Module::MysqlServers, Layer::Memory, Layer::Disk).unwrap();
+    fixture.done("DELETE FROM mysql_servers");
+    fixture.done("INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'a'), (2, 'b')");
+    assert_eq!((sum(&mut fixture, Layer::Memory), sum(&mut fixture, Layer::Disk)), (first.clone(), first));
+    let global = fixture.store.global_checksum();
+    fixture.load(Module::MysqlServers);
+    assert_ne!(fixture.store.global_checksum(), global);
+    let versions = "SELECT name, version FROM runtime_checksums_values";
+    let loaded = all(&mut fixture.store, versions);
+    assert_eq!(loaded.len(), 7);
+    assert!(loaded.contains(&vec!["mysql_servers".to_owned(), "2".to_owned()]), "{loaded:?}");
+}

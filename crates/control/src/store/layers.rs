@@ -1,0 +1,164 @@
+//! Moving modules between layers.
+//!
+//! One implementation for all tables. Only *memory to runtime* is in two steps, as the data plane has its say between
+//! them: [`Store::candidate`] reads what would run, [`Store::accept`] is told that it runs.
+
+use narrows_proxy::snapshot::Rows;
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use super::answer::{Answer, Refusal, Warning};
+use super::modules::{Layer, Module};
+use super::reading::{self, Cells};
+use super::schema::Database;
+use super::variables::PutBack;
+use super::{Store, schema};
+use crate::variables::Values;
+
+/// What would run.
+#[derive(Debug)]
+pub struct Candidate {
+    /// What the data plane is to be given.
+    pub rows: Rows,
+    /// Every variable as it would be.
+    pub variables: Values,
+    /// What was left out or put back.
+    pub warnings: Vec<Warning>,
+    module: Module,
+    tables: Vec<(&'static str, Cells)>,
+    put_back: Vec<PutBack>,
+}
+
+impl Candidate {
+    /// Which module it is of.
+    pub fn module(&self) -> Module {
+        self.module
+    }
+}
+
+impl Store {
+    /// Moves a module from one layer to another, but for memory to runtime.
+    ///
+    /// # Errors
+    /// Layers that nothing moves between; a file that cannot be read or written.
+    pub fn copy(&mut self, module: Module, from: Layer, to: Layer) -> Result<Answer, Refusal> {
+        match (from, to) {
+            (Layer::Disk, Layer::Memory) | (Layer::Memory, Layer::Disk) => {
+                let transaction = self.all.open()?.transaction()?;
+                let copied = copy_tables(&transaction, module, from, to)?;
+                transaction.commit()?;
+                Ok(Answer::done(if module.prefix().is_some() { copied } else { 0 }))
+            }
+            (Layer::Runtime, Layer::Memory) => self.save_running(module),
+            (Layer::ConfigFile, Layer::Memory) => self.merge_file(module),
+            _ => Err(Refusal::admin(format!("nothing moves from {from:?} to {to:?}"))),
+        }
+    }
+
+    /// Runtime to memory.
+    fn save_running(&mut self, module: Module) -> Result<Answer, Refusal> {
+        if let Some(prefix) = module.prefix() {
+            self.save_running_variables(prefix)?;
+            return Ok(Answer::done(0));
+        }
+        let transaction = self.all.open()?.transaction()?;
+        for table in module.tables() {
+            let rows = self.running.tables.get(table).map(Vec::as_slice).unwrap_or_default();
+            match module {
+                // Rows of accounts that do not run stay, but so that they do not run after the next LOAD either.
+                Module::MysqlUsers => transaction.execute("UPDATE main.mysql_users SET active = 0", [])?,
+                _ => transaction.execute(&format!("DELETE FROM main.{table}"), [])?,
+            };
+            insert(&transaction, Database::Main, table, rows)?;
+        }
+        transaction
+            .execute("UPDATE main.mysql_servers SET status = 'ONLINE' WHERE status = 'SHUNNED'", [])?;
+        transaction.commit()?;
+        Ok(Answer::done(0))
+    }
+
+    /// What would run if `module` were taken from memory.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn candidate(&mut self, module: Module) -> Result<Candidate, Refusal> {
+        let mut rows = self.running.rows.clone();
+        let mut variables = self.running.variables.clone();
+        let connection = self.all.open()?;
+        let read = reading::read(connection, module, &mut rows)?;
+        let mut candidate = Candidate {
+            rows,
+            variables: variables.clone(),
+            warnings: read.warnings,
+            module,
+            tables: read.tables,
+            put_back: Vec::new(),
+        };
+        if let Some(prefix) = module.prefix() {
+            let adopted = super::variables::adopt(connection, prefix, &mut variables)?;
+            candidate.rows.variables = variables.for_data_plane();
+            candidate.variables = variables;
+            candidate.warnings.extend(adopted.warnings);
+            candidate.put_back = adopted.put_back;
+        }
+        Ok(candidate)
+    }
+
+    /// Notes that `candidate` runs. What was put back is put back in memory too.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn accept(&mut self, candidate: Candidate) -> Result<Answer, Refusal> {
+        let Candidate { rows, variables, warnings, module, tables, put_back } = candidate;
+        if module.prefix().is_some() {
+            super::variables::put_back(self.all.open()?, &put_back)?;
+        }
+        self.running.rows = rows;
+        self.running.variables = variables;
+        self.running.tables.extend(tables);
+        if module == Module::AdminVariables {
+            self.follow_admin_variables();
+        }
+        self.note_checksums(module)?;
+        Ok(Answer::Done { affected: 0, info: String::new(), warnings })
+    }
+}
+
+/// Makes the tables of `module` in one layer what they are in another; gives the number of rows.
+pub(super) fn copy_tables(
+    connection: &Connection,
+    module: Module,
+    from: Layer,
+    to: Layer,
+) -> rusqlite::Result<u64> {
+    let database = |layer: Layer| layer.database().expect("called for layers that are tables").name();
+    let (source, target, condition) = (database(from), database(to), module.condition());
+    let mut copied = 0;
+    for table in module.tables() {
+        // Variables are never deleted: what the source does not have stays as it is.
+        if module.prefix().is_none() {
+            connection.execute(&format!("DELETE FROM {target}.{table}"), [])?;
+        }
+        let sql = format!(
+            "INSERT OR REPLACE INTO {target}.{table} SELECT * FROM {source}.{table} WHERE {condition}"
+        );
+        copied += connection.execute(&sql, [])?;
+    }
+    Ok(u64::try_from(copied).unwrap_or(u64::MAX))
+}
+
+/// Puts rows into a table, in place of those of the same keys.
+pub(super) fn insert(
+    connection: &Connection,
+    database: Database,
+    table: &str,
+    rows: &[Vec<Value>],
+) -> rusqlite::Result<()> {
+    let places = vec!["?"; schema::columns(table.trim_start_matches("runtime_")).len()].join(", ");
+    let sql = format!("INSERT OR REPLACE INTO {}.{table} VALUES ({places})", database.name());
+    let mut statement = connection.prepare(&sql)?;
+    for row in rows {
+        statement.execute(rusqlite::params_from_iter(row))?;
+    }
+    Ok(())
+}

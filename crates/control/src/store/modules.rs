@@ -1,0 +1,118 @@
+//! What is loaded and saved together, and the layers it moves between.
+
+use super::schema::Database;
+
+/// What one LOAD or SAVE moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Module {
+    /// Servers, hostgroups and TLS parameters.
+    MysqlServers,
+    /// Accounts.
+    MysqlUsers,
+    /// Query rules and fast routing.
+    MysqlQueryRules,
+    /// Variables `mysql-`.
+    MysqlVariables,
+    /// Variables `admin-`.
+    AdminVariables,
+    /// The whitelists.
+    MysqlFirewall,
+    /// Programs to run at intervals.
+    Scheduler,
+    /// Scripts to run for HTTP requests.
+    Restapi,
+    /// Nodes of a cluster.
+    ProxysqlServers,
+}
+
+/// A place that a module can be in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// The file `narrows.db`.
+    Disk,
+    /// The tables that operators edit.
+    Memory,
+    /// What is running.
+    Runtime,
+    /// The configuration file.
+    ConfigFile,
+}
+
+/// Every module, in the order in which a start takes them to runtime: others depend on variables.
+pub const MODULES: [Module; 9] = [
+    Module::AdminVariables,
+    Module::MysqlVariables,
+    Module::MysqlServers,
+    Module::MysqlUsers,
+    Module::MysqlQueryRules,
+    Module::MysqlFirewall,
+    Module::Scheduler,
+    Module::Restapi,
+    Module::ProxysqlServers,
+];
+
+impl Module {
+    /// Its tables.
+    pub fn tables(self) -> &'static [&'static str] {
+        match self {
+            Module::MysqlServers => &[
+                "mysql_servers",
+                "mysql_replication_hostgroups",
+                "mysql_group_replication_hostgroups",
+                "mysql_galera_hostgroups",
+                "mysql_aws_aurora_hostgroups",
+                "mysql_hostgroup_attributes",
+                "mysql_servers_ssl_params",
+            ],
+            Module::MysqlUsers => &["mysql_users"],
+            Module::MysqlQueryRules => &["mysql_query_rules", "mysql_query_rules_fast_routing"],
+            Module::MysqlVariables | Module::AdminVariables => &["global_variables"],
+            Module::MysqlFirewall => &[
+                "mysql_firewall_whitelist_users",
+                "mysql_firewall_whitelist_rules",
+                "mysql_firewall_whitelist_sqli_fingerprints",
+            ],
+            Module::Scheduler => &["scheduler"],
+            Module::Restapi => &["restapi_routes"],
+            Module::ProxysqlServers => &["proxysql_servers"],
+        }
+    }
+
+    /// What the names of its variables begin with, where it is variables.
+    pub fn prefix(self) -> Option<&'static str> {
+        match self {
+            Module::MysqlVariables => Some("mysql-"),
+            Module::AdminVariables => Some("admin-"),
+            _ => None,
+        }
+    }
+
+    /// Which rows of its tables are its own.
+    pub(super) fn condition(self) -> String {
+        self.prefix().map_or("1".to_owned(), |prefix| format!("variable_name LIKE '{prefix}%'"))
+    }
+
+    /// Its rows in `runtime_checksums_values`.
+    pub(super) fn checksums(self) -> &'static [&'static str] {
+        match self {
+            Module::AdminVariables => &["admin_variables"],
+            Module::MysqlQueryRules => &["mysql_query_rules"],
+            Module::MysqlServers => &["mysql_servers", "mysql_servers_v2"],
+            Module::MysqlUsers => &["mysql_users"],
+            Module::MysqlVariables => &["mysql_variables"],
+            Module::ProxysqlServers => &["proxysql_servers"],
+            Module::MysqlFirewall | Module::Scheduler | Module::Restapi => &[],
+        }
+    }
+}
+
+impl Layer {
+    /// Where its tables are, for the layers that are tables.
+    pub(super) fn database(self) -> Option<Database> {
+        match self {
+            Layer::Disk => Some(Database::Disk),
+            Layer::Memory => Some(Database::Main),
+            Layer::Runtime | Layer::ConfigFile => None,
+        }
+    }
+}

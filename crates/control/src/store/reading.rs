@@ -1,0 +1,188 @@
+//! From rows of tables to rows of the data plane, by the columns that the configuration file is read with.
+
+use narrows_proxy::snapshot::{ReplicationHostgroupRow, Rows, ServerRow, UserRow};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use super::answer::{Refusal, Warning};
+use super::modules::Module;
+use super::schema::{self, Database};
+use crate::config::schema::Table;
+use crate::config::{tables, tree};
+
+/// `ER_WRONG_ARGUMENTS`: a row that cannot be honoured.
+pub(super) const ROW_LEFT_OUT: u16 = 1210;
+
+/// The rows of one table, as they stand in it.
+pub(super) type Cells = Vec<Vec<Value>>;
+
+/// Rows that will run, in both forms, and what is said of the others.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    /// By the names of their tables.
+    pub tables: Vec<(&'static str, Cells)>,
+    /// What was left out.
+    pub warnings: Vec<Warning>,
+}
+
+/// Reads the tables of `module` in memory into `rows`.
+pub(super) fn read(connection: &Connection, module: Module, rows: &mut Rows) -> Result<Read, Refusal> {
+    let mut read = Read::default();
+    match module {
+        Module::MysqlServers => {
+            rows.servers = read.table(connection, &tables::SERVERS, server_fault)?;
+            let mut pairs: Vec<ReplicationHostgroupRow> = Vec::new();
+            rows.replication_hostgroups =
+                read.table(connection, &tables::REPLICATION_HOSTGROUPS, |row| pair_fault(&mut pairs, row))?;
+            rows.ssl_params = read.table(connection, &tables::SSL_PARAMS, |_| None)?;
+        }
+        Module::MysqlUsers => {
+            rows.users = read.table(connection, &tables::USERS, |_| None)?;
+            read.keep_accounts(&mut rows.users);
+        }
+        Module::MysqlQueryRules => {
+            rows.rules = read.table(connection, &tables::RULES, |_| None)?;
+            rows.fast_routing = read.table(connection, &tables::FAST_ROUTING, |_| None)?;
+        }
+        Module::MysqlFirewall => {
+            rows.firewall_users = read.table(connection, &tables::FIREWALL_USERS, |_| None)?;
+            rows.firewall_rules = read.table(connection, &tables::FIREWALL_RULES, |_| None)?;
+            rows.firewall_fingerprints = read.table(connection, &tables::FIREWALL_FINGERPRINTS, |_| None)?;
+        }
+        Module::MysqlVariables | Module::AdminVariables => {}
+        Module::Scheduler | Module::Restapi | Module::ProxysqlServers => {}
+    }
+    // Tables that the data plane does not read run as they are.
+    for table in module.tables().iter().filter(|_| module.prefix().is_none()) {
+        if !read.tables.iter().any(|(name, _)| name == table) {
+            read.tables.push((table, cells(connection, Database::Main, table)?));
+        }
+    }
+    Ok(read)
+}
+
+/// Tables whose rows run only while their column `active` is 1.
+const ONLY_ACTIVE: [&str; 2] = ["mysql_users", "mysql_query_rules"];
+
+impl Read {
+    fn table<R>(
+        &mut self,
+        connection: &Connection,
+        table: &'static Table<R>,
+        mut fault: impl FnMut(&R) -> Option<String>,
+    ) -> Result<Vec<R>, Refusal> {
+        let (mut rows, mut kept) = (Vec::new(), Vec::new());
+        let condition = if ONLY_ACTIVE.contains(&table.name) { "active = 1" } else { "1" };
+        let condition = format!("{condition} ORDER BY rowid");
+        for cells in cells_where(connection, Database::Main, table.name, &condition)? {
+            let read = table.read_cells(cells.iter().map(file_value));
+            let faults: Vec<String> = match &read {
+                Ok(row) => fault(row).into_iter().collect(),
+                Err(problems) => problems.iter().map(ToString::to_string).collect(),
+            };
+            for reason in &faults {
+                let message = format!("{} {}: left out: {reason}", table.name, key(table.name, &cells));
+                self.warnings.push(Warning { code: ROW_LEFT_OUT, message });
+            }
+            if let (Ok(row), true) = (read, faults.is_empty()) {
+                rows.push(row);
+                kept.push(cells);
+            }
+        }
+        self.tables.push((table.name, kept));
+        Ok(rows)
+    }
+
+    /// Leaves the accounts that clients may have, and shows each as ProxySQL does: once for clients, once for servers.
+    fn keep_accounts(&mut self, users: &mut Vec<UserRow>) {
+        let Some((_, all)) = self.tables.last_mut() else { return };
+        let names = schema::columns("mysql_users");
+        let at =
+            |name: &str| names.iter().position(|column| *column == name).expect("a column of mysql_users");
+        let (password, schema) = (at("password"), at("default_schema"));
+        let (backend, frontend) = (at("backend"), at("frontend"));
+        let is = |cells: &[Value], column: usize| cells.get(column) == Some(&Value::Integer(1));
+        let (mut kept, mut accounts) = (Vec::new(), Vec::new());
+        for (mut cells, row) in std::mem::take(all).into_iter().zip(std::mem::take(users)) {
+            for column in [password, schema] {
+                if cells[column] == Value::Null {
+                    cells[column] = Value::Text(String::new());
+                }
+            }
+            let (for_clients, for_servers) = (is(&cells, frontend), is(&cells, backend));
+            for (wanted, is_backend) in [(for_clients, 0), (for_servers, 1)] {
+                cells[backend] = Value::Integer(is_backend);
+                cells[frontend] = Value::Integer(1 - is_backend);
+                kept.extend(wanted.then(|| cells.clone()));
+            }
+            accounts.extend(for_clients.then_some(row));
+        }
+        *all = kept;
+        *users = accounts;
+    }
+}
+
+fn server_fault(row: &ServerRow) -> Option<String> {
+    match row.port {
+        0 if !row.hostname.starts_with('/') => {
+            Some("port 0 stands for a Unix socket, whose path hostname must be".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// A hostgroup that one row writes to is not one that another reads from.
+fn pair_fault(pairs: &mut Vec<ReplicationHostgroupRow>, row: &ReplicationHostgroupRow) -> Option<String> {
+    let contradicts = |pair: &ReplicationHostgroupRow| {
+        pair.writer_hostgroup == row.reader_hostgroup || pair.reader_hostgroup == row.writer_hostgroup
+    };
+    if let Some(pair) = pairs.iter().find(|pair| contradicts(pair)) {
+        let (writer, reader) = (pair.writer_hostgroup, pair.reader_hostgroup);
+        return Some(format!("writer_hostgroup {writer} with reader_hostgroup {reader} contradicts it"));
+    }
+    pairs.push(row.clone());
+    None
+}
+
+/// All rows of a table, in the order in which they were put in.
+pub(super) fn cells(connection: &Connection, database: Database, table: &str) -> rusqlite::Result<Cells> {
+    cells_where(connection, database, table, "1 ORDER BY rowid")
+}
+
+/// The rows that a condition holds for.
+pub(super) fn cells_where(
+    connection: &Connection,
+    database: Database,
+    table: &str,
+    condition: &str,
+) -> rusqlite::Result<Cells> {
+    let sql = format!("SELECT * FROM {}.{table} WHERE {condition}", database.name());
+    let mut statement = connection.prepare(&sql)?;
+    let columns = statement.column_count();
+    let row = |row: &rusqlite::Row<'_>| (0..columns).map(|column| row.get(column)).collect();
+    statement.query_map([], row)?.collect()
+}
+
+/// A cell as the reader of the configuration file sees it.
+fn file_value(cell: &Value) -> Option<tree::Value> {
+    Some(match cell {
+        Value::Null => return None,
+        Value::Integer(integer) => tree::Value::Integer(*integer, integer.to_string()),
+        Value::Real(real) => tree::Value::Literal(real.to_string()),
+        Value::Text(text) => tree::Value::Text(text.clone()),
+        Value::Blob(bytes) => tree::Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+    })
+}
+
+/// The key of a row, for a warning.
+fn key(table: &str, cells: &[Value]) -> String {
+    let columns = schema::columns(table);
+    let keys = schema::key(table);
+    let named = columns.iter().zip(cells).filter(|(name, _)| keys.contains(name));
+    let text = |cell: &Value| match cell {
+        Value::Integer(integer) => integer.to_string(),
+        Value::Text(text) => format!("'{text}'"),
+        other => format!("{other:?}"),
+    };
+    named.map(|(name, cell)| format!("{name}={}", text(cell))).collect::<Vec<_>>().join(" ")
+}

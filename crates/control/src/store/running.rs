@@ -1,0 +1,136 @@
+//! What is running, as the store remembers it, and the tables `runtime_*` that show it.
+//!
+//! Operators may write to those tables; it has no lasting effect, as they are filled anew when a statement names them.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use narrows_proxy::snapshot::Rows;
+use rusqlite::types::Value;
+
+use super::answer::Refusal;
+use super::checksum::{Checksum, checksum};
+use super::modules::{MODULES, Module};
+use super::reading::Cells;
+use super::{Store, layers};
+use crate::store::schema::Database;
+use crate::variables::Values;
+
+/// What is running.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    /// What the data plane was given.
+    pub rows: Rows,
+    /// Every variable.
+    pub variables: Values,
+    /// The rows that run, by the names of their tables in memory.
+    pub tables: BTreeMap<&'static str, Cells>,
+    /// How often modules were loaded, when, and what they hold.
+    pub loads: BTreeMap<&'static str, Load>,
+}
+
+/// The last load of a module.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Load {
+    pub version: i64,
+    pub epoch: i64,
+    pub checksum: Checksum,
+}
+
+impl Store {
+    /// What the data plane runs with.
+    pub fn rows(&self) -> Rows {
+        self.running.rows.clone()
+    }
+
+    /// The rows that run of a table, which is named as in memory.
+    pub fn running_rows(&self, table: &str) -> &[Vec<Value>] {
+        self.running.tables.get(table).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Fills the tables `runtime_*` that `text` names.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn refresh_runtime(&mut self, text: &str) -> Result<(), Refusal> {
+        let text = text.to_ascii_lowercase();
+        if !text.contains("runtime_") {
+            return Ok(());
+        }
+        for table in MODULES.into_iter().filter(|module| module.prefix().is_none()).flat_map(Module::tables) {
+            let name = format!("runtime_{table}");
+            if text.contains(&name) {
+                let rows = self.running.tables.get(table).cloned().unwrap_or_default();
+                self.replace(&name, &rows)?;
+            }
+        }
+        if text.contains("runtime_global_variables") {
+            let row = |(variable, value): (&crate::variables::Variable, &crate::variables::Value)| {
+                vec![Value::Text(variable.name.to_owned()), Value::Text(value.to_string())]
+            };
+            let rows: Cells = self.running.variables.iter().map(row).collect();
+            self.replace("runtime_global_variables", &rows)?;
+        }
+        if text.contains("runtime_checksums_values") {
+            let rows = self.checksum_rows();
+            self.refill("main.runtime_checksums_values", rows)?;
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, table: &str, rows: &[Vec<Value>]) -> Result<(), Refusal> {
+        let transaction = self.all.open()?.transaction()?;
+        transaction.execute(&format!("DELETE FROM main.{table}"), [])?;
+        layers::insert(&transaction, Database::Main, table, rows)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn checksum_rows(&self) -> Cells {
+        let names = MODULES.into_iter().flat_map(Module::checksums);
+        let mut rows: Cells = names
+            .map(|name| {
+                let load = self.running.loads.get(name).copied();
+                let checksum = load.map(|load| load.checksum.to_string()).unwrap_or_default();
+                let load = load.unwrap_or_default();
+                let name = Value::Text((*name).to_owned());
+                vec![name, Value::Integer(load.version), Value::Integer(load.epoch), Value::Text(checksum)]
+            })
+            .collect();
+        rows.sort_by(|one, other| format!("{one:?}").cmp(&format!("{other:?}")));
+        rows
+    }
+
+    /// Notes that `module` was loaded.
+    pub(super) fn note_checksums(&mut self, module: Module) -> Result<(), Refusal> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        for name in module.checksums() {
+            let sum = match module.prefix() {
+                Some(prefix) => self.checksum_of_variables(prefix),
+                None if *name == "mysql_servers_v2" => {
+                    self.checksum_in(Database::Main, "mysql_servers", "1")?
+                }
+                None => checksum(module.tables().iter().flat_map(|table| self.running_rows(table))),
+            };
+            let load = self.running.loads.entry(name).or_default();
+            load.version += 1;
+            load.epoch = i64::try_from(now).unwrap_or(i64::MAX);
+            load.checksum = sum;
+        }
+        Ok(())
+    }
+
+    fn checksum_of_variables(&self, prefix: &str) -> Checksum {
+        let own = self.running.variables.iter().filter(|(variable, _)| variable.name.starts_with(prefix));
+        let rows: Cells = own
+            .map(|(variable, value)| {
+                vec![Value::Text(variable.name.to_owned()), Value::Text(value.to_string())]
+            })
+            .collect();
+        checksum(&rows)
+    }
+
+    /// One checksum over those of all modules, which changes when any of them does.
+    pub fn global_checksum(&self) -> u64 {
+        checksum(&self.checksum_rows()).number()
+    }
+}

@@ -1,0 +1,139 @@
+//! `global_variables`: texts in memory, values at runtime.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::Store;
+use super::answer::{Refusal, Warning};
+use crate::variables::{Kind, VARIABLES, Values, Variable};
+
+/// `ER_WRONG_VALUE_FOR_VAR` and `ER_UNKNOWN_SYSTEM_VARIABLE`.
+const PUT_BACK: u16 = 1231;
+const UNKNOWN: u16 = 1193;
+
+/// What happens to a row of `global_variables` in memory.
+#[derive(Debug)]
+pub(super) struct PutBack {
+    name: String,
+    /// The value of the running variable; `None`: there is no such variable, and the row is deleted.
+    value: Option<String>,
+}
+
+/// What came of reading variables.
+#[derive(Debug, Default)]
+pub(super) struct Adopted {
+    pub warnings: Vec<Warning>,
+    pub put_back: Vec<PutBack>,
+}
+
+/// Reads the rows of `prefix` in memory into `values`.
+pub(super) fn adopt(connection: &Connection, prefix: &str, values: &mut Values) -> Result<Adopted, Refusal> {
+    let mut adopted = Adopted::default();
+    let mut statement = connection.prepare(
+        "SELECT variable_name, variable_value FROM main.global_variables WHERE variable_name LIKE ?1 || '%' ORDER BY rowid",
+    )?;
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, text(row.get_ref(1)?)));
+    let rows = statement.query_map([prefix], row)?.collect::<Result<Vec<_>, _>>()?;
+    for (name, text) in rows {
+        let Some(variable) = Variable::named(&name) else {
+            let message = format!("{name}: there is no such variable; its row is deleted");
+            adopted.warnings.push(Warning { code: UNKNOWN, message });
+            adopted.put_back.push(PutBack { name, value: None });
+            continue;
+        };
+        let running = values.value(variable.name).map(ToString::to_string).unwrap_or_default();
+        if running == text {
+            continue;
+        }
+        match variable.adopt(&text) {
+            Ok(_) if variable.needs_restart => {
+                let message =
+                    format!("{}: counts after a restart; until then it is {running:?}", variable.name);
+                adopted.warnings.push(Warning { code: PUT_BACK, message });
+            }
+            Ok(value) => values.put(variable, value),
+            Err(reason) => {
+                let message = format!("{reason}; it stays {running:?}");
+                adopted.warnings.push(Warning { code: PUT_BACK, message });
+                adopted.put_back.push(PutBack { name, value: Some(running) });
+            }
+        }
+    }
+    Ok(adopted)
+}
+
+/// Puts rows in memory back.
+pub(super) fn put_back(connection: &Connection, rows: &[PutBack]) -> Result<(), Refusal> {
+    for PutBack { name, value } in rows {
+        match value {
+            Some(value) => connection.execute(
+                "UPDATE main.global_variables SET variable_value = ?2 WHERE variable_name = ?1",
+                [name, value],
+            )?,
+            None => {
+                connection.execute("DELETE FROM main.global_variables WHERE variable_name = ?1", [name])?
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Adds the variables that memory lacks, with their values at first.
+pub(super) fn complete(connection: &Connection) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare("INSERT OR IGNORE INTO main.global_variables VALUES (?1, ?2)")?;
+    for variable in VARIABLES {
+        insert.execute([variable.name, &variable.default_value().to_string()])?;
+    }
+    // What cannot be set is what this program says, whatever another one has stored.
+    let mut fix = connection
+        .prepare("UPDATE main.global_variables SET variable_value = ?2 WHERE variable_name = ?1")?;
+    for variable in VARIABLES {
+        if let Kind::Fixed { text } = variable.kind {
+            fix.execute([variable.name, text])?;
+        }
+    }
+    Ok(())
+}
+
+fn text(value: rusqlite::types::ValueRef<'_>) -> String {
+    super::answer::cell(value).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+impl Store {
+    /// The running value of the variable of that full name.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.running.variables.value(name).map(ToString::to_string)
+    }
+
+    /// The running values of all variables.
+    pub fn variables(&self) -> &Values {
+        &self.running.variables
+    }
+
+    /// The text of a variable in memory.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn variable_in_memory(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+        let sql = "SELECT variable_value FROM main.global_variables WHERE variable_name = ?1 COLLATE NOCASE";
+        let value = |row: &rusqlite::Row<'_>| Ok(text(row.get_ref(0)?));
+        Ok(self.all.open()?.query_row(sql, [name], value).optional()?)
+    }
+
+    pub(super) fn save_running_variables(&mut self, prefix: &str) -> Result<(), Refusal> {
+        let transaction = self.all.open()?.transaction()?;
+        let mut save = transaction.prepare("INSERT OR REPLACE INTO main.global_variables VALUES (?1, ?2)")?;
+        for (variable, value) in self.running.variables.iter() {
+            if variable.name.starts_with(prefix) {
+                save.execute([variable.name, &value.to_string()])?;
+            }
+        }
+        drop(save);
+        Ok(transaction.commit()?)
+    }
+
+    /// Does what the store itself does for an `admin-` variable.
+    pub(super) fn follow_admin_variables(&mut self) {
+        let read_only = self.variable("admin-read_only").is_some_and(|value| value == "true");
+        self.set_read_only(read_only);
+    }
+}

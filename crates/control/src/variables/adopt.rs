@@ -1,0 +1,70 @@
+//! How the admin interface reads the text of a variable: as ProxySQL does, more forgiving than a file.
+
+use std::path::Path;
+
+use crate::config::tree;
+
+use super::{Kind, Value, Variable};
+
+/// Seconds between two samples, as far as ProxySQL distinguishes them.
+const SAMPLE_STEPS: [i64; 8] = [1, 5, 10, 30, 60, 120, 300, 600];
+
+impl Variable {
+    /// The value that `text` gives it, or why it gives none.
+    ///
+    /// Numbers are read as far as they go and are 0 where there is none, flags are true, false, 1 or 0.
+    pub fn adopt(&self, text: &str) -> Result<Value, String> {
+        let expected = || format!("{}: expected {}, found {text:?}", self.name, self.kind.describe());
+        match self.kind {
+            Kind::Integer { min, max, .. } => {
+                let value = leading_integer(text);
+                if !(min..=max).contains(&value) {
+                    return Err(expected());
+                }
+                Ok(Value::Integer(if self.is_sampled() { rounded_up(value, max) } else { value }))
+            }
+            Kind::Fixed { .. } => Err(format!("{}: cannot be set", self.name)),
+            Kind::Flag { .. } | Kind::Text { .. } => {
+                let written = tree::Value::Text(text.to_owned());
+                if self.is_file_prefix() && !has_folder(text) {
+                    return Err(format!("{}: there is no such folder: {text:?}", self.name));
+                }
+                self.parse(&written).map_err(|problem| format!("{}: {problem}", self.name))
+            }
+        }
+    }
+
+    /// Whether it is an interval of which only some are kept apart.
+    fn is_sampled(&self) -> bool {
+        self.name.starts_with("admin-stats_") && self.name != "admin-stats_mysql_query_digest_to_disk"
+    }
+
+    /// Whether it is the beginning of names of files.
+    fn is_file_prefix(&self) -> bool {
+        matches!(self.name, "mysql-eventslog_filename" | "mysql-auditlog_filename")
+    }
+}
+
+/// Whether files of that name can be made; relative ones are in the folder of everything.
+fn has_folder(name: &str) -> bool {
+    let path = Path::new(name);
+    path.is_relative() || path.parent().is_some_and(Path::is_dir)
+}
+
+/// The number that `text` begins with, or 0.
+fn leading_integer(text: &str) -> i64 {
+    let text = text.trim_start();
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits.bytes().take_while(u8::is_ascii_digit);
+    let number =
+        digits.fold(0_i64, |number, digit| number.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    if negative { -number } else { number }
+}
+
+fn rounded_up(value: i64, max: i64) -> i64 {
+    let step = SAMPLE_STEPS.into_iter().find(|step| *step >= value);
+    if value == 0 { 0 } else { step.unwrap_or(max) }
+}
