@@ -165,9 +165,7 @@ fn stored(table: &'static str, entries: &[Entry]) -> Vec<(&'static str, Value)> 
     for entry in entries {
         let name = other(&entry.name).map_or(entry.name.as_str(), |(.., column)| column);
         let column = columns.iter().find(|column| column.eq_ignore_ascii_case(name));
-        // Rows of clusters are active whatever the file says.
-        let is_fixed = name == "active" && table.ends_with("_hostgroups");
-        if let Some(column) = column.filter(|_| !is_fixed) {
+        if let Some(column) = column {
             let is_flag = matches!(entry.node.value, tree::Value::Flag(_));
             cells.push((*column, value(&entry.node.value, is_flag)));
         }

@@ -68,7 +68,7 @@ fn a_first_start_takes_the_file_to_every_layer() {
     assert_eq!(store.rows().rules[0].match_digest.as_deref(), Some("^SELECT"));
     assert!(store.rows().rules[0].active, "a rule of a file is active");
     let galera = all(&mut store, "SELECT active, max_writers FROM runtime_mysql_galera_hostgroups");
-    assert_eq!(galera, [["1", "1"]]);
+    assert_eq!(galera, [["0", "1"]]);
     assert_eq!(all(&mut store, "SELECT id FROM disk.scheduler"), [["2"]]);
     assert_eq!(all(&mut store, "SELECT timeout_ms FROM restapi_routes"), [["1000"]]);
     let left_out =
@@ -273,4 +273,60 @@ fn checksums_follow_contents_and_nothing_else() {
     let loaded = all(&mut fixture.store, versions);
     assert_eq!(loaded.len(), 7);
     assert!(loaded.contains(&vec!["mysql_servers".to_owned(), "2".to_owned()]), "{loaded:?}");
+}
+
+#[test]
+fn one_account_alone_can_be_taken_to_runtime() {
+    let mut fixture = Fixture::new();
+    fixture.done("INSERT INTO mysql_users (username) VALUES ('a'), ('b')");
+    let candidate = fixture.store.candidate_user("b").unwrap();
+    fixture.store.accept(candidate).unwrap();
+    let users = "SELECT DISTINCT username FROM runtime_mysql_users ORDER BY 1";
+    assert_eq!(all(&mut fixture.store, users), [["b"]]);
+    fixture.load(Module::MysqlUsers);
+    fixture.done("DELETE FROM mysql_users WHERE username = 'a'");
+    fixture.done("UPDATE mysql_users SET password = 'new'");
+    let candidate = fixture.store.candidate_user("nosuch").unwrap();
+    fixture.store.accept(candidate).unwrap();
+    assert_eq!(all(&mut fixture.store, users), [["a"], ["b"]]);
+    let candidate = fixture.store.candidate_user("a").unwrap();
+    fixture.store.accept(candidate).unwrap();
+    assert_eq!(all(&mut fixture.store, users), [["b"]]);
+    assert_eq!(fixture.store.rows().users[0].password, "");
+}
+
+#[test]
+fn what_is_written_as_a_file_is_read_as_what_it_was() {
+    let site = Site::new();
+    let file = site.write(FILE);
+    let mut store = site.open(Some(&file), Start::Usual);
+    for text in [
+        r#"UPDATE mysql_users SET comment = 'say "hi" \ \d' || char(10, 9, 1) || 'ü'"#,
+        "INSERT INTO mysql_query_rules (rule_id, match_pattern, attributes) VALUES (5000000000, '^a\\.b$', '{\"a\":1}')",
+        "INSERT INTO mysql_query_rules_fast_routing VALUES ('u', 's', 0, 1, '')",
+        "INSERT INTO mysql_hostgroup_attributes (hostgroup_id) VALUES (1)",
+        "INSERT INTO mysql_firewall_whitelist_users VALUES (1, 'u', '', 'OFF', '')",
+        "UPDATE global_variables SET variable_value = '12abc' WHERE variable_name = 'mysql-ping_timeout_server'",
+        "UPDATE global_variables SET variable_value = 'TRUE' WHERE variable_name = 'mysql-verbose_query_error'",
+    ] {
+        store.sql(Role::Admin, text).unwrap();
+    }
+    for module in MODULES {
+        let candidate = store.candidate(module).unwrap();
+        store.accept(candidate).unwrap();
+    }
+    // Twice in memory, once in a file.
+    store.copy(Module::MysqlUsers, Layer::Runtime, Layer::Memory).unwrap();
+    let text = store.config_text().unwrap();
+
+    let other = Site::new();
+    let file = other.write(&text);
+    let mut second = other.open(Some(&file), Start::Usual);
+    for module in MODULES {
+        for table in module.tables() {
+            let show = format!("SELECT * FROM runtime_{table} ORDER BY 1, 2");
+            assert_eq!(all(&mut store, &show), all(&mut second, &show), "{table}");
+        }
+    }
+    assert_eq!(store.rows(), second.rows());
 }

@@ -104,6 +104,26 @@ impl Store {
         Ok(candidate)
     }
 
+    /// What would run if the account `name` alone were taken from memory; one that is not there is taken away.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn candidate_user(&mut self, name: &str) -> Result<Candidate, Refusal> {
+        let mut candidate = self.candidate(Module::MysqlUsers)?;
+        let users = std::mem::replace(&mut candidate.rows.users, self.running.rows.users.clone());
+        candidate.rows.users.retain(|user| user.username != name);
+        candidate.rows.users.extend(users.into_iter().filter(|user| user.username == name));
+        let is_named = |cells: &Vec<Value>| cells.first() == Some(&Value::Text(name.to_owned()));
+        let mut cells = self.running_rows("mysql_users").to_vec();
+        cells.retain(|cells| !is_named(cells));
+        for (_, read) in &mut candidate.tables {
+            cells.extend(read.drain(..).filter(is_named));
+            std::mem::swap(read, &mut cells);
+        }
+        candidate.warnings.retain(|warning| warning.message.contains(&format!("'{name}'")));
+        Ok(candidate)
+    }
+
     /// Notes that `candidate` runs. What was put back is put back in memory too.
     ///
     /// # Errors

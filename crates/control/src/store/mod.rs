@@ -8,6 +8,7 @@
 mod answer;
 mod checksum;
 mod config_file;
+mod config_text;
 mod execute;
 mod functions;
 mod guard;

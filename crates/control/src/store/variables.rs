@@ -28,12 +28,7 @@ pub(super) struct Adopted {
 /// Reads the rows of `prefix` in memory into `values`.
 pub(super) fn adopt(connection: &Connection, prefix: &str, values: &mut Values) -> Result<Adopted, Refusal> {
     let mut adopted = Adopted::default();
-    let mut statement = connection.prepare(
-        "SELECT variable_name, variable_value FROM main.global_variables WHERE variable_name LIKE ?1 || '%' ORDER BY rowid",
-    )?;
-    let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, text(row.get_ref(1)?)));
-    let rows = statement.query_map([prefix], row)?.collect::<Result<Vec<_>, _>>()?;
-    for (name, text) in rows {
+    for (name, text) in in_memory(connection, prefix)? {
         let Some(variable) = Variable::named(&name) else {
             let message = format!("{name}: there is no such variable; its row is deleted");
             adopted.warnings.push(Warning { code: UNKNOWN, message });
@@ -59,6 +54,14 @@ pub(super) fn adopt(connection: &Connection, prefix: &str, values: &mut Values) 
         }
     }
     Ok(adopted)
+}
+
+/// The names in memory that begin with `prefix`, and their texts.
+pub(super) fn in_memory(connection: &Connection, prefix: &str) -> rusqlite::Result<Vec<(String, String)>> {
+    let sql = "SELECT variable_name, variable_value FROM main.global_variables
+               WHERE variable_name LIKE ?1 || '%' ORDER BY rowid";
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, text(row.get_ref(1)?)));
+    connection.prepare(sql)?.query_map([prefix], row)?.collect()
 }
 
 /// Puts rows in memory back.
