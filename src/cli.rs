@@ -30,6 +30,14 @@ pub enum Verb {
         /// narrows.toml or proxysql.cnf, told apart by content
         file: PathBuf,
     },
+    /// Take over the configuration that ProxySQL keeps in its proxysql.db
+    Import {
+        /// The database of ProxySQL; it stays as it is
+        file: PathBuf,
+        /// Folder in which narrows.db is made
+        #[arg(short = 'D', long, value_name = "DIR", default_value = ".")]
+        datadir: PathBuf,
+    },
     /// A throw-away primary with replicas, for trying things out
     Sandbox(crate::sandbox::Args),
     /// Write the pages that are made from the tables of variables and columns

@@ -12,6 +12,7 @@ use anyhow::Context;
 use clap::Parser;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
 use narrows_control::config::{self, Loaded};
+use narrows_control::store::Store;
 use narrows_control::{docs, query_log, tls};
 use narrows_proxy::server::DataPlane;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.verb {
         Some(Verb::Check { file }) => return check(&file),
+        Some(Verb::Import { file, datadir }) => import(&file, &datadir),
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder),
         Some(Verb::Sandbox(args)) => sandbox::run(args),
         None if cli.run.version => print_lines(&format!("Narrows version {}\n", env!("CARGO_PKG_VERSION"))),
@@ -54,6 +56,19 @@ fn check(file: &Path) -> ExitCode {
         Ok(()) if valid => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Makes `narrows.db` in `datadir` from a database of ProxySQL and tells what was taken.
+fn import(file: &Path, datadir: &Path) -> anyhow::Result<()> {
+    let taken = Store::import(datadir, file)?;
+    let mut text = String::new();
+    for (table, rows) in &taken.rows {
+        text.push_str(&format!("{table}: {}\n", counted(usize::try_from(*rows)?, "row")));
+    }
+    for reason in &taken.left_out {
+        text.push_str(&format!("{reason}\n"));
+    }
+    print_lines(&text)
 }
 
 /// All remarks on a configuration in the order of its file.

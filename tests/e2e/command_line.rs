@@ -90,3 +90,20 @@ fn does_not_start_with_a_configuration_that_is_not_there() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("/nonexistent/proxysql.cnf: error: cannot be read"));
 }
+
+#[test]
+fn import_tells_what_it_takes_and_refuses_to_take_it_twice() {
+    let folder = std::env::temp_dir().join(format!("narrows-{}-import", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a writable temporary folder");
+    let folder_name = folder.to_str().expect("a path in UTF-8");
+    let missing = narrows(&["import", "/nonexistent/proxysql.db", "-D", folder_name]);
+    assert!(!missing.status.success());
+    assert!(stderr(&missing).contains("/nonexistent/proxysql.db cannot be used"), "{}", stderr(&missing));
+    let other = TemporaryFile::with("proxysql.db", "");
+    let taken = narrows(&["import", other.path(), "-D", folder_name]);
+    assert!(taken.status.success(), "{}", stderr(&taken));
+    let twice = narrows(&["import", other.path(), "-D", folder_name]);
+    assert!(!twice.status.success());
+    assert!(stderr(&twice).contains("holds a configuration already"), "{}", stderr(&twice));
+    let _ = std::fs::remove_dir_all(&folder);
+}

@@ -13,6 +13,18 @@ pub fn collation(name: &str) -> Option<&'static Collation> {
     FAMILIES.into_iter().find_map(|family| Collation::by_name(name, family))
 }
 
+/// Every collation, by its number, and whether it is the one that its character set begins with.
+pub fn collations() -> impl Iterator<Item = (&'static Collation, bool)> {
+    let known = |id: u16| FAMILIES.into_iter().find_map(|family| Collation::by_id(id, family));
+    (1..=LAST_ID).filter_map(known).map(|collation| {
+        let first = default_collation(collation.charset);
+        (collation, first.is_some_and(|first| first.name == collation.name))
+    })
+}
+
+/// Numbers of collations end below this: MariaDB's newest begin at 2048.
+const LAST_ID: u16 = 4095;
+
 /// The collation a character set begins with.
 pub fn default_collation(charset: &str) -> Option<&'static Collation> {
     FAMILIES.into_iter().find_map(|family| Collation::default_of(charset, family))

@@ -95,6 +95,12 @@ impl Handle {
         Ok(())
     }
 
+    /// Has statements end sooner.
+    #[cfg(test)]
+    pub fn limit_time(&mut self, limit: std::time::Duration) {
+        self.guard.limit = limit;
+    }
+
     /// Work of the store itself on the connection, whatever access operators have.
     pub fn open(&mut self) -> Result<&mut Connection, Refusal> {
         self.set_access(Access::ReadWrite)?;

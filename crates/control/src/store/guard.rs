@@ -39,6 +39,8 @@ pub struct Guard {
     deadline: Arc<AtomicU64>,
     transaction: Arc<AtomicU8>,
     start: Instant,
+    /// How long one statement may take.
+    pub limit: Duration,
 }
 
 impl Guard {
@@ -49,6 +51,7 @@ impl Guard {
             deadline: Arc::new(AtomicU64::new(u64::MAX)),
             transaction: Arc::default(),
             start: Instant::now(),
+            limit: TIME_LIMIT,
         };
         let (asked, late) = (guard.clone(), guard.clone());
         connection.authorizer(Some(move |context: AuthContext<'_>| asked.authorize(&context)))?;
@@ -62,7 +65,7 @@ impl Guard {
     pub fn enter(&self, origin: Origin) -> Entered<'_> {
         self.transaction.store(0, Ordering::Relaxed);
         self.origin.store(origin as u8, Ordering::Relaxed);
-        let end = self.start.elapsed() + TIME_LIMIT;
+        let end = self.start.elapsed() + self.limit;
         self.deadline.store(u64::try_from(end.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         Entered(self)
     }

@@ -330,3 +330,76 @@ fn what_is_written_as_a_file_is_read_as_what_it_was() {
     }
     assert_eq!(store.rows(), second.rows());
 }
+
+/// A database as release 1.4 of ProxySQL wrote it, in the tables that matter, and one row that no release takes.
+const OF_RELEASE_1_4: &str = "
+    CREATE TABLE global_variables (variable_name VARCHAR NOT NULL PRIMARY KEY, variable_value VARCHAR NOT NULL);
+    INSERT INTO global_variables VALUES ('mysql-max_connections', '55'), ('mysql-forward_autocommit', 'false'),
+        ('admin-version', '1.4.16'), ('admin-telnet_admin_ifaces', '(null)');
+    CREATE TABLE mysql_servers (hostgroup_id INT NOT NULL DEFAULT 0, hostname VARCHAR NOT NULL,
+        port INT NOT NULL DEFAULT 3306, status VARCHAR NOT NULL DEFAULT 'ONLINE', weight INT NOT NULL DEFAULT 1,
+        compression INT NOT NULL DEFAULT 0, max_connections INT NOT NULL DEFAULT 1000,
+        max_replication_lag INT NOT NULL DEFAULT 0, use_ssl INT NOT NULL DEFAULT 0,
+        max_latency_ms INT UNSIGNED NOT NULL DEFAULT 0, comment VARCHAR NOT NULL DEFAULT '',
+        PRIMARY KEY (hostgroup_id, hostname, port));
+    INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'old'), (-1, 'impossible');
+    CREATE TABLE mysql_users (username VARCHAR NOT NULL, password VARCHAR, active INT NOT NULL DEFAULT 1,
+        default_hostgroup INT NOT NULL DEFAULT 0, backend INT NOT NULL DEFAULT 1, frontend INT NOT NULL DEFAULT 1);
+    INSERT INTO mysql_users (username, password) VALUES ('app', 'x');
+    CREATE TABLE restapi_routes (id INTEGER PRIMARY KEY, interval_ms INTEGER, method VARCHAR, uri VARCHAR, script VARCHAR);
+    INSERT INTO restapi_routes VALUES (1, 500, 'GET', 'u', '/bin/true');
+    CREATE TABLE global_settings (variable_name VARCHAR, variable_value VARCHAR);
+    INSERT INTO global_settings VALUES ('uuid', '01234567-89ab-4cde-8f01-23456789abcd');
+";
+
+fn write_former(path: &Path) {
+    rusqlite::Connection::open(path).unwrap().execute_batch(OF_RELEASE_1_4).unwrap();
+}
+
+#[test]
+fn a_database_of_proxysql_is_taken_over_at_the_first_start() {
+    let site = Site::new();
+    write_former(&site.path("proxysql.db"));
+    let before = std::fs::read(site.path("proxysql.db")).unwrap();
+    let file = site.write(FILE);
+    for _ in 0..2 {
+        let mut store = site.open(Some(&file), Start::Usual);
+        assert_eq!(counts(&mut store), [1, 1, 1]);
+        assert_eq!(store.variable("mysql-max_connections").as_deref(), Some("55"));
+        assert_eq!(store.variable("admin-telnet_admin_ifaces").as_deref(), Some(""));
+        assert_eq!(store.rows().users[0].password, "x");
+        assert_eq!(all(&mut store, "SELECT timeout_ms, active FROM runtime_restapi_routes"), [["500", "1"]]);
+        assert_eq!(store.uuid(), "01234567-89ab-4cde-8f01-23456789abcd");
+    }
+    assert_eq!(std::fs::read(site.path("proxysql.db")).unwrap(), before);
+    let mut store = site.open(Some(&file), Start::Initial);
+    assert_eq!(counts(&mut store), [2, 2, 2], "--initial is the file and nothing else");
+}
+
+#[test]
+fn a_database_of_proxysql_can_be_imported_where_there_is_none_yet() {
+    let (site, target) = (Site::new(), Site::new());
+    let former = site.path("any ? name.db");
+    write_former(&former);
+    let taken = Store::import(target.folder.path(), &former).unwrap();
+    let rows = [("mysql_servers", 1), ("mysql_users", 1), ("restapi_routes", 1), ("global_variables", 1)];
+    assert_eq!(taken.rows, rows);
+    assert_eq!(
+        taken.left_out,
+        [
+            "mysql_servers: a row was left out: CHECK constraint failed: hostgroup_id>=0",
+            "global_variables: there is no mysql-forward_autocommit",
+        ]
+    );
+    let occupied = Store::import(target.folder.path(), &former).expect_err("occupied");
+    assert!(matches!(occupied, OpenError::Occupied { .. }), "{occupied}");
+    assert_eq!(counts(&mut target.open(None, Start::Usual)), [1, 1, 1]);
+    std::fs::write(&former, "not a database, whatever its name says").unwrap();
+    let third = Site::new();
+    let unreadable = Store::import(third.folder.path(), &former).expect_err("unreadable");
+    assert!(
+        unreadable.to_string().contains("any ? name.db cannot be used: file is not a database"),
+        "{unreadable}"
+    );
+    assert_eq!(counts(&mut third.open(None, Start::Usual)), [0, 0, 0]);
+}

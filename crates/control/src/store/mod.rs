@@ -18,11 +18,14 @@ mod open;
 mod reading;
 mod running;
 pub mod schema;
+mod takeover;
 mod variables;
 
 use std::path::PathBuf;
 
 use rusqlite::types::Value;
+
+use crate::variables::Variable;
 
 pub use answer::{Answer, Cell, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
@@ -31,6 +34,7 @@ pub use layers::Candidate;
 pub use modules::{Layer, MODULES, Module};
 pub use open::{OpenError, Opening, Start};
 use running::Running;
+pub use takeover::TakenOver;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,11 +93,15 @@ impl Store {
     /// Whether full users may change anything, from now on.
     pub fn set_read_only(&mut self, read_only: bool) {
         self.access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let variable = Variable::named("admin-read_only").expect("a variable of ours");
+        self.running.variables.put(variable, crate::variables::Value::Flag(read_only));
     }
 }
 
 #[cfg(test)]
 mod layer_tests;
+#[cfg(test)]
+mod limit_tests;
 #[cfg(test)]
 mod probes;
 #[cfg(test)]

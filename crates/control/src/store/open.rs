@@ -13,9 +13,10 @@ use super::execute::{Access, Handle};
 use super::modules::{Layer, MODULES};
 use super::running::Running;
 use super::schema::{self, Database, create_missing};
+use super::takeover::{self, TakenOver};
 use super::{Store, config_file, variables};
-use crate::config;
 use crate::config::diagnostic::Diagnostic;
+use crate::config::{self, charset};
 
 /// What a store is opened with.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +79,12 @@ pub enum OpenError {
     /// The configuration file cannot be started.
     #[error("the configuration cannot be started\n{}", lines(.0))]
     File(Vec<Diagnostic>),
+    /// There is a configuration already where another one is to be taken over.
+    #[error("{} holds a configuration already; it was left as it is", path.display())]
+    Occupied {
+        /// Its file.
+        path: PathBuf,
+    },
     /// A database in memory cannot be made.
     #[error("the databases in memory: {0}")]
     Memory(#[from] rusqlite::Error),
@@ -112,12 +119,17 @@ impl Store {
         if opening.start == Start::Initial {
             put_aside(&disk)?;
         }
+        let former = opening.datadir.join(takeover::PROXYSQL);
+        let is_first = opening.start != Start::Initial && !disk.exists() && former.exists();
         let mut store = Store::connect(opening.datadir)?;
         store.file = opening.file.map(Path::to_owned);
-        store.load(opening).map_err(|error| match error {
-            OpenError::Memory(source) => OpenError::Database { path: disk, source },
-            other => other,
-        })?;
+        let former = is_first.then_some(former.as_path());
+        let taken = store.load_with(opening, former)?;
+        if let (Some(taken), Some(former)) = (taken, former) {
+            let rows: u64 = taken.rows.iter().map(|(_, rows)| rows).sum();
+            store.remarks.push(format!("{}: taken over, {rows} rows", former.display()));
+            store.remarks.extend(taken.left_out);
+        }
         for module in MODULES {
             let candidate = store.candidate(module)?;
             store.remarks.extend(candidate.warnings.iter().map(|warning| warning.message.clone()));
@@ -126,11 +138,49 @@ impl Store {
         Ok(store)
     }
 
+    /// Makes the database in `datadir` from one of ProxySQL.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; a configuration that is there already is left as it is.
+    pub fn import(datadir: &Path, former: &Path) -> Result<TakenOver, OpenError> {
+        let mut store = Store::connect(datadir)?;
+        let path = datadir.join(DISK);
+        let database = |source| OpenError::Database { path: path.clone(), source };
+        if schema::exists(&store.all.connection, Database::Disk, "global_variables").map_err(database)? {
+            return Err(OpenError::Occupied { path });
+        }
+        let opening = Opening { datadir, file: None, start: Start::Usual, uuid: None };
+        Ok(store.load_with(opening, Some(former))?.unwrap_or_default())
+    }
+
+    /// [`Store::load`] with the database of ProxySQL beside the others.
+    fn load_with(
+        &mut self,
+        opening: Opening<'_>,
+        former: Option<&Path>,
+    ) -> Result<Option<TakenOver>, OpenError> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::Database { path, source }
+        };
+        if let Some(former) = former {
+            takeover::attach(&self.all.connection, former).map_err(at(former))?;
+        }
+        let taken = self.load(opening, former).map_err(|error| match error {
+            OpenError::Memory(source) => at(&opening.datadir.join(DISK))(source),
+            other => other,
+        })?;
+        if let Some(former) = former {
+            takeover::detach(&self.all.connection).map_err(at(former))?;
+        }
+        Ok(taken)
+    }
+
     /// All databases, those in memory with their tables and those on disk as they are.
     fn connect(datadir: &Path) -> Result<Store, OpenError> {
         let (stats, monitor) = (shared_memory("stats"), shared_memory("monitor"));
         let (disk, history) = (datadir.join(DISK), datadir.join(HISTORY));
-        let all = Connection::open_in_memory()?;
+        let mut all = Connection::open_in_memory()?;
         all.pragma_update(None, "hard_heap_limit", HEAP_LIMIT)?;
         all.pragma_update(None, "temp_store", "MEMORY")?;
         all.pragma_update(None, "max_page_count", MAIN_PAGES)?;
@@ -141,8 +191,7 @@ impl Store {
         for database in [Database::Main, Database::Stats, Database::Monitor] {
             create_missing(&all, database)?;
         }
-        create_missing(&all, Database::StatsHistory)
-            .map_err(|source| OpenError::Database { path: history.clone(), source })?;
+        create_history(&mut all).map_err(|source| OpenError::Database { path: history.clone(), source })?;
         // What drivers ask for before anything else.
         all.execute("INSERT INTO stats.global_variables VALUES ('mysql-max_allowed_packet', '4194304')", [])?;
 
@@ -162,7 +211,7 @@ impl Store {
     }
 
     /// Fills memory and disk. What is on disk changes in one step, or not at all.
-    fn load(&mut self, opening: Opening<'_>) -> Result<(), OpenError> {
+    fn load(&mut self, opening: Opening<'_>, former: Option<&Path>) -> Result<Option<TakenOver>, OpenError> {
         let disk = opening.datadir.join(DISK);
         let connection = &mut self.all.connection;
         let transaction = connection.transaction()?;
@@ -170,9 +219,19 @@ impl Store {
         if !is_new {
             check(&transaction, &disk)?;
         }
+        if transaction.is_readonly("disk")? {
+            return Err(OpenError::ReadOnly { path: disk });
+        }
         create_missing(&transaction, Database::Disk)?;
+        fill_collations(&transaction)?;
         variables::complete(&transaction)?;
-        let merges = is_new || opening.start == Start::Reload;
+        let taken = former.map(|former| {
+            let path = former.to_owned();
+            takeover::take_over(&transaction).map_err(|source| OpenError::Database { path, source })
+        });
+        let taken = taken.transpose()?;
+        let is_first = is_new && taken.is_none();
+        let merges = is_first || opening.start == Start::Reload;
         let loaded =
             opening.file.filter(|_| merges).map(config::load).transpose().map_err(OpenError::File)?;
         let document = opening.file.filter(|_| merges).map(config::document).transpose();
@@ -189,17 +248,14 @@ impl Store {
             let merged = config_file::merge_all(&transaction, &document)?;
             self.remarks.extend(merged.warnings.into_iter().map(|warning| warning.message));
         }
-        if merges {
+        if is_new || merges {
             for module in MODULES {
                 super::layers::copy_tables(&transaction, module, Layer::Memory, Layer::Disk)?;
             }
         }
         self.uuid = node_uuid(&transaction, opening.uuid)?;
-        if transaction.is_readonly("disk")? {
-            return Err(OpenError::ReadOnly { path: disk });
-        }
         transaction.commit()?;
-        Ok(())
+        Ok(taken)
     }
 
     /// What is to be said about what was read at the start.
@@ -213,14 +269,33 @@ impl Store {
     }
 }
 
+/// What is known of collations, which no operator changes.
+fn fill_collations(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("DELETE FROM main.mysql_collations; DELETE FROM disk.mysql_collations")?;
+    let mut insert = connection.prepare("INSERT INTO main.mysql_collations VALUES (?1, ?2, ?3, ?4)")?;
+    for (collation, is_first) in charset::collations() {
+        let first = if is_first { "Yes" } else { "" };
+        insert.execute(rusqlite::params![collation.id, collation.name, collation.charset, first])?;
+    }
+    connection.execute_batch("INSERT INTO disk.mysql_collations SELECT * FROM main.mysql_collations")
+}
+
+/// The tables of figures over time, in one step: each of its own would wait for the disk.
+fn create_history(connection: &mut Connection) -> rusqlite::Result<()> {
+    // Losing the last figures with the machine is no loss; waiting for the disk at each of them would be one.
+    connection.pragma_update(Some("stats_history"), "synchronous", "NORMAL")?;
+    let transaction = connection.transaction()?;
+    create_missing(&transaction, Database::StatsHistory)?;
+    transaction.commit()
+}
+
 /// What is given, or else what is stored, or else a new one.
 fn node_uuid(connection: &Connection, given: Option<&str>) -> rusqlite::Result<String> {
     let sql = "SELECT variable_value FROM disk.global_settings WHERE variable_name = 'uuid'";
     let stored: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
-    let uuid = given.map(str::to_owned).or_else(|| stored.clone()).unwrap_or_else(new_uuid);
-    if stored.as_ref() != Some(&uuid) {
-        connection.execute("INSERT OR REPLACE INTO disk.global_settings VALUES ('uuid', ?1)", [&uuid])?;
-    }
+    let uuid = given.map(str::to_owned).or(stored).unwrap_or_else(new_uuid);
+    // At every start, so that a disk that cannot be written shows now, and not when something is to be saved.
+    connection.execute("INSERT OR REPLACE INTO disk.global_settings VALUES ('uuid', ?1)", [&uuid])?;
     Ok(uuid)
 }
 

@@ -52,11 +52,11 @@ impl Fixture {
         self.store.variable_in_memory(name).unwrap().unwrap()
     }
 
-    fn rows(&mut self, text: &str) -> Vec<Vec<String>> {
+    pub fn rows(&mut self, text: &str) -> Vec<Vec<String>> {
         rows(self.store.sql(Role::Admin, text).unwrap())
     }
 
-    fn refused(&mut self, role: Role, text: &str) -> String {
+    pub fn refused(&mut self, role: Role, text: &str) -> String {
         self.store.sql(role, text).expect_err(text).message
     }
 }
@@ -154,4 +154,17 @@ fn rows_that_do_not_fit_leave_those_before() {
     fixture.store.refill("stats.stats_mysql_query_rules", vec![row(1), row(2)]).unwrap();
     fixture.store.refill("stats.stats_mysql_query_rules", vec![row(3), vec![Value::Integer(4)]]).unwrap_err();
     assert_eq!(fixture.rows("SELECT rule_id FROM stats_mysql_query_rules"), [["1"], ["2"]]);
+}
+
+#[test]
+fn collations_are_listed_with_those_that_character_sets_begin_with() {
+    let mut fixture = Fixture::new();
+    let listed = "SELECT Collation, \"Default\" FROM mysql_collations WHERE Id IN (5, 8, 33, 45) ORDER BY Id";
+    let listed = fixture.rows(listed);
+    assert_eq!(
+        listed[..3],
+        [["latin1_german1_ci", ""], ["latin1_swedish_ci", "Yes"], ["utf8mb3_general_ci", "Yes"]]
+    );
+    let count: u32 = fixture.rows("SELECT COUNT(*) FROM disk.mysql_collations")[0][0].parse().unwrap();
+    assert!(count > 375, "{count}");
 }
