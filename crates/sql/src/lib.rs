@@ -23,7 +23,7 @@ pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
 pub use kind::Kind;
 pub use read::is_read;
-pub use spooky::digest_hash;
+pub use spooky::{digest_hash, seeded_hash};
 pub use statement::{
     KillKind, KillTarget, Statement, classify, classify_with, kill_target, statements, use_schema,
 };

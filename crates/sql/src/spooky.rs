@@ -1,4 +1,4 @@
-//! SpookyHash V2, 64 bits, seed 0: the digest of a digest text.
+//! SpookyHash V2, 64 bits: with seeds of 0 the digest of a digest text, with others a checksum.
 //!
 //! The algorithm is Bob Jenkins' and is in the public domain. ProxySQL prints its result as the digest, so rules,
 //! whitelists and exported statistics name statements by it.
@@ -6,7 +6,13 @@
 /// The digest of a digest text.
 #[must_use]
 pub fn digest_hash(text: &[u8]) -> u64 {
-    if text.len() < LONG_FROM { hash_short(text) } else { hash_long(text) }
+    seeded_hash(text, [0, 0])
+}
+
+/// The hash of `text` with seeds.
+#[must_use]
+pub fn seeded_hash(text: &[u8], seeds: [u64; 2]) -> u64 {
+    if text.len() < LONG_FROM { hash_short(text, seeds) } else { hash_long(text, seeds) }
 }
 
 /// Texts from this length on are mixed in blocks of twelve words.
@@ -15,8 +21,8 @@ const BLOCK: usize = 96;
 /// Not a multiple of anything, odd, and a mixture of ones and zeros.
 const FILL: u64 = 0xdead_beef_dead_beef;
 
-fn hash_short(text: &[u8]) -> u64 {
-    let mut state = [0, 0, FILL, FILL];
+fn hash_short(text: &[u8], [one, two]: [u64; 2]) -> u64 {
+    let mut state = [one, two, FILL, FILL];
     let (pairs, mut rest) = text.as_chunks::<32>();
     for chunk in pairs {
         let [first, second, third, fourth] = words(chunk);
@@ -93,8 +99,8 @@ fn end_short(state: &mut [u64; 4]) {
     *state = [a, b, c, d];
 }
 
-fn hash_long(text: &[u8]) -> u64 {
-    let mut state = [0, 0, FILL, 0, 0, FILL, 0, 0, FILL, 0, 0, FILL];
+fn hash_long(text: &[u8], [one, two]: [u64; 2]) -> u64 {
+    let mut state = [one, two, FILL, one, two, FILL, one, two, FILL, one, two, FILL];
     let (blocks, rest) = text.as_chunks::<BLOCK>();
     for block in blocks {
         mix_long(&mut state, &words(block));

@@ -1,8 +1,10 @@
 //! Checksums of tables: equal when their rows are, whatever the order they were put in.
+//!
+//! They are those of ProxySQL, so that a table can be held against the same one there.
 
 use std::fmt;
 
-use narrows_sql::digest_hash;
+use narrows_sql::seeded_hash;
 use rusqlite::types::{Value, ValueRef};
 
 use super::Store;
@@ -23,23 +25,22 @@ impl Checksum {
 }
 
 impl fmt::Display for Checksum {
-    /// In two halves, as ProxySQL writes it.
+    /// In two halves, the lower one first, as ProxySQL writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "0x{:X}{:X}", self.0 >> 32, self.0 & 0xFFFF_FFFF)
+        write!(f, "0x{:X}{:X}", self.0 & 0xFFFF_FFFF, self.0 >> 32)
     }
 }
 
-/// The checksum of rows in their order.
+const SEEDS: [u64; 2] = [19, 3];
+
+/// The checksum of rows in their order: the hash of the texts of all cells, one after the other.
 pub(super) fn checksum<'a>(rows: impl IntoIterator<Item = &'a Vec<Value>>) -> Checksum {
-    let mut bytes = Vec::new();
-    for value in rows.into_iter().flatten() {
-        // The length goes before the text, so that two neighbours cannot pass for two others.
-        let text = cell(ValueRef::from(value));
-        let length = text.as_ref().map_or(u64::MAX, |text| text.len() as u64);
-        bytes.extend_from_slice(&length.to_le_bytes());
-        bytes.extend_from_slice(&text.unwrap_or_default());
+    let mut rows = rows.into_iter().peekable();
+    if rows.peek().is_none() {
+        return Checksum(0);
     }
-    Checksum(if bytes.is_empty() { 0 } else { digest_hash(&bytes) })
+    let texts: Vec<u8> = rows.flatten().filter_map(|value| cell(ValueRef::from(value))).flatten().collect();
+    Checksum(seeded_hash(&texts, SEEDS))
 }
 
 impl Store {

@@ -253,6 +253,18 @@ fn from_config_puts_rows_beside_those_there_are() {
 }
 
 #[test]
+fn checksums_are_those_of_proxysql() {
+    let mut fixture = Fixture::new();
+    fixture.done("INSERT INTO mysql_servers (hostgroup_id, hostname, port) VALUES (0, '127.0.0.1', 29306)");
+    fixture
+        .done("INSERT INTO mysql_users (username, password, default_schema) VALUES ('sbtest', 'sbtest', '')");
+    let servers = fixture.store.checksum(Module::MysqlServers, "mysql_servers", Layer::Memory).unwrap();
+    assert_eq!(servers.to_string(), "0x9AFE3DB8D042489F");
+    let users = fixture.store.checksum(Module::MysqlUsers, "mysql_users", Layer::Memory).unwrap();
+    assert_eq!(users.to_string(), "0x667DE1B6217C9FD6");
+}
+
+#[test]
 fn checksums_follow_contents_and_nothing_else() {
     let mut fixture = Fixture::new();
     let sum = |fixture: &mut Fixture, layer| {
