@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 pub use tokio::select;
 pub use tokio::sync::mpsc::{UnboundedReceiver as MailboxReceiver, UnboundedSender as MailboxSender};
 pub use tokio::sync::{Notify, oneshot};
-pub use tokio::task::spawn_local;
+pub use tokio::task::{JoinHandle, spawn_local};
 pub use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// A mailbox of a worker. Its bound is the number of senders' outstanding requests, each of which waits for an answer.

@@ -8,7 +8,7 @@ use crate::client::ClientHost;
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
-use crate::stats::Observer;
+use crate::stats::{Observer, wait};
 use crate::tls::SharedTls;
 use crate::worker::{Message, Peers, Worker};
 
@@ -17,8 +17,20 @@ pub struct DataPlane {
     peers: Arc<Peers>,
     threads: Vec<JoinHandle<()>>,
     snapshot: Arc<Snapshot>,
+    /// The interfaces as they are configured, and where each is bound: that differs where the port is 0.
+    interfaces: Vec<String>,
     addresses: Vec<String>,
+    listening: Listening,
     query_log: Option<QueryLog>,
+}
+
+/// Whether clients are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listening {
+    /// They are.
+    On,
+    /// They are refused; those that are there go on.
+    Paused,
 }
 
 /// Why the data plane cannot start.
@@ -50,22 +62,14 @@ impl DataPlane {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let bind = |interface: &String| {
-            BoundListener::bind(interface)
-                .map_err(|source| StartError::Listen { interface: interface.clone(), source })
-        };
-        let listeners = rows.variables.interfaces.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let interfaces = rows.variables.interfaces.clone();
+        let listeners = interfaces.iter().map(|interface| bind(interface)).collect::<Result<Vec<_>, _>>()?;
         let addresses = listeners.iter().map(BoundListener::address).collect();
         let snapshot = Arc::new(Snapshot::compile(rows, workers, None)?);
 
         let (senders, mailboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| rt::mailbox()).unzip();
         let peers = Arc::new(Peers::new(senders));
-        let mut shares: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
-        for (index, listener) in listeners.into_iter().enumerate() {
-            if let Some(share) = shares.get_mut(index % workers) {
-                share.push(listener);
-            }
-        }
+        let shares = shares(listeners, workers);
         let mut threads = Vec::with_capacity(workers);
         for (index, (mailbox, share)) in mailboxes.into_iter().zip(shares).enumerate() {
             let (peers, snapshot) = (Arc::clone(&peers), Arc::clone(&snapshot));
@@ -78,12 +82,52 @@ impl DataPlane {
             let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(run);
             threads.push(thread.map_err(StartError::Thread)?);
         }
-        Ok(DataPlane { peers, threads, snapshot, addresses, query_log: None })
+        let listening = Listening::On;
+        Ok(DataPlane { peers, threads, snapshot, interfaces, addresses, listening, query_log: None })
     }
 
     /// The addresses that are listened on.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
+    }
+
+    /// Whether clients are accepted.
+    pub fn listening(&self) -> Listening {
+        self.listening
+    }
+
+    /// Closes the listeners, so that new clients are refused; those that are there go on. Returns when that is done.
+    pub fn pause(&mut self) {
+        let closed = |worker| {
+            let (closed, done) = rt::oneshot::channel();
+            self.peers.send(worker, Message::Unlisten(closed));
+            done
+        };
+        let closing: Vec<_> = (0..self.peers.workers()).map(closed).collect();
+        // A worker that has stopped has no listeners either.
+        closing.into_iter().for_each(|done| drop(wait(done)));
+        self.listening = Listening::Paused;
+    }
+
+    /// Accepts clients again, on the interfaces that are configured now.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on; all stay closed then.
+    pub fn resume(&mut self) -> Result<(), StartError> {
+        let known = |interface: &String| {
+            let same = self.interfaces.iter().zip(&self.addresses).find(|(known, _)| *known == interface);
+            same.map_or_else(|| interface.clone(), |(_, address)| address.clone())
+        };
+        let interfaces = self.snapshot.variables.interfaces.clone();
+        let wanted: Vec<String> = interfaces.iter().map(known).collect();
+        let listeners = wanted.iter().map(|interface| bind(interface)).collect::<Result<Vec<_>, _>>()?;
+        self.addresses = listeners.iter().map(BoundListener::address).collect();
+        self.interfaces = interfaces;
+        for (worker, share) in shares(listeners, self.peers.workers()).into_iter().enumerate() {
+            self.peers.send(worker, Message::Listen(share));
+        }
+        self.listening = Listening::On;
+        Ok(())
     }
 
     /// Number of worker threads.
@@ -161,6 +205,22 @@ impl DataPlane {
             }
         }
     }
+}
+
+fn bind(interface: &str) -> Result<BoundListener, StartError> {
+    BoundListener::bind(interface)
+        .map_err(|source| StartError::Listen { interface: interface.to_owned(), source })
+}
+
+/// The listeners, dealt out to the workers.
+fn shares(listeners: Vec<BoundListener>, workers: usize) -> Vec<Vec<BoundListener>> {
+    let mut shares: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
+    for (index, listener) in listeners.into_iter().enumerate() {
+        if let Some(share) = shares.get_mut(index % workers) {
+            share.push(listener);
+        }
+    }
+    shares
 }
 
 #[cfg(test)]

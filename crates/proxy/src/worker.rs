@@ -18,7 +18,7 @@ use crate::pool::Pool;
 use crate::prepared::Registry;
 use crate::query_log::QueryLog;
 use crate::rt::{
-    BoundListener, Instant, Listener, MailboxReceiver, MailboxSender, oneshot, sleep, spawn_local,
+    BoundListener, Instant, JoinHandle, Listener, MailboxReceiver, MailboxSender, oneshot, sleep, spawn_local,
 };
 use crate::rules;
 use crate::session::{Handle, Interrupt};
@@ -62,6 +62,10 @@ pub enum Message {
     Ask(Question),
     /// Tell this log what rules have logged.
     LogTo(QueryLog),
+    /// Accept clients on these too.
+    Listen(Vec<BoundListener>),
+    /// Accept no clients any more; the answer says that the listeners are closed.
+    Unlisten(oneshot::Sender<()>),
     /// End all sessions and stop.
     Stop,
 }
@@ -202,6 +206,8 @@ pub struct Worker {
     pub scratch: RefCell<narrows_sql::Scratch>,
     snapshot: RefCell<LocalSnapshot>,
     sessions: RefCell<HashMap<u32, Rc<Handle>>>,
+    /// The tasks that accept clients.
+    acceptors: RefCell<Vec<JoinHandle<()>>>,
     /// The states that logins led to last; see [`Worker::shared_state`].
     login_states: RefCell<VecDeque<SharedState>>,
     /// No session's deadline is before this.
@@ -226,6 +232,7 @@ impl Worker {
             scratch: RefCell::default(),
             snapshot: RefCell::new(Rc::new(snapshot)),
             sessions: RefCell::default(),
+            acceptors: RefCell::default(),
             login_states: RefCell::default(),
             next_deadline: Cell::new(Instant::now() + FAR),
         }
@@ -240,13 +247,7 @@ impl Worker {
         mut mailbox: MailboxReceiver<Message>,
     ) {
         let worker = Rc::new(Worker::new(index, peers, snapshot));
-        for listener in listeners {
-            let address = listener.address();
-            match listener.attach() {
-                Ok(listener) => drop(spawn_local(Rc::clone(&worker).accept(listener))),
-                Err(error) => tracing::error!(%error, address, "cannot accept on a listener"),
-            }
-        }
+        worker.listen(listeners);
         spawn_local(Rc::clone(&worker).keep_time());
         while let Some(message) = mailbox.recv().await {
             match message {
@@ -333,6 +334,32 @@ impl Worker {
         }
     }
 
+    fn listen(self: &Rc<Worker>, listeners: Vec<BoundListener>) {
+        for listener in listeners {
+            let address = listener.address();
+            match listener.attach() {
+                Ok(listener) => {
+                    let task = spawn_local(Rc::clone(self).accept(listener));
+                    self.acceptors.borrow_mut().push(task);
+                }
+                Err(error) => tracing::error!(%error, address, "cannot accept on a listener"),
+            }
+        }
+    }
+
+    /// Closes the listeners; clients that were accepted stay.
+    fn unlisten(&self, closed: oneshot::Sender<()>) {
+        let acceptors = self.acceptors.take();
+        acceptors.iter().for_each(JoinHandle::abort);
+        spawn_local(async move {
+            for acceptor in acceptors {
+                // Its end is all that is waited for: with it the socket is closed.
+                let _ = acceptor.await;
+            }
+            let _ = closed.send(());
+        });
+    }
+
     async fn accept(self: Rc<Worker>, listener: Listener) {
         loop {
             match listener.accept().await {
@@ -394,6 +421,8 @@ impl Worker {
             }
             Message::Ask(question) => question.put_to(self),
             Message::LogTo(log) => drop(self.query_log.replace(Some(log))),
+            Message::Listen(listeners) => self.listen(listeners),
+            Message::Unlisten(closed) => self.unlisten(closed),
             Message::Stop => {}
         }
     }

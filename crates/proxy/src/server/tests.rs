@@ -77,6 +77,22 @@ pub(super) fn user() -> UserRow {
     }
 }
 
+#[test]
+fn refuses_new_clients_while_paused_and_keeps_those_that_are_there() {
+    let mut plane = Plane::start(Variables::default());
+    let mut client = plane.client();
+    let before = plane.endpoint();
+    let running = plane.plane.as_mut().expect("running");
+    running.pause();
+    assert_eq!(running.listening(), Listening::Paused);
+    assert!(RawClient::try_connect(&before).is_err(), "the port is closed when pause returns");
+    assert!(client.query("SELECT 1").ok().is_some());
+    running.resume().expect("the port is still free");
+    assert_eq!(plane.endpoint(), before, "the port that was chosen is kept");
+    assert!(plane.client().query("SELECT 1").ok().is_some());
+    assert!(client.query("SELECT 1").ok().is_some());
+}
+
 fn panicking_statement() -> Vec<u8> {
     [PANIC, b"DO 0"].concat()
 }
