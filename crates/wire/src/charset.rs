@@ -37,6 +37,11 @@ enum Servers {
 }
 
 impl Collation {
+    /// Every collation, by id.
+    pub fn all() -> impl Iterator<Item = &'static Collation> {
+        table::COLLATIONS.iter()
+    }
+
     /// The collation of that id.
     pub fn by_id(id: u16, family: Family) -> Option<&'static Collation> {
         let start = COLLATIONS.partition_point(|collation| collation.id < id);

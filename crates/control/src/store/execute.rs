@@ -1,7 +1,8 @@
 //! One statement of an operator, carried out by SQLite within limits.
 
+use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::ffi::ErrorCode;
-use rusqlite::{Connection, Statement};
+use rusqlite::{Batch, Connection, Statement};
 
 use super::answer::{Answer, Cell, Refusal, ResultSet, cell, reason};
 use super::guard::{Guard, Origin, TIME_LIMIT};
@@ -65,6 +66,8 @@ impl Handle {
         let changed = self.connection.total_changes() - before;
         if changed > 0 {
             self.affected = self.connection.changes();
+        } else if outcome.is_ok() && changes_rows(text) {
+            self.affected = 0;
         }
         match outcome? {
             Some(rows) => Ok(Answer::Rows(rows)),
@@ -75,7 +78,10 @@ impl Handle {
     /// Rows, or `None` where the statement has no columns.
     fn prepare_and_run(&self, origin: Origin, text: &str) -> Result<Option<ResultSet>, Refusal> {
         let entered = self.guard.enter(origin);
-        let mut statement = self.connection.prepare(text).map_err(refusal)?;
+        let mut batch = Batch::new(&self.connection, text);
+        let first = batch.next().map_err(refusal)?;
+        // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
+        let mut statement = first.ok_or_else(|| Refusal::admin("not an error"))?;
         if entered.is_transaction() {
             return Ok(None);
         }
@@ -106,6 +112,12 @@ impl Handle {
         self.set_access(Access::ReadWrite)?;
         Ok(&mut self.connection)
     }
+}
+
+/// Whether a statement is one that changes rows, and so says how many.
+fn changes_rows(text: &str) -> bool {
+    let first = text.split_ascii_whitespace().next().unwrap_or_default();
+    ["INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"].iter().any(|word| word.eq_ignore_ascii_case(first))
 }
 
 fn fetch(statement: &mut Statement<'_>) -> Result<ResultSet, Refusal> {

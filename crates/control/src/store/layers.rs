@@ -84,6 +84,7 @@ impl Store {
     pub fn candidate(&mut self, module: Module) -> Result<Candidate, Refusal> {
         let mut rows = self.running.rows.clone();
         let mut variables = self.running.variables.clone();
+        let phase = self.phase;
         let connection = self.all.open()?;
         let read = reading::read(connection, module, &mut rows)?;
         let mut candidate = Candidate {
@@ -95,7 +96,7 @@ impl Store {
             put_back: Vec::new(),
         };
         if let Some(prefix) = module.prefix() {
-            let adopted = super::variables::adopt(connection, prefix, &mut variables)?;
+            let adopted = super::variables::adopt(connection, prefix, &mut variables, phase)?;
             candidate.rows.variables = variables.for_data_plane();
             candidate.variables = variables;
             candidate.warnings.extend(adopted.warnings);
@@ -130,8 +131,10 @@ impl Store {
     /// What SQLite says.
     pub fn accept(&mut self, candidate: Candidate) -> Result<Answer, Refusal> {
         let Candidate { rows, variables, warnings, module, tables, put_back } = candidate;
-        if module.prefix().is_some() {
-            super::variables::put_back(self.all.open()?, &put_back)?;
+        if let Some(prefix) = module.prefix() {
+            let connection = self.all.open()?;
+            super::variables::put_back(connection, &put_back)?;
+            super::variables::add_missing(connection, prefix, &variables)?;
         }
         self.running.rows = rows;
         self.running.variables = variables;

@@ -54,6 +54,7 @@ pub struct Store {
     statistics: Handle,
     access: Access,
     running: Running,
+    phase: variables::Phase,
     /// The configuration file, where there is one.
     file: Option<PathBuf>,
     uuid: String,

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use narrows_wire::charset::{Collation, Family};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::answer::Refusal;
@@ -135,6 +136,7 @@ impl Store {
             store.remarks.extend(candidate.warnings.iter().map(|warning| warning.message.clone()));
             store.accept(candidate)?;
         }
+        store.phase = variables::Phase::Serving;
         Ok(store)
     }
 
@@ -192,18 +194,21 @@ impl Store {
             create_missing(&all, database)?;
         }
         create_history(&mut all).map_err(|source| OpenError::Database { path: history.clone(), source })?;
+        add_collations(&all)?;
         // What drivers ask for before anything else.
         all.execute("INSERT INTO stats.global_variables VALUES ('mysql-max_allowed_packet', '4194304')", [])?;
 
         let statistics = Connection::open(&stats)?;
         statistics.pragma_update(None, "temp_store", "MEMORY")?;
         attach(&statistics, &monitor, Database::Monitor)?;
-        attach_file(&statistics, &history, Database::StatsHistory)?;
+        attach(&statistics, &of_file_system(&history), Database::StatsHistory)
+            .map_err(|source| OpenError::Database { path: history.clone(), source })?;
         Ok(Store {
             all: Handle::new(all)?,
             statistics: Handle::new(statistics)?,
             access: Access::ReadWrite,
             running: Running::default(),
+            phase: variables::Phase::Starting,
             file: None,
             uuid: String::new(),
             remarks: Vec::new(),
@@ -327,11 +332,30 @@ fn put_aside(path: &Path) -> Result<(), OpenError> {
     }
 }
 
+/// Fills `mysql_collations`: what `SHOW COLLATION` and `SHOW CHARSET` tell.
+fn add_collations(connection: &Connection) -> rusqlite::Result<()> {
+    let transaction = connection.unchecked_transaction()?;
+    let mut insert = transaction.prepare("INSERT INTO main.mysql_collations VALUES (?1, ?2, ?3, ?4)")?;
+    for collation in Collation::all().filter(|collation| collation.is_of(Family::MySql)) {
+        let first = Collation::default_of(collation.charset, Family::MySql);
+        let is_default = if first == Some(collation) { "Yes" } else { "" };
+        insert.execute(rusqlite::params![collation.id, collation.name, collation.charset, is_default])?;
+    }
+    drop(insert);
+    transaction.commit()
+}
+
 /// The name of a database in memory that several connections of this process can open.
 fn shared_memory(name: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("file:/narrows-{number}-{name}?vfs=memdb")
+}
+
+/// The file as a URI: a connection to a database in memory would look for the name in memory too.
+fn of_file_system(path: &Path) -> String {
+    let path = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    format!("file:{path}?vfs=unix")
 }
 
 fn attach_file(connection: &Connection, path: &Path, database: Database) -> Result<(), OpenError> {

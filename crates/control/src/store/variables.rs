@@ -25,8 +25,22 @@ pub(super) struct Adopted {
     pub put_back: Vec<PutBack>,
 }
 
+/// Whether anything runs yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing does: variables that need a restart count too.
+    Starting,
+    /// Those keep the value that runs.
+    Serving,
+}
+
 /// Reads the rows of `prefix` in memory into `values`.
-pub(super) fn adopt(connection: &Connection, prefix: &str, values: &mut Values) -> Result<Adopted, Refusal> {
+pub(super) fn adopt(
+    connection: &Connection,
+    prefix: &str,
+    values: &mut Values,
+    phase: Phase,
+) -> Result<Adopted, Refusal> {
     let mut adopted = Adopted::default();
     for (name, text) in in_memory(connection, prefix)? {
         let Some(variable) = Variable::named(&name) else {
@@ -40,7 +54,7 @@ pub(super) fn adopt(connection: &Connection, prefix: &str, values: &mut Values) 
             continue;
         }
         match variable.adopt(&text) {
-            Ok(_) if variable.needs_restart => {
+            Ok(_) if variable.needs_restart && phase == Phase::Serving => {
                 let message =
                     format!("{}: counts after a restart; until then it is {running:?}", variable.name);
                 adopted.warnings.push(Warning { code: PUT_BACK, message });
@@ -76,6 +90,15 @@ pub(super) fn put_back(connection: &Connection, rows: &[PutBack]) -> Result<(), 
                 connection.execute("DELETE FROM main.global_variables WHERE variable_name = ?1", [name])?
             }
         };
+    }
+    Ok(())
+}
+
+/// Adds the variables of `prefix` that memory lacks, with the values that run.
+pub(super) fn add_missing(connection: &Connection, prefix: &str, running: &Values) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare("INSERT OR IGNORE INTO main.global_variables VALUES (?1, ?2)")?;
+    for (variable, value) in running.iter().filter(|(variable, _)| variable.name.starts_with(prefix)) {
+        insert.execute([variable.name, &value.to_string()])?;
     }
     Ok(())
 }
