@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand};
+use narrows_control::store::Start;
 
 /// What was asked for.
 #[derive(Debug, Parser)]
@@ -71,10 +72,10 @@ pub struct Run {
     /// End after a crash instead of starting again: what this version always does
     #[arg(short = 'e', long)]
     pub exit_on_error: bool,
-    /// Read the file, forget what is stored: this version stores nothing and always reads the file
+    /// Read the file; what is stored is put aside
     #[arg(long, conflicts_with = "reload")]
     pub initial: bool,
-    /// Read the file over what is stored: this version stores nothing and always reads the file
+    /// Read the file over what is stored
     #[arg(long)]
     pub reload: bool,
     /// Identity of this node; goes before `uuid` of the file
@@ -101,12 +102,19 @@ The environment variable NARROWS_LOG chooses what is logged, for example `debug`
 No core files are written, since passwords and keys would be in them, unless NARROWS_CORE_FILES is set.";
 
 impl Run {
+    /// What goes before what.
+    pub fn start(&self) -> Start {
+        match (self.initial, self.reload) {
+            (true, _) => Start::Initial,
+            (_, true) => Start::Reload,
+            _ => Start::Usual,
+        }
+    }
+
     /// The flags that were given and that do nothing in this version.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let flags = [
             (self.exit_on_error, "--exit-on-error"),
-            (self.initial, "--initial"),
-            (self.reload, "--reload"),
             (self.idle_threads, "--idle-threads"),
             (self.reuseport, "--reuseport"),
             (self.no_version_check, "--no-version-check"),
@@ -136,7 +144,7 @@ mod tests {
         assert_eq!(container.datadir, Some(PathBuf::from("/var/lib/proxysql")));
         let unit = parse("narrows --idle-threads -c /etc/proxysql.cnf --initial").run;
         assert_eq!(unit.config, Some(PathBuf::from("/etc/proxysql.cnf")));
-        assert_eq!(unit.without_effect(), ["--initial", "--idle-threads"]);
+        assert_eq!((unit.start(), unit.without_effect()), (Start::Initial, vec!["--idle-threads"]));
     }
 
     #[test]

@@ -1,25 +1,30 @@
 //! The `narrows` program: flags, then the configuration, then the data plane.
 
 mod cli;
+mod log_file;
 mod sandbox;
 
-use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
 use narrows_control::config::{self, Loaded};
-use narrows_control::store::Store;
+use narrows_control::control::{self, Beginning, End, Handle};
+use narrows_control::store::{Opening, Store};
 use narrows_control::{docs, query_log, tls};
 use narrows_proxy::server::DataPlane;
+use narrows_proxy::snapshot::Rows;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use cli::{Cli, Run, Verb};
+use log_file::LogFile;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -112,27 +117,31 @@ fn run(flags: &Run) -> anyhow::Result<()> {
     if let Some(uuid) = &flags.uuid {
         loaded.bootstrap.uuid = Some(uuid.clone());
     }
-    if flags.no_monitor {
-        loaded.variables.switch_off("mysql-monitor_enabled");
-    }
-    open_log(log_file(flags, &loaded).as_deref())?;
+    let log = open_log(log_file(flags, &loaded).as_deref())?;
     info!(version = env!("CARGO_PKG_VERSION"), "starting");
     match &file {
         Some(path) => info!(file = %path.display(), "configuration read"),
         None => warn!(searched = ?config::SEARCHED, "no configuration file, the defaults count"),
     }
-    loaded.passed_over.iter().chain(&loaded.warnings).for_each(|diagnostic| warn!("{diagnostic}"));
     for flag in flags.without_effect() {
         warn!(flag, "has no effect in this version");
     }
     raise_open_files_limit();
     keep_memory_private();
+    let datadir = loaded.bootstrap.resolve(Path::new(""));
+    let store = Store::open(Opening {
+        datadir: &datadir,
+        file: file.as_deref(),
+        start: flags.start(),
+        uuid: loaded.bootstrap.uuid.as_deref(),
+    })?;
+    store.remarks().iter().for_each(|remark| warn!("{remark}"));
+    let mut rows = store.rows();
     let keys =
-        tls::load(&loaded.bootstrap.resolve(Path::new("")), &loaded.variables, &loaded.rows.ssl_params)
-            .context("reading keys and certificates")?;
+        tls::load(&datadir, store.variables(), &rows.ssl_params).context("reading keys and certificates")?;
     keys.remarks.iter().for_each(|remark| warn!("{remark}"));
-    loaded.rows.tls = keys.tls;
-    serve(loaded)
+    rows.tls = keys.tls;
+    serve(store, rows, datadir, log)
 }
 
 fn load(path: &Path) -> anyhow::Result<Loaded> {
@@ -148,18 +157,18 @@ fn log_file(flags: &Run, loaded: &Loaded) -> Option<PathBuf> {
     (!flags.foreground).then(|| loaded.bootstrap.resolve(errorlog))
 }
 
-fn open_log(file: Option<&Path>) -> anyhow::Result<()> {
+fn open_log(file: Option<&Path>) -> anyhow::Result<LogFile> {
     let wanted = std::env::var("NARROWS_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = EnvFilter::try_new(wanted).context("reading NARROWS_LOG")?;
     let log = tracing_subscriber::fmt().with_env_filter(filter);
     let Some(path) = file else {
         log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
-        return Ok(());
+        return Ok(LogFile::none());
     };
-    let opened = OpenOptions::new().create(true).append(true).open(path);
-    let file = opened.with_context(|| format!("opening the log file {}", path.display()))?;
-    log.with_writer(file).with_ansi(false).init();
-    Ok(())
+    let opened = LogFile::open(path).with_context(|| format!("opening the log file {}", path.display()))?;
+    let writer = opened.clone();
+    log.with_writer(move || writer.clone()).with_ansi(false).init();
+    Ok(opened)
 }
 
 /// Every client and every backend connection is an open file, so the process takes as many as it may have.
@@ -188,26 +197,87 @@ fn keep_memory_private() {
     }
 }
 
-/// Runs the data plane on `loaded` until the process is told to stop.
-fn serve(loaded: Loaded) -> anyhow::Result<()> {
+/// Runs the data plane on `rows`, and the admin interface on `store`, until the process is told to stop.
+fn serve(store: Store, rows: Rows, datadir: PathBuf, log: LogFile) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _entered = runtime.enter();
     // Taken before anything is served, so that no signal falls between.
-    let terminate = signal(SignalKind::terminate()).context("taking SIGTERM")?;
-    let interrupt = signal(SignalKind::interrupt()).context("taking SIGINT")?;
-    let datadir = loaded.bootstrap.datadir.clone().unwrap_or_else(|| PathBuf::from("."));
-    let mut plane = DataPlane::start(loaded.rows)?;
-    plane.log_queries_to(query_log::start(&datadir).context("starting the query log")?);
-    info!(interfaces = plane.addresses().join(", "), workers = plane.workers(), "serving");
-    runtime.block_on(told_to_stop(terminate, interrupt));
-    plane.stop();
-    Ok(())
+    let mut signals = Signals::take()?;
+    let mut plane = DataPlane::start(rows.clone())?;
+    let query_log = query_log::start(&datadir).context("starting the query log")?;
+    plane.log_queries_to(query_log.clone());
+    let (interfaces, workers) = (plane.addresses().join(", "), plane.workers());
+    let (ends, mut ended) = tokio::sync::mpsc::unbounded_channel();
+    let control = control::begin(Beginning {
+        store,
+        plane,
+        rows,
+        datadir,
+        query_log,
+        reopen_log: Box::new(move || log.reopen()),
+        on_end: Box::new(move |end| {
+            // Nobody waits for it any more only when the process ends already.
+            let _ = ends.send(end);
+        }),
+    })?;
+    info!(interfaces = control.addresses().join(", "), "administrators are served");
+    info!(interfaces, workers, "serving");
+    let end = runtime.block_on(signals.told_to_end(&control, &mut ended));
+    control.stop(TIME_TO_STOP);
+    match end {
+        End::Now => Ok(()),
+        End::Again => start_again(),
+    }
 }
 
-async fn told_to_stop(mut terminate: Signal, mut interrupt: Signal) {
-    let name = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    };
-    info!(signal = name, "stopping");
+/// The same program with the same arguments, in place of this one.
+fn start_again() -> anyhow::Result<()> {
+    use std::os::unix::process::CommandExt;
+    let mut arguments = std::env::args_os();
+    let program = std::env::current_exe().context("finding the program to start again")?;
+    let error = std::process::Command::new(program).args(arguments.by_ref().skip(1)).exec();
+    Err(error).context("starting again")
 }
+
+/// What the process is told from outside.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    /// Of log rotation.
+    user: Signal,
+}
+
+impl Signals {
+    fn take() -> anyhow::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate()).context("taking SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("taking SIGINT")?,
+            user: signal(SignalKind::user_defined1()).context("taking SIGUSR1")?,
+        })
+    }
+
+    /// Waits until the process is to end.
+    async fn told_to_end(&mut self, control: &Handle, ended: &mut UnboundedReceiver<End>) -> End {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {
+                    info!(signal = "SIGTERM", "stopping");
+                    return End::Now;
+                }
+                _ = self.interrupt.recv() => {
+                    info!(signal = "SIGINT", "stopping");
+                    return End::Now;
+                }
+                _ = self.user.recv() => control.flush_logs(),
+                Some(end) = ended.recv() => {
+                    info!(by = "an administrator", "stopping");
+                    return end;
+                }
+            }
+        }
+    }
+}
+
+/// The end of client sessions takes milliseconds; only a statement of an administrator can be in its way, and that is no
+/// reason to stay.
+const TIME_TO_STOP: Duration = Duration::from_secs(3);

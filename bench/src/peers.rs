@@ -182,7 +182,10 @@ fn serve(
     fs::create_dir_all(&data)?;
     let (file, data) = (file.display().to_string(), data.display().to_string());
     let arguments: Vec<String> = match name {
-        NARROWS | FAST_FORWARD => vec!["-f".into(), "-n".into(), "-D".into(), data, "-c".into(), file],
+        NARROWS | FAST_FORWARD => {
+            let flags = ["-f", "-n", "--initial", "-D", &data, "-c", &file];
+            flags.map(str::to_owned).to_vec()
+        }
         _ => vec!["-db".into(), "-f".into(), file],
     };
     let log: PathBuf = setup.folder.join(format!("{name}.log"));

@@ -1,6 +1,8 @@
 //! The control plane: configuration in, snapshots for the data plane out.
 
+pub mod admin;
 pub mod config;
+pub mod control;
 pub mod docs;
 pub mod query_log;
 pub mod store;

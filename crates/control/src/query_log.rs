@@ -47,6 +47,10 @@ impl Writer {
                         self.settings = Some(settings);
                     }
                 }
+                Ok(Message::Rotate) => {
+                    self.flush();
+                    self.file = None;
+                }
                 Err(RecvTimeoutError::Timeout) => self.flush(),
                 Err(RecvTimeoutError::Disconnected) => return self.flush(),
             }

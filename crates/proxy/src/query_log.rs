@@ -54,6 +54,8 @@ pub enum Message {
     Record(Box<Record>),
     /// Go on so.
     Settings(Settings),
+    /// Go on in a new file.
+    Rotate,
 }
 
 /// Where and how it is written.
@@ -103,6 +105,12 @@ impl QueryLog {
     pub fn configure(&self, settings: Settings) {
         // Without a writer nothing is written.
         let _ = self.sender.send(Message::Settings(settings));
+    }
+
+    /// Has the writer go on in a new file; waits until there is room. Not for workers.
+    pub fn rotate(&self) {
+        // Without a writer nothing is written.
+        let _ = self.sender.send(Message::Rotate);
     }
 
     /// Records that were dropped.

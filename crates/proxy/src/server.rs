@@ -183,6 +183,13 @@ impl DataPlane {
         self.configure_log();
     }
 
+    /// Goes on with the log in a new file.
+    pub fn rotate_log(&self) {
+        if let Some(log) = &self.query_log {
+            log.rotate();
+        }
+    }
+
     fn configure_log(&self) {
         if let Some(log) = &self.query_log {
             log.configure(Settings::of(&self.snapshot.variables));

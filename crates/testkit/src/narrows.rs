@@ -184,6 +184,8 @@ impl Narrows {
             let (port, admin_port) = (free_port(), free_port());
             let interfaces = format!("127.0.0.1:{port};{}", folder.file("narrows.sock").display());
             let text = text(&interfaces, &format!("127.0.0.1:{admin_port}"));
+            // What is stored goes before the file, and an attempt may have stored another port.
+            let _ = fs::remove_file(folder.file("narrows.db"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
             if let Some(process) = launch(environment, binary, monitor, &folder) {
                 return Narrows { process, port, admin_port, folder };

@@ -6,6 +6,10 @@
 mod adopt;
 mod table;
 
+/// What is told where ProxySQL tells its version. Tools read the part before the first `-` and decide by it what they may
+/// use; what follows says what this is.
+pub const VERSION: &str = concat!("2.7.1-narrows-", env!("CARGO_PKG_VERSION"));
+
 use narrows_proxy::snapshot::Variables;
 
 use crate::config::charset;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Class::{Essential, Obscure, Useful};
-use super::{Class, Kind, Reader, Variable};
+use super::{Class, Kind, Reader, VERSION, Variable};
 use crate::config::form::{Form, items};
 use narrows_proxy::client::Networks;
 use narrows_proxy::snapshot::Variables;
@@ -213,7 +213,6 @@ pub static VARIABLES: &[Variable] = &[
     text("mysql-server_version", Essential, Form::NotEmpty, "8.0.11", "Version that clients are told in the greeting.")
         .read_as_text(|v, s| v.server_version = s.to_owned()),
     flag("mysql-servers_stats", Obscure, true, "Without effect, as in ProxySQL."),
-    flag("mysql-session_debug", Obscure, true, "Debug builds of ProxySQL only."),
     integer("mysql-session_idle_ms", Obscure, 1, 1, 3_600_000, "Milliseconds after which ProxySQL moves a session to an idle thread. Narrows has no need of one."),
     flag("mysql-session_idle_show_processlist", Obscure, true, "Whether such sessions are shown in the process list."),
     flag("mysql-sessions_sort", Obscure, true, "Whether ProxySQL's threads serve sessions in the order of waiting."),
@@ -278,8 +277,6 @@ pub static VARIABLES: &[Variable] = &[
     text("admin-cluster_username", Essential, Form::Any, "", "Account used towards the other nodes' admin interfaces; empty: configuration is not shared."),
     integer("admin-coredump_generation_interval_ms", Obscure, 30_000, 0, 2_147_483_646, "Milliseconds that must pass between two core dumps on demand."),
     integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Core dumps on demand at most."),
-    flag("admin-debug", Obscure, false, "Debug builds of ProxySQL only."),
-    integer("admin-debug_output", Obscure, 3, 1, 3, "Debug builds of ProxySQL only."),
     text("admin-mysql_ifaces", Essential, Form::Addresses, "0.0.0.0:6032", "Where the admin interface listens."),
     integer("admin-prometheus_memory_metrics_interval", Useful, 61, 1, 604_799, "Seconds between two looks at memory for the metrics."),
     flag("admin-read_only", Essential, false, "Whether the admin interface refuses changes."),
@@ -297,7 +294,7 @@ pub static VARIABLES: &[Variable] = &[
     text("admin-telnet_admin_ifaces", Obscure, Form::Any, "", "Without effect, as in ProxySQL."),
     text("admin-telnet_stats_ifaces", Obscure, Form::Any, "", "Without effect, as in ProxySQL."),
     flag("admin-vacuum_stats", Obscure, true, "Whether statistics tables are emptied after being read."),
-    fixed_text("admin-version", Essential, env!("CARGO_PKG_VERSION"), "Version of the program."),
+    fixed_text("admin-version", Essential, VERSION, "The version of ProxySQL that this stands in for, and of the program."),
     flag("admin-web_enabled", Obscure, false, "Whether the statistics pages are served."),
     integer("admin-web_port", Obscure, 6080, 1, 65_534, "Port of the statistics pages."),
     integer("admin-web_verbosity", Obscure, 0, 0, 10, "How much their server logs."),

@@ -88,6 +88,17 @@ impl PinReason {
         PinReason::ALL.iter().find(|(reason, _)| *reason == self).map_or("", |(_, name)| name)
     }
 
+    /// The reasons as bits.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The names of all these reasons.
+    pub fn names(self) -> Vec<&'static str> {
+        let among = PinReason::ALL.iter().filter(|(reason, _)| self.intersects(*reason));
+        among.map(|(_, name)| *name).collect()
+    }
+
     const fn without(self, other: PinReason) -> PinReason {
         PinReason(self.0 & !other.0)
     }

@@ -1,0 +1,43 @@
+//! KILL: clients' sessions and statements, whoever's they are.
+
+use narrows_proxy::stats::{KillKind, wait};
+use narrows_proxy::worker::KillAnswer;
+
+use super::{Call, Reply, Verb, Who};
+use crate::control::Control;
+
+pub const VERBS: &[Verb] = &[
+    Verb {
+        pattern: "KILL CONNECTION <session>",
+        who: Who::Admin,
+        run: |control, call| Some(kill(control, call.word(0), KillKind::Connection)),
+        doc: "Ends a client's session; its number is in `stats_mysql_processlist`.",
+    },
+    Verb {
+        pattern: "KILL QUERY <session>",
+        who: Who::Admin,
+        run: |control, call| Some(kill(control, call.word(0), KillKind::Query)),
+        doc: "Ends the statement that a session runs.",
+    },
+    Verb {
+        pattern: "KILL <session>",
+        who: Who::Admin,
+        run: number_only,
+        doc: "The same as `KILL CONNECTION`.",
+    },
+];
+
+fn number_only(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    let number = call.word(0);
+    number.bytes().all(|byte| byte.is_ascii_digit()).then(|| kill(control, number, KillKind::Connection))
+}
+
+fn kill(control: &Control, session: &str, kind: KillKind) -> Reply {
+    // Numbers are read as everywhere in this interface: what is none is 0.
+    let id = session.parse::<u32>().unwrap_or(0);
+    let answer = control.observer().map(|observer| wait(observer.kill(id, kind)));
+    match answer {
+        Some(KillAnswer::Done) => Reply::ok(),
+        _ => Reply::error(format!("Unknown thread id: {id}")),
+    }
+}

@@ -1,0 +1,153 @@
+//! What statements mean: commands by their patterns, and everything else is SQL.
+
+mod canned;
+mod checksum;
+mod kill;
+mod load;
+mod operate;
+mod proxysql;
+mod route;
+mod set;
+mod show;
+
+use std::time::Instant;
+
+use super::Caller;
+use super::answer::Reply;
+use super::statement::{Statement, captures};
+use super::stats;
+use crate::control::Control;
+use crate::store::{Answer, Role};
+
+/// A command.
+pub struct Verb {
+    /// What is typed; see [`captures`].
+    pub pattern: &'static str,
+    /// Who may. To others it is no command but bad SQL.
+    pub who: Who,
+    /// Carries it out; `None`: it was none after all.
+    pub run: fn(&mut Control, &Call<'_>) -> Option<Reply>,
+    /// What it does, for operators.
+    pub doc: &'static str,
+}
+
+/// Who may use a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// Full users.
+    Admin,
+    /// Users of statistics too.
+    Everybody,
+}
+
+impl Who {
+    fn includes(self, role: Role) -> bool {
+        self == Who::Everybody || role == Role::Admin
+    }
+}
+
+/// A command as it was typed.
+pub struct Call<'a> {
+    /// Who typed it.
+    pub caller: &'a Caller,
+    /// The statement.
+    pub statement: &'a Statement<'a>,
+    /// What the holes of the pattern hold.
+    pub words: Vec<&'a str>,
+    /// When it came.
+    pub since: Instant,
+}
+
+impl<'a> Call<'a> {
+    /// What the hole of that number holds; empty where there is none.
+    pub fn word(&self, index: usize) -> &'a str {
+        self.words.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// Every command, in the order in which patterns are tried.
+pub fn verbs() -> impl Iterator<Item = &'static Verb> {
+    let families = [
+        canned::VERBS,
+        set::IGNORED,
+        set::IGNORED_OF_ADMINS,
+        set::VERBS,
+        load::VERBS,
+        show::VERBS,
+        proxysql::VERBS,
+        kill::VERBS,
+        checksum::VERBS,
+        operate::VERBS,
+        route::VERBS,
+    ];
+    families.into_iter().flatten()
+}
+
+/// Answers a statement.
+pub fn answer(control: &mut Control, caller: &mut Caller, text: &[u8], since: Instant) -> Reply {
+    let reply = match std::str::from_utf8(text) {
+        Ok(text) => dispatch(control, caller, &Statement::new(text), since),
+        Err(error) => {
+            let message = format!("Invalid utf8 character string: byte {}", error.valid_up_to() + 1);
+            Reply::refused(1300, "HY000", message)
+        }
+    };
+    let asks_for_warnings = matches!(&reply, Reply::Answer(Answer::Rows(_))) && is_diagnostic(text);
+    if !asks_for_warnings {
+        caller.warnings = match &reply {
+            Reply::Answer(Answer::Done { warnings, .. }) => warnings.clone(),
+            _ => Vec::new(),
+        };
+    }
+    reply
+}
+
+/// Whether a statement asks about the one before it, and so leaves what is known of that.
+fn is_diagnostic(text: &[u8]) -> bool {
+    let start: String = text.iter().take(40).map(|byte| char::from(*byte).to_ascii_uppercase()).collect();
+    let words: Vec<&str> = start.split_whitespace().collect();
+    matches!(words.as_slice(), ["SHOW", "WARNINGS" | "ERRORS" | "COUNT(*)", ..])
+        || matches!(words.as_slice(), ["SHOW", word] if word.starts_with("WARNINGS"))
+}
+
+fn dispatch(control: &mut Control, caller: &Caller, statement: &Statement<'_>, since: Instant) -> Reply {
+    for verb in verbs().filter(|verb| verb.who.includes(caller.role)) {
+        if let Some(words) = captures(verb.pattern, &statement.plain) {
+            let call = Call { caller, statement, words, since };
+            if let Some(reply) = (verb.run)(control, &call) {
+                return reply;
+            }
+        }
+    }
+    sql(control, caller.role, statement.sql)
+}
+
+/// SQL, with the tables that it names filled before.
+pub fn sql(control: &mut Control, role: Role, text: &str) -> Reply {
+    if let Err(refusal) = stats::fill(control, text) {
+        return Reply::Refused(refusal);
+    }
+    if let Err(refusal) = control.store.refresh_runtime(text) {
+        return Reply::Refused(refusal);
+    }
+    let reply = control.store.sql(role, text).into();
+    stats::empty(control, text);
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_fits_what_it_says() {
+        for verb in verbs() {
+            let pattern = verb.pattern.strip_suffix('*').unwrap_or(verb.pattern);
+            let typed = pattern.replace('<', "x").replace("...>", "").replace('>', "");
+            let typed: Vec<&str> =
+                typed.split(' ').map(|word| word.split('|').next().unwrap_or_default()).collect();
+            assert!(captures(verb.pattern, &typed.join(" ")).is_some(), "{}", verb.pattern);
+            assert!(verb.doc.ends_with('.'), "{}", verb.pattern);
+        }
+    }
+}

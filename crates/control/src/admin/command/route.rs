@@ -1,0 +1,198 @@
+//! EXPLAIN ROUTE and SHOW PINS: where a statement would go, and what keeps sessions on their connections.
+
+use narrows_proxy::stats::{PinLine, Route, RouteOutcome, RouteQuestion, wait};
+
+use super::{Call, Reply, Verb, Who};
+use crate::control::Control;
+
+pub const VERBS: &[Verb] = &[
+    Verb {
+        pattern: "EXPLAIN ROUTE <question...>",
+        who: Who::Admin,
+        run: explain,
+        doc: "`EXPLAIN ROUTE 'statement' [AS user] [SCHEMA schema]`: the way of a statement, and why it is that one.",
+    },
+    Verb {
+        pattern: "SHOW PINS",
+        who: Who::Everybody,
+        run: pins,
+        doc: "Sessions that keep a backend connection: the reason, and the statement that caused it.",
+    },
+];
+
+/// What is asked, in its parts.
+#[derive(Debug, PartialEq, Eq)]
+struct Question {
+    statement: String,
+    user: Option<String>,
+    schema: Option<String>,
+}
+
+impl Question {
+    /// `'statement' [AS user] [SCHEMA schema]`; `None`: something else.
+    fn parse(text: &str) -> Option<Question> {
+        let (statement, mut rest) = string(text)?;
+        let mut question = Question { statement, user: None, schema: None };
+        while let Some((word, behind)) = rest.trim_start().split_once(' ') {
+            let place = match word.to_ascii_uppercase().as_str() {
+                "AS" => &mut question.user,
+                "SCHEMA" => &mut question.schema,
+                _ => return None,
+            };
+            let behind = behind.trim_start();
+            let (name, after) = match string(behind) {
+                Some(quoted) => quoted,
+                None => {
+                    let end = behind.find(' ').unwrap_or(behind.len());
+                    (behind[..end].to_owned(), &behind[end..])
+                }
+            };
+            *place = Some(name);
+            rest = after;
+        }
+        rest.trim().is_empty().then_some(question)
+    }
+}
+
+/// A quoted text at the front, and what is behind it. A quote in it is doubled, or has a backslash before it.
+fn string(text: &str) -> Option<(String, &str)> {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"' | '`'))?;
+    let mut value = String::new();
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        let next = chars.peek().map(|(_, next)| *next);
+        match (c, next) {
+            ('\\', Some(next)) if next == quote || next == '\\' => {
+                value.push(next);
+                chars.next();
+            }
+            (c, Some(next)) if c == quote && next == quote => {
+                value.push(quote);
+                chars.next();
+            }
+            (c, _) if c == quote => return Some((value, &text[at + c.len_utf8()..])),
+            (c, _) => value.push(c),
+        }
+    }
+    None
+}
+
+fn explain(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    // As it was typed: blanks in the statement are its own.
+    let typed = call.statement.sql;
+    let start = typed.find(['\'', '"', '`'])?;
+    let question = Question::parse(&typed[start..])?;
+    let Some(observer) = control.observer() else {
+        return Some(Reply::error("no clients are served (STOP)"));
+    };
+    let username = match question.user {
+        Some(user) => user,
+        None => control.only_user().unwrap_or_default(),
+    };
+    if username.is_empty() {
+        return Some(Reply::error("which user? EXPLAIN ROUTE 'statement' AS user"));
+    }
+    let (proxy_addr, proxy_port) = control.first_listener();
+    let asked = RouteQuestion {
+        statement: question.statement.into_bytes(),
+        username,
+        schema: question.schema,
+        client_addr: call.caller.host.clone(),
+        proxy_addr,
+        proxy_port,
+    };
+    Some(match wait(observer.explain_route(asked)) {
+        Ok(route) => Reply::rows(["step", "what", "value", "why"], lines(&route)),
+        Err(error) => Reply::error(error),
+    })
+}
+
+/// The way in rows, in the order in which it is decided.
+fn lines(route: &Route) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut add = |what: &str, value: String, why: String| {
+        rows.push(vec![(rows.len() + 1).to_string(), what.to_owned(), value, why]);
+    };
+    let digest = route.digest.map_or_else(|| "off".to_owned(), |digest| format!("0x{digest:016X}"));
+    add("digest", digest, route.digest_text.clone());
+    add("statement", route.kind.clone(), route.command.to_owned());
+    for rule in &route.rules {
+        let sets: Vec<String> = rule.sets.iter().map(|(column, value)| format!("{column}={value}")).collect();
+        add("rule", rule.rule_id.to_string(), sets.join(", "));
+    }
+    if let Some(rewritten) = &route.rewritten {
+        add("rewritten", rewritten.clone(), String::new());
+    }
+    match &route.outcome {
+        RouteOutcome::Hostgroup(hostgroup, why) => add("hostgroup", hostgroup.to_string(), why.clone()),
+        RouteOutcome::Answered(what) => add("answered", what.clone(), String::new()),
+    }
+    for server in &route.servers {
+        let what = if server.eligible { "server" } else { "server passed over" };
+        let name = format!("{}:{} weight {}", server.hostname, server.port, server.weight);
+        add(what, name, server.reason.clone());
+    }
+    add("cache", route.cache.clone(), String::new());
+    for (reason, cause) in &route.pins {
+        add("pins", (*reason).to_owned(), cause.clone());
+    }
+    rows
+}
+
+fn pins(control: &mut Control, _: &Call<'_>) -> Option<Reply> {
+    let columns = [
+        "SessionID",
+        "user",
+        "db",
+        "cli_host",
+        "hostgroup",
+        "srv_host",
+        "srv_port",
+        "reason",
+        "age_ms",
+        "digest",
+        "digest_text",
+    ];
+    let lines = control.observer().map(|observer| wait(observer.pins())).unwrap_or_default();
+    let row = |line: PinLine| {
+        let backend = line.backend.as_ref();
+        vec![
+            line.id.to_string(),
+            line.username.clone(),
+            line.schema.clone().unwrap_or_default(),
+            line.client_host.clone(),
+            line.hostgroup.map(|hostgroup| hostgroup.to_string()).unwrap_or_default(),
+            backend.map(|backend| backend.hostname.clone()).unwrap_or_default(),
+            backend.map(|backend| backend.port.to_string()).unwrap_or_default(),
+            line.reason.to_owned(),
+            line.age_ms.to_string(),
+            format!("0x{:016X}", line.digest),
+            line.digest_text.clone(),
+        ]
+    };
+    Some(Reply::rows(columns, lines.into_iter().map(row).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Option<(String, Option<String>, Option<String>)> {
+        Question::parse(text).map(|question| (question.statement, question.user, question.schema))
+    }
+
+    #[test]
+    fn takes_a_question_apart() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(parsed("'SELECT 1'"), Some(("SELECT 1".to_owned(), None, None)));
+        assert_eq!(parsed("'SELECT ''x''' AS app"), Some(("SELECT 'x'".to_owned(), some("app"), None)));
+        assert_eq!(
+            parsed("\"SELECT 1\" schema `a b` as 'u'"),
+            Some(("SELECT 1".to_owned(), some("u"), some("a b")))
+        );
+        assert_eq!(parsed("'SELECT \\'x\\''"), Some(("SELECT 'x'".to_owned(), None, None)));
+        assert_eq!(parsed("'SELECT 1"), None);
+        assert_eq!(parsed("'SELECT 1' FOR app"), None);
+        assert_eq!(parsed("SELECT 1"), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! SET: one variable of memory, or what drivers set and nobody needs.
+
+use super::{Call, Reply, Verb, Who, sql};
+use crate::admin::statement::literal;
+use crate::control::Control;
+use crate::variables::VARIABLES;
+
+macro_rules! ignored {
+    ($who:ident: $($pattern:literal),* $(,)?) => {
+        &[$(Verb {
+            pattern: $pattern,
+            who: Who::$who,
+            run: |_, _| Some(Reply::ok()),
+            doc: "Accepted, without effect: there are no transactions, no character sets and no locks here.",
+        },)*]
+    };
+}
+
+/// What is accepted from everybody.
+pub const IGNORED: &[Verb] = ignored!(Everybody:
+    "SET NAMES*", "SET AUTOCOMMIT*", "SET CHARACTER_SET_RESULTS*", "SET SQL_AUTO_IS_NULL*", "SET SQL_SAFE_UPDATES=1*",
+    "BEGIN*", "START TRANSACTION*", "COMMIT*", "ROLLBACK*",
+);
+
+/// What is accepted from full users.
+pub const IGNORED_OF_ADMINS: &[Verb] = ignored!(Admin:
+    "SET SQL_QUOTE_SHOW_CREATE=1", "SET SESSION CHARACTER_SET_RESULTS*", "USE <name>", "LOCK TABLES*", "UNLOCK TABLES*",
+    "/*!40014 SET*", "/*!40100 SET @@SQL_MODE=''*", "/*!40101 SET*", "/*!40103 SET*", "/*!40111 SET*",
+    "/*!50112 SET*", "/*!50112 PREPARE*", "/*!50112 EXECUTE*", "/*!50112 DEALLOCATE*", "/*!50503 SET*",
+    "/*!50717 SET*", "/*!50717 SELECT*", "/*!50717 PREPARE*", "/*!50717 EXECUTE*", "/*!50717 DEALLOCATE*",
+    "/*!80000 SET*", "/*!40000 ALTER TABLE*",
+);
+
+pub const VERBS: &[Verb] = &[Verb {
+    pattern: "SET <assignment...>",
+    who: Who::Everybody,
+    run: variable,
+    doc: "Sets a variable of memory; `LOAD MYSQL VARIABLES TO RUNTIME` takes it into force.",
+}];
+
+fn variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    let assignment = call.statement.sql.get("SET".len()..)?.trim_start();
+    let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
+    let (name, value) = (name.trim(), value.trim());
+    if !VARIABLES.iter().any(|variable| variable.name == name) {
+        return Some(Reply::done(0, &format!("ERROR: Unknown global variable: '{name}'.")));
+    }
+    if name == "mysql-init_connect" {
+        return Some(Reply::error(
+            "ERROR: Global variable 'mysql-init_connect' is not configurable using SET command. You must run UPDATE \
+             global_variables",
+        ));
+    }
+    if let Some(word) = beyond_a_value(value) {
+        return Some(Reply::error(format!("near \"{word}\": syntax error")));
+    }
+    let update =
+        format!("UPDATE global_variables SET variable_value={value} WHERE variable_name={}", literal(name));
+    Some(sql(control, call.caller.role, &update))
+}
+
+/// What of a value would lead SQLite beyond it: to a second assignment, or to other rows.
+fn beyond_a_value(value: &str) -> Option<String> {
+    let (mut depth, mut quote) = (0, None);
+    let mut word = String::new();
+    let mut previous = ' ';
+    for c in value.chars().chain([' ']) {
+        let is_letter = quote.is_none() && (c.is_alphanumeric() || c == '_');
+        if is_letter {
+            word.push(c);
+        } else if depth == 0 && CLAUSES.iter().any(|clause| clause.eq_ignore_ascii_case(&word)) {
+            return Some(word);
+        } else {
+            word.clear();
+        }
+        match (quote, c) {
+            (Some(open), _) => quote = Some(open).filter(|open| *open != c),
+            (None, '\'' | '"' | '`') => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            (None, ',' | ';') if depth == 0 => return Some(c.to_string()),
+            (None, '-') if previous == '-' => return Some("--".to_owned()),
+            (None, '*') if previous == '/' => return Some("/*".to_owned()),
+            _ => {}
+        }
+        if depth < 0 {
+            return Some(")".to_owned());
+        }
+        previous = c;
+    }
+    None
+}
+
+/// Words that end the value of an assignment.
+const CLAUSES: &[&str] = &["where", "from", "returning", "order", "limit"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stays_a_value() {
+        for value in ["5", "'a, b -- c'", "1+1", "max(1, 2)", "\"where\"", "true", ""] {
+            assert_eq!(beyond_a_value(value), None, "{value}");
+        }
+        for value in ["1, variable_name='x'", "1 WHERE 1=1", "1 -- x", "1 /* x", "1) --", "'a' RETURNING 1"] {
+            assert!(beyond_a_value(value).is_some(), "{value}");
+        }
+    }
+}

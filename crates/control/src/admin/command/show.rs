@@ -1,0 +1,300 @@
+//! SHOW: what there is, in SQL that SQLite knows.
+
+use super::{Call, Reply, Verb, Who, sql};
+use crate::admin::statement::{literal, quoted_name, unquoted};
+use crate::admin::stats;
+use crate::control::Control;
+use crate::store::{Answer, ResultSet, Role};
+
+macro_rules! show {
+    ($pattern:literal, $who:ident, $run:expr, $doc:literal) => {
+        Verb { pattern: $pattern, who: Who::$who, run: $run, doc: $doc }
+    };
+}
+
+pub const VERBS: &[Verb] = &[
+    show!("SHOW TABLES", Everybody, |c, call| tables(c, call, "main", None), "The tables of `main`."),
+    show!(
+        "SHOW TABLES LIKE <pattern>",
+        Everybody,
+        |c, call| tables(c, call, "main", Some(call.word(0))),
+        "Those whose names are like that."
+    ),
+    show!(
+        "SHOW TABLES FROM|IN <database>",
+        Everybody,
+        |c, call| tables(c, call, call.word(0), None),
+        "The tables of a database."
+    ),
+    show!(
+        "SHOW TABLES FROM|IN <database> LIKE <pattern>",
+        Everybody,
+        |c, call| tables(c, call, call.word(0), Some(call.word(1))),
+        "Those of a database whose names are like that."
+    ),
+    show!("SHOW DATABASES|SCHEMAS", Everybody, databases, "The databases."),
+    show!("SHOW CREATE TABLE <table>", Everybody, create_table, "How a table is defined."),
+    show!("SHOW FIELDS|COLUMNS FROM|IN <table>", Admin, fields, "The columns of a table."),
+    show!("DESCRIBE|DESC <table>", Admin, fields, "The columns of a table."),
+    show!("SHOW TABLE STATUS LIKE <table>", Admin, table_status, "What `mysqldump` asks about a table."),
+    show!("SHOW VARIABLES", Everybody, |c, call| variables(c, call, ""), "The variables in memory."),
+    show!(
+        "SHOW GLOBAL|ALL VARIABLES",
+        Everybody,
+        |c, call| variables(c, call, ""),
+        "The variables in memory."
+    ),
+    show!(
+        "SHOW ADMIN VARIABLES",
+        Everybody,
+        |c, call| variables(c, call, "WHERE variable_name LIKE 'admin-%'"),
+        "Those of the admin interface."
+    ),
+    show!(
+        "SHOW MYSQL VARIABLES",
+        Everybody,
+        |c, call| variables(c, call, "WHERE variable_name LIKE 'mysql-%'"),
+        "Those of the data plane."
+    ),
+    show!(
+        "SHOW VARIABLES LIKE <pattern>",
+        Everybody,
+        |c, call| {
+            let condition = format!("WHERE variable_name LIKE {}", text_of(call.word(0))?);
+            variables(c, call, &condition)
+        },
+        "Those whose names are like that."
+    ),
+    show!("SHOW VARIABLES WHERE <condition...>", Everybody, variables_where, "Those for which that is true."),
+    show!(
+        "SHOW MYSQL STATUS",
+        Everybody,
+        |c, call| select(
+            c,
+            call,
+            "SELECT Variable_Name AS Variable_name, Variable_Value AS Value FROM stats_mysql_global \
+             ORDER BY Variable_Name"
+        ),
+        "`stats_mysql_global`."
+    ),
+    show!(
+        "SHOW NARROWS STATUS",
+        Everybody,
+        |c, _| Some(stats::narrows_status(c)),
+        "Figures that ProxySQL has none of."
+    ),
+    show!(
+        "SHOW MYSQL USERS",
+        Everybody,
+        |c, call| select(c, call, "SELECT * FROM mysql_users"),
+        "`mysql_users`."
+    ),
+    show!(
+        "SHOW MYSQL SERVERS",
+        Everybody,
+        |c, call| select(c, call, "SELECT * FROM mysql_servers"),
+        "`mysql_servers`."
+    ),
+    show!(
+        "SHOW PROCESSLIST",
+        Everybody,
+        |c, call| select(
+            c,
+            call,
+            "SELECT SessionID, user, db, hostgroup, command, time_ms, SUBSTR(info, 1, 100) AS info \
+             FROM stats_mysql_processlist"
+        ),
+        "Client sessions."
+    ),
+    show!(
+        "SHOW FULL PROCESSLIST",
+        Everybody,
+        |c, call| select(c, call, "SELECT * FROM stats_mysql_processlist"),
+        "`stats_mysql_processlist`."
+    ),
+    show!(
+        "SHOW CHARSET",
+        Everybody,
+        |c, call| select(
+            c,
+            call,
+            "SELECT Charset, Collation AS 'Default collation' FROM mysql_collations WHERE \"Default\"='Yes'"
+        ),
+        "Character sets."
+    ),
+    show!(
+        "SHOW COLLATION",
+        Everybody,
+        |c, call| select(c, call, "SELECT * FROM mysql_collations"),
+        "Collations."
+    ),
+    show!(
+        "SHOW PROMETHEUS METRICS",
+        Everybody,
+        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(c)]])),
+        "Figures as Prometheus reads them."
+    ),
+    show!("SHOW WARNINGS", Everybody, warnings, "What the last statement passed over or changed."),
+    show!("SHOW WARNINGS LIMIT <count>", Everybody, warnings, "The same."),
+    show!(
+        "SHOW ERRORS",
+        Everybody,
+        |_, _| Some(Reply::rows(["Level", "Code", "Message"], Vec::new())),
+        "Nothing: a statement has one error, and it is its answer."
+    ),
+    show!(
+        "SHOW COUNT(*) WARNINGS",
+        Everybody,
+        |_, call| {
+            let count = call.caller.warnings.len().to_string();
+            Some(Reply::rows(["@@session.warning_count"], vec![vec![count]]))
+        },
+        "How many warnings the last statement has."
+    ),
+];
+
+fn select(control: &mut Control, call: &Call<'_>, query: &str) -> Option<Reply> {
+    Some(sql(control, call.caller.role, query))
+}
+
+/// What is quoted, as a literal of SQL; `None` for what is not.
+fn text_of(word: &str) -> Option<String> {
+    let quoted = word.len() >= 2
+        && (word.starts_with('\'') && word.ends_with('\'') || word.starts_with('"') && word.ends_with('"'));
+    quoted.then(|| literal(&unquoted(word)))
+}
+
+fn tables(control: &mut Control, call: &Call<'_>, database: &str, like: Option<&str>) -> Option<Reply> {
+    let database = unquoted(database);
+    let is_name = !database.is_empty() && database.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if !is_name {
+        return None;
+    }
+    let (like, order) = match like {
+        Some(pattern) => (format!(" AND name LIKE {}", text_of(pattern)?), ""),
+        None => (String::new(), " ORDER BY name"),
+    };
+    let query = format!(
+        "SELECT name AS tables FROM {database}.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'{like}{order}"
+    );
+    // Not filled: the tables are named, their rows are not asked for.
+    Some(control.store.sql(call.caller.role, &query).into())
+}
+
+fn databases(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    Some(control.store.sql(call.caller.role, "PRAGMA database_list").into())
+}
+
+fn create_table(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    let (database, table) = match call.word(0).split_once('.') {
+        Some((database, table)) => (unquoted(database), unquoted(table)),
+        None => ("main".into(), unquoted(call.word(0))),
+    };
+    let query = format!(
+        "SELECT name AS 'table', sql AS 'Create Table' FROM {}.sqlite_master WHERE type='table' AND name={}",
+        bare_or_quoted(&database),
+        literal(&table)
+    );
+    Some(control.store.sql(call.caller.role, &query).into())
+}
+
+fn bare_or_quoted(name: &str) -> String {
+    let is_bare = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if is_bare { name.to_owned() } else { quoted_name(name) }
+}
+
+/// What SQLite knows of a table's columns: number, name, type, not null, default, place in the key.
+fn columns(control: &mut Control, table: &str) -> Option<ResultSet> {
+    let (database, name) = table.split_once('.').map_or(("", table), |(database, name)| (database, name));
+    let name = quoted_name(&unquoted(name));
+    let of = match unquoted(database).as_ref() {
+        "" => String::new(),
+        database => format!("{}.", quoted_name(database)),
+    };
+    match control.store.sql(Role::Admin, &format!("PRAGMA {of}table_info({name})")) {
+        Ok(Answer::Rows(set)) if !set.rows.is_empty() => Some(set),
+        _ => None,
+    }
+}
+
+fn fields(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    let Some(set) = columns(control, call.word(0)) else {
+        return Some(Reply::refused(1045, "28000", "Table does not exist".to_owned()));
+    };
+    let row = |cells: Vec<Option<Vec<u8>>>| {
+        let cell = |index: usize| {
+            let bytes = cells.get(index).cloned().flatten().unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let (name, not_null, key) = (cell(1), cell(3), cell(5));
+        let null = if not_null == "1" { "NO" } else { "YES" };
+        let key = if key == "0" { "" } else { "PRI" };
+        [&name, "varchar(255)", null, key, "", ""].map(str::to_owned).to_vec()
+    };
+    let rows = set.rows.into_iter().map(row).collect();
+    Some(Reply::rows(["Field", "Type", "Null", "Key", "Default", "Extra"], rows))
+}
+
+fn table_status(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    let name = unquoted(call.word(0)).into_owned();
+    let names = [
+        "Name",
+        "Engine",
+        "Version",
+        "Row_format",
+        "Rows",
+        "Avg_row_length",
+        "Data_length",
+        "Max_data_length",
+        "Index_length",
+        "Data_free",
+        "Auto_increment",
+        "Create_time",
+        "Update_time",
+        "Check_time",
+        "Collation",
+        "Checksum",
+        "Create_options",
+        "Comment",
+    ];
+    if columns(control, &quoted_name(&name)).is_none() {
+        return Some(Reply::rows(names, Vec::new()));
+    }
+    let count = control.store.sql(Role::Admin, &format!("SELECT COUNT(*) FROM {}", quoted_name(&name)));
+    let count = match count {
+        Ok(Answer::Rows(set)) => set.rows.into_iter().flatten().flatten().next().unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let (count, never) = (String::from_utf8_lossy(&count).into_owned(), "0000-00-00 00:00:00");
+    let row = [
+        &name, "SQLite", "10", "Dynamic", &count, "0", "0", "0", "0", "0", "NULL", never, never, never,
+        "utf8_bin", "NULL", "", "",
+    ];
+    Some(Reply::rows(names, vec![row.map(str::to_owned).to_vec()]))
+}
+
+fn variables(control: &mut Control, call: &Call<'_>, condition: &str) -> Option<Reply> {
+    let query = format!(
+        "SELECT variable_name AS Variable_name, variable_value AS Value FROM global_variables {condition} \
+         ORDER BY variable_name"
+    );
+    select(control, call, &query)
+}
+
+/// A condition is in the words of the answer; what is not a condition alone is refused by SQLite.
+fn variables_where(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    let condition = call.word(0);
+    let query = format!(
+        "SELECT Variable_name, Value FROM (SELECT variable_name AS Variable_name, variable_value AS Value \
+         FROM global_variables) WHERE ({condition}) ORDER BY Variable_name"
+    );
+    select(control, call, &query)
+}
+
+fn warnings(_: &mut Control, call: &Call<'_>) -> Option<Reply> {
+    let row = |warning: &crate::store::Warning| {
+        vec!["Warning".to_owned(), warning.code.to_string(), warning.message.clone()]
+    };
+    let rows = call.caller.warnings.iter().map(row).collect();
+    Some(Reply::rows(["Level", "Code", "Message"], rows))
+}

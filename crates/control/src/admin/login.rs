@@ -1,0 +1,273 @@
+//! Greeting, TLS and login of an admin session.
+
+use std::rc::Rc;
+
+use narrows_proxy::buffer::Buffer;
+use narrows_proxy::packets::{ReadError, SMALL_PACKET, payload, read_packet};
+use narrows_proxy::reply::put_error;
+use narrows_proxy::stream::{Stream, TlsError, Transport};
+use narrows_proxy::tls::KeyPair;
+use narrows_wire::auth::client_side::{Challenge, Exchange, Rejection, Step};
+use narrows_wire::auth::{Channel, Nonce, nonce_from};
+use narrows_wire::frame::{put_encoded, put_packet};
+use narrows_wire::handshake::{Greeting, HandshakeResponse, Hello};
+use narrows_wire::{Capabilities, Errno, Header, Status};
+use zeroize::Zeroize;
+
+use super::answer::put_ok;
+use super::settings::{Settings, is_local_only};
+use crate::store::Role;
+
+/// Who has logged in, and how.
+#[derive(Debug)]
+pub struct Login {
+    /// The name.
+    pub user: String,
+    /// What it may do.
+    pub role: Role,
+    /// What was negotiated.
+    pub capabilities: Capabilities,
+    /// The greeting's nonce; `COM_CHANGE_USER` answers it again.
+    pub nonce: Nonce,
+}
+
+/// Why a login came to nothing; the client has been told, where it could be.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    /// No packet came.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// TLS could not be agreed on.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Refused with this error.
+    #[error("{0}: {1}")]
+    Refused(Errno, String),
+}
+
+/// Who claims to be whom.
+pub struct Claim<'a> {
+    /// The name.
+    pub user: &'a [u8],
+    /// The plugin that was answered for.
+    pub plugin: Option<&'a [u8]>,
+    /// The answer.
+    pub answer: &'a [u8],
+    /// What the client can do.
+    pub capabilities: Capabilities,
+    /// The client's address.
+    pub host: &'a str,
+}
+
+/// What admin sessions can do. Each packet ends with EOF packets; there is one result for one statement, but drivers
+/// that ask for several get along.
+const OFFERED: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::FOUND_ROWS.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::RESERVED.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::MULTI_STATEMENTS.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PS_MULTI_RESULTS.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0,
+);
+
+/// `utf8_general_ci`
+const CHARSET: u8 = 33;
+
+/// Greets a client and logs it in; OK is sent.
+///
+/// # Errors
+/// See [`LoginError`].
+pub async fn log_in(
+    settings: &Rc<Settings>,
+    decoy_key: &[u8; 32],
+    connection_id: u32,
+    stream: Stream,
+    input: &mut Buffer,
+) -> Result<(Stream, Login), LoginError> {
+    let nonce = nonce_from(rand::random());
+    let tls = settings.tls.0.clients.is_some();
+    let offered = if tls { OFFERED | Capabilities::SSL } else { OFFERED };
+    let greeting = Greeting {
+        server_version: settings.server_version.clone().into_bytes(),
+        connection_id,
+        nonce,
+        capabilities: offered,
+        charset: CHARSET,
+        status: Status::AUTOCOMMIT,
+        plugin: settings.plugin.name().as_bytes().to_vec(),
+    };
+    let mut out = Vec::with_capacity(128);
+    put_encoded(&mut out, &mut 0, |out| greeting.encode(out));
+    stream.write_all(&out).await.map_err(ReadError::Io)?;
+    let (stream, header, mut response) = hello(settings, stream, input).await?;
+    let mut sequence = header.sequence.wrapping_add(1);
+    input.wipe(header.packet_length());
+    let capabilities = response.capabilities.intersection(offered);
+    let host = stream.peer().0;
+    let claim = Claim {
+        user: &response.user,
+        plugin: response.plugin.as_deref(),
+        answer: &response.auth_response,
+        capabilities: response.capabilities,
+        host: &host,
+    };
+    let role = authenticate(settings, decoy_key, &stream, input, &nonce, &mut sequence, &claim).await;
+    // With some plugins it is the password.
+    response.auth_response.zeroize();
+    let role = role?;
+    let user = String::from_utf8_lossy(&response.user).into_owned();
+    send_ok(&stream, sequence, capabilities).await?;
+    Ok((stream, Login { user, role, capabilities, nonce }))
+}
+
+/// Sends the OK packet that ends a login.
+///
+/// # Errors
+/// The socket's.
+pub async fn send_ok(stream: &Stream, sequence: u8, capabilities: Capabilities) -> Result<(), ReadError> {
+    let mut out = Vec::with_capacity(16);
+    put_ok(&mut out, sequence, 0, "", 0, capabilities);
+    Ok(stream.write_all(&out).await?)
+}
+
+/// Reads the login, and takes the stream into TLS before that where the client asks for it. The login's packet stands
+/// at the front of `input`.
+async fn hello(
+    settings: &Settings,
+    mut stream: Stream,
+    input: &mut Buffer,
+) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
+    let mut expected = 1;
+    loop {
+        let header = read_packet(&stream, input, SMALL_PACKET).await?;
+        let sequence = header.sequence.wrapping_add(1);
+        if header.sequence != expected {
+            let text = "Got packets out of order".to_owned();
+            return refuse(&stream, sequence, Errno::NET_PACKETS_OUT_OF_ORDER, text).await;
+        }
+        match Hello::decode(payload(input, header)) {
+            Ok(Hello::Response(response)) => return Ok((stream, header, response)),
+            Ok(Hello::SslRequest(_)) => {
+                let may = stream.transport() != Transport::Tls;
+                let Some(config) = settings.tls.0.clients.as_ref().filter(|_| may) else {
+                    let text = "TLS was not offered".to_owned();
+                    return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
+                };
+                input.consume(header.packet_length());
+                let early = std::mem::take(input);
+                stream = stream.accept_tls(config, early.filled()).await?;
+                expected = sequence;
+            }
+            Err(error) => {
+                let text = format!("Bad handshake: {error}");
+                return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
+            }
+        }
+    }
+}
+
+/// Goes through the authentication to its end; `sequence` is then the number of the OK packet.
+///
+/// # Errors
+/// When the client is refused; it has been told.
+pub async fn authenticate(
+    settings: &Settings,
+    decoy_key: &[u8; 32],
+    stream: &Stream,
+    input: &mut Buffer,
+    nonce: &Nonce,
+    sequence: &mut u8,
+    claim: &Claim<'_>,
+) -> Result<Role, LoginError> {
+    let key_pair = settings.tls.0.key_pair.as_ref();
+    let challenge = Challenge {
+        nonce,
+        announced: settings.plugin,
+        channel: match stream.transport() {
+            Transport::Tcp => Channel::Open,
+            Transport::Tls => Channel::Tls,
+            Transport::Unix => Channel::Unix,
+        },
+        can_switch: claim.capabilities.contains(Capabilities::PLUGIN_AUTH),
+        public_key: key_pair.map(KeyPair::public_pem),
+    };
+    let (account, role) = settings.account(claim.user, decoy_key);
+    let (mut exchange, mut step) = Exchange::start(&challenge, account, claim.plugin, claim.answer);
+    loop {
+        step = match step {
+            Step::Send(question) => {
+                send(stream, sequence, &question).await?;
+                let header = read_packet(stream, input, SMALL_PACKET).await?;
+                *sequence = header.sequence.wrapping_add(1);
+                let step = exchange.feed(payload(input, header));
+                // It may have been the password.
+                input.wipe(header.packet_length());
+                step
+            }
+            Step::Decrypt(cipher) => exchange.decrypted(key_pair.and_then(|pair| pair.decrypt(&cipher))),
+            Step::Accept { before_ok, secret: _ } => {
+                let role = role.expect("a decoy is never accepted");
+                if is_local_only(claim.user) && !stream.is_local() {
+                    let text = format!("User '{}' can only connect locally", claim.name());
+                    let errno = Errno { sqlstate: *b"42000", ..Errno::CON_COUNT_ERROR };
+                    return refuse(stream, *sequence, errno, text).await;
+                }
+                if let Some(payload) = before_ok {
+                    send(stream, sequence, &payload).await?;
+                }
+                return Ok(role);
+            }
+            Step::Reject(Rejection::CannotSwitch) => {
+                let text = "Client does not support authentication protocol requested by server; \
+                            consider upgrading MySQL client";
+                return refuse(stream, *sequence, Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned()).await;
+            }
+            Step::Reject(_) => {
+                let password = if exchange.using_password() { "YES" } else { "NO" };
+                let text = format!(
+                    "Access denied for user '{}'@'{}' (using password: {password})",
+                    claim.name(),
+                    claim.host
+                );
+                return refuse(stream, *sequence, Errno::ACCESS_DENIED_ERROR, text).await;
+            }
+        }
+    }
+}
+
+impl Claim<'_> {
+    fn name(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.user)
+    }
+}
+
+async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), ReadError> {
+    let mut out = Vec::with_capacity(64);
+    put_packet(&mut out, sequence, payload);
+    Ok(stream.write_all(&out).await?)
+}
+
+/// Tells a client why it is sent away.
+///
+/// # Errors
+/// Always: the refusal.
+pub async fn refuse<T>(
+    stream: &Stream,
+    mut sequence: u8,
+    errno: Errno,
+    text: String,
+) -> Result<T, LoginError> {
+    let mut out = Vec::with_capacity(128);
+    put_error(&mut out, &mut sequence, errno, &text);
+    // The reason for the refusal is what is reported, whether the client hears it or not.
+    let _ = stream.write_all(&out).await;
+    Err(LoginError::Refused(errno, text))
+}

@@ -1,0 +1,254 @@
+//! The life of an admin session: commands in, answers out. What a statement means is the control thread's.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use narrows_proxy::buffer::Buffer;
+use narrows_proxy::packets::{ReadError, payload, read_packet};
+use narrows_proxy::reply::put_error;
+use narrows_proxy::rt::{oneshot, sleep, timeout};
+use narrows_proxy::stream::Stream;
+use narrows_wire::frame::{MAX_PAYLOAD, put_packet};
+use narrows_wire::handshake::ChangeUser;
+use narrows_wire::{Command, Errno};
+
+use super::answer::{Reply, put_answer, put_eof, put_ok, put_refusal};
+use super::listener::Door;
+use super::login::{Claim, Login, authenticate, log_in, send_ok};
+use super::{Caller, Request};
+use crate::control::Message;
+use crate::store::{Answer, Role};
+
+/// A session.
+pub struct Session {
+    door: Rc<Door>,
+    stream: Stream,
+    input: Buffer,
+    login: Login,
+    caller: Caller,
+}
+
+/// Whether a session goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Command,
+    End,
+}
+
+/// A command, whole.
+enum Received {
+    Command(Vec<u8>),
+    /// Longer than is taken.
+    TooLong,
+}
+
+impl Session {
+    /// Logs a client in.
+    pub async fn begin(door: Rc<Door>, id: u32, stream: Stream) -> Option<Session> {
+        stream.set_keepalive(Some(KEEPALIVE));
+        let peer = stream.peer();
+        let mut input = Buffer::default();
+        let settings = door.settings();
+        let logging_in = log_in(&settings, &door.decoy_key, id, stream, &mut input);
+        match timeout(LOGIN_TIME, logging_in).await {
+            Ok(Ok((stream, login))) => {
+                let caller = Caller {
+                    role: login.role,
+                    user: login.user.clone(),
+                    host: peer.0,
+                    port: peer.1,
+                    warnings: Vec::new(),
+                };
+                Some(Session { door, stream, input, login, caller })
+            }
+            Ok(Err(error)) => {
+                tracing::info!(client = peer.0, port = peer.1, %error, "admin login failed");
+                None
+            }
+            Err(_) => {
+                tracing::info!(client = peer.0, port = peer.1, "admin login failed: no login in time");
+                None
+            }
+        }
+    }
+
+    /// Serves the client to its end.
+    pub async fn run(mut self) {
+        loop {
+            let limit = self.door.settings().longest_statement;
+            let idle = self.door.settings().wait_timeout;
+            let command = match timeout(idle, self.receive(limit)).await {
+                Ok(Ok(Received::Command(command))) => command,
+                Ok(Ok(Received::TooLong)) => {
+                    let text = format!("Got a packet bigger than 'max_allowed_packet' bytes ({limit})");
+                    self.error(Errno::NET_PACKET_TOO_LARGE, &text).await;
+                    return;
+                }
+                Ok(Err(_)) | Err(_) => return,
+            };
+            match timeout(ANSWER_TIME, self.dispatch(&command)).await {
+                Ok(Ok(Next::Command)) => {}
+                Ok(Ok(Next::End) | Err(_)) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Reads a command of any number of packets.
+    async fn receive(&mut self, limit: usize) -> Result<Received, ReadError> {
+        let mut command = Vec::new();
+        loop {
+            let header = read_packet(&self.stream, &mut self.input, MAX_PAYLOAD).await?;
+            if command.len() + header.length > limit {
+                return Ok(Received::TooLong);
+            }
+            command.extend_from_slice(payload(&self.input, header));
+            self.input.consume(header.packet_length());
+            if header.length < MAX_PAYLOAD {
+                if self.input.is_empty() {
+                    // An idle session holds no memory.
+                    self.input = Buffer::default();
+                }
+                return Ok(Received::Command(command));
+            }
+        }
+    }
+
+    async fn dispatch(&mut self, command: &[u8]) -> Result<Next, ReadError> {
+        let (code, body) = command.split_first().map_or((None, command), |(code, body)| (Some(*code), body));
+        let capabilities = self.login.capabilities;
+        let mut out = Vec::new();
+        match code.and_then(Command::from_code) {
+            Some(Command::Quit) => return Ok(Next::End),
+            Some(Command::Query) => return self.query(body).await,
+            Some(Command::ChangeUser) => return self.change_user(command).await,
+            Some(Command::Ping | Command::InitDb | Command::StmtReset | Command::ResetConnection) => {
+                put_ok(&mut out, 1, 0, "", 0, capabilities);
+            }
+            Some(Command::SetOption) => put_eof(&mut out, &mut 1),
+            // Neither has an answer.
+            Some(Command::StmtClose | Command::StmtSendLongData) => {}
+            Some(Command::Statistics) => {
+                let text = self.ask_for_statistics().await;
+                put_packet(&mut out, &mut 1, text.as_bytes());
+            }
+            Some(Command::StmtPrepare | Command::StmtExecute | Command::FieldList) => {
+                put_error(&mut out, &mut 1, Errno::ACCESS_DENIED_ERROR, "Command not supported");
+            }
+            Some(Command::ProcessKill) => {
+                put_error(&mut out, &mut 1, Errno::COMMAND_NOT_SUPPORTED, "Command not supported");
+            }
+            _ => put_error(&mut out, &mut 1, Errno::UNKNOWN_COM_ERROR, "Unknown command"),
+        }
+        self.stream.write_all(&out).await?;
+        Ok(Next::Command)
+    }
+
+    async fn query(&mut self, text: &[u8]) -> Result<Next, ReadError> {
+        let capabilities = self.login.capabilities;
+        let mut out = Vec::new();
+        match self.ask(text).await {
+            Reply::Answer(answer) => put_answer(&mut out, 1, &answer, capabilities),
+            Reply::Refused(refusal) => put_refusal(&mut out, 1, &refusal),
+            Reply::NotYet | Reply::HangUp => return Ok(Next::End),
+        }
+        self.stream.write_all(&out).await?;
+        Ok(Next::Command)
+    }
+
+    /// Has the control thread answer a statement.
+    async fn ask(&mut self, text: &[u8]) -> Reply {
+        let since = Instant::now();
+        loop {
+            let (reply, answer) = oneshot::channel();
+            let caller = std::mem::take(&mut self.caller);
+            let request = Request { caller, text: text.to_vec(), since, reply };
+            if self.door.control.send(Message::Statement(request)).is_err() {
+                return Reply::HangUp;
+            }
+            let Ok((caller, reply)) = answer.await else { return Reply::HangUp };
+            self.caller = caller;
+            match reply {
+                Reply::NotYet => sleep(ASK_AGAIN).await,
+                reply => return reply,
+            }
+        }
+    }
+
+    /// The line that `mysqladmin status` shows.
+    async fn ask_for_statistics(&mut self) -> String {
+        let question = b"SELECT Variable_Name, Variable_Value FROM stats_mysql_global";
+        let mut figures = std::collections::HashMap::new();
+        if let Reply::Answer(Answer::Rows(set)) = self.ask(question).await {
+            for row in set.rows {
+                let mut cells = row.into_iter().map(|cell| {
+                    cell.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+                });
+                figures.insert(cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+            }
+        }
+        let figure = |name: &str| figures.get(name).cloned().unwrap_or_else(|| "0".to_owned());
+        format!(
+            "Uptime: {}  Threads: {}  Questions: {}  Slow queries: {}",
+            figure("ProxySQL_Uptime"),
+            figure("Client_Connections_connected"),
+            figure("Questions"),
+            figure("Slow_queries")
+        )
+    }
+
+    async fn change_user(&mut self, command: &[u8]) -> Result<Next, ReadError> {
+        let Ok(change) = ChangeUser::decode(command, self.login.capabilities) else {
+            self.error(Errno::MALFORMED_PACKET, "Malformed communication packet").await;
+            return Ok(Next::End);
+        };
+        let settings = self.door.settings();
+        let claim = Claim {
+            user: &change.user,
+            plugin: change.plugin.as_deref(),
+            answer: &change.auth_response,
+            capabilities: self.login.capabilities,
+            host: &self.caller.host,
+        };
+        let (mut sequence, nonce) = (1, self.login.nonce);
+        let authenticated = authenticate(
+            &settings,
+            &self.door.decoy_key,
+            &self.stream,
+            &mut self.input,
+            &nonce,
+            &mut sequence,
+            &claim,
+        );
+        let Ok(Ok(role)) = timeout(LOGIN_TIME, authenticated).await else { return Ok(Next::End) };
+        self.caller.role = role;
+        self.caller.user = String::from_utf8_lossy(&change.user).into_owned();
+        self.caller.warnings.clear();
+        send_ok(&self.stream, sequence, self.login.capabilities).await?;
+        Ok(Next::Command)
+    }
+
+    async fn error(&self, errno: Errno, text: &str) {
+        let mut out = Vec::new();
+        put_error(&mut out, &mut 1, errno, text);
+        // The session ends in any case.
+        let _ = timeout(LOGIN_TIME, self.stream.write_all(&out)).await;
+    }
+}
+
+impl Default for Caller {
+    /// Nobody: stands where a caller is with the control thread.
+    fn default() -> Caller {
+        Caller { role: Role::Stats, user: String::new(), host: String::new(), port: 0, warnings: Vec::new() }
+    }
+}
+
+/// Time for a login: as long as `mysql-connect_timeout_client` gives clients at first.
+const LOGIN_TIME: Duration = Duration::from_secs(10);
+
+/// Time for an answer, and for the client to take it. A `PULL VERSION` may wait as long as it likes below that.
+const ANSWER_TIME: Duration = Duration::from_secs(3_600);
+
+const KEEPALIVE: Duration = Duration::from_secs(120);
+
+/// Between two looks of a statement that waits for something.
+const ASK_AGAIN: Duration = Duration::from_millis(50);

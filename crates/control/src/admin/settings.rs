@@ -1,0 +1,99 @@
+//! What logins and listeners go by: a value that the control thread replaces when variables change.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_proxy::tls::SharedTls;
+use narrows_wire::auth::Plugin;
+use narrows_wire::auth::client_side::{Account, Credential, Form, Stored};
+
+use crate::store::Role;
+
+/// What is in force.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    accounts: HashMap<Vec<u8>, (Role, Arc<[Credential]>)>,
+    forms: Vec<Form>,
+    /// Told in the greeting.
+    pub server_version: String,
+    /// Keys and certificates, where clients may use TLS.
+    pub tls: SharedTls,
+    /// The plugin of the greeting.
+    pub plugin: Plugin,
+    /// Bytes of the longest statement.
+    pub longest_statement: usize,
+    /// How long a session may be idle.
+    pub wait_timeout: Duration,
+}
+
+/// The variables that [`Settings`] are made of.
+#[derive(Debug)]
+pub struct Variables<'a> {
+    /// `admin-admin_credentials`
+    pub admin_credentials: &'a str,
+    /// `admin-stats_credentials`
+    pub stats_credentials: &'a str,
+    /// `mysql-monitor_username` and `mysql-monitor_password`
+    pub monitor: (&'a str, &'a str),
+    /// `mysql-server_version`
+    pub server_version: &'a str,
+    /// `mysql-default_authentication_plugin`
+    pub plugin: &'a str,
+    /// `mysql-max_allowed_packet`
+    pub longest_statement: usize,
+    /// `mysql-wait_timeout`
+    pub wait_timeout: Duration,
+}
+
+impl Settings {
+    /// What the variables come to.
+    pub fn new(variables: &Variables<'_>, tls: SharedTls) -> Settings {
+        let mut accounts = HashMap::new();
+        let (name, password) = variables.monitor;
+        add(&mut accounts, name, password, Role::Stats);
+        // In this order, so that a name with both roles has the stronger one.
+        for (list, role) in
+            [(variables.stats_credentials, Role::Stats), (variables.admin_credentials, Role::Admin)]
+        {
+            for entry in list.split(';') {
+                if let Some((name, password)) = entry.split_once(':') {
+                    add(&mut accounts, name, password, role);
+                }
+            }
+        }
+        let stored = |(_, credentials): &(Role, Arc<[Credential]>)| {
+            credentials.first().map_or(Form::Clear, |credential| credential.stored().form())
+        };
+        Settings {
+            forms: accounts.values().map(stored).collect(),
+            accounts,
+            server_version: variables.server_version.to_owned(),
+            tls,
+            plugin: Plugin::from_name(variables.plugin.as_bytes()),
+            longest_statement: variables.longest_statement,
+            wait_timeout: variables.wait_timeout,
+        }
+    }
+
+    /// Whose name it is: what to verify, and what it may do. Names that nobody has get a decoy.
+    pub fn account(&self, name: &[u8], decoy_key: &[u8; 32]) -> (Account, Option<Role>) {
+        match self.accounts.get(name) {
+            Some((role, credentials)) => (Account::known(Arc::clone(credentials)), Some(*role)),
+            None => (Account::decoy(name, &self.forms, decoy_key), None),
+        }
+    }
+}
+
+fn add(accounts: &mut HashMap<Vec<u8>, (Role, Arc<[Credential]>)>, name: &str, password: &str, role: Role) {
+    if !name.is_empty() {
+        let credential = Credential::new(Stored::parse(password.as_bytes()));
+        accounts.insert(name.as_bytes().to_vec(), (role, Arc::new([credential])));
+    }
+}
+
+/// Whether a name is one of those that every installation has: its password is known to all, so it is good for clients
+/// on the same machine only.
+pub fn is_local_only(name: &[u8]) -> bool {
+    [b"admin".as_slice(), b"stats", b"monitor"].contains(&name)
+}

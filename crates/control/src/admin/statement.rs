@@ -1,0 +1,193 @@
+//! A statement as it is matched: what stands around it taken away, and a pattern held against it.
+
+use std::borrow::Cow;
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement<'a> {
+    /// As it was typed, without blanks around it and without semicolons behind it: what SQLite is given.
+    pub sql: &'a str,
+    /// The same with each run of blanks outside of quotes as one: what commands are recognised by. Only the beginning
+    /// of a long one, which is no command.
+    pub plain: Cow<'a, str>,
+}
+
+/// Commands are shorter than this, a `SET` with a long value included.
+const LONGEST_COMMAND: usize = 256 * 1024;
+
+impl<'a> Statement<'a> {
+    /// The statement in `text`.
+    pub fn new(text: &'a str) -> Statement<'a> {
+        let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
+        let sql = text.trim_start_matches(is_blank).trim_end_matches(|c| is_blank(c) || c == ';');
+        let plain = if sql.len() <= LONGEST_COMMAND { collapse(sql) } else { Cow::Borrowed("") };
+        Statement { sql, plain }
+    }
+}
+
+/// Each run of blanks outside of quotes as one blank.
+fn collapse(sql: &str) -> Cow<'_, str> {
+    let mut out = String::with_capacity(sql.len());
+    let mut quote = None;
+    for c in sql.chars() {
+        match (quote, c) {
+            (Some(open), _) => {
+                out.push(c);
+                quote = Some(open).filter(|open| *open != c);
+            }
+            (None, ' ' | '\t' | '\n' | '\r') => {
+                if !out.ends_with(' ') {
+                    out.push(' ');
+                }
+            }
+            (None, _) => {
+                quote = matches!(c, '\'' | '"' | '`').then_some(c);
+                out.push(c);
+            }
+        }
+    }
+    if out == sql { Cow::Borrowed(sql) } else { Cow::Owned(out) }
+}
+
+/// Holds `pattern` against a statement; what its holes hold, when it fits.
+///
+/// | in a pattern | fits |
+/// |---|---|
+/// | `WORD` | that word, in any case |
+/// | `A\|B` | one of the words |
+/// | `<name>` | any one word |
+/// | `<name...>` | the rest of the statement, which is not empty |
+/// | `*` as the last character | anything, from there on |
+pub fn captures<'a>(pattern: &str, plain: &'a str) -> Option<Vec<&'a str>> {
+    let mut found = Vec::new();
+    let mut rest = Some(plain);
+    for element in pattern.split(' ') {
+        let text = rest?;
+        if element.starts_with('<') && element.ends_with("...>") {
+            found.push(text);
+            return (!text.is_empty()).then_some(found);
+        }
+        if let Some(prefix) = element.strip_suffix('*') {
+            return text.get(..prefix.len())?.eq_ignore_ascii_case(prefix).then_some(found);
+        }
+        let (word, behind) = match text.split_once(' ') {
+            Some((word, behind)) => (word, Some(behind)),
+            None => (text, None),
+        };
+        if element.starts_with('<') {
+            if word.is_empty() {
+                return None;
+            }
+            found.push(word);
+        } else if !element.split('|').any(|one| one.eq_ignore_ascii_case(word)) {
+            return None;
+        }
+        rest = behind;
+    }
+    rest.is_none().then_some(found)
+}
+
+/// A name as it may be written, without its quotes: `'x'`, `"x"`, `` `x` `` or bare.
+pub fn unquoted(word: &str) -> Cow<'_, str> {
+    for quote in ['\'', '"', '`'] {
+        let inside = word.strip_prefix(quote).and_then(|word| word.strip_suffix(quote));
+        if let Some(inside) = inside {
+            let doubled: String = [quote, quote].iter().collect();
+            return Cow::Owned(inside.replace(&doubled, &quote.to_string()));
+        }
+    }
+    Cow::Borrowed(word)
+}
+
+/// `text` as a literal of SQL.
+pub fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// `name` as a quoted name of SQL.
+pub fn quoted_name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The names that a statement of SQL mentions: every word and quoted name outside of strings and comments, in small
+/// letters.
+pub fn names(sql: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = sql;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '\'' => closing(rest, '\''),
+            '"' | '`' => {
+                let length = closing(rest, first);
+                names.push(unquoted(&rest[..length]).to_ascii_lowercase());
+                length
+            }
+            '[' => rest.find(']').map_or(rest.len(), |end| {
+                names.push(rest[1..end].to_ascii_lowercase());
+                end + 1
+            }),
+            '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => rest[2..].find("*/").map_or(rest.len(), |end| end + 4),
+            c if c.is_alphabetic() || c == '_' => {
+                let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+                names.push(rest[..end].to_ascii_lowercase());
+                end
+            }
+            c => c.len_utf8(),
+        };
+        rest = &rest[length..];
+    }
+    names
+}
+
+/// Bytes up to and with the quote that closes the one at the front; a doubled one does not.
+fn closing(text: &str, quote: char) -> usize {
+    let mut from = 1;
+    while let Some(at) = text[from..].find(quote) {
+        let end = from + at + 1;
+        if !text[end..].starts_with(quote) {
+            return end;
+        }
+        from = end + 1;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_away_what_stands_around_a_statement() {
+        let statement = Statement::new(" \n SAVE  MYSQL\tUSERS\nTO  DISK ; ;\n");
+        assert_eq!(statement.sql, "SAVE  MYSQL\tUSERS\nTO  DISK");
+        assert_eq!(statement.plain, "SAVE MYSQL USERS TO DISK");
+        assert_eq!(Statement::new(";;").sql, "");
+    }
+
+    #[test]
+    fn leaves_blanks_in_quotes_alone() {
+        assert_eq!(Statement::new("SELECT  'two  blanks' ").plain, "SELECT 'two  blanks'");
+        assert_eq!(Statement::new("SELECT 'it''s  one',  1").plain, "SELECT 'it''s  one', 1");
+    }
+
+    #[test]
+    fn a_pattern_fits_as_a_whole_and_in_any_case() {
+        assert_eq!(captures("SHOW TABLES", "show Tables"), Some(vec![]));
+        assert_eq!(captures("SHOW TABLES", "SHOW TABLES x"), None);
+        assert_eq!(captures("SHOW TABLES FROM|IN <db>", "SHOW TABLES in x"), Some(vec!["x"]));
+        assert_eq!(captures("SHOW TABLES FROM|IN <db>", "SHOW TABLES FROM"), None);
+        assert_eq!(captures("LOGENTRY <text...>", "LOGENTRY a b"), Some(vec!["a b"]));
+        assert_eq!(captures("SET NAMES*", "SET NAMES utf8"), Some(vec![]));
+        assert_eq!(captures("SET AUTOCOMMIT*", "set autocommit=1"), Some(vec![]));
+        assert_eq!(captures("BEGIN*", "BEG"), None);
+    }
+
+    #[test]
+    fn finds_names_and_not_what_strings_and_comments_say() {
+        let sql =
+            "SELECT \"Stats_A\", 'stats_b', `c` FROM stats.stats_d -- stats_e\n/* stats_f */ WHERE x='it''s'";
+        assert_eq!(names(sql), ["select", "stats_a", "c", "from", "stats", "stats_d", "where", "x"]);
+        assert_eq!(names("SELECT 'never closed stats_a"), ["select"]);
+    }
+}

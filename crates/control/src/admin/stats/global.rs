@@ -1,0 +1,96 @@
+//! `stats_mysql_global`.
+
+use narrows_proxy::server::Listening;
+use narrows_proxy::stats::{Counters, Observer, wait};
+
+use super::{Row, text};
+use crate::control::Control;
+
+/// Names that belong to parts of ProxySQL that there is nothing of here yet, and why they are 0.
+pub const NOT_HERE: &[(&str, &str)] = &[
+    ("automatic_detected_sql_injection", "statements are not judged by fingerprints"),
+    ("whitelisted_sqli_fingerprint", "statements are not judged by fingerprints"),
+    ("MySQL_Monitor_Workers", "servers are not monitored yet"),
+    ("MySQL_Monitor_Workers_Aux", "servers are not monitored yet"),
+    ("MySQL_Monitor_Workers_Started", "servers are not monitored yet"),
+    ("MySQL_Monitor_connect_check_OK", "servers are not monitored yet"),
+    ("MySQL_Monitor_connect_check_ERR", "servers are not monitored yet"),
+    ("MySQL_Monitor_ping_check_OK", "servers are not monitored yet"),
+    ("MySQL_Monitor_ping_check_ERR", "servers are not monitored yet"),
+    ("MySQL_Monitor_read_only_check_OK", "servers are not monitored yet"),
+    ("MySQL_Monitor_read_only_check_ERR", "servers are not monitored yet"),
+    ("MySQL_Monitor_replication_lag_check_OK", "servers are not monitored yet"),
+    ("MySQL_Monitor_replication_lag_check_ERR", "servers are not monitored yet"),
+    ("MySQL_Monitor_dns_cache_queried", "names are resolved by the system"),
+    ("MySQL_Monitor_dns_cache_lookup_success", "names are resolved by the system"),
+    ("MySQL_Monitor_dns_cache_record_updated", "names are resolved by the system"),
+    ("Mirror_concurrency", "mirrored statements are counted when they end"),
+    ("Mirror_queue_length", "mirrored statements are counted when they end"),
+    ("Query_Cache_Memory_bytes", "there is no cache of results yet"),
+    ("Query_Cache_count_GET", "there is no cache of results yet"),
+    ("Query_Cache_count_GET_OK", "there is no cache of results yet"),
+    ("Query_Cache_count_SET", "there is no cache of results yet"),
+    ("Query_Cache_bytes_IN", "there is no cache of results yet"),
+    ("Query_Cache_bytes_OUT", "there is no cache of results yet"),
+    ("Query_Cache_Purged", "there is no cache of results yet"),
+    ("Query_Cache_Entries", "there is no cache of results yet"),
+];
+
+/// Counters whose names only Narrows has begin so.
+const OF_NARROWS: &str = "Narrows_";
+
+/// Every figure that is a number, by its name.
+pub fn figures(control: &Control, counters: &Counters) -> Vec<(&'static str, u64)> {
+    let mut figures = counters.rows();
+    figures.retain(|(name, _)| !name.starts_with(OF_NARROWS));
+    figures.push(("Servers_table_version", control.servers_version()));
+    figures.push(("SQLite3_memory_bytes", sqlite_bytes()));
+    figures.extend(NOT_HERE.iter().map(|(name, _)| (*name, 0)));
+    figures
+}
+
+pub fn rows(control: &Control, observer: &Observer) -> Vec<Row> {
+    let figures = figures(control, &wait(observer.global()));
+    let mut rows: Vec<Row> =
+        figures.into_iter().map(|(name, value)| vec![text(name), text(value.to_string())]).collect();
+    let paused = control.listening() == Some(Listening::Paused);
+    rows.push(vec![text("mysql_listener_paused"), text(paused.to_string())]);
+    rows
+}
+
+/// The counters that have no name in ProxySQL, and how often sessions were pinned, by reason.
+pub fn of_narrows(observer: &Observer) -> Vec<Vec<String>> {
+    let counters = wait(observer.global());
+    let own = counters.rows().into_iter().filter(|(name, _)| name.starts_with(OF_NARROWS));
+    let mut rows: Vec<Vec<String>> =
+        own.map(|(name, value)| vec![name.to_owned(), value.to_string()]).collect();
+    rows.extend(
+        counters.pins.iter().map(|(reason, count)| vec![format!("Narrows_pins_{reason}"), count.to_string()]),
+    );
+    rows
+}
+
+/// Memory that SQLite uses in this process.
+pub fn sqlite_bytes() -> u64 {
+    // SAFETY: takes no arguments, reads a counter behind SQLite's own lock, and may be called at any time.
+    let bytes = unsafe { rusqlite::ffi::sqlite3_memory_used() };
+    u64::try_from(bytes).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_proxysql_and_each_is_there_once() {
+        let counters = Counters::default();
+        let mut names: Vec<&str> = counters.rows().into_iter().map(|(name, _)| name).collect();
+        names.retain(|name| !name.starts_with(OF_NARROWS));
+        names.extend(NOT_HERE.iter().map(|(name, _)| *name));
+        names.extend(["Servers_table_version", "SQLite3_memory_bytes", "mysql_listener_paused"]);
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!((all, names.len()), (108, 108));
+    }
+}

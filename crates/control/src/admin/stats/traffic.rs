@@ -1,0 +1,117 @@
+//! Tables about statements and servers.
+
+use narrows_proxy::snapshot::ServerStatus;
+use narrows_proxy::stats::{
+    ClientHostLine, CommandLine, DigestLine, ErrorLine, Observer, RuleLine, ServerLine, Take, UserLine, wait,
+};
+use rusqlite::types::Value;
+
+use super::{Row, digest, number, text};
+
+/// `stats_mysql_connection_pool`
+pub fn pool(observer: &Observer, take: Take) -> Vec<Row> {
+    let row = |line: ServerLine| {
+        vec![
+            Value::Integer(line.hostgroup.0.into()),
+            text(line.hostname),
+            number(line.port.into()),
+            text(status(line.status)),
+            number(line.used),
+            number(line.free),
+            number(line.connected),
+            number(line.failed),
+            number(line.most_used),
+            number(line.queries),
+            number(line.queries_gtid_sync),
+            number(line.bytes_sent),
+            number(line.bytes_received),
+            number(line.latency_us),
+        ]
+    };
+    wait(observer.connection_pool(take)).into_iter().map(row).collect()
+}
+
+/// A status as tables name it.
+pub fn status(status: ServerStatus) -> &'static str {
+    match status {
+        ServerStatus::Online => "ONLINE",
+        ServerStatus::Shunned => "SHUNNED",
+        ServerStatus::OfflineSoft => "OFFLINE_SOFT",
+        ServerStatus::OfflineHard => "OFFLINE_HARD",
+    }
+}
+
+/// `stats_mysql_query_digest`
+pub fn digests(observer: &Observer, take: Take) -> Vec<Row> {
+    let row = |line: DigestLine| {
+        vec![
+            Value::Integer(line.hostgroup.0.into()),
+            text(line.schemaname),
+            text(line.username),
+            text(line.client_address),
+            digest(line.digest),
+            text(line.digest_text),
+            number(line.count),
+            number(line.first_seen),
+            number(line.last_seen),
+            number(line.sum_time_us),
+            number(line.min_time_us),
+            number(line.max_time_us),
+            number(line.rows_affected),
+            number(line.rows_sent),
+        ]
+    };
+    wait(observer.digests(take)).into_iter().map(row).collect()
+}
+
+/// `stats_mysql_query_rules`
+pub fn rules(observer: &Observer) -> Vec<Row> {
+    let row = |line: RuleLine| vec![Value::Integer(line.rule_id), number(line.hits)];
+    wait(observer.rule_hits()).into_iter().map(row).collect()
+}
+
+/// `stats_mysql_commands_counters`
+pub fn commands(observer: &Observer) -> Vec<Row> {
+    let row = |line: CommandLine| {
+        let mut row = vec![text(line.command), number(line.total_time_us), number(line.total)];
+        row.extend(line.buckets.map(number));
+        row
+    };
+    wait(observer.commands()).into_iter().map(row).collect()
+}
+
+/// `stats_mysql_users`
+pub fn users(observer: &Observer) -> Vec<Row> {
+    let row = |line: UserLine| {
+        vec![text(line.username), number(line.connections.into()), number(line.max_connections.into())]
+    };
+    wait(observer.users()).into_iter().map(row).collect()
+}
+
+/// `stats_mysql_errors`
+pub fn errors(observer: &Observer, take: Take) -> Vec<Row> {
+    let row = |line: ErrorLine| {
+        vec![
+            Value::Integer(line.hostgroup.0.into()),
+            text(line.hostname),
+            number(line.port.into()),
+            text(line.username),
+            text(line.client_address),
+            text(line.schemaname),
+            number(line.errno.into()),
+            number(line.count),
+            number(line.first_seen),
+            number(line.last_seen),
+            text(line.last_error),
+        ]
+    };
+    wait(observer.errors(take)).into_iter().map(row).collect()
+}
+
+/// `stats_mysql_client_host_cache`
+pub fn client_hosts(observer: &Observer, take: Take) -> Vec<Row> {
+    let row = |line: ClientHostLine| {
+        vec![text(line.client_address), number(line.errors), number(line.last_updated)]
+    };
+    wait(observer.client_hosts(take)).into_iter().map(row).collect()
+}

@@ -1,0 +1,61 @@
+//! The log as a file that can be opened anew, for those who rotate it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The file of the log; copies write to the same one.
+#[derive(Debug, Clone)]
+pub struct LogFile(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl LogFile {
+    /// No file: the log goes to standard error.
+    pub fn none() -> LogFile {
+        LogFile(None)
+    }
+
+    /// Opens `path` for appending.
+    ///
+    /// # Errors
+    /// As `open(2)`.
+    pub fn open(path: &Path) -> io::Result<LogFile> {
+        let file = Mutex::new(append_to(path)?);
+        Ok(LogFile(Some(Arc::new(Shared { path: path.to_owned(), file }))))
+    }
+
+    /// Goes on in the file that has the name now.
+    ///
+    /// # Errors
+    /// As `open(2)`; the log goes on where it was.
+    pub fn reopen(&self) -> io::Result<()> {
+        if let Some(shared) = &self.0 {
+            let opened = append_to(&shared.path)?;
+            *shared.file.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+        }
+        Ok(())
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.0 {
+            Some(shared) => shared.file.lock().unwrap_or_else(PoisonError::into_inner).write(bytes),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
