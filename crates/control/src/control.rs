@@ -404,10 +404,8 @@ impl Control {
 
     /// `PROXYSQL FLUSH MYSQL CLIENT HOSTS`
     pub fn forget_client_hosts(&self) {
-        if let Some(plane) = self.plane.running() {
-            plane.forget_client_hosts();
-            let hosts = plane.observer();
-            drop(narrows_proxy::stats::wait(hosts.client_hosts(narrows_proxy::stats::Take::Reset)));
+        if let Some(observer) = self.observer() {
+            observer.client_hosts(narrows_proxy::stats::Take::Reset);
         }
     }
 

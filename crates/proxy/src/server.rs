@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crate::client::ClientHost;
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
@@ -162,16 +161,6 @@ impl DataPlane {
             self.peers.send(worker, Message::Publish(Arc::clone(&snapshot)));
         }
         self.snapshot = snapshot;
-    }
-
-    /// Client addresses that have failed to log in, as far as `mysql-client_host_cache_size` lets them be counted.
-    pub fn client_hosts(&self) -> Vec<ClientHost> {
-        self.peers.client_hosts.list()
-    }
-
-    /// Forgets the failures of all client addresses.
-    pub fn forget_client_hosts(&self) {
-        self.peers.client_hosts.clear();
     }
 
     /// Has what rules have logged told to `log`, from now on.

@@ -1,6 +1,6 @@
 //! Failed logins by client address: after `mysql-client_host_error_counts` of them an address is closed at once.
 //!
-//! The one table for all workers; nobody looks at it while the variables leave it off.
+//! The one table for all workers; nobody looks at it while `mysql-client_host_cache_size` leaves it off.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,6 +32,7 @@ impl ClientHosts {
     /// Whether an address has failed too often to be listened to.
     pub fn refuse(&self, variables: &Variables, address: &str) -> bool {
         is_on(variables)
+            && variables.client_host_error_counts > 0
             && self.with(|hosts| {
                 hosts.get(address).is_some_and(|(errors, _)| *errors >= variables.client_host_error_counts)
             })
@@ -87,7 +88,7 @@ impl ClientHosts {
 }
 
 fn is_on(variables: &Variables) -> bool {
-    variables.client_host_error_counts > 0 && variables.client_host_cache_size > 0
+    variables.client_host_cache_size > 0
 }
 
 #[cfg(test)]
@@ -115,12 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_counted_while_it_is_off() {
+    fn nothing_is_counted_without_room_and_nobody_refused_without_a_limit() {
         let hosts = ClientHosts::default();
-        for off in [variables(0, 1), variables(1, 0)] {
-            hosts.failed(&off, "a");
-            assert!(!hosts.refuse(&off, "a") && hosts.list().is_empty());
-        }
+        let (no_room, no_limit) = (variables(0, 1), variables(1, 0));
+        hosts.failed(&no_room, "a");
+        assert!(!hosts.refuse(&no_room, "a") && hosts.list().is_empty());
+        hosts.failed(&no_limit, "a");
+        assert!(!hosts.refuse(&no_limit, "a") && hosts.list().len() == 1);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use zeroize::Zeroize;
 use crate::buffer::Buffer;
 use crate::packets::{ReadError, SMALL_PACKET, payload, read_packet};
 use crate::reply::put_error;
-use crate::rt::{Instant, timeout};
+use crate::rt::timeout;
 use crate::session::Session;
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
@@ -94,13 +94,10 @@ async fn begin(worker: Rc<Worker>, stream: Stream, admission: Admission) -> Opti
         Ok(client) => {
             hosts.succeeded(variables, &peer.0);
             worker.counters.borrow_mut().logins += 1;
-            if snapshot.variables.client_host_cache_size > 0 {
-                worker.figures.hosts.borrow_mut().succeeded(&client.peer.0);
-            }
             Some(Session::new(worker, client))
         }
         Err(error) => {
-            count_failure(&worker, &snapshot, &peer.0, &error);
+            count_failure(&worker, &error);
             if !matches!(error, LoginError::Closed(_)) {
                 hosts.failed(variables, &peer.0);
             }
@@ -111,7 +108,7 @@ async fn begin(worker: Rc<Worker>, stream: Stream, admission: Admission) -> Opti
 }
 
 /// Adds a login that came to nothing to the figures.
-fn count_failure(worker: &Worker, snapshot: &Snapshot, address: &str, error: &LoginError) {
+fn count_failure(worker: &Worker, error: &LoginError) {
     let mut counters = worker.counters.borrow_mut();
     counters.login_failures += 1;
     counters.aborted_clients += 1;
@@ -123,11 +120,6 @@ fn count_failure(worker: &Worker, snapshot: &Snapshot, address: &str, error: &Lo
             Errno::USER_LIMIT_REACHED => counters.too_many_of_user += 1,
             _ => {}
         }
-    }
-    let most = snapshot.variables.client_host_cache_size;
-    if most > 0 {
-        let at_s = worker.figures.seconds(Instant::now());
-        worker.figures.hosts.borrow_mut().failed(address, most, at_s);
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::{Commands, DigestTable, ErrorTable, HostTable};
+use super::{Commands, DigestTable, ErrorTable};
 use crate::rt::Instant;
 
 /// What one worker counts, beside its [`super::Counters`].
@@ -20,8 +20,6 @@ pub struct Figures {
     pub recent_digests: RecentDigests,
     /// Errors of servers; the pool adds those of connecting.
     pub errors: Rc<RefCell<ErrorTable>>,
-    /// Addresses whose logins fail.
-    pub hosts: RefCell<HostTable>,
     /// When the process started.
     started: Instant,
     /// Memory for the texts of running statements.
@@ -37,7 +35,6 @@ impl Figures {
             digests: RefCell::new(DigestTable::new(budget)),
             recent_digests: RecentDigests::default(),
             errors: Rc::default(),
-            hosts: RefCell::default(),
             started,
             spare_texts: RefCell::default(),
         }

@@ -206,17 +206,6 @@ pub struct PreparedLine {
     pub query: String,
 }
 
-/// A row of `stats_mysql_client_host_cache`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientHostLine {
-    /// The address.
-    pub client_address: String,
-    /// Failed logins in a row.
-    pub errors: u64,
-    /// When last, Unix time.
-    pub last_updated: u64,
-}
-
 /// What the memory is used for, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryFigures {

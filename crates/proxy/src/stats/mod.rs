@@ -8,7 +8,6 @@ mod digests;
 mod errors;
 mod figures;
 mod global;
-mod hosts;
 mod lines;
 mod memory;
 mod merge;
@@ -20,11 +19,10 @@ pub use digests::{DigestKey, DigestTable, Row, RowFigures, Run};
 pub use errors::{ErrorFigures, ErrorKey, ErrorTable};
 pub use figures::{Figures, RecentDigests};
 pub use global::{Counters, NOT_COUNTED};
-pub use hosts::{HostFigures, HostTable};
 pub use lines::{
-    ClientHostLine, CommandLine, DigestLine, Doing, ErrorLine, FreeConnection, MemoryFigures, PinLine,
-    PreparedLine, ProcessBackend, ProcessLine, Route, RouteError, RouteOutcome, RouteQuestion, RouteRule,
-    RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
+    CommandLine, DigestLine, Doing, ErrorLine, FreeConnection, MemoryFigures, PinLine, PreparedLine,
+    ProcessBackend, ProcessLine, Route, RouteError, RouteOutcome, RouteQuestion, RouteRule, RouteServer,
+    RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
 };
 pub(crate) use memory::SESSION_BYTES;
 pub use narrows_sql::KillKind;

@@ -14,10 +14,11 @@ use narrows_sql::{KillKind, Scratch, digest_hash, digest_text};
 
 use super::merge::{DigestName, Epoch, error_line, merge_digest, milliseconds};
 use super::{
-    ClientHostLine, CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, FreeConnection,
-    MemoryFigures, PinLine, PreparedLine, ProcessLine, Route, RouteError, RouteQuestion, RuleLine,
-    ServerFailure, ServerLine, Take, UserLine, memory, route,
+    CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, FreeConnection, MemoryFigures,
+    PinLine, PreparedLine, ProcessLine, Route, RouteError, RouteQuestion, RuleLine, ServerFailure,
+    ServerLine, Take, UserLine, memory, route,
 };
+use crate::client::ClientHost;
 use crate::hostgroup::Server;
 use crate::pool::ServerReport;
 use crate::prepared;
@@ -289,21 +290,13 @@ impl Observer {
         lines
     }
 
-    /// `stats_mysql_client_host_cache`, in no order.
-    pub async fn client_hosts(&self, take: Take) -> Vec<ClientHostLine> {
-        let ask = move |worker: &Worker| {
-            let mut hosts = worker.figures.hosts.borrow_mut();
-            if take == Take::Reset { hosts.take() } else { hosts.copy() }
-        };
-        let epoch = Epoch::new(self.peers.started);
-        let mut sum: HashMap<String, ClientHostLine> = HashMap::new();
-        for (client_address, figures) in self.ask_all(ask).await.into_iter().flatten() {
-            let empty = ClientHostLine { client_address: client_address.clone(), errors: 0, last_updated: 0 };
-            let line = sum.entry(client_address).or_insert(empty);
-            line.errors += figures.errors;
-            line.last_updated = line.last_updated.max(epoch.unix(figures.last_s));
+    /// `stats_mysql_client_host_cache`, by address.
+    pub fn client_hosts(&self, take: Take) -> Vec<ClientHost> {
+        let hosts = self.peers.client_hosts.list();
+        if take == Take::Reset {
+            self.peers.client_hosts.clear();
         }
-        sum.into_values().collect()
+        hosts
     }
 
     /// What the memory is used for.

@@ -350,10 +350,10 @@ fn logins_that_fail_count_by_cause_and_address() {
     plane.refused();
     let global = until(|| Some(wait(plane.observer.global())).filter(|global| global.login_failures == 2));
     assert_eq!((global.wrong_passwords, global.aborted_clients), (2, 2));
-    let hosts = wait(plane.observer.client_hosts(Take::Reset));
-    assert_eq!(hosts.iter().map(|line| &*line.client_address).collect::<Vec<_>>(), ["127.0.0.1"]);
+    let hosts = plane.observer.client_hosts(Take::Reset);
+    assert_eq!(hosts.iter().map(|host| &*host.address).collect::<Vec<_>>(), ["127.0.0.1"]);
     assert_eq!(hosts[0].errors, 2);
-    assert_eq!(wait(plane.observer.client_hosts(Take::Copy)), []);
+    assert_eq!(plane.observer.client_hosts(Take::Copy), []);
 }
 
 #[test]

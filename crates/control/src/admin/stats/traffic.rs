@@ -1,8 +1,9 @@
 //! Tables about statements and servers.
 
+use narrows_proxy::client::ClientHost;
 use narrows_proxy::snapshot::ServerStatus;
 use narrows_proxy::stats::{
-    ClientHostLine, CommandLine, DigestLine, ErrorLine, Observer, RuleLine, ServerLine, Take, UserLine, wait,
+    CommandLine, DigestLine, ErrorLine, Observer, RuleLine, ServerLine, Take, UserLine, wait,
 };
 use rusqlite::types::Value;
 
@@ -110,8 +111,8 @@ pub fn errors(observer: &Observer, take: Take) -> Vec<Row> {
 
 /// `stats_mysql_client_host_cache`
 pub fn client_hosts(observer: &Observer, take: Take) -> Vec<Row> {
-    let row = |line: ClientHostLine| {
-        vec![text(line.client_address), number(line.errors), number(line.last_updated)]
+    let row = |host: ClientHost| {
+        vec![text(host.address), number(host.errors.into()), number(host.last_failure.as_secs())]
     };
-    wait(observer.client_hosts(take)).into_iter().map(row).collect()
+    observer.client_hosts(take).into_iter().map(row).collect()
 }
