@@ -34,6 +34,7 @@ fn no_secret_is_in_a_log_an_error_or_a_core_file() {
             .environment("NARROWS_LOG", "trace");
         let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
         errors += &use_everything(&narrows);
+        let shown = ask_everything(&narrows);
         let key = std::fs::read_to_string(narrows.folder().join("proxysql-key.pem")).expect("made");
         let rsa_key = std::fs::read_to_string(narrows.folder().join("private_key.pem")).expect("made");
         let line = |pem: &str| pem.lines().nth(1).expect("a line of base 64").to_owned();
@@ -49,6 +50,9 @@ fn no_secret_is_in_a_log_an_error_or_a_core_file() {
         for secret in &secrets {
             assert!(!log.contains(secret), "{secret:?} is in the log:\n{log}");
             assert!(!errors.contains(secret), "{secret:?} is in an error:\n{errors}");
+            // What the operator has stored as a hash is shown as it is stored.
+            let stored = secret == HASHED_NATIVE || secret == HASHED_SHA2;
+            assert!(stored || !shown.contains(secret), "{secret:?} is shown:\n{shown}");
         }
         assert_eq!(cores(narrows.folder()), Vec::<String>::new());
     }
@@ -91,6 +95,39 @@ fn use_everything(narrows: &Narrows) -> String {
         }
     }
     errors
+}
+
+/// All that the admin interface shows to those who may not read configurations, and what runs of the accounts.
+fn ask_everything(narrows: &Narrows) -> String {
+    let mut shown = String::new();
+    let ask = |client: &mut RawClient, statement: &str| {
+        let answer = client.query(statement);
+        let lossy = |packet: &narrows_testkit::Packet| String::from_utf8_lossy(&packet.payload).into_owned();
+        answer.packets.iter().map(lossy).collect::<String>()
+    };
+    let mut stats = RawClient::open(&narrows.admin_endpoint(), &Login::new("stats", "stats"));
+    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let tables = admin.query("SELECT name FROM stats.sqlite_master WHERE type = 'table'");
+    let tables: Vec<String> = tables.text_rows().into_iter().filter_map(|mut row| row.remove(0)).collect();
+    assert!(tables.len() > 20, "{tables:?}");
+    for table in &tables {
+        shown += &ask(&mut stats, &format!("SELECT * FROM {table}"));
+    }
+    for statement in [
+        "SELECT * FROM runtime_mysql_users",
+        "SELECT * FROM runtime_checksums_values",
+        "SHOW PROMETHEUS METRICS",
+        "SHOW FULL PROCESSLIST",
+        "SHOW PINS",
+        "SELECT * FROM stats_mysql_query_digest",
+        "EXPLAIN ROUTE 'SELECT 1' AS sec_clear",
+    ] {
+        let answer = ask(&mut admin, statement);
+        assert!(!answer.is_empty(), "{statement}");
+        shown += &answer;
+    }
+    assert!(shown.contains("sec_clear"), "{shown}");
+    shown
 }
 
 fn cores(folder: &Path) -> Vec<String> {

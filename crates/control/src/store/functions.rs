@@ -22,10 +22,15 @@ const WRONG_SIZE: &[u8] = b"Invalid argument size";
 fn native_password(context: &Context<'_>) -> Result<String> {
     let answer = match context.get_raw(0) {
         ValueRef::Text([]) => WRONG_SIZE.to_vec(),
-        ValueRef::Text(password) => native::format_stored(&native::stage2(&native::stage1(password))).into(),
+        ValueRef::Text(password) => return Ok(native_hash(password)),
         _ => WRONG_TYPE.to_vec(),
     };
     Ok(text(answer))
+}
+
+/// `*` and 40 hexadecimal digits: a password as `mysql_native_password` stores it.
+pub fn native_hash(password: &[u8]) -> String {
+    native::format_stored(&native::stage2(&native::stage1(password)))
 }
 
 fn caching_sha2_password(context: &Context<'_>) -> Result<String> {

@@ -161,6 +161,9 @@ fn every_module_comes_back_from_disk_as_it_was() {
     assert_eq!(before, after);
 }
 
+/// The password `p` as a hash.
+const P: &str = "*7B9EBEED26AA52ED10C0F549FA863F13C39E0209";
+
 #[test]
 fn what_runs_of_an_account_is_shown_for_each_side() {
     let mut fixture = Fixture::new();
@@ -168,7 +171,9 @@ fn what_runs_of_an_account_is_shown_for_each_side() {
     fixture.done("INSERT INTO mysql_users (username, active) VALUES ('gone', 0)");
     assert_eq!(fixture.load(Module::MysqlUsers), Vec::<String>::new());
     let shown = "SELECT username, password, backend, frontend, default_schema FROM runtime_mysql_users";
-    assert_eq!(all(&mut fixture.store, shown), [["a", "p", "0", "1", ""], ["a", "p", "1", "0", ""]]);
+    assert_eq!(all(&mut fixture.store, shown), [["a", P, "0", "1", ""], ["a", P, "1", "0", ""]]);
+    let stored = "SELECT password FROM mysql_users WHERE username = 'a'";
+    assert_eq!(all(&mut fixture.store, stored), [["p"]]);
     assert_eq!(fixture.store.rows().users.len(), 1);
     fixture.store.copy(Module::MysqlUsers, Layer::Runtime, Layer::Memory).unwrap();
     let kept = "SELECT username, active, backend FROM mysql_users ORDER BY username, backend";

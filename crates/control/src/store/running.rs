@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use narrows_proxy::snapshot::Rows;
+use narrows_wire::auth::client_side::Stored;
 use rusqlite::types::Value;
 
 use super::answer::Refusal;
 use super::checksum::{Checksum, checksum};
 use super::modules::{MODULES, Module};
 use super::reading::Cells;
-use super::{Store, layers};
+use super::{Store, functions, layers};
 use crate::store::schema::Database;
 use crate::variables::Values;
 
@@ -60,7 +61,10 @@ impl Store {
         for table in MODULES.into_iter().filter(|module| module.prefix().is_none()).flat_map(Module::tables) {
             let name = format!("runtime_{table}");
             if text.contains(&name) {
-                let rows = self.running.tables.get(table).cloned().unwrap_or_default();
+                let mut rows = self.running.tables.get(table).cloned().unwrap_or_default();
+                if *table == "mysql_users" {
+                    rows.iter_mut().for_each(|row| hide_password(row));
+                }
                 self.replace(&name, &rows)?;
             }
         }
@@ -134,3 +138,26 @@ impl Store {
         checksum(&self.checksum_rows()).number()
     }
 }
+
+/// What runs is shown with hashes: a password in clear is to be read where the operator has written it, and nowhere else.
+fn hide_password(row: &mut [Value]) {
+    if let Some(Value::Text(password)) = row.get_mut(PASSWORD) {
+        hash(password);
+    }
+    let Some(Value::Text(attributes)) = row.get_mut(ATTRIBUTES) else { return };
+    let Ok(serde_json::Value::Object(mut object)) = serde_json::from_str(attributes) else { return };
+    if let Some(serde_json::Value::String(password)) = object.get_mut("additional_password") {
+        hash(password);
+        *attributes = serde_json::Value::Object(object).to_string();
+    }
+}
+
+fn hash(password: &mut String) {
+    if !password.is_empty() && matches!(Stored::parse(password.as_bytes()), Stored::Clear(_)) {
+        *password = functions::native_hash(password.as_bytes());
+    }
+}
+
+/// The places of the columns `password` and `attributes` in `mysql_users`.
+const PASSWORD: usize = 1;
+const ATTRIBUTES: usize = 12;
