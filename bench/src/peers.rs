@@ -77,6 +77,8 @@ pub struct Peer {
 pub struct Running {
     /// Where the load goes.
     pub address: Address,
+    /// Where its administrators connect to.
+    pub admin: Option<Address>,
     /// What costs CPU on the way; `None` where nothing is in between.
     pub process: Option<Process>,
 }
@@ -122,13 +124,13 @@ pub fn choose(list: &[String]) -> io::Result<Vec<&'static Peer>> {
 }
 
 fn direct(setup: &Setup) -> io::Result<Running> {
-    Ok(Running { address: parse(&setup.primary)?, process: None })
+    Ok(Running { address: parse(&setup.primary)?, admin: None, process: None })
 }
 
 fn forwarder(setup: &Setup) -> io::Result<Running> {
     let arguments = ["forward", "--backend", &setup.primary].map(str::to_owned);
     let (process, address) = Process::start_own(setup.core, &arguments)?;
-    Ok(Running { address: parse(&address)?, process: Some(process) })
+    Ok(Running { address: parse(&address)?, admin: None, process: Some(process) })
 }
 
 fn haproxy(setup: &Setup) -> io::Result<Running> {
@@ -162,9 +164,10 @@ fn start_narrows(setup: &Setup, name: &str, user_columns: &str) -> io::Result<Ru
         )));
     }
     let admin = free_address()?;
-    serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen| {
+    let running = serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen| {
         narrows_toml(setup, &listen, &admin.to_string(), user_columns)
-    })
+    })?;
+    Ok(Running { admin: Some(Address::Tcp(admin)), ..running })
 }
 
 /// Writes a configuration, starts a program on it and waits until it accepts connections.
@@ -191,7 +194,7 @@ fn serve(
     let log: PathBuf = setup.folder.join(format!("{name}.log"));
     let mut process = Process::start(name, setup.core, program, &arguments, &log)?;
     process.wait_for_port(listen, &log)?;
-    Ok(Running { address: Address::Tcp(listen), process: Some(process) })
+    Ok(Running { address: Address::Tcp(listen), admin: None, process: Some(process) })
 }
 
 /// Writers in hostgroup 0, readers in 1.

@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::compare::cases::CASES;
 use crate::compare::measure;
+use crate::load::{Generator, Limit, Plan, Usage};
 use crate::peers::{self, Account, Rules, Running, Setup};
 use crate::process::{self, Process};
 
@@ -53,6 +54,8 @@ struct Party {
     most: f64,
     running: Running,
     started_in: Duration,
+    /// What `LOAD MYSQL QUERY RULES TO RUNTIME` takes, in us: the median of some.
+    load_us: f64,
     /// Nanoseconds of CPU per query, by round.
     costs: Vec<f64>,
 }
@@ -77,7 +80,9 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         };
         let began = Instant::now();
         let running = peers::narrows(&setup)?;
-        Ok(Party { rules: *rules, most: *most, running, started_in: began.elapsed(), costs: Vec::new() })
+        let started_in = began.elapsed();
+        let load_us = time_of_loading(&running)?;
+        Ok(Party { rules: *rules, most: *most, running, started_in, load_us, costs: Vec::new() })
     };
     let mut parties = SETS.iter().zip(&folders).map(start).collect::<io::Result<Vec<Party>>>()?;
     process::pin_to(flags.load_core)?;
@@ -95,14 +100,38 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     Ok(())
 }
 
+/// Loads the rules anew, some times, as an administrator.
+fn time_of_loading(running: &Running) -> io::Result<f64> {
+    let target = running.admin.clone().ok_or_else(|| io::Error::other("no admin interface"))?;
+    let mut generator = Generator::new(Plan {
+        target,
+        user: "admin".to_owned(),
+        password: "admin".to_owned(),
+        schema: String::new(),
+        connections: 1,
+        statement: "LOAD MYSQL QUERY RULES TO RUNTIME".to_owned(),
+        rows: 0,
+        usage: Usage::Keep,
+        deprecate_eof: true,
+    })?;
+    let report = generator.measure(Limit::Queries(LOADS))?;
+    match report.errors {
+        0 => Ok(report.p50_us),
+        _ => Err(io::Error::other(format!("LOAD failed: {:?}", report.first_error))),
+    }
+}
+
+/// How often rules are loaded.
+const LOADS: u64 = 5;
+
 fn print_table(parties: &mut [Party], flags: &Flags) {
     println!(
         "CPU of Narrows per query, {}, {} rounds of {} s; rules that match nothing, ahead of two that do.",
         CASE, flags.rounds, flags.seconds
     );
     println!(
-        "{:>8} {:>8} {:>12} {:>12} {:>8} {:>10} {:>10}",
-        "digests", "patterns", "least us", "median us", "ratio", "at most", "start ms"
+        "{:>8} {:>8} {:>12} {:>12} {:>8} {:>10} {:>10} {:>10}",
+        "digests", "patterns", "least us", "median us", "ratio", "at most", "start ms", "LOAD ms"
     );
     let mut base = None;
     for party in parties {
@@ -113,14 +142,15 @@ fn print_table(parties: &mut [Party], flags: &Flags) {
         let ratio = least / *base.get_or_insert(least);
         let remark = if ratio > party.most { "  !! more than it may be" } else { "" };
         println!(
-            "{:>8} {:>8} {:>12.2} {:>12.2} {:>8.3} {:>10.2} {:>10}{remark}",
+            "{:>8} {:>8} {:>12.2} {:>12.2} {:>8.3} {:>10.2} {:>10} {:>10.1}{remark}",
             party.rules.digests,
             party.rules.patterns,
             least / 1_000.0,
             median / 1_000.0,
             ratio,
             party.most,
-            party.started_in.as_millis()
+            party.started_in.as_millis(),
+            party.load_us / 1_000.0
         );
     }
 }
