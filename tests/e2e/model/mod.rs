@@ -8,8 +8,8 @@
 //! What may differ nevertheless is listed in `exceptions.rs`; each use of it is counted.
 //!
 //! `NARROWS_SEED` repeats a run, `NARROWS_STEPS` makes it longer, `NARROWS_CLIENTS` sets the number of clients,
-//! `NARROWS_REPORTS` the number of differences reported in full; `NARROWS_GENERAL_LOG=1` has the report say which backend
-//! connection ran the statements.
+//! `NARROWS_REPORTS` the number of differences reported in full and `NARROWS_HISTORY` that of statements before each;
+//! `NARROWS_GENERAL_LOG` is how many lines of the general log it shows, which say what ran on which backend connection.
 
 mod exceptions;
 mod figures;
@@ -64,9 +64,10 @@ fn run_model(flavour: Flavour) {
     eprintln!("{what}");
     let started = Instant::now();
     let folder = TempFolder::new("general-log");
-    let log = number("NARROWS_GENERAL_LOG").map(|_| folder.file("log"));
+    let log = number("NARROWS_GENERAL_LOG").map(|lines| (folder.file("log"), lines as usize));
+    let log = log.as_ref().map(|(path, lines)| (path.as_path(), *lines));
     let (truth, twin) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| prepared_server(flavour, clients, log.as_deref()));
+        let other = scope.spawn(|| prepared_server(flavour, clients, log.map(|(path, _)| path)));
         let truth = prepared_server(flavour, clients, None);
         (truth, other.join().expect("a server"))
     });
@@ -80,8 +81,9 @@ fn run_model(flavour: Flavour) {
         truth: &truth,
         twin: &twin,
         narrows: &narrows,
-        log: log.as_deref(),
+        log,
         reports: number("NARROWS_REPORTS").unwrap_or(12) as usize,
+        history: number("NARROWS_HISTORY").unwrap_or(20) as usize,
         found: Mutex::default(),
     };
     let prepared = started.elapsed();
@@ -134,6 +136,10 @@ fn prepared_server(flavour: Flavour, clients: usize, log: Option<&Path>) -> Real
         // MariaDB's next session on a cached thread would see the `FOUND_ROWS()` of the one before.
         .option("--thread-cache-size=0")
         .option("--table-open-cache=4000")
+        // An id that is given moves InnoDB's counter on by the `auto_increment_increment` that the same table handle has
+        // last generated ids with, not by the session's. Handles are cached for each instance, and sessions spread over
+        // instances by their numbers: with several, the next id depends on who has which number.
+        .option("--table-open-cache-instances=1")
         .option("--innodb-lock-wait-timeout=60");
     if let Some(log) = log {
         options = options.option("--general-log=ON").option(&format!("--general-log-file={}", log.display()));
@@ -174,10 +180,12 @@ struct Run<'s> {
     truth: &'s RealServer,
     twin: &'s RealServer,
     narrows: &'s Narrows,
-    /// The general log of the server behind Narrows, where it is wanted.
-    log: Option<&'s Path>,
+    /// The general log of the server behind Narrows, where it is wanted, and how much of it.
+    log: Option<(&'s Path, usize)>,
     /// How many differences are reported in full.
     reports: usize,
+    /// How many statements a report tells before the one that differs.
+    history: usize,
     found: Mutex<Found>,
 }
 
@@ -235,7 +243,7 @@ impl Run<'_> {
             for (step, expected) in burst.steps.iter().zip(&expected) {
                 let actual = through.run(step);
                 history.push_back(self.line(step, &actual, &mut through));
-                if history.len() > 20 {
+                if history.len() > self.history {
                     history.pop_front();
                 }
                 let equal = self.compare(burst.name, client, &history, (step, &past), expected, &actual);
@@ -332,8 +340,8 @@ impl Run<'_> {
         for line in actual.iter().filter(|line| !expected.contains(line)) {
             writeln!(text, "  actual   {line}").expect("a String takes all");
         }
-        if let Some(log) = self.log {
-            writeln!(text, "  the last statements by backend connection:\n{}", last_lines(log, 60))
+        if let Some((log, lines)) = self.log {
+            writeln!(text, "  the last statements by backend connection:\n{}", last_lines(log, lines))
                 .expect("a String takes all");
         }
         if actual.last().is_some_and(|line| line == "LOST") {
