@@ -65,12 +65,132 @@ fn warnings_counts_and_found_rows_are_those_of_the_client() {
     });
 }
 
+#[test]
+fn a_variable_that_one_set_names_twice_has_the_last_value() {
+    on_one_connection(|one, other| {
+        one.query("SET sql_mode = DEFAULT, @@session.sql_mode = ''");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@sql_mode").as_deref(), Some(""));
+        one.query("SET @@collation_connection = DEFAULT, character_set_connection = koi8r");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@collation_connection").as_deref(), Some("koi8r_general_ci"));
+    });
+}
+
+#[test]
+fn a_servers_character_set_undoes_its_collation() {
+    on_one_connection(|one, other| {
+        one.query("SET collation_server = latin1_german1_ci");
+        one.query("SET character_set_server = latin1");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@collation_server").as_deref(), Some("latin1_swedish_ci"));
+        one.query("SET character_set_server = latin1, collation_server = latin1_german1_ci");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@collation_server").as_deref(), Some("latin1_german1_ci"));
+    });
+}
+
+#[test]
+fn set_character_set_takes_the_collation_of_the_schema() {
+    on_one_connection(|one, other| {
+        one.query("USE shared");
+        one.query("SET CHARACTER SET utf8mb4");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@collation_connection").as_deref(), Some("latin1_bin"));
+    });
+}
+
+#[test]
+fn a_client_without_a_schema_does_not_have_the_character_set_of_one() {
+    on_one_connection(|one, other| {
+        let global = cell(one, "SELECT @@global.collation_database");
+        other.query("SET collation_database = koi8r_bin");
+        assert_eq!(cell(one, "SELECT @@collation_database"), global);
+        assert_eq!(cell(other, "SELECT @@collation_database").as_deref(), Some("koi8r_bin"));
+    });
+}
+
+#[test]
+fn a_variable_that_is_null_has_the_type_of_none() {
+    on_one_connection(|one, other| {
+        one.query("SET @b = NULL");
+        let fresh = one.query("SELECT @b").columns();
+        other.query("SET @b = 1.5");
+        assert_eq!(one.query("SELECT @b").columns(), fresh);
+    });
+}
+
+#[test]
+fn text_is_in_the_collation_from_before_its_set() {
+    on_one_connection(|one, other| {
+        one.query("SET NAMES utf8mb4 COLLATE utf8mb4_bin");
+        one.query("SET collation_connection = latin1_bin, @text = 'together'");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT COLLATION(@text)").as_deref(), Some("utf8mb4_bin"));
+    });
+}
+
+#[test]
+fn a_variable_may_be_set_to_one_that_is_null() {
+    on_one_connection(|one, other| {
+        for name in ["default_tmp_storage_engine", "character_set_results"] {
+            let set = one.query(format!("SET @@{name} = @@global.{name}"));
+            assert!(set.error().is_none(), "{name}: {:?}", set.error());
+            other.query("SELECT 1");
+            let global = cell(one, &format!("SELECT @@global.{name}"));
+            assert_eq!(cell(one, &format!("SELECT @@session.{name}")), global, "{name}");
+        }
+    });
+}
+
+#[test]
+fn null_is_the_insert_id_where_the_client_wants_that() {
+    on_one_connection(|one, other| {
+        one.query("INSERT INTO shared.t (v) VALUES (1)");
+        other.query("INSERT INTO shared.t (v) VALUES (2)");
+        one.query("SET sql_auto_is_null = 1");
+        assert_eq!(cell(one, "SELECT id FROM shared.t WHERE id IS NULL").as_deref(), Some("1"));
+        one.query("INSERT INTO shared.t (v) VALUES (3)");
+        assert_eq!(cell(one, "SELECT id FROM shared.t WHERE id IS NULL").as_deref(), Some("3"));
+    });
+}
+
+#[test]
+fn an_answer_of_our_own_says_whether_a_transaction_is_open() {
+    on_one_connection(|one, other| {
+        one.query("SET @mine = 1");
+        other.query("SELECT 1");
+        one.query("SET autocommit = 0");
+        let refused = one.query("INSERT INTO shared.t (v) VALUES ('word')");
+        assert!(refused.error().is_some());
+        let answer = one.query("SHOW COUNT(*) ERRORS");
+        assert_eq!(answer.cell().as_deref(), Some("1"));
+        // The EOF packet behind the rows: warnings, status.
+        let end = &answer.packets.last().expect("rows have an end").payload;
+        assert_eq!((end[0], end[3] & IN_TRANSACTION), (0xFE, IN_TRANSACTION));
+    });
+}
+
+#[test]
+fn errors_of_our_own_are_kept_as_the_client_wants() {
+    on_one_connection(|one, _| {
+        one.query("KILL 99999999");
+        assert_eq!(one.query("SHOW WARNINGS").text_rows().len(), 1);
+        one.query("SET max_error_count = 0");
+        one.query("KILL 99999999");
+        assert!(one.query("SHOW WARNINGS").text_rows().is_empty());
+    });
+}
+
+/// `SERVER_STATUS_IN_TRANS`.
+const IN_TRANSACTION: u8 = 1;
+
 /// Two clients before a server with one connection for both, on each flavour.
 fn on_one_connection(test: impl Fn(&mut RawClient, &mut RawClient)) {
     for flavour in Flavour::both() {
         let server: RealServer = ServerOptions::new(flavour).start();
         server.execute(&[
-            "CREATE DATABASE shared",
+            "CREATE DATABASE shared CHARACTER SET latin1 COLLATE latin1_bin",
             "CREATE TABLE shared.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
         ]);
         let config = NarrowsConfig::new()

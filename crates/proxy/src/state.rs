@@ -163,15 +163,10 @@ impl SessionState {
     /// Sets a session variable to a literal as it stands in SQL.
     pub fn set_literal(&mut self, name: &str, literal: &str) {
         let slot = slot(name);
-        let by_default = self.default_collation(literal);
-        let assignment = match &by_default {
-            Some(collation) if name == "character_set_connection" => format!("{slot}='{collation}'"),
-            _ => format!("{name}={literal}"),
-        };
         if name == "character_set_results" {
-            self.results_collation = by_default.map(Into::into);
+            self.results_collation = None;
         }
-        let assignment = assignment.into_boxed_str();
+        let assignment = format!("{name}={literal}").into_boxed_str();
         match self.variables.binary_search_by(|variable| (*variable.slot).cmp(slot)) {
             Ok(found) => self.variables[found].assignment = assignment,
             Err(place) => self.variables.insert(place, Variable { slot: slot.into(), assignment }),
@@ -183,12 +178,28 @@ impl SessionState {
         self.variables.iter().filter_map(|variable| variable.assignment.split_once('='))
     }
 
-    /// What this character set is ordered by, where the session has chosen that itself (MySQL).
-    fn default_collation(&self, charset: &str) -> Option<String> {
-        if !charset.trim_matches('\'').eq_ignore_ascii_case("utf8mb4") {
-            return None;
+    /// What `SET NAMES utf8mb4` means where the session has chosen that itself (MySQL). No other statement asks for it:
+    /// `SET character_set_connection` and `SET CHARACTER SET` do not.
+    pub fn collation_of_names(&self) -> Option<String> {
+        let charset = self.literal("character_set_results")?.trim_matches('\'');
+        let collation = self.literal(UTF8MB4_COLLATION)?.trim_matches('\'');
+        charset.eq_ignore_ascii_case("utf8mb4").then(|| collation.to_owned())
+    }
+
+    /// Gives the schema the server's character set: what is left where the current one was dropped.
+    pub fn set_schema_collation_to_that_of_the_server(&mut self) {
+        if let Some((name, literal)) =
+            self.assignment("collation_server").and_then(|said| said.split_once('='))
+        {
+            let (name, literal) = (name.replace("_server", "_database"), literal.to_owned());
+            self.set_literal(&name, &literal);
         }
-        Some(self.literal(UTF8MB4_COLLATION)?.trim_matches('\'').to_owned())
+    }
+
+    /// Whether `WHERE id IS NULL` asks for `LAST_INSERT_ID()`.
+    pub fn null_is_insert_id(&self) -> bool {
+        let literal = self.literal("sql_auto_is_null").unwrap_or("0").trim_matches('\'');
+        !(literal == "0" || literal.eq_ignore_ascii_case("OFF") || literal.eq_ignore_ascii_case("FALSE"))
     }
 
     /// Puts a session variable back to the server's default.
@@ -257,10 +268,12 @@ impl SessionState {
     /// What brings a session in state `from` to this state. User variables count only when the statement to come
     /// reads them.
     pub fn difference(&self, from: &SessionState, user_variables: bool) -> Difference {
-        let is_set = |(name, _): &(Box<str>, Box<str>)| {
-            self.user_variables.binary_search_by(|(known, _)| known.cmp(name)).is_ok()
+        // NULL is only what it is in a variable that has had no value before.
+        let can_be_set = |(name, found): &(Box<str>, Box<str>)| {
+            let place = self.user_variables.binary_search_by(|(known, _)| known.cmp(name));
+            place.is_ok_and(|place| &*self.user_variables[place].1 != "NULL" || &**found == "NULL")
         };
-        if user_variables && !from.user_variables.iter().all(is_set) {
+        if user_variables && !from.user_variables.iter().all(can_be_set) {
             return Difference { reset: true, ..self.difference(&from.after_reset(), true) };
         }
         let mut difference = Difference::default();
@@ -287,6 +300,10 @@ impl SessionState {
                 (None, Some(found)) if neutral && &*found.slot == UTF8MB4_COLLATION => {}
                 (Some(wanted), _) if neutral && &*wanted.slot == UTF8MB4_COLLATION => {
                     difference.assign(&wanted.assignment);
+                }
+                (None, Some(found)) if &*found.slot == SCHEMA_COLLATION && self.schema.is_none() => {
+                    // Without a schema it is the server's; DEFAULT would mean that of the schema that was left.
+                    difference.assign(&format!("{0}=@@global.{0}", found.name()));
                 }
                 (None, Some(found)) if &*found.slot == SCHEMA_COLLATION => again = true,
                 (Some(wanted), Some(found))
@@ -382,9 +399,11 @@ fn merge<T>(
 
 /// Setting the connection's character set sets its collation, and the other way round: one slot for both.
 /// Likewise the two names of one variable.
-fn slot(name: &str) -> &str {
+pub fn slot(name: &str) -> &str {
     match name {
         "character_set_connection" => "collation_connection",
+        "character_set_server" => "collation_server",
+        "character_set_database" => SCHEMA_COLLATION,
         "tx_isolation" => "transaction_isolation",
         "tx_read_only" => "transaction_read_only",
         other => other,
@@ -398,13 +417,14 @@ pub const SCHEMA_COLLATION: &str = "collation_database";
 pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
 
 /// Variables for which servers report NULL as an empty value.
-const NULLABLE: [&str; 3] = ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
+pub const NULLABLE: [&str; 3] =
+    ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
 
 /// Variables that MySQL (9.7) sets to OFF when they are set to DEFAULT, whatever the default.
 pub const WRONG_DEFAULTS: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 
 /// The slots that `SET NAMES` fills.
-const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
+pub const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
 /// Variables that count when a statement runs, not when it is prepared. Of all others the worst is assumed.
 const WITHOUT_MEANING: [&str; 17] = [
@@ -501,8 +521,22 @@ mod tests {
         found.set_text("default_collation_for_utf8mb4", b"utf8mb4_general_ci");
         let set = SessionState::after_login("utf8mb4", None).difference(&found, false).set;
         assert_eq!(set.as_deref(), Some("SET default_collation_for_utf8mb4=DEFAULT, NAMES utf8mb4"));
+        found.set_text("character_set_results", b"utf8mb4");
+        assert_eq!(found.collation_of_names().as_deref(), Some("utf8mb4_general_ci"));
+        // MySQL 9.7 asks for it in SET NAMES only.
         found.set_text("character_set_connection", b"utf8mb4");
-        assert_eq!(found.literal("collation_connection"), Some("'utf8mb4_general_ci'"));
+        assert_eq!(found.literal("collation_connection"), Some("'utf8mb4'"));
+    }
+
+    #[test]
+    fn a_servers_character_set_and_its_collation_are_one_thing() {
+        let mut wanted = SessionState::default();
+        wanted.set_text("collation_server", b"latin1_german1_ci");
+        wanted.set_text("character_set_server", b"latin1");
+        let set = wanted.difference(&SessionState::default(), false).set;
+        assert_eq!(set.as_deref(), Some("SET character_set_server='latin1'"));
+        wanted.set_schema_collation_to_that_of_the_server();
+        assert_eq!(wanted.assignment(SCHEMA_COLLATION), Some("character_set_database='latin1'"));
     }
 
     #[test]
@@ -511,6 +545,29 @@ mod tests {
         found.set_text("foreign_key_checks", b"OFF");
         let set = SessionState::default().difference(&found, false).set;
         assert_eq!(set.as_deref(), Some("SET foreign_key_checks=@@global.foreign_key_checks"));
+    }
+
+    #[test]
+    fn null_is_not_assigned_to_a_variable_that_had_a_value() {
+        let (mut wanted, mut found) = (SessionState::default(), SessionState::default());
+        wanted.set_user_variable("b", "NULL");
+        assert_eq!(wanted.difference(&found, true).set.as_deref(), Some("SET @`b`=NULL"));
+        found.set_user_variable("b", "1.5");
+        assert!(wanted.difference(&found, true).reset);
+        found = SessionState::default();
+        found.set_user_variable("b", "NULL");
+        assert!(wanted.difference(&found, true).is_empty());
+        wanted.set_user_variable("b", "7");
+        assert_eq!(wanted.difference(&found, true).set.as_deref(), Some("SET @`b`=7"));
+    }
+
+    #[test]
+    fn without_a_schema_its_collation_is_that_of_the_server() {
+        let mut found = SessionState::default();
+        found.set_text("character_set_database", b"koi8r");
+        let difference = SessionState::default().difference(&found, false);
+        let set = "SET character_set_database=@@global.character_set_database";
+        assert_eq!((difference.set.as_deref(), difference.schema), (Some(set), None));
     }
 
     #[test]

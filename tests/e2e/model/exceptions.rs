@@ -46,6 +46,8 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { name: "report of the schema behind a routine", mask: schema_behind_routine },
     // MySQL adds the error to what was there; the statement before may have run on another connection.
     Exception { name: "conditions behind a COM_INIT_DB that failed", mask: conditions },
+    // `KILL` is answered by Narrows, whose sessions the numbers are, and errors of its own are in English.
+    Exception { name: "KILL of nobody, in the language of lc_messages", mask: kill_of_nobody },
     // A number remembers the character set of the connection that it was sent in; its value and its own collation do not.
     Exception { name: "column definition of text made of a number in a user variable", mask: text_of_number },
 ];
@@ -115,7 +117,9 @@ fn flag_of_routine(case: &Case<'_>, line: &str) -> Option<String> {
 }
 
 fn schema_behind_routine(case: &Case<'_>, line: &str) -> Option<String> {
-    let sets_schema = case.text.to_ascii_uppercase().contains("USE ") || case.text.contains("DATABASE");
+    let upper = case.text.to_ascii_uppercase();
+    let sets_schema =
+        upper.starts_with("USE ") || upper.contains("; USE ") || upper.starts_with("DROP DATABASE");
     if !case.past.routine || sets_schema || !line.starts_with("OK ") {
         return None;
     }
@@ -129,6 +133,18 @@ fn schema_behind_routine(case: &Case<'_>, line: &str) -> Option<String> {
         true => Some(without_flag(start.trim_end())),
         false => Some(format!("{start} {reports:?}")),
     }
+}
+
+/// In German, French and English.
+const NOBODY: [&str; 3] = ["Unbekannte Thread-ID: ", "Numéro de tâche inconnu: ", "Unknown thread id: "];
+
+fn kill_of_nobody(case: &Case<'_>, line: &str) -> Option<String> {
+    let asks = case.text.starts_with("KILL ") || asks_conditions(case.text);
+    let said =
+        ["ERR 1094 HY000 ", "ROW | Error | 1094 | "].into_iter().find_map(|start| line.strip_prefix(start));
+    // As a row it is escaped.
+    let text = said.filter(|_| asks)?.replace("\\xc3\\xa9", "é").replace("\\xc3\\xa2", "â");
+    NOBODY.iter().find_map(|nobody| text.strip_prefix(nobody)).map(|id| format!("nobody has the number {id}"))
 }
 
 fn conditions(case: &Case<'_>, line: &str) -> Option<String> {

@@ -249,6 +249,7 @@ impl Run<'_> {
                 let equal = self.compare(burst.name, client, &history, (step, &past), expected, &actual);
                 past.note(step, expected);
                 if !equal {
+                    self.explain_warnings(expected, &actual, (&mut direct, &mut through));
                     // Metadata that differ do not make the next answers differ.
                     differs |= without_columns(expected) != without_columns(&actual);
                     if differs {
@@ -302,6 +303,29 @@ impl Run<'_> {
         false
     }
 
+    /// Adds to the last report what warnings were about, where they differ.
+    fn explain_warnings(
+        &self,
+        expected: &[String],
+        actual: &[String],
+        (direct, through): (&mut Side<'_>, &mut Side<'_>),
+    ) {
+        let counts = |lines: &[String]| -> Vec<String> {
+            let count = |line: &String| Some(line.split_once("warnings=")?.1.split(' ').next()?.to_owned());
+            lines.iter().filter_map(count).collect()
+        };
+        if counts(expected) == counts(actual) {
+            return;
+        }
+        let ask = Step::Query(b"SHOW WARNINGS".to_vec());
+        let (expected, actual) = (direct.run(&ask), through.run(&ask));
+        let mut found = self.found.lock().expect("no client panics while it reports");
+        if let Some(report) = found.reports.last_mut() {
+            writeln!(report, "  warnings expected: {expected:?}\n  actual: {actual:?}")
+                .expect("a String takes all");
+        }
+    }
+
     fn begin(&self, direct: &mut Side<'_>, through: &mut Side<'_>, login: &LogIn, history: &mut History) {
         let (expected, actual) = (direct.start(login), through.start(login));
         history.push_back(format!("{login:?}"));
@@ -346,8 +370,12 @@ impl Run<'_> {
         }
         if actual.last().is_some_and(|line| line == "LOST") {
             let log = self.narrows.log();
-            let lines: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
-            writeln!(text, "  warnings of narrows:\n{}", lines.join("\n")).expect("a String takes all");
+            let last = history.back().and_then(|line| line.rsplit_once("(session ")).map_or("", |(_, id)| id);
+            let id = format!(" id={} ", last.trim_end_matches(')'));
+            let lines = log.lines().filter(|line| line.contains("WARN") || line.contains(&id));
+            let lines: Vec<&str> = lines.collect();
+            writeln!(text, "  narrows said of it, and its warnings:\n{}", lines.join("\n"))
+                .expect("a String takes all");
         }
         let statement = history.back().and_then(|line| line.split(" -> ").next()).unwrap_or_default();
         let statement: String = statement.chars().filter(|char| !char.is_ascii_digit()).take(60).collect();

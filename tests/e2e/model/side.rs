@@ -174,11 +174,22 @@ impl<'s> Side<'s> {
         wait_until("the statement of a vanished client is killed", || !self.is_running(&tag));
     }
 
+    /// Whether the statement sleeps already: killed before, it ends in an error, and by a row when it sleeps.
     fn is_running(&self, tag: &str) -> bool {
         let found = self.server.rows(&format!(
-            "SELECT id FROM information_schema.processlist WHERE info LIKE '%SLEEP%{tag}%' AND info NOT LIKE '%processlist%'"
+            "SELECT id FROM information_schema.processlist \
+             WHERE info LIKE '%SLEEP%{tag}%' AND info NOT LIKE '%processlist%' AND state = 'User sleep'"
         ));
         !found.is_empty()
+    }
+
+    fn wait_until_it_runs(&self, id: u32, tag: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_running(tag) {
+            let sessions = || self.server.rows("SHOW FULL PROCESSLIST");
+            assert!(Instant::now() < deadline, "waited in vain for the statement of {id}: {:#?}", sessions());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Opens a second session, lets it do something, and kills it or its statement from the first.
@@ -212,7 +223,7 @@ impl<'s> Side<'s> {
                 let text = format!("SELECT SLEEP(60) /* {tag} */");
                 other.send_command(command::QUERY, &query(&other, &text)).expect("commands are read");
                 let id_of_other = other.greeting().map(|greeting| greeting.connection_id).unwrap_or(0);
-                wait_until(&format!("the statement of {id_of_other} runs"), || self.is_running(&tag));
+                self.wait_until_it_runs(id_of_other, &tag);
                 let whole = victim == Victim::Running;
                 lines.extend(kill(self, format!("KILL {} {id}", if whole { "CONNECTION" } else { "QUERY" })));
                 let answer = other.answer(command::QUERY);
@@ -252,9 +263,12 @@ fn query(client: &RawClient, statement: &str) -> Vec<u8> {
     [attributes, statement.as_bytes()].concat()
 }
 
+/// How long what must come soon may take.
+const PATIENCE: Duration = Duration::from_secs(50);
+
 /// Waits for something that must come soon.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(90);
+    let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(10));

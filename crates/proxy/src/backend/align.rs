@@ -7,7 +7,7 @@ use narrows_wire::charset::{Collation, Family};
 use narrows_wire::frame::put_encoded;
 use narrows_wire::handshake::ChangeUser;
 use narrows_wire::response::{Expect, Next};
-use narrows_wire::{Capabilities, Command, Tracker};
+use narrows_wire::{Capabilities, Command, Status, Tracker};
 
 use super::{Answer, Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Residue, Want};
 use crate::buffer::Buffer;
@@ -18,9 +18,14 @@ use crate::state::{Difference, SessionState, SharedState};
 pub const TRACKED_VARIABLES: &str = "session_track_system_variables";
 
 impl Backend {
-    /// Whether the session is in `state` already, by looking at no more than a pointer.
-    pub fn is_aligned(&self, state: &SharedState) -> bool {
-        self.login.tracking.is_some() && self.login.residue.is_none() && Arc::ptr_eq(&self.login.state, state)
+    /// Whether the session is in `state` already; in most cases by looking at no more than a pointer. User variables
+    /// count only when the statement to come reads them.
+    pub fn is_aligned(&self, state: &SharedState, user_variables: bool) -> bool {
+        if self.login.tracking.is_none() || self.login.residue.is_some() {
+            return false;
+        }
+        let found = &self.login.state;
+        Arc::ptr_eq(found, state) || state.difference(found, user_variables).is_empty()
     }
 
     /// Brings the session into `state` in one round trip; user variables only when the statement to come reads
@@ -44,7 +49,9 @@ impl Backend {
         }
         self.ask_for_reports(state, &mut difference);
         if let Some(id) = last_insert_id {
-            difference.assign(&format!("last_insert_id={id}"));
+            let value =
+                if state.null_is_insert_id() { format!("LAST_INSERT_ID({id})") } else { id.to_string() };
+            difference.assign(&format!("last_insert_id={value}"));
         }
         let residue = self.wanted_residue();
         if residue.is_some() || !difference.is_empty() {
@@ -204,7 +211,7 @@ impl Backend {
     /// # Errors
     /// When no OK comes within `limit`.
     pub async fn ping(&self, limit: Duration) -> Result<(), BackendError> {
-        self.command(Command::Ping, &[], limit).await
+        self.command(Command::Ping, &[], limit).await.map(|_| ())
     }
 
     /// `COM_RESET_CONNECTION`: rolls back, frees locks, temporary tables, prepared statements and variables.
@@ -276,14 +283,28 @@ impl Backend {
         }
     }
 
-    async fn command(&self, command: Command, argument: &[u8], limit: Duration) -> Result<(), BackendError> {
+    /// The session's status flags, by a `COM_PING`.
+    ///
+    /// # Errors
+    /// As [`Backend::ping`].
+    pub async fn status(&self, limit: Duration) -> Result<Status, BackendError> {
+        match self.command(Command::Ping, &[], limit).await? {
+            Answer::Ok(status) => Ok(status),
+            Answer::Eof => Err(narrows_wire::Malformed("EOF for a ping").into()),
+        }
+    }
+
+    async fn command(
+        &self,
+        command: Command,
+        argument: &[u8],
+        limit: Duration,
+    ) -> Result<Answer, BackendError> {
         let run = async {
             let mut out = Vec::with_capacity(argument.len() + 5);
             put_command(&mut out, command, argument);
             self.stream.write_all(&out).await?;
-            match self.answer(&mut Buffer::default()).await? {
-                Answer::Ok(_) | Answer::Eof => Ok(()),
-            }
+            self.answer(&mut Buffer::default()).await
         };
         timeout(limit, run).await.unwrap_or(Err(BackendError::Timeout))
     }

@@ -17,6 +17,7 @@ use super::{Backend, BackendError, InsertIdBefore};
 use crate::buffer::Buffer;
 use crate::packets::{payload, read_packet};
 use crate::rt::{Notify, timeout};
+use crate::state::NULLABLE;
 
 /// `LAST_INSERT_ID()` of a connection that nobody has used for an insert yet: beyond what a column can count to.
 pub const FOREIGN_INSERT_ID: u64 = u64::MAX - 58;
@@ -271,10 +272,22 @@ impl Backend {
         };
         let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
         let mut reader = Reader::new(set.rows.first().map(Vec::as_slice).unwrap_or_default());
-        let values = names.iter().map(|name| Ok((name.clone(), reader.lenenc_bytes()?.to_vec())));
-        values.collect()
+        let mut values = Vec::with_capacity(names.len());
+        for name in names {
+            if reader.peek() == Some(NULL) {
+                reader.bytes(1)?;
+                // Told as servers report it. Of others it is not known how they are set to NULL: they stay untold.
+                values.extend(NULLABLE.contains(&name.as_str()).then(|| (name.clone(), Vec::new())));
+            } else {
+                values.push((name.clone(), reader.lenenc_bytes()?.to_vec()));
+            }
+        }
+        Ok(values)
     }
 }
+
+/// A cell that is NULL.
+const NULL: u8 = 0xFB;
 
 /// The number in the only row of a result set.
 fn number(set: &ResultSet) -> Option<u64> {

@@ -53,6 +53,10 @@ impl Session {
         for cell in [b"Error", errno.number.to_string().as_bytes(), text.as_bytes()] {
             put_lenenc_bytes(&mut row, cell);
         }
+        if self.state.literal("max_error_count") == Some("0") {
+            // It counts and is not kept.
+            row.clear();
+        }
         let look_back = &mut self.look_back;
         look_back.warning_count = 1;
         look_back.error_count = 1;
@@ -101,6 +105,7 @@ impl Session {
             .map(<[u8]>::to_ascii_uppercase)
             .collect();
         let errors_only = words.iter().any(|word| word == b"ERRORS");
+        let limit = self.snapshot().variables.connect_timeout_server;
         let out = if words.iter().any(|word| word == b"COUNT") {
             let look_back = &mut self.look_back;
             look_back.found_rows = Some(1);
@@ -109,15 +114,18 @@ impl Session {
                 true => (b"@@session.error_count", look_back.error_count),
                 false => (b"@@session.warning_count", look_back.warning_count),
             };
-            reply::single_value(name, count.to_string().as_bytes(), self.capabilities, self.status)
+            // Behind an error it is not known whether a transaction is open.
+            let status = backend.status(limit).await?.of_session();
+            reply::single_value(name, count.to_string().as_bytes(), self.capabilities, status)
         } else {
             let Some(left) = self.elsewhere(backend).await? else { return Ok(None) };
+            let status = backend.status(limit).await?.of_session();
             let of_kind = |row: &&Vec<u8>| !errors_only || row.starts_with(b"\x05Error");
             let (offset, limit) = limit_of(&words);
             let rows: Vec<&[u8]> =
                 left.rows.iter().filter(of_kind).skip(offset).take(limit).map(Vec::as_slice).collect();
             let columns: Vec<&[u8]> = left.columns.iter().map(Vec::as_slice).collect();
-            reply::result_set(&columns, &rows, self.capabilities, self.status)
+            reply::result_set(&columns, &rows, self.capabilities, status)
         };
         self.warnings = 0;
         self.look_back.row_count = -1;
@@ -129,7 +137,7 @@ impl Session {
     /// The conditions that are not on the connection at hand, with the columns that this connection gives them.
     async fn elsewhere(&self, backend: &Backend) -> Result<Option<ResultSet>, BackendError> {
         let rows = match (&self.look_back.own_error, &self.look_back.conditions_at) {
-            (Some(row), _) => vec![row.to_vec()],
+            (Some(row), _) => Some(row.to_vec()).filter(|row| !row.is_empty()).into_iter().collect(),
             (None, Some(kept)) => match kept.keepsake.left(PATIENCE).await {
                 Some(Left { warnings: Some(warnings), .. }) => warnings.rows.clone(),
                 _ => return Ok(None),

@@ -581,20 +581,20 @@ impl Session {
             || runs_others(job)
             || !leased.pinned && leased.backend.login.state.has_user_variables();
         let mut insert_id = None;
-        if job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
+        let asks_by_null = leased.pinned && self.state.null_is_insert_id();
+        if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
             match Box::pin(self.check_insert_id(&mut leased.backend)).await {
                 Ok(asked) => leased.knows &= !asked,
                 Err(error) => return Ok(Err(NoLease::lost(&leased.backend, &error))),
             }
             insert_id = Box::pin(self.insert_id_elsewhere()).await;
+            self.look_back.insert_id_is_here |= asks_by_null;
         } else if leased.backend.login.insert_id_before == InsertIdBefore::Unknown {
             insert_id = self.foreign_insert_id(&job.statement);
         }
         let backend = &mut leased.backend;
-        if backend.is_aligned(&self.state)
-            && insert_id.is_none()
-            && (!reads_variables || backend.login.state.same_user_variables(&self.state))
-        {
+        if insert_id.is_none() && backend.is_aligned(&self.state, reads_variables) {
+            self.share_state(backend);
             return Ok(Ok(leased));
         }
         let limit = snapshot.variables.connect_timeout_server_max;
@@ -612,14 +612,20 @@ impl Session {
         }
         match aligned {
             Ok(()) => {
-                // From here on both share one value, and comparing them is comparing pointers.
-                if *backend.login.state == *self.state {
-                    self.state = Arc::clone(&backend.login.state);
-                }
+                self.share_state(backend);
                 Ok(Ok(leased))
             }
             Err(BackendError::Server(error)) => Ok(Err(NoLease::refused(error))),
             Err(error) => Ok(Err(NoLease::lost(&leased.backend, &error))),
+        }
+    }
+
+    /// Where client and connection are in equal states, they come to share one value, and comparing them is comparing
+    /// pointers.
+    fn share_state(&mut self, backend: &Backend) {
+        let found = &backend.login.state;
+        if !Arc::ptr_eq(found, &self.state) && **found == *self.state {
+            self.state = Arc::clone(found);
         }
     }
 

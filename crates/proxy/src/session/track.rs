@@ -18,7 +18,9 @@ use super::relay::Outcome;
 use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
 use crate::rt::Instant;
-use crate::state::{SCHEMA_COLLATION, SessionState, UTF8MB4_COLLATION, WRONG_DEFAULTS, quoted};
+use crate::state::{
+    CHARSETS, SCHEMA_COLLATION, SessionState, UTF8MB4_COLLATION, WRONG_DEFAULTS, quoted, slot,
+};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $bit:literal, $word:literal;)*) => {
@@ -240,18 +242,19 @@ impl Session {
             return;
         }
         self.change_state(backend, |state| {
-            for (name, value) in &outcome.variables {
-                if !NOT_STATE.contains(&name.as_str()) {
-                    state.set_text(name, value);
+            // A collation tells its character set too, and the other way round only by default.
+            for collations in [false, true] {
+                for (name, value) in &outcome.variables {
+                    if name.starts_with("collation_") == collations && !NOT_STATE.contains(&name.as_str()) {
+                        state.set_text(name, value);
+                    }
                 }
             }
             if let Some(schema) = &outcome.schema {
                 state.set_default(SCHEMA_COLLATION);
-                if schema.is_empty()
-                    && let Some(collation) = state.literal("collation_server").map(str::to_owned)
-                {
-                    // Where the schema was dropped.
-                    state.set_literal(SCHEMA_COLLATION, &collation);
+                if schema.is_empty() {
+                    // It was dropped.
+                    state.set_schema_collation_to_that_of_the_server();
                 }
                 state.schema = Some(schema.as_slice()).filter(|schema| !schema.is_empty()).map(Into::into);
             }
@@ -368,26 +371,40 @@ impl Session {
             }
             return;
         }
-        let changes_charsets = outcome.variables.iter().any(|(name, _)| name.starts_with("character_set_"));
+        let changes_charsets = outcome.variables.iter().any(|(name, _)| CHARSETS.contains(&slot(name)));
         if changes_charsets && outcome.variables.iter().any(|(name, _)| name == UTF8MB4_COLLATION) {
             // Which came first decides what the character set means, and the report does not tell.
             pins.reasons.add(PinReason::UNKNOWN_SET);
         }
-        for assignment in assignments {
+        for (number, assignment) in assignments.iter().enumerate() {
+            let behind = assignments.get(number + 1..).unwrap_or_default();
             let reason = match assignment {
                 // In which character set it was read depends on what came first.
                 Assignment::User { value: Value::Text(_), .. } if changes_charsets => {
                     Some(PinReason::USER_VARIABLE)
                 }
+                Assignment::System { scope: Scope::Session, name, value: Value::Default }
+                    if behind.iter().any(|later| sets(later, name)) =>
+                {
+                    None
+                }
                 Assignment::System { scope: Scope::Session, name, value } => {
-                    self.read_system_variable(backend, &name, &value, outcome)
+                    self.read_system_variable(backend, name, value, outcome)
                 }
                 Assignment::System { .. } | Assignment::Statement { .. } => None,
-                Assignment::User { name, value } => self.read_user_variable(backend, &name, &value),
-                Assignment::Names { charset, collation } => {
-                    self.read_names(backend, &charset, collation.as_ref(), outcome)
+                Assignment::User { name, value } => self.read_user_variable(backend, name, value),
+                // What it says that is not reported may not be what is in force behind the others.
+                Assignment::Names { .. }
+                    if behind.iter().any(|later| CHARSETS.iter().any(|slot| sets(later, slot))) =>
+                {
+                    Some(PinReason::UNKNOWN_SET)
                 }
-                Assignment::CharacterSet(_) => was_not_reported(outcome, "character_set_client"),
+                Assignment::Names { charset, collation } => {
+                    self.read_names(backend, charset, collation.as_ref(), outcome)
+                }
+                // The collation is that of the schema, and was asked for.
+                Assignment::CharacterSet(_) => was_not_reported(outcome, "character_set_client")
+                    .or_else(|| was_not_reported(outcome, "collation_connection")),
                 Assignment::Transaction { scope, isolation, access_mode } => match scope {
                     TransactionScope::Next => Some(PinReason::NEXT_TRANSACTION),
                     TransactionScope::Global => None,
@@ -407,6 +424,10 @@ impl Session {
             if let Some(reason) = reason {
                 pins.reasons.add(reason);
             }
+        }
+        if self.state.null_is_insert_id() {
+            // Only the connection that ran an insert knows whether `WHERE id IS NULL` still finds its row.
+            pins.reasons.add(PinReason::UNKNOWN_SET);
         }
     }
 
@@ -495,8 +516,9 @@ impl Session {
         };
         if was_not_reported(outcome, "character_set_client").is_some() {
             let Some(charset) = name(charset) else { return Some(PinReason::UNKNOWN_SET) };
-            self.change_state(backend, |state| state.set_names(&charset, collation.as_deref()));
-        } else if let Some(collation) = collation {
+            self.change_state(backend, |state| state.set_names(&charset, None));
+        }
+        if let Some(collation) = collation.or_else(|| self.state.collation_of_names()) {
             self.change_state(backend, |state| state.set_collation(&collation));
         }
         None
@@ -618,8 +640,17 @@ fn expected_of_set(text: &[u8]) -> PinReason {
     reasons
 }
 
-/// Session variables that a successful `SET` assigned expressions to and that the server has not reported: their
-/// values must be asked for.
+/// Whether an assignment sets this session variable, perhaps by its other name or among others.
+fn sets(assignment: &Assignment, name: &str) -> bool {
+    match assignment {
+        Assignment::System { scope: Scope::Session, name: other, .. } => slot(other) == slot(name),
+        Assignment::Names { .. } | Assignment::CharacterSet(_) => CHARSETS.contains(&slot(name)),
+        _ => false,
+    }
+}
+
+/// Session variables that a successful `SET` assigned expressions to and that the server has not reported, and what it
+/// sets without a report: their values must be asked for.
 pub(super) fn untold_variables(job: &Job, text: &[u8], outcome: &Outcome) -> Vec<String> {
     let is_set = job.statement.kind == Kind::Set && !job.statement.flags.intersects(Flags::MULTI);
     if !is_set || outcome.error.is_some() {
@@ -632,6 +663,7 @@ pub(super) fn untold_variables(job: &Job, text: &[u8], outcome: &Outcome) -> Vec
                 || was_not_reported(outcome, &name).is_none();
             (!is_known).then_some(name)
         }
+        Assignment::CharacterSet(_) => Some("collation_connection".to_owned()),
         _ => None,
     };
     narrows_sql::set::parse(text).unwrap_or_default().into_iter().filter_map(untold).collect()
