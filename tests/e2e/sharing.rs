@@ -78,6 +78,22 @@ fn a_variable_that_one_set_names_twice_has_the_last_value() {
 }
 
 #[test]
+fn a_variable_that_sets_another_does_so_for_its_client() {
+    on_one_connection(|one, other| {
+        one.query("SET sql_big_selects = 0");
+        one.query("SET max_join_size = DEFAULT");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@sql_big_selects").as_deref(), Some("1"));
+        one.query("SET max_join_size = 1000000");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@sql_big_selects").as_deref(), Some("0"));
+        one.query("SET sql_big_selects = 1");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@sql_big_selects").as_deref(), Some("1"));
+    });
+}
+
+#[test]
 fn a_servers_character_set_undoes_its_collation() {
     on_one_connection(|one, other| {
         one.query("SET collation_server = latin1_german1_ci");
@@ -144,6 +160,65 @@ fn a_variable_may_be_set_to_one_that_is_null() {
 }
 
 #[test]
+fn found_rows_are_those_of_statements_without_rows_too() {
+    before_a_server(|server, one, other| {
+        let mut direct = server.root();
+        for statement in [
+            "INSERT INTO shared.t (v) VALUES (1), (1), (2)",
+            "SELECT v FROM shared.t LIMIT 2",
+            "UPDATE shared.t SET v = 3 WHERE v = 1",
+            "DO 1",
+            "INSERT INTO shared.t (v) SELECT v FROM shared.t WHERE v = 2",
+            "SELECT v FROM shared.t LIMIT 1, 1",
+            "SELECT v FROM shared.t LIMIT 1 OFFSET 77",
+            "DELETE FROM shared.t WHERE v = 2",
+            "SET sql_notes = DEFAULT",
+        ] {
+            let found_rows = |client: &mut RawClient, meanwhile: &mut dyn FnMut()| {
+                client.query("SELECT 1 UNION SELECT 2");
+                client.query("BEGIN");
+                client.query(statement);
+                client.query("ROLLBACK");
+                meanwhile();
+                cell(client, "SELECT FOUND_ROWS()")
+            };
+            let expected = found_rows(&mut direct, &mut || {});
+            let mut between = || {
+                other.query("SELECT 1 UNION SELECT 2 UNION SELECT 3");
+            };
+            assert_eq!(found_rows(one, &mut between), expected, "{statement}");
+            for client in [&mut direct, one] {
+                client.query("DELETE FROM shared.t");
+                client.query("INSERT INTO shared.t (v) VALUES (1), (1), (2)");
+            }
+        }
+    });
+}
+
+#[test]
+fn found_rows_outlive_a_question_of_our_own() {
+    on_one_connection(|one, other| {
+        one.query("SELECT SQL_CALC_FOUND_ROWS 1 UNION SELECT 2 UNION SELECT 3 LIMIT 1");
+        // What becomes of the collation is asked for.
+        one.query("SET CHARACTER SET latin1");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT FOUND_ROWS()").as_deref(), Some("3"));
+    });
+}
+
+#[test]
+fn names_mean_what_they_mean_without_the_client_before() {
+    on_one_connection(|one, other| {
+        one.query("SET NAMES utf8mb4");
+        let fresh = one.query("SELECT 'x'").columns();
+        // MySQL has it, MariaDB refuses it.
+        other.query("SET default_collation_for_utf8mb4 = utf8mb4_general_ci");
+        other.query("SET NAMES latin1");
+        assert_eq!(one.query("SELECT 'x'").columns(), fresh);
+    });
+}
+
+#[test]
 fn null_is_the_insert_id_where_the_client_wants_that() {
     on_one_connection(|one, other| {
         one.query("INSERT INTO shared.t (v) VALUES (1)");
@@ -187,6 +262,11 @@ const IN_TRANSACTION: u8 = 1;
 
 /// Two clients before a server with one connection for both, on each flavour.
 fn on_one_connection(test: impl Fn(&mut RawClient, &mut RawClient)) {
+    before_a_server(|_, one, other| test(one, other));
+}
+
+/// The same, where the server itself is asked too.
+fn before_a_server(test: impl Fn(&RealServer, &mut RawClient, &mut RawClient)) {
     for flavour in Flavour::both() {
         let server: RealServer = ServerOptions::new(flavour).start();
         server.execute(&[
@@ -201,7 +281,7 @@ fn on_one_connection(test: impl Fn(&mut RawClient, &mut RawClient)) {
         let login = Login::new("sbtest", "sbtest");
         let mut one = RawClient::open(&narrows.endpoint(), &login);
         let mut other = RawClient::open(&narrows.endpoint(), &login);
-        test(&mut one, &mut other);
+        test(&server, &mut one, &mut other);
     }
 }
 

@@ -119,6 +119,8 @@ impl SessionState {
         let plain = |slot| self.literal(slot).map(|literal| literal.trim_matches('\''));
         let results = plain("character_set_results")?;
         let (client, connection) = (plain("character_set_client"), plain("collation_connection"));
+        // `SET NAMES utf8mb4` asks for it when it is parsed, before anything in the same SET has changed it.
+        let names_are_anothers = from.variable(UTF8MB4_COLLATION).is_some();
         let mut assignments = Vec::with_capacity(3);
         let (mut client_is, mut connection_is) = (None, None);
         match self.results_collation.as_deref() {
@@ -127,7 +129,7 @@ impl SessionState {
                 assignments.push(format!("NAMES {results} COLLATE {collation}"));
                 (client_is, connection_is) = (Some(results), Some(collation));
             }
-            None if client != Some(results) => {
+            None if client != Some(results) || names_are_anothers => {
                 assignments.extend(self.assignment("character_set_results").map(str::to_owned));
             }
             _ => {
@@ -194,6 +196,11 @@ impl SessionState {
             let (name, literal) = (name.replace("_server", "_database"), literal.to_owned());
             self.set_literal(&name, &literal);
         }
+    }
+
+    /// Whether errors are not kept for `SHOW WARNINGS`. MySQL does not even count those of its parser then.
+    pub fn keeps_no_errors(&self) -> bool {
+        self.literal("max_error_count") == Some("0")
     }
 
     /// Whether `WHERE id IS NULL` asks for `LAST_INSERT_ID()`.
@@ -280,12 +287,6 @@ impl SessionState {
         let charsets_differ = self.results_collation != from.results_collation
             || CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot));
         let names = if charsets_differ { self.charsets(from) } else { None };
-        let mut neutral = false;
-        if charsets_differ && let Some(other) = from.variable(UTF8MB4_COLLATION) {
-            // It has a say in what a character set means.
-            neutral = true;
-            difference.assign(&format!("{}=DEFAULT", other.name()));
-        }
         names.iter().flatten().for_each(|names| difference.assign(names));
         let mut again = false;
         let schema_changes = self.schema != from.schema;
@@ -297,10 +298,6 @@ impl SessionState {
             |wanted, found| match (wanted, found) {
                 (Some(wanted), _) if is_said(wanted) => {}
                 (None, Some(found)) if is_said(found) => {}
-                (None, Some(found)) if neutral && &*found.slot == UTF8MB4_COLLATION => {}
-                (Some(wanted), _) if neutral && &*wanted.slot == UTF8MB4_COLLATION => {
-                    difference.assign(&wanted.assignment);
-                }
                 (None, Some(found)) if &*found.slot == SCHEMA_COLLATION && self.schema.is_none() => {
                     // Without a schema it is the server's; DEFAULT would mean that of the schema that was left.
                     difference.assign(&format!("{0}=@@global.{0}", found.name()));
@@ -318,6 +315,10 @@ impl SessionState {
                 (None, None) => {}
             },
         );
+        if self.literal(SETS_ANOTHER.0) != from.literal(SETS_ANOTHER.0) {
+            let default = format!("{}=DEFAULT", SETS_ANOTHER.1);
+            difference.assign(self.assignment(SETS_ANOTHER.1).unwrap_or(&default));
+        }
         if user_variables {
             merge(
                 &self.user_variables,
@@ -420,6 +421,9 @@ pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
 pub const NULLABLE: [&str; 3] =
     ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
 
+/// A variable, and another that servers set along with it, without a report.
+pub const SETS_ANOTHER: (&str, &str) = ("max_join_size", "sql_big_selects");
+
 /// Variables that MySQL (9.7) sets to OFF when they are set to DEFAULT, whatever the default.
 pub const WRONG_DEFAULTS: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 
@@ -520,7 +524,9 @@ mod tests {
         let mut found = SessionState::after_login("latin1", None);
         found.set_text("default_collation_for_utf8mb4", b"utf8mb4_general_ci");
         let set = SessionState::after_login("utf8mb4", None).difference(&found, false).set;
-        assert_eq!(set.as_deref(), Some("SET default_collation_for_utf8mb4=DEFAULT, NAMES utf8mb4"));
+        let expected = "SET character_set_results='utf8mb4', character_set_client='utf8mb4', \
+                        character_set_connection='utf8mb4', default_collation_for_utf8mb4=DEFAULT";
+        assert_eq!(set.as_deref(), Some(expected));
         found.set_text("character_set_results", b"utf8mb4");
         assert_eq!(found.collation_of_names().as_deref(), Some("utf8mb4_general_ci"));
         // MySQL 9.7 asks for it in SET NAMES only.
@@ -537,6 +543,18 @@ mod tests {
         assert_eq!(set.as_deref(), Some("SET character_set_server='latin1'"));
         wanted.set_schema_collation_to_that_of_the_server();
         assert_eq!(wanted.assignment(SCHEMA_COLLATION), Some("character_set_database='latin1'"));
+    }
+
+    #[test]
+    fn what_servers_set_along_with_another_variable_is_set_behind_it() {
+        let (mut wanted, mut found) = (SessionState::default(), SessionState::default());
+        wanted.set_text("max_join_size", b"1000");
+        for state in [&mut wanted, &mut found] {
+            state.set_text("sql_big_selects", b"ON");
+        }
+        let set = wanted.difference(&found, false).set;
+        assert_eq!(set.as_deref(), Some("SET max_join_size=1000, sql_big_selects='ON'"));
+        assert_eq!(found.difference(&found.clone(), false).set, None);
     }
 
     #[test]

@@ -9,6 +9,8 @@
 
 use narrows_testkit::Flavour;
 
+use super::observe;
+use super::script::IN_TRANSACTION;
 use super::side::Step;
 
 /// One of them.
@@ -32,20 +34,26 @@ pub struct Past {
     found_rows_undefined: bool,
     /// A routine was called since the session began.
     routine: bool,
+    /// A transaction was open behind the last answer that told.
+    in_transaction: bool,
+    /// A statement has failed in a transaction, and no OK came since.
+    failed_in_transaction: bool,
     /// `COM_INIT_DB` has failed, and nothing but questions about that came since.
     init_db_failed: bool,
 }
 
 const EXCEPTIONS: &[Exception] = &[
-    // The manual: transient, and undefined behind anything but a successful SELECT. Servers let UPDATE, INSERT .. SELECT,
-    // DO and some errors change it, each server others; Narrows says what the last SELECT or SHOW has found.
-    Exception { name: "FOUND_ROWS() behind other statements than SELECT", mask: found_rows },
+    // The manual: transient, and undefined behind anything but a successful SELECT. It is what the statements within have
+    // left, and MariaDB lets SELECTs that fail and subqueries of SET change it; the answer tells neither.
+    Exception { name: "FOUND_ROWS() behind several statements, routines and errors", mask: found_rows },
     // The flag tells of reports; which of a routine's packets has it depends on what else was reported on the connection.
     Exception { name: "SERVER_SESSION_STATE_CHANGED in rows of a routine", mask: flag_of_routine },
     // A routine enters the schema it is in and comes back; the server reports that later, with any OK.
     Exception { name: "report of the schema behind a routine", mask: schema_behind_routine },
-    // MySQL adds the error to what was there; the statement before may have run on another connection.
-    Exception { name: "conditions behind a COM_INIT_DB that failed", mask: conditions },
+    // A statement that fails may end a transaction; MySQL tells so in the next OK of that connection, whoever gets it.
+    Exception { name: "report of a transaction that an error has ended", mask: transaction_behind_error },
+    // MySQL adds the error to what was there, and counts both; the statement before may have run on another connection.
+    Exception { name: "other conditions behind a COM_INIT_DB that failed", mask: conditions },
     // `KILL` is answered by Narrows, whose sessions the numbers are, and errors of its own are in English.
     Exception { name: "KILL of nobody, in the language of lc_messages", mask: kill_of_nobody },
     // A number remembers the character set of the connection that it was sent in; its value and its own collation do not.
@@ -54,19 +62,24 @@ const EXCEPTIONS: &[Exception] = &[
 
 impl Past {
     /// Takes note of a step and its answer.
-    pub fn note(&mut self, step: &Step, answer: &[String]) {
+    pub fn note(&mut self, step: &Step, flavour: Flavour, answer: &[String]) {
+        match observe::last_status(answer) {
+            Some(status) => self.in_transaction = status & IN_TRANSACTION != 0,
+            None => self.failed_in_transaction |= self.in_transaction,
+        }
+        self.failed_in_transaction &= !answer.last().is_some_and(|line| line.starts_with("OK "));
         match step {
             Step::Query(text) => {
                 let text = String::from_utf8_lossy(text);
                 self.init_db_failed &= asks_conditions(&text) && !text.starts_with("SELECT");
                 self.routine |= calls_routine(&text);
-                if let Some(undefined) = leaves_found_rows_undefined(&text, answer) {
+                if let Some(undefined) = leaves_found_rows_undefined(&text, flavour, answer) {
                     self.found_rows_undefined = undefined;
                 }
             }
             Step::Reconnect { .. } => *self = Past::default(),
             Step::ResetConnection | Step::ChangeUser { .. } => self.routine = false,
-            Step::Kill { .. } => self.found_rows_undefined = true,
+            Step::Kill { .. } => {}
             Step::InitDb(_) => {
                 self.init_db_failed = answer.last().is_none_or(|line| line.starts_with("ERR"));
             }
@@ -123,15 +136,25 @@ fn schema_behind_routine(case: &Case<'_>, line: &str) -> Option<String> {
     if !case.past.routine || sets_schema || !line.starts_with("OK ") {
         return None;
     }
+    Some(without_reports(line, "\"1:"))
+}
+
+fn transaction_behind_error(case: &Case<'_>, line: &str) -> Option<String> {
+    let may_tell = case.past.failed_in_transaction && line.starts_with("OK ");
+    may_tell.then(|| without_reports(line, "\"5:"))
+}
+
+/// A line without the reports that begin like this.
+fn without_reports(line: &str, beginning: &str) -> String {
     let (start, reports) = line.split_once(" [").unwrap_or((line, "]"));
     let reports: Vec<&str> = reports
         .trim_end_matches(']')
         .split(", ")
-        .filter(|report| !report.is_empty() && !report.starts_with("\"1:"))
+        .filter(|report| !report.is_empty() && !report.starts_with(beginning))
         .collect();
     match reports.is_empty() {
-        true => Some(without_flag(start.trim_end())),
-        false => Some(format!("{start} {reports:?}")),
+        true => without_flag(start.trim_end()),
+        false => format!("{start} {reports:?}"),
     }
 }
 
@@ -149,7 +172,9 @@ fn kill_of_nobody(case: &Case<'_>, line: &str) -> Option<String> {
 
 fn conditions(case: &Case<'_>, line: &str) -> Option<String> {
     let asks = case.flavour == Flavour::MySql9 && case.past.init_db_failed && asks_conditions(case.text);
-    (asks && line.starts_with("ROW ")).then(String::new)
+    // The error itself must be there, last.
+    let is_of_others = line.starts_with("ROW ") && !line.starts_with("ROW | Error | 1049 | ");
+    (asks && is_of_others).then(String::new)
 }
 
 fn asks_conditions(text: &str) -> bool {
@@ -176,21 +201,25 @@ fn without_flag(line: &str) -> String {
     format!("{start}status={status:?} {end}").trim_end().to_owned()
 }
 
-/// What a statement does to `FOUND_ROWS()`; `None`: nothing.
-fn leaves_found_rows_undefined(text: &str, answer: &[String]) -> Option<bool> {
+/// Whether what a statement does to `FOUND_ROWS()` is not known; `None`: it does nothing to it.
+fn leaves_found_rows_undefined(text: &str, flavour: Flavour, answer: &[String]) -> Option<bool> {
     let upper = text.to_ascii_uppercase();
     let first = upper.trim_start_matches(['(', ' ']).split([' ', '\n']).next().unwrap_or_default().to_owned();
     let has_rows = answer.iter().any(|line| line.starts_with("END "));
     let failed = answer.last().is_none_or(|line| line.starts_with("ERR") || line == "LOST");
-    let several = upper.contains("; ");
     match first.as_str() {
-        _ if failed || several => Some(true),
-        "SELECT" | "SHOW" if has_rows => {
-            Some(false).filter(|_| first == "SELECT" || !upper.contains("SHOW WARNINGS"))
+        // MariaDB counts subqueries and what a SELECT has found before it failed; MySQL does not.
+        "SELECT" if failed => (flavour == Flavour::MariaDb).then_some(true),
+        "SET" => (flavour == Flavour::MariaDb && upper.contains("(SELECT")).then_some(true),
+        // What ran within, and how far it got, is not told.
+        _ if upper.contains("; ") => Some(true),
+        "EXECUTE" | "CALL" if !has_rows => Some(true),
+        "SELECT" | "EXECUTE" | "CALL" => Some(false),
+        "SHOW" if has_rows && !upper.contains("SHOW WARNINGS") && !upper.contains("SHOW ERRORS") => {
+            Some(false)
         }
-        "SET" | "USE" | "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" => {
-            upper.contains("(SELECT").then_some(true)
-        }
-        _ => Some(true),
+        // Narrows reads these off their answers.
+        "DO" | "UPDATE" | "INSERT" | "REPLACE" | "CREATE" if !failed => Some(false),
+        _ => None,
     }
 }

@@ -247,7 +247,7 @@ impl Run<'_> {
                     history.pop_front();
                 }
                 let equal = self.compare(burst.name, client, &history, (step, &past), expected, &actual);
-                past.note(step, expected);
+                past.note(step, self.flavour, expected);
                 if !equal {
                     self.explain_warnings(expected, &actual, (&mut direct, &mut through));
                     // Metadata that differ do not make the next answers differ.

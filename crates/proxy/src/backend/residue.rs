@@ -222,6 +222,14 @@ impl Backend {
         self.number("SELECT LAST_INSERT_ID()", limit).await
     }
 
+    /// Errors of the last statement.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`].
+    pub async fn error_count(&self, limit: Duration) -> Result<Option<u64>, BackendError> {
+        self.number("SELECT @@error_count", limit).await
+    }
+
     /// The server's `max_prepared_stmt_count`.
     ///
     /// # Errors

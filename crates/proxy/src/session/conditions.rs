@@ -53,7 +53,7 @@ impl Session {
         for cell in [b"Error", errno.number.to_string().as_bytes(), text.as_bytes()] {
             put_lenenc_bytes(&mut row, cell);
         }
-        if self.state.literal("max_error_count") == Some("0") {
+        if self.state.keeps_no_errors() {
             // It counts and is not kept.
             row.clear();
         }
@@ -66,6 +66,15 @@ impl Session {
         look_back.row_count = -1;
         look_back.last = None;
         look_back.disturbed = true;
+    }
+
+    /// Behind an error that was not kept: whether it counts, the server has told.
+    pub(super) fn note_uncounted_error(&mut self, errors: u64) {
+        let look_back = &mut self.look_back;
+        look_back.error_count = u16::try_from(errors).unwrap_or(u16::MAX);
+        look_back.warning_count = look_back.error_count;
+        look_back.conditions_are_here = false;
+        look_back.conditions_at = None;
     }
 
     /// Whether the connection at hand must be cleared before it is asked for warnings: it has somebody else's, or

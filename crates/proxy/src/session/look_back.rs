@@ -57,13 +57,19 @@ impl Session {
             (None, Some(rows)) => i64::try_from(rows).unwrap_or(i64::MAX),
             _ => -1,
         };
-        let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS);
-        let told = outcome.error.is_none() && outcome.rows.is_some() && !calculated;
+        let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS)
+            || statement.kind == Kind::Select && has_offset(text);
+        let told = outcome.error.is_none() && !calculated;
         let is_call = statement.kind == Kind::Call;
-        let told = told && sets_found_rows(statement, text);
-        look_back.found_rows_are_fresh = told;
-        if told {
-            look_back.found_rows = outcome.rows;
+        let found = match outcome.rows {
+            Some(rows) if sets_found_rows(statement, text) => Some(rows),
+            Some(_) => None,
+            None => found_besides(statement, text, family, outcome),
+        };
+        let found = found.filter(|_| told);
+        look_back.found_rows_are_fresh = found.is_some();
+        if found.is_some() {
+            look_back.found_rows = found;
             look_back.found_rows_are_here = false;
         } else if outcome.error.is_none() && (calculated || is_call && outcome.rows.is_some()) {
             look_back.found_rows = None;
@@ -320,6 +326,34 @@ fn sets_found_rows(statement: &Statement, text: &[u8]) -> bool {
         _ => false,
     }
 }
+
+/// What statements without rows make of `FOUND_ROWS()`. The manual calls it undefined; this is what servers do, seen on
+/// MySQL 9.7 and MariaDB 10.11.
+fn found_besides(statement: &Statement, text: &[u8], family: Family, outcome: &Outcome) -> Option<u64> {
+    let selects = || text.windows(6).any(|word| word.eq_ignore_ascii_case(b"SELECT"));
+    match (statement.kind, family) {
+        (Kind::Do, Family::MySql) => Some(1),
+        (Kind::Update, Family::MySql) => outcome.counted,
+        (Kind::Insert | Kind::Replace, _) if selects() => outcome.counted,
+        (Kind::Create | Kind::CreateTemporaryTable, Family::MariaDb) if selects() => outcome.counted,
+        _ => None,
+    }
+}
+
+/// Whether a `SELECT` may end in a `LIMIT` with an offset: servers count the rows that it skips among those found, as
+/// many as there are.
+fn has_offset(text: &[u8]) -> bool {
+    let tail = text.get(text.len().saturating_sub(LIMIT_LENGTH)..).unwrap_or_default();
+    let limit = |start: usize| tail.get(start..).unwrap_or_default();
+    (0..tail.len()).any(|start| {
+        let rest = limit(start);
+        let says = |word: &[u8]| rest.get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word));
+        says(b"OFFSET") || says(b"LIMIT") && rest.contains(&b',')
+    })
+}
+
+/// In so many bytes at the end of a statement `LIMIT` is looked for, with what may stand behind it.
+const LIMIT_LENGTH: usize = 80;
 
 /// Whether a `SHOW` has no `SELECT` behind it.
 pub(super) fn is_shown_as_it_is(text: &[u8]) -> bool {

@@ -285,7 +285,7 @@ impl Session {
     async fn finish(
         &mut self,
         snapshot: &Snapshot,
-        (backend, pins): (Backend, Pins),
+        (mut backend, pins): (Backend, Pins),
         job: &Job,
         request: &Request,
         mut outcome: Outcome,
@@ -305,10 +305,20 @@ impl Session {
         }
         self.count_answer(&backend, job, text, request.bytes(), &outcome);
         let untold = untold_variables(job, text, &outcome);
-        self.look_back.disturbed = !untold.is_empty() || job.statement.kind == Kind::GetDiagnostics;
-        if !untold.is_empty() {
+        let keeps_no_errors = outcome.error.is_some() && self.state.keeps_no_errors();
+        let asks = !untold.is_empty() || keeps_no_errors;
+        self.look_back.disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
+        let mut counted = None;
+        if asks {
             let limit = snapshot.variables.connect_timeout_server;
-            match Box::pin(backend.variables(&untold, limit)).await {
+            let ask = async {
+                self.take_what_is_here(&mut backend).await?;
+                if keeps_no_errors {
+                    counted = backend.error_count(limit).await?;
+                }
+                if untold.is_empty() { Ok(Vec::new()) } else { backend.variables(&untold, limit).await }
+            };
+            match Box::pin(ask).await {
                 Ok(values) => outcome.variables.extend(values),
                 // The statement stands; a variable that cannot be told pins.
                 Err(BackendError::Server(_)) => {}
@@ -316,6 +326,9 @@ impl Session {
             }
         }
         self.settle(backend, pins, job, text, &outcome);
+        if let Some(errors) = counted {
+            self.note_uncounted_error(errors);
+        }
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Outcome {
     pub(super) last_insert_id: u64,
     /// Rows changed, as the last OK packet told; `None` when rows came last.
     pub(super) affected_rows: Option<u64>,
+    /// The first number in the text of the last OK packet, in whatever language: rows matched, or records.
+    pub(super) counted: Option<u64>,
     /// Rows changed in all.
     pub(super) rows_changed: u64,
     /// Rows sent in all.
@@ -392,6 +394,7 @@ impl Relay<'_> {
         self.note_warnings(ok.warnings, ok.status);
         let ends_rows = ok.header == OkPacket::END_OF_ROWS;
         self.outcome.affected_rows = (!ends_rows).then_some(ok.affected_rows);
+        self.outcome.counted = first_number(ok.info);
         self.outcome.rows_changed += ok.affected_rows;
         if ends_rows {
             self.note_rows();
@@ -629,6 +632,11 @@ impl Relay<'_> {
         }
         Err(Broken::Backend { started: self.started, text })
     }
+}
+
+fn first_number(text: &[u8]) -> Option<u64> {
+    let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|number| !number.is_empty());
+    std::str::from_utf8(numbers.next()?).ok()?.parse().ok()
 }
 
 /// What a server says that is read only: `--read-only` in some form, or read only as a whole.

@@ -19,7 +19,7 @@ use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
 use crate::rt::Instant;
 use crate::state::{
-    CHARSETS, SCHEMA_COLLATION, SessionState, UTF8MB4_COLLATION, WRONG_DEFAULTS, quoted, slot,
+    CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, SessionState, UTF8MB4_COLLATION, WRONG_DEFAULTS, quoted, slot,
 };
 
 macro_rules! reasons {
@@ -666,7 +666,10 @@ pub(super) fn untold_variables(job: &Job, text: &[u8], outcome: &Outcome) -> Vec
         Assignment::CharacterSet(_) => Some("collation_connection".to_owned()),
         _ => None,
     };
-    narrows_sql::set::parse(text).unwrap_or_default().into_iter().filter_map(untold).collect()
+    let assignments = narrows_sql::set::parse(text).unwrap_or_default();
+    let along = assignments.iter().any(|assignment| sets(assignment, SETS_ANOTHER.0));
+    let along = along.then(|| SETS_ANOTHER.1.to_owned());
+    assignments.into_iter().filter_map(untold).chain(along).collect()
 }
 
 fn was_not_reported(outcome: &Outcome, name: &str) -> Option<PinReason> {

@@ -49,6 +49,8 @@ pub(super) fn found_rows(script: &mut Script, burst: &mut Burst) {
         "SELECT SQL_CALC_FOUND_ROWS id FROM common.t ORDER BY id LIMIT 1",
         "SELECT id FROM common.t ORDER BY id LIMIT 2",
         "SELECT id FROM common.t WHERE id > 1000",
+        "SELECT id FROM common.t ORDER BY id LIMIT 1, 1",
+        "SELECT id FROM common.t ORDER BY id LIMIT 1 OFFSET 7",
         "(SELECT 1) UNION ALL (SELECT 2)",
         "SHOW TABLES FROM common",
     ]);
