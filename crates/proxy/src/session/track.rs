@@ -371,7 +371,8 @@ impl Session {
             }
             return;
         }
-        let changes_charsets = outcome.variables.iter().any(|(name, _)| CHARSETS.contains(&slot(name)));
+        let changes_charsets = outcome.variables.iter().any(|(name, _)| CHARSETS.contains(&slot(name)))
+            || assignments.iter().any(|assignment| CHARSETS.iter().any(|slot| sets(assignment, slot)));
         if changes_charsets && outcome.variables.iter().any(|(name, _)| name == UTF8MB4_COLLATION) {
             // Which came first decides what the character set means, and the report does not tell.
             pins.reasons.add(PinReason::UNKNOWN_SET);
