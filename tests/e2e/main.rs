@@ -13,6 +13,7 @@ mod fast_forward;
 mod figures;
 mod founding;
 mod model;
+mod panics;
 mod prepared;
 mod recorded;
 mod rules;

@@ -4,6 +4,7 @@ mod command;
 mod conditions;
 mod count;
 mod fast_forward;
+mod fault;
 mod handle;
 mod judge;
 mod kill;

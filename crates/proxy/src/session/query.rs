@@ -12,6 +12,7 @@ use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::count::{NOWHERE, Yield};
+use super::fault::{self, Moment};
 use super::handle::Pinning;
 use super::judge::{Digest, Orders, is_logged, nanoseconds};
 use super::look_back::asks_about_last;
@@ -237,6 +238,7 @@ impl Session {
                 }
             };
             let Leased { mut backend, pins, pinned, knows } = leased;
+            fault::inject(Moment::Before, request.argument());
             let answered = match self.answer_for(&mut backend, request, &job, knows).await {
                 Answer::Lost(text) if !pinned && lost_unused < LOST_UNUSED => {
                     self.lost_unused(&backend.login.server.address(), &text);
@@ -290,6 +292,7 @@ impl Session {
         request: &Request,
         mut outcome: Outcome,
     ) -> Result<(), End> {
+        fault::inject(Moment::Behind, request.argument());
         self.fill_record(&backend, job, &outcome);
         // A kill that is still on its way must not meet the next client's statement.
         if let Some(kill) = outcome.kill.take() {
