@@ -35,13 +35,11 @@ use script::{Script, USERS};
 use side::{LogIn, Side, Step};
 
 #[test]
-#[ignore = "not yet proven green for any seed; `make model` runs it"]
 fn no_client_sees_another_on_mariadb() {
     run_model(Flavour::MariaDb);
 }
 
 #[test]
-#[ignore = "not yet proven green for any seed; `make model` runs it"]
 fn no_client_sees_another_on_mysql9() {
     if Flavour::both().contains(&Flavour::MySql9) {
         run_model(Flavour::MySql9);
