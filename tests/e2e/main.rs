@@ -1,5 +1,6 @@
 //! The end-to-end tests: the built program in front of real servers and of scripted ones. A module per theme.
 
+mod admin;
 mod auth;
 mod bad_input;
 mod balance;

@@ -3,11 +3,12 @@
 //! Whatever an operator asks, workers hear of it by messages only: a statement that takes long keeps other operators
 //! waiting, and nobody else.
 
+mod history;
 mod plane;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use narrows_proxy::query_log::QueryLog;
@@ -138,6 +139,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         read_only: false,
         servers_version: 1,
         nodes: Vec::new(),
+        taken: history::Taken::default(),
     };
     // The thread of the sessions is there; where it is not any more there is nobody to listen for.
     let _ = control.orders.send(listen);
@@ -162,6 +164,7 @@ pub struct Control {
     read_only: bool,
     servers_version: u64,
     nodes: Vec<Node>,
+    taken: history::Taken,
 }
 
 /// Another node of a cluster that has named itself.
@@ -175,7 +178,13 @@ struct Node {
 
 impl Control {
     fn run(mut self, mailbox: &Receiver<Message>) {
-        while let Ok(message) = mailbox.recv() {
+        loop {
+            self.sample();
+            let message = match mailbox.recv_timeout(history::TICK) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             match message {
                 Message::Statement(Request { mut caller, text, since, reply }) => {
                     let answer = command::answer(&mut self, &mut caller, &text, since);
@@ -497,7 +506,6 @@ fn settings(store: &Store, tls: SharedTls) -> Settings {
         server_version: &version,
         plugin: &plugin,
         longest_statement: usize::try_from(number("mysql-max_allowed_packet")).unwrap_or(usize::MAX),
-        wait_timeout: std::time::Duration::from_millis(number("mysql-wait_timeout")),
     };
     Settings::new(&variables, tls)
 }

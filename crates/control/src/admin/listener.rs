@@ -102,7 +102,7 @@ impl Door {
             return;
         }
         let id = door.next_id.get();
-        door.next_id.set(id.wrapping_add(1).max(1));
+        door.next_id.set(id.wrapping_add(1).max(FIRST_ID));
         let place = Place::take(&door);
         spawn_local(async move {
             let _place = place;
@@ -151,7 +151,7 @@ async fn obey(settings: Settings, control: Sender<Message>, mut mailbox: Mailbox
         decoy_key: rand::random(),
         settings: RefCell::new(Rc::new(settings)),
         sessions: Cell::new(0),
-        next_id: Cell::new(1),
+        next_id: Cell::new(FIRST_ID),
         listeners: RefCell::default(),
     });
     while let Some(order) = mailbox.recv().await {
@@ -162,6 +162,10 @@ async fn obey(settings: Settings, control: Sender<Message>, mut mailbox: Mailbox
 /// Admin sessions at once, those included that have not logged in: far above what tools open, far below what would
 /// take descriptors from clients.
 const MOST_SESSIONS: usize = 1_000;
+
+/// Numbers of admin sessions, which clients tell theirs by when they are interrupted (`KILL QUERY`), are none that the
+/// sessions of clients get in the life of a process.
+const FIRST_ID: u32 = 1 << 31;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const REFUSAL_TIME: Duration = Duration::from_secs(2);

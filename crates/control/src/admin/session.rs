@@ -76,8 +76,7 @@ impl Session {
     pub async fn run(mut self) {
         loop {
             let limit = self.door.settings().longest_statement;
-            let idle = self.door.settings().wait_timeout;
-            let command = match timeout(idle, self.receive(limit)).await {
+            let command = match timeout(IDLE_TIME, self.receive(limit)).await {
                 Ok(Ok(Received::Command(command))) => command,
                 Ok(Ok(Received::TooLong)) => {
                     let text = format!("Got a packet bigger than 'max_allowed_packet' bytes ({limit})");
@@ -244,6 +243,9 @@ impl Default for Caller {
 
 /// Time for a login: as long as `mysql-connect_timeout_client` gives clients at first.
 const LOGIN_TIME: Duration = Duration::from_secs(10);
+
+/// How long a session may be idle: as long as `mysql-wait_timeout` gives clients at first. That variable itself is theirs.
+const IDLE_TIME: Duration = Duration::from_secs(8 * 3_600);
 
 /// Time for an answer, and for the client to take it. A `PULL VERSION` may wait as long as it likes below that.
 const ANSWER_TIME: Duration = Duration::from_secs(3_600);

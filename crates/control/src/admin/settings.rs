@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use narrows_proxy::tls::SharedTls;
 use narrows_wire::auth::Plugin;
@@ -23,8 +22,6 @@ pub struct Settings {
     pub plugin: Plugin,
     /// Bytes of the longest statement.
     pub longest_statement: usize,
-    /// How long a session may be idle.
-    pub wait_timeout: Duration,
 }
 
 /// The variables that [`Settings`] are made of.
@@ -42,8 +39,6 @@ pub struct Variables<'a> {
     pub plugin: &'a str,
     /// `mysql-max_allowed_packet`
     pub longest_statement: usize,
-    /// `mysql-wait_timeout`
-    pub wait_timeout: Duration,
 }
 
 impl Settings {
@@ -72,7 +67,6 @@ impl Settings {
             tls,
             plugin: Plugin::from_name(variables.plugin.as_bytes()),
             longest_statement: variables.longest_statement,
-            wait_timeout: variables.wait_timeout,
         }
     }
 

@@ -112,32 +112,55 @@ pub fn quoted_name(name: &str) -> String {
 /// The names that a statement of SQL mentions: every word and quoted name outside of strings and comments, in small
 /// letters.
 pub fn names(sql: &str) -> Vec<String> {
-    let mut names = Vec::new();
+    tokens(sql).filter_map(|token| token.name().map(|name| name.to_ascii_lowercase())).collect()
+}
+
+/// `sql` with the database `from` called `to` wherever a name is qualified with it.
+pub fn requalify<'a>(sql: &'a str, from: &str, to: &str) -> Cow<'a, str> {
+    let mut out = String::new();
+    let mut tokens = tokens(sql).peekable();
+    while let Some(token) = tokens.next() {
+        let qualifies = tokens.peek().is_some_and(|next| next.0 == ".");
+        let is_meant = qualifies && token.name().is_some_and(|name| name.eq_ignore_ascii_case(from));
+        out.push_str(if is_meant { to } else { token.0 });
+    }
+    if out == sql { Cow::Borrowed(sql) } else { Cow::Owned(out) }
+}
+
+/// A piece of a statement: a word, what is quoted, a comment, or one other character.
+struct Token<'a>(&'a str);
+
+impl<'a> Token<'a> {
+    /// What it is called, where it is a name.
+    fn name(&self) -> Option<Cow<'a, str>> {
+        let first = self.0.chars().next()?;
+        match first {
+            '"' | '`' => Some(unquoted(self.0)),
+            '[' => Some(Cow::Borrowed(self.0.trim_start_matches('[').trim_end_matches(']'))),
+            c if c.is_alphabetic() || c == '_' => Some(Cow::Borrowed(self.0)),
+            _ => None,
+        }
+    }
+}
+
+fn tokens(sql: &str) -> impl Iterator<Item = Token<'_>> {
     let mut rest = sql;
-    while let Some(first) = rest.chars().next() {
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
         let length = match first {
-            '\'' => closing(rest, '\''),
-            '"' | '`' => {
-                let length = closing(rest, first);
-                names.push(unquoted(&rest[..length]).to_ascii_lowercase());
-                length
-            }
-            '[' => rest.find(']').map_or(rest.len(), |end| {
-                names.push(rest[1..end].to_ascii_lowercase());
-                end + 1
-            }),
+            '\'' | '"' | '`' => closing(rest, first),
+            '[' => rest.find(']').map_or(rest.len(), |end| end + 1),
             '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
             '/' if rest.starts_with("/*") => rest[2..].find("*/").map_or(rest.len(), |end| end + 4),
             c if c.is_alphabetic() || c == '_' => {
-                let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-                names.push(rest[..end].to_ascii_lowercase());
-                end
+                rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len())
             }
             c => c.len_utf8(),
         };
-        rest = &rest[length..];
-    }
-    names
+        let (token, behind) = rest.split_at(length);
+        rest = behind;
+        Some(Token(token))
+    })
 }
 
 /// Bytes up to and with the quote that closes the one at the front; a doubled one does not.
@@ -189,5 +212,11 @@ mod tests {
             "SELECT \"Stats_A\", 'stats_b', `c` FROM stats.stats_d -- stats_e\n/* stats_f */ WHERE x='it''s'";
         assert_eq!(names(sql), ["select", "stats_a", "c", "from", "stats", "stats_d", "where", "x"]);
         assert_eq!(names("SELECT 'never closed stats_a"), ["select"]);
+    }
+
+    #[test]
+    fn calls_a_database_by_another_name() {
+        let sql = "SELECT stats.a, 'stats.b', \"stats\".c FROM Stats.`d`, stats";
+        assert_eq!(requalify(sql, "stats", "main"), "SELECT main.a, 'stats.b', main.c FROM main.`d`, stats");
     }
 }

@@ -91,6 +91,21 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
+    /// Adds rows to a table of figures over time, which begin with their time, and drops those older than `oldest`.
+    ///
+    /// # Errors
+    /// No such table, or no room for the rows.
+    pub fn append(&mut self, table: &str, rows: Vec<Vec<Value>>, oldest: i64) -> Result<(), Refusal> {
+        let transaction = self.all.open()?.transaction()?;
+        transaction.execute(&format!("DELETE FROM {table} WHERE timestamp < ?1"), [oldest])?;
+        for row in rows {
+            let places = vec!["?"; row.len()].join(", ");
+            let insert = format!("INSERT OR REPLACE INTO {table} VALUES ({places})");
+            transaction.execute(&insert, rusqlite::params_from_iter(row))?;
+        }
+        Ok(transaction.commit()?)
+    }
+
     /// Whether full users may change anything, from now on.
     pub fn set_read_only(&mut self, read_only: bool) {
         self.access = if read_only { Access::ReadOnly } else { Access::ReadWrite };

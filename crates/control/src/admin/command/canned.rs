@@ -71,8 +71,8 @@ pub const VERBS: &[Verb] = &[
         },
     ),
     probe("SELECT TIMEDIFF(NOW(), UTC_TIMESTAMP())", Who::Everybody, |_, _| {
-        // Times of the admin interface are in UTC.
-        one("TIMEDIFF(NOW(), UTC_TIMESTAMP())", "00:00:00")
+        // Times of the admin interface are in UTC. The name is cut as ProxySQL has it.
+        one("TIMEDIFF(NOW(), UTC_TIMESTAMP()", "00:00:00")
     }),
     probe(
         "SHOW VARIABLES WHERE VARIABLE_NAME IN ('MAX_ALLOWED_PACKET','SYSTEM_TIME_ZONE','TIME_ZONE','SQL_MODE')",

@@ -3,7 +3,7 @@
 use narrows_proxy::stats::{KillKind, wait};
 use narrows_proxy::worker::KillAnswer;
 
-use super::{Call, Reply, Verb, Who};
+use super::{Reply, Verb, Who};
 use crate::control::Control;
 
 pub const VERBS: &[Verb] = &[
@@ -19,18 +19,7 @@ pub const VERBS: &[Verb] = &[
         run: |control, call| Some(kill(control, call.word(0), KillKind::Query)),
         doc: "Ends the statement that a session runs.",
     },
-    Verb {
-        pattern: "KILL <session>",
-        who: Who::Admin,
-        run: number_only,
-        doc: "The same as `KILL CONNECTION`.",
-    },
 ];
-
-fn number_only(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
-    let number = call.word(0);
-    number.bytes().all(|byte| byte.is_ascii_digit()).then(|| kill(control, number, KillKind::Connection))
-}
 
 fn kill(control: &Control, session: &str, kind: KillKind) -> Reply {
     // Numbers are read as everywhere in this interface: what is none is 0.

@@ -43,6 +43,15 @@ pub const VERBS: &[Verb] = &[
         doc: "Nothing: workers need no waking.",
     },
     Verb {
+        pattern: "ANALYZE",
+        who: Who::Admin,
+        run: |control, _| {
+            let refused = || Reply::error("attempt to write a readonly database");
+            Some(if control.is_read_only() { refused() } else { Reply::ok() })
+        },
+        doc: "Nothing: tables of a few rows need no figures about their contents.",
+    },
+    Verb {
         pattern: "PROXY_SELECT <query...>",
         who: Who::Admin,
         run: proxy_select,

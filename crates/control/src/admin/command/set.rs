@@ -51,11 +51,14 @@ fn variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
              global_variables",
         ));
     }
-    if let Some(word) = beyond_a_value(value) {
-        return Some(Reply::error(format!("near \"{word}\": syntax error")));
-    }
     let update =
         format!("UPDATE global_variables SET variable_value={value} WHERE variable_name={}", literal(name));
+    if let Some(word) = beyond_a_value(value) {
+        // SQLite says best what is wrong with it, without doing it.
+        let refused = control.store.sql(call.caller.role, &format!("EXPLAIN {update}")).err();
+        let reply = || Reply::error(format!("near \"{word}\": syntax error"));
+        return Some(refused.map_or_else(reply, Reply::Refused));
+    }
     Some(sql(control, call.caller.role, &update))
 }
 

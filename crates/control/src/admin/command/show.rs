@@ -136,21 +136,6 @@ pub const VERBS: &[Verb] = &[
     ),
     show!("SHOW WARNINGS", Everybody, warnings, "What the last statement passed over or changed."),
     show!("SHOW WARNINGS LIMIT <count>", Everybody, warnings, "The same."),
-    show!(
-        "SHOW ERRORS",
-        Everybody,
-        |_, _| Some(Reply::rows(["Level", "Code", "Message"], Vec::new())),
-        "Nothing: a statement has one error, and it is its answer."
-    ),
-    show!(
-        "SHOW COUNT(*) WARNINGS",
-        Everybody,
-        |_, call| {
-            let count = call.caller.warnings.len().to_string();
-            Some(Reply::rows(["@@session.warning_count"], vec![vec![count]]))
-        },
-        "How many warnings the last statement has."
-    ),
 ];
 
 fn select(control: &mut Control, call: &Call<'_>, query: &str) -> Option<Reply> {
@@ -170,6 +155,7 @@ fn tables(control: &mut Control, call: &Call<'_>, database: &str, like: Option<&
     if !is_name {
         return None;
     }
+    let database = in_words_of(call, &database);
     let (like, order) = match like {
         Some(pattern) => (format!(" AND name LIKE {}", text_of(pattern)?), ""),
         None => (String::new(), " ORDER BY name"),
@@ -181,6 +167,14 @@ fn tables(control: &mut Control, call: &Call<'_>, database: &str, like: Option<&
     Some(control.store.sql(call.caller.role, &query).into())
 }
 
+/// A database as the caller's connection calls it: users of statistics have those tables in `main`.
+fn in_words_of<'a>(call: &Call<'_>, database: &'a str) -> &'a str {
+    match call.caller.role {
+        Role::Stats if database.eq_ignore_ascii_case("stats") => "main",
+        _ => database,
+    }
+}
+
 fn databases(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     Some(control.store.sql(call.caller.role, "PRAGMA database_list").into())
 }
@@ -190,9 +184,10 @@ fn create_table(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         Some((database, table)) => (unquoted(database), unquoted(table)),
         None => ("main".into(), unquoted(call.word(0))),
     };
+    let database = in_words_of(call, &database);
     let query = format!(
         "SELECT name AS 'table', sql AS 'Create Table' FROM {}.sqlite_master WHERE type='table' AND name={}",
-        bare_or_quoted(&database),
+        bare_or_quoted(database),
         literal(&table)
     );
     Some(control.store.sql(call.caller.role, &query).into())

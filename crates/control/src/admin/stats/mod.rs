@@ -6,6 +6,8 @@ pub mod prometheus;
 mod sessions;
 mod traffic;
 
+pub use traffic::pool;
+
 use narrows_proxy::stats::Observer;
 use rusqlite::types::Value;
 

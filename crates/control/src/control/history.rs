@@ -1,0 +1,128 @@
+//! Figures over time: samples in `stats_history`, at the intervals of `admin-stats_*`.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use narrows_proxy::stats::{Counters, Observer, Take, wait};
+use rusqlite::types::Value;
+
+use super::Control;
+use crate::admin::stats;
+
+/// One kind of sample.
+struct Kind {
+    /// The variable with its interval in seconds; 0: none are taken.
+    interval: &'static str,
+    /// Where it goes.
+    table: &'static str,
+    /// Its rows, without the time.
+    rows: fn(&Control, &Observer) -> Vec<Vec<Value>>,
+}
+
+const KINDS: &[Kind] = &[
+    Kind { interval: "admin-stats_mysql_connections", table: "mysql_connections", rows: connections },
+    Kind { interval: "admin-stats_mysql_connections", table: "myhgm_connections", rows: pool_use },
+    Kind {
+        interval: "admin-stats_mysql_connection_pool",
+        table: "history_stats_mysql_connection_pool",
+        rows: |_, observer| stats::pool(observer, Take::Copy),
+    },
+    Kind { interval: "admin-stats_system_cpu", table: "system_cpu", rows: |_, _| processor_time() },
+    Kind { interval: "admin-stats_system_memory", table: "system_memory", rows: memory },
+];
+
+/// How long samples are kept, as in ProxySQL.
+const KEPT: Duration = Duration::from_secs(7 * 86_400);
+
+/// How late a sample may be.
+pub const TICK: Duration = Duration::from_secs(1);
+
+/// When each kind was taken last.
+#[derive(Debug, Default)]
+pub struct Taken([Option<Instant>; KINDS.len()]);
+
+impl Control {
+    /// Takes the samples that are due.
+    pub fn sample(&mut self) {
+        let Some(observer) = self.observer() else { return };
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (at, oldest) = (seconds(since_epoch), seconds(since_epoch.saturating_sub(KEPT)));
+        for (index, kind) in KINDS.iter().enumerate() {
+            let interval = self.store.variable(kind.interval).and_then(|text| text.parse::<u64>().ok());
+            let interval = Duration::from_secs(interval.unwrap_or(0));
+            let last = self.taken.0.get_mut(index).expect("one for each kind");
+            if interval.is_zero() || last.is_some_and(|last| last.elapsed() < interval) {
+                continue;
+            }
+            *last = Some(Instant::now());
+            let with_time = |mut row: Vec<Value>| {
+                row.insert(0, Value::Integer(at));
+                row
+            };
+            let rows = (kind.rows)(self, &observer).into_iter().map(with_time).collect();
+            if let Err(refusal) = self.store.append(&format!("stats_history.{}", kind.table), rows, oldest) {
+                tracing::warn!(table = kind.table, %refusal, "a sample of the figures is lost");
+            }
+        }
+    }
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn number(value: u64) -> Value {
+    Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Figures by their names in `stats_mysql_global`.
+fn named(counters: &Counters, names: &[&str]) -> Vec<Value> {
+    let rows = counters.rows();
+    let value = |name: &&str| rows.iter().find(|(known, _)| known == name).map_or(0, |(_, value)| *value);
+    names.iter().map(|name| number(value(name))).collect()
+}
+
+fn connections(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
+    let names = [
+        "Client_Connections_aborted",
+        "Client_Connections_connected",
+        "Client_Connections_created",
+        "Server_Connections_aborted",
+        "Server_Connections_connected",
+        "Server_Connections_created",
+        "ConnPool_get_conn_failure",
+        "ConnPool_get_conn_immediate",
+        "ConnPool_get_conn_success",
+        "Questions",
+        "Slow_queries",
+        "GTID_consistent_queries",
+    ];
+    vec![named(&wait(observer.global()), &names)]
+}
+
+fn pool_use(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
+    let names = [
+        "MyHGM_myconnpoll_destroy",
+        "MyHGM_myconnpoll_get",
+        "MyHGM_myconnpoll_get_ok",
+        "MyHGM_myconnpoll_push",
+        "MyHGM_myconnpoll_reset",
+    ];
+    vec![named(&wait(observer.global()), &names)]
+}
+
+/// Time in this program and in the kernel for it, in clock ticks as `times(2)` counts them.
+fn processor_time() -> Vec<Vec<Value>> {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program may hold blanks; it ends with the last bracket (proc(5)).
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields: Vec<&str> = behind_name.split_whitespace().collect();
+    let field = |index: usize| fields.get(index).and_then(|text| text.parse().ok()).unwrap_or(0);
+    vec![vec![number(field(11)), number(field(12))]]
+}
+
+/// What the kernel says of the process; there is no jemalloc that would know of metadata and retained pages.
+fn memory(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
+    let figures = wait(observer.memory());
+    let row = [figures.anonymous, figures.resident, figures.anonymous, figures.virtual_size, 0, 0];
+    vec![row.map(number).to_vec()]
+}

@@ -1,0 +1,270 @@
+//! The statements of the recording, sent to Narrows in its order, and the answers in the recording's own form.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{Endpoint, Login, Monitor, Narrows, Packet, RawClient, TempFolder, reader};
+use serde_json::{Value, json};
+
+/// The capabilities of the recording's client: no `DEPRECATE_EOF`.
+const RECORDED: u32 = 958_981;
+
+/// The ports that the recording knows, in place of ours.
+const RECORDED_INTERFACES: &str = "127.0.0.1:19033";
+const RECORDED_ADMIN: &str = "127.0.0.1:19032";
+
+/// The type of all columns.
+const VAR_STRING: u8 = 253;
+
+/// The version that the recording's ProxySQL tells.
+const RECORDED_VERSION: &str = "v2.7.1-0-g2726c27";
+
+/// A Narrows with the configuration of the recording, and the two sessions on it.
+pub struct Instance {
+    narrows: Narrows,
+    admin: RawClient,
+    stats: RawClient,
+    /// What is of this run in answers, and what the recording has there.
+    masks: Vec<(String, &'static str)>,
+}
+
+impl Instance {
+    /// Starts one; keys that another one has made are taken over.
+    pub fn start(keys: &Keys) -> Instance {
+        let mut listeners = (String::new(), String::new());
+        let seen = std::cell::RefCell::new(&mut listeners);
+        let narrows = Narrows::start_with(env!("CARGO_BIN_EXE_narrows"), Monitor::On, |interfaces, admin| {
+            **seen.borrow_mut() = (interfaces.to_owned(), admin.to_owned());
+            let socket = interfaces.split(';').find(|part| part.starts_with('/')).expect("a socket");
+            keys.put_into(PathBuf::from(socket).parent().expect("a folder"));
+            configuration(interfaces, admin)
+        });
+        keys.take_from(narrows.folder());
+        let folder = narrows.folder().display().to_string();
+        let masks = vec![
+            (listeners.0, RECORDED_INTERFACES),
+            (listeners.1, RECORDED_ADMIN),
+            (folder, "<datadir>"),
+            ("narrows.db".to_owned(), "proxysql.db"),
+            ("narrows_stats.db".to_owned(), "proxysql_stats.db"),
+            (narrows_version(&narrows), RECORDED_VERSION),
+        ];
+        let (admin, stats) = (session(&narrows, "admin"), session(&narrows, "stats"));
+        Instance { narrows, admin, stats, masks }
+    }
+
+    /// What a record's statement is answered with now.
+    pub fn ask(&mut self, record: &Value) -> Value {
+        let folder = self.narrows.folder().display().to_string();
+        let sql = record["sql"].as_str().expect("a statement").replace("<datadir>", &folder);
+        let user = record["user"].as_str().expect("a user");
+        let client = if user == "admin" { &mut self.admin } else { &mut self.stats };
+        let found = answer(client, &sql);
+        if found["closed"] == true {
+            self.reconnect(user);
+        }
+        without_own_variables(masked(found, &self.masks))
+    }
+
+    /// Where clients connect to.
+    pub fn endpoint(&self) -> Endpoint {
+        self.narrows.endpoint()
+    }
+
+    /// Takes what is of this run for what the recording has there.
+    pub fn mask(&mut self, ours: String, theirs: &'static str) {
+        self.masks.push((ours, theirs));
+    }
+
+    /// Another session in place of one that was closed.
+    fn reconnect(&mut self, user: &str) {
+        if self.narrows.process().wait_for(Duration::from_millis(200)).is_some() {
+            return;
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let endpoint = self.narrows.admin_endpoint();
+        while RawClient::try_connect(&endpoint).is_err() {
+            assert!(Instant::now() < deadline, "the admin interface does not come back");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let client = session(&self.narrows, user);
+        *(if user == "admin" { &mut self.admin } else { &mut self.stats }) = client;
+    }
+
+    /// Whether the process is still there a moment after a statement.
+    pub fn state(&mut self) -> &'static str {
+        let ended = self.narrows.process().wait_for(Duration::from_millis(50)).is_some();
+        if ended { "ended" } else { "running" }
+    }
+}
+
+/// The keys of a first start: making them takes longer than everything else of it.
+pub struct Keys(TempFolder);
+
+impl Keys {
+    /// None yet.
+    pub fn none() -> Keys {
+        Keys(TempFolder::new("keys"))
+    }
+
+    fn put_into(&self, folder: &std::path::Path) {
+        copy_keys(self.0.path(), folder);
+    }
+
+    fn take_from(&self, folder: &std::path::Path) {
+        copy_keys(folder, self.0.path());
+    }
+}
+
+fn copy_keys(from: &std::path::Path, to: &std::path::Path) {
+    for entry in fs::read_dir(from).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        let target = to.join(entry.file_name().expect("a name"));
+        if entry.extension().is_some_and(|extension| extension == "pem") && !target.exists() {
+            fs::copy(&entry, target).expect("a copy of a key");
+        }
+    }
+}
+
+fn session(narrows: &Narrows, user: &str) -> RawClient {
+    let login = Login { capabilities: RECORDED, ..Login::new(user, user) };
+    let mut client = RawClient::open(&narrows.admin_endpoint(), &login);
+    client.set_patience(Duration::from_secs(20));
+    client
+}
+
+fn narrows_version(narrows: &Narrows) -> String {
+    session(narrows, "admin").query("SELECT version()").cell().expect("a version")
+}
+
+/// The configuration that the recording was made with.
+fn configuration(interfaces: &str, admin: &str) -> String {
+    format!(
+        "admin_variables = {{ admin_credentials=\"admin:admin\" mysql_ifaces=\"{admin}\" }}\n\
+         mysql_variables = {{ threads=2 interfaces=\"{interfaces}\" monitor_enabled=false }}\n\
+         mysql_servers = ( {{ address=\"127.0.0.1\" port=29306 hostgroup=0 }} )\n\
+         mysql_users = ( {{ username=\"sbtest\" password=\"sbtest\" default_hostgroup=0 active=1 }} )\n"
+    )
+}
+
+/// An answer in the recording's form.
+fn answer(client: &mut RawClient, sql: &str) -> Value {
+    let answer = client.query(sql);
+    if answer.lost.is_some() {
+        return json!({"closed": true});
+    }
+    if let Some(error) = answer.error() {
+        return json!({"error": [error.code, error.state, error.message]});
+    }
+    let columns = answer.columns();
+    if columns.is_empty() {
+        let ok = answer.ok().expect("OK, where there are neither rows nor an error");
+        let info =
+            reader::Bytes::new(&ok.rest).lenenc_bytes().map(String::from_utf8_lossy).unwrap_or_default();
+        return json!({"ok": [ok.affected_rows, ok.last_insert_id, info, ok.warnings, ok.status]});
+    }
+    let rows = rows(&answer.packets, columns.len());
+    let mut found = json!({
+        "columns": columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>(),
+        "count": rows.len(),
+        "rows": rows,
+        "status": status(answer.packets.last().expect("the end of rows")),
+    });
+    if columns.iter().any(|column| column.kind != VAR_STRING) {
+        found["types"] = columns.iter().map(|column| column.kind).collect();
+    }
+    found
+}
+
+/// The rows with bytes that are no text as the recording writes them.
+fn rows(packets: &[Packet], columns: usize) -> Vec<Value> {
+    let of_rows = packets.iter().skip(2 + columns).take_while(|packet| !is_end(packet));
+    let row = |packet: &Packet| {
+        let mut bytes = reader::Bytes::new(&packet.payload);
+        let cell = |_| {
+            if bytes.rest().first() == Some(&0xFB) {
+                bytes.take(1).expect("a byte");
+                return Value::Null;
+            }
+            let cell = bytes.lenenc_bytes().expect("a cell");
+            match std::str::from_utf8(cell) {
+                Ok(text) => Value::from(text),
+                Err(_) => {
+                    let hex: String = cell.iter().map(|byte| format!("{byte:02x}")).collect();
+                    json!({ "hex": hex })
+                }
+            }
+        };
+        (0..columns).map(cell).collect::<Vec<Value>>().into()
+    };
+    of_rows.map(row).collect()
+}
+
+fn is_end(packet: &Packet) -> bool {
+    packet.payload.first() == Some(&0xFE) && packet.payload.len() < 9
+}
+
+fn status(packet: &Packet) -> u64 {
+    match packet.payload.get(3..5) {
+        Some([low, high]) => u64::from(*low) | u64::from(*high) << 8,
+        _ => 0,
+    }
+}
+
+/// Variables that ProxySQL does not have: left out of what is compared.
+const OWN_VARIABLES: &[&str] = &[
+    "mysql-auto_read_write_split",
+    "mysql-auto_read_write_split_functions",
+    "mysql-eventslog_rotate_interval",
+    "mysql-get_server_public_key",
+];
+
+/// An answer as it would be without [`OWN_VARIABLES`]: rows that name them, and counts of all variables.
+fn without_own_variables(mut found: Value) -> Value {
+    let own = OWN_VARIABLES.len() as u64;
+    let all = [ALL_VARIABLES, MYSQL_VARIABLES];
+    if let Some(rows) = found.get_mut("rows").and_then(Value::as_array_mut) {
+        let before = rows.len();
+        rows.retain(|row| !row[0].as_str().is_some_and(|name| OWN_VARIABLES.contains(&name)));
+        let (after, left_out) = (rows.len(), before - rows.len());
+        let is_count =
+            |cell: &Value| cell.as_str().and_then(|text| text.parse().ok()) == Some(ALL_VARIABLES + own);
+        match rows.as_mut_slice() {
+            [row] if is_count(&row[0]) => row[0] = Value::from(ALL_VARIABLES.to_string()),
+            _ => {}
+        }
+        if left_out > 0 {
+            found["count"] = Value::from(after);
+        }
+    }
+    if let Some(affected) =
+        found["ok"][0].as_u64().filter(|affected| all.contains(&(affected.saturating_sub(own))))
+    {
+        found["ok"][0] = Value::from(affected - own);
+    }
+    found
+}
+
+/// How many variables ProxySQL has, in all and for MySQL.
+const ALL_VARIABLES: u64 = 212;
+const MYSQL_VARIABLES: u64 = 163;
+
+fn masked(mut found: Value, masks: &[(String, &'static str)]) -> Value {
+    mask(&mut found, masks);
+    found
+}
+
+fn mask(value: &mut Value, masks: &[(String, &'static str)]) {
+    match value {
+        Value::String(text) => {
+            for (ours, theirs) in masks.iter().filter(|(ours, _)| !ours.is_empty()) {
+                if text.contains(ours.as_str()) {
+                    *text = text.replace(ours.as_str(), theirs);
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| mask(value, masks)),
+        Value::Object(fields) => fields.iter_mut().for_each(|(_, value)| mask(value, masks)),
+        _ => {}
+    }
+}
