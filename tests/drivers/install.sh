@@ -1,5 +1,5 @@
 #!/bin/bash
-# install.sh [python|go|node|java|c...]
+# install.sh [python|go|node|java|c|ansible...]
 # Puts the drivers, in pinned versions and from their ordinary registries, under target/drivers. What is there in the
 # right version stays. The toolchains themselves are installed by scripts/setup.sh drivers.
 set -euo pipefail
@@ -24,8 +24,19 @@ install_go() {
   find "$here/go-mysql" -type f -print0 | sort -z | xargs -0 cat > "$target/go/wanted"
   is_current "$target/go" "$target/go/wanted" && return
   (cd "$here/go-mysql" && go build -o "$target/go/checks" . && go build -o "$target/go/chatter" ./chatter &&
-    go build -o "$target/go/logins" ./logins)
+    go build -o "$target/go/logins" ./logins && go build -o "$target/go/scrape" ./scrape)
   is_now "$target/go" "$target/go/wanted"
+}
+
+# Half a gigabyte of collections come with it, of which one is wanted.
+install_ansible() {
+  is_current "$target/ansible" "$here/ansible/requirements.txt" && return
+  rm -rf "$target/ansible"
+  python3 -m venv "$target/ansible"
+  "$target/ansible/bin/pip" install -q --disable-pip-version-check --no-compile -r "$here/ansible/requirements.txt"
+  find "$target"/ansible/lib/python3*/site-packages/ansible_collections -mindepth 2 -maxdepth 2 -type d \
+    ! -path '*/community/proxysql' -exec rm -rf {} +
+  is_now "$target/ansible" "$here/ansible/requirements.txt"
 }
 
 install_node() {
@@ -59,10 +70,10 @@ install_java() {
 # Tests run side by side: one installer at a time.
 exec 9> "$target/lock"
 flock 9
-[ $# -gt 0 ] || set -- python go node java c
+[ $# -gt 0 ] || set -- python go node java c ansible
 for what in "$@"; do
   case $what in
-    python | go | node | java | c) "install_$what" ;;
+    python | go | node | java | c | ansible) "install_$what" ;;
     *) echo "install.sh: unknown: $what" >&2; exit 2 ;;
   esac
 done
