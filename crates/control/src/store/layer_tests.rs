@@ -420,3 +420,34 @@ fn a_database_of_proxysql_can_be_imported_where_there_is_none_yet() {
     );
     assert_eq!(counts(&mut third.open(None, Start::Usual)), [0, 0, 0]);
 }
+
+#[test]
+fn a_first_start_that_was_killed_is_a_first_start_again() {
+    let site = Site::new();
+    write_former(&site.path("proxysql.db"));
+    std::fs::write(site.path("narrows.db"), "").unwrap();
+    assert_eq!(site.open(None, Start::Usual).variable("mysql-max_connections").as_deref(), Some("55"));
+}
+
+#[test]
+fn a_database_that_is_no_use_any_more_is_put_aside_too() {
+    let site = Site::new();
+    let file = site.write(FILE);
+    std::fs::write(site.path("narrows.db"), "not a database").unwrap();
+    std::fs::write(site.path("narrows.db-journal"), "nor a journal").unwrap();
+    site.try_open(Some(&file), Start::Usual).expect_err("no database");
+    assert_eq!(counts(&mut site.open(Some(&file), Start::Initial)), [2, 2, 2]);
+    assert_eq!(std::fs::read(site.path("narrows.db.bak")).unwrap(), b"not a database");
+    assert_eq!(counts(&mut site.open(Some(&file), Start::Usual)), [2, 2, 2]);
+}
+
+#[test]
+fn databases_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::new();
+    drop(site.open(None, Start::Usual));
+    for name in ["narrows.db", "narrows_stats.db"] {
+        let mode = std::fs::metadata(site.path(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}

@@ -3,6 +3,9 @@
 //! The file counts at the first start, with [`Start::Initial`] and with [`Start::Reload`]; else what is on disk does. A
 //! database that cannot be read or written is a reason not to start: nothing is ever put in its place unasked.
 
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -120,11 +123,14 @@ impl Store {
         if opening.start == Start::Initial {
             put_aside(&disk)?;
         }
-        let former = opening.datadir.join(takeover::PROXYSQL);
-        let is_first = opening.start != Start::Initial && !disk.exists() && former.exists();
         let mut store = Store::connect(opening.datadir)?;
         store.file = opening.file.map(Path::to_owned);
-        let former = is_first.then_some(former.as_path());
+        // A first start that was killed has left a file without tables.
+        let is_new = !schema::exists(&store.all.connection, Database::Disk, "global_variables")
+            .map_err(|source| OpenError::Database { path: disk.clone(), source })?;
+        let former = opening.datadir.join(takeover::PROXYSQL);
+        let is_taken_over = is_new && opening.start != Start::Initial && former.exists();
+        let former = is_taken_over.then_some(former.as_path());
         let taken = store.load_with(opening, former)?;
         if let (Some(taken), Some(former)) = (taken, former) {
             let rows: u64 = taken.rows.iter().map(|(_, rows)| rows).sum();
@@ -186,6 +192,7 @@ impl Store {
         all.pragma_update(None, "hard_heap_limit", HEAP_LIMIT)?;
         all.pragma_update(None, "temp_store", "MEMORY")?;
         all.pragma_update(None, "max_page_count", MAIN_PAGES)?;
+        [&disk, &history].into_iter().for_each(|path| make_private(path));
         attach_file(&all, &disk, Database::Disk)?;
         attach(&all, &stats, Database::Stats)?;
         attach(&all, &monitor, Database::Monitor)?;
@@ -322,14 +329,33 @@ fn check(connection: &Connection, path: &Path) -> Result<(), OpenError> {
 
 /// Renames a database so that it can be found again.
 fn put_aside(path: &Path) -> Result<(), OpenError> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".bak");
-    match std::fs::rename(path, &aside) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+    if !path.exists() {
+        return Ok(());
+    }
+    // What a crash has left in its journal is undone by opening it. Where that fails, the file goes as it is.
+    let opened = Connection::open(path);
+    let _ = opened.and_then(|opened| opened.query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(())));
+    let with = |behind: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(behind);
+        PathBuf::from(name)
+    };
+    let moved = match std::fs::rename(path, with(".bak")) {
+        Ok(()) => std::fs::rename(with("-journal"), with(".bak-journal")),
+        failed => failed,
+    };
+    match moved {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
             Err(OpenError::PutAside { path: path.to_owned(), source })
         }
         _ => Ok(()),
     }
+}
+
+/// Makes the file of a database before SQLite would: with passwords in it, it is its owner's alone.
+fn make_private(path: &Path) {
+    // One that is there has the mode that an operator gave it, and one that cannot be made is SQLite's to explain.
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 /// Fills `mysql_collations`: what `SHOW COLLATION` and `SHOW CHARSET` tell.
