@@ -158,7 +158,9 @@ const VARIABLES_INTRODUCTION: &str = "\
 
 Every variable of ProxySQL 2.7 is accepted. **Effect** tells what Narrows does with it: *yes*, it acts on it; *at start*, it
 acts on it when it starts; *stored*, it keeps it and does nothing with it. Numbers may be written as strings; true and false
-also as 1 and 0. A value out of its range is an error and the program does not start: `narrows check FILE` tells where.
+also as 1 and 0. In a file, a value out of its range is an error and the program does not start: `narrows check FILE` tells where.
+On the admin interface it is put back to what runs by the next LOAD ... TO RUNTIME, whose warnings say so. Numbers are read there
+as far as they go (`12abc` is 12), as ProxySQL reads them.
 
 Two defaults differ from ProxySQL's, and their rows say why: `threads` and `auto_increment_delay_multiplex`.
 ";
@@ -183,6 +185,27 @@ meanings are the same in both. `examples/` has a file of each.
 wrong, a row that lacks a column it must have, and a row that is there twice are errors, and the program does not start.
 (ProxySQL takes a default, leaves the row out, or lets the last row win, and says nothing.) A file named with `-c` that cannot be
 read is an error too, where ProxySQL ends with status 0.
+
+## Which source wins
+
+The configuration lives in three layers, as with ProxySQL: *disk* is `narrows.db` in the data folder, *memory* is what the admin
+interface edits, *runtime* is what runs. `LOAD ... TO RUNTIME` and `SAVE ... TO DISK` move it.
+
+- The keys at the top of the file are read at every start. The command line goes before them.
+- At the first start there is no `narrows.db`: the file's sections go to memory, disk and runtime. Where a `proxysql.db` is in the
+  data folder, that is taken over instead, as ProxySQL would have started from it; `narrows import FILE -D DIR` does the same
+  with one from elsewhere, and tells what it left out. It is opened for reading only.
+- At later starts what is on disk counts, and the file's sections are not looked at: edit with the admin interface, or use one of
+  the next two.
+- `--initial` renames `narrows.db` to `narrows.db.bak` and starts as for the first time, from the file.
+- `--reload` takes what is on disk, puts the file's rows in place of those of the same keys, and stores the result.
+- `LOAD ... FROM CONFIG` reads one part of the file into memory while Narrows runs.
+
+Each of these changes the database in one step, so that a crash leaves what was there before or what is there after. A
+database that is damaged, or that cannot be written, is a reason not to start; it is left as it is. It has passwords in it and
+belongs to its owner alone (mode 0600).
+
+## Syntax
 
 In TOML, tables are arrays of tables: `[[mysql_servers]]` begins a row. Write expressions in single quotes, where a backslash
 is a backslash. In the syntax of `proxysql.cnf`:
