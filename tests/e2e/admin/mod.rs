@@ -2,6 +2,53 @@
 
 mod compare;
 mod differences;
+mod operate;
 mod recorded;
 mod replay;
+mod robustness;
+mod route;
+mod third_party;
 mod traffic;
+mod under_load;
+
+use narrows_testkit::{Answer, Login, Narrows, NarrowsConfig, RawClient};
+
+/// A Narrows with that configuration.
+fn start(config: &NarrowsConfig) -> Narrows {
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
+}
+
+/// A session of a full user.
+fn admin(narrows: &Narrows) -> RawClient {
+    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
+}
+
+/// A session of a user of statistics.
+fn stats(narrows: &Narrows) -> RawClient {
+    RawClient::open(&narrows.admin_endpoint(), &Login::new("stats", "stats"))
+}
+
+/// Carries out statements that must not fail.
+fn all_done(client: &mut RawClient, statements: &[&str]) {
+    for statement in statements {
+        let answer = client.query(statement);
+        assert!(answer.error().is_none(), "{statement}: {:?}", answer.error());
+    }
+}
+
+/// The rows of an answer, NULL as an empty text.
+fn rows(client: &mut RawClient, query: &str) -> Vec<Vec<String>> {
+    let answer = client.query(query);
+    assert!(answer.error().is_none(), "{query}: {:?}", answer.error());
+    answer
+        .text_rows()
+        .into_iter()
+        .map(|row| row.into_iter().map(Option::unwrap_or_default).collect())
+        .collect()
+}
+
+/// The number and the text of the error that a statement must be answered with.
+fn refusal(answer: &Answer) -> (u16, String) {
+    let error = answer.error().expect("an error");
+    (error.code, error.message)
+}

@@ -32,11 +32,12 @@ const fn ids(ids: &'static [u64], what: &'static str) -> Later {
 
 /// Parts of the recording that wait for other parts of Narrows.
 pub const LATER: &[Later] = &[
-    group("admin_login", "the admin interface"),
-    group("module", "the admin interface (PROXYSQL PAUSE, RESUME, STOP, START)"),
+    ids(&[85, 92], "lists of tables and databases: see the section Admin statements"),
+    ids(&[90], "TLS on the admin port: shown by `tests/e2e/admin/operate.rs`"),
+    group("module", "PROXYSQL PAUSE, RESUME, STOP, START: shown by `tests/e2e/admin/operate.rs`"),
     group("firewall", "the firewall"),
     group("comment", "annotations in comments"),
-    ids(&[2, 4, 15], "the admin interface, compression and server_capabilities"),
+    ids(&[2, 4, 15], "compression and server_capabilities"),
     ids(&[3, 12, 62, 63, 64, 65, 487, 488], "TLS"),
     ids(&[11, 34, 485, 486, 489], "passwords stored as SHA2 hashes"),
     ids(&[67, 68, 69, 70, 71], "limits on the number of client connections"),
@@ -47,7 +48,7 @@ pub const LATER: &[Later] = &[
     ids(&[352], "statistics"),
     ids(&[353, 354, 355, 356], "the state of servers changed at run time"),
     ids(&[364], "mysql-set_query_lock_on_hostgroup"),
-    ids(&[470], "the admin interface (KILL CONNECTION)"),
+    ids(&[470], "KILL CONNECTION: shown by `tests/e2e/admin/operate.rs`"),
     ids(&[472, 473, 475], "time limits of sessions and statements"),
 ];
 
@@ -65,12 +66,14 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
     ),
     (
         &[
-            422, 424, 425, 426, 427, 428, 431, 437, 438, 439, 440, 441, 442, 443, 446, 447, 448, 449, 450,
-            451, 452, 453, 454, 455,
+            93, 97, 98, 99, 101, 102, 104, 106, 107, 108, 109, 110, 111, 119, 120, 121, 123, 124, 125, 422,
+            424, 425, 426, 427, 428, 431, 437, 438, 439, 440, 441, 442, 443, 446, 447, 448, 449, 450, 451,
+            452, 453, 454, 455,
         ],
         "A command that is unknown or not for clients of a proxy is error 1047 (08S01) and the session goes on. ProxySQL closes the \
          connection without a word.",
     ),
+    (&[122, 511], "COM_RESET_CONNECTION and COM_CHANGE_USER work on the admin port too."),
     (&[430], "COM_PROCESS_INFO is answered by the server."),
     (
         &[432, 433],

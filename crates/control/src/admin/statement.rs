@@ -176,6 +176,53 @@ fn closing(text: &str, quote: char) -> usize {
     text.len()
 }
 
+/// What in `text` would lead SQLite beyond one expression: to a second assignment, to other rows, to another statement.
+pub fn beyond_an_expression(text: &str) -> Option<String> {
+    let (mut depth, mut quote) = (0, None);
+    let mut word = String::new();
+    let mut previous = ' ';
+    for c in text.chars().chain([' ']) {
+        let is_letter = quote.is_none() && (c.is_alphanumeric() || c == '_');
+        if is_letter {
+            word.push(c);
+        } else if depth == 0 && CLAUSES.iter().any(|clause| clause.eq_ignore_ascii_case(&word)) {
+            return Some(word);
+        } else {
+            word.clear();
+        }
+        match (quote, c) {
+            (Some(open), _) => quote = Some(open).filter(|open| *open != c),
+            (None, '\'' | '"' | '`') => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            (None, ',' | ';') if depth == 0 => return Some(c.to_string()),
+            (None, '-') if previous == '-' => return Some("--".to_owned()),
+            (None, '*') if previous == '/' => return Some("/*".to_owned()),
+            _ => {}
+        }
+        if depth < 0 {
+            return Some(")".to_owned());
+        }
+        previous = c;
+    }
+    None
+}
+
+/// Words that end an expression.
+const CLAUSES: &[&str] = &[
+    "where",
+    "from",
+    "returning",
+    "group",
+    "having",
+    "window",
+    "union",
+    "except",
+    "intersect",
+    "order",
+    "limit",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,5 +265,32 @@ mod tests {
     fn calls_a_database_by_another_name() {
         let sql = "SELECT stats.a, 'stats.b', \"stats\".c FROM Stats.`d`, stats";
         assert_eq!(requalify(sql, "stats", "main"), "SELECT main.a, 'stats.b', main.c FROM main.`d`, stats");
+    }
+
+    #[test]
+    fn an_expression_stays_one() {
+        for text in [
+            "5",
+            "'a, b -- c'",
+            "1+1",
+            "max(1, 2)",
+            "\"where\"",
+            "true",
+            "",
+            "a IN (SELECT 1 FROM b WHERE 1)",
+        ] {
+            assert_eq!(beyond_an_expression(text), None, "{text}");
+        }
+        for text in [
+            "1, variable_name='x'",
+            "1 WHERE 1=1",
+            "1 -- x",
+            "1 /* x",
+            "1) --",
+            "'a' RETURNING 1",
+            "1 UNION SELECT 2",
+        ] {
+            assert!(beyond_an_expression(text).is_some(), "{text}");
+        }
     }
 }

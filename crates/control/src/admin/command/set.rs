@@ -1,7 +1,7 @@
 //! SET: one variable of memory, or what drivers set and nobody needs.
 
 use super::{Call, Reply, Verb, Who, sql};
-use crate::admin::statement::literal;
+use crate::admin::statement::{beyond_an_expression, literal};
 use crate::control::Control;
 use crate::variables::VARIABLES;
 
@@ -53,61 +53,11 @@ fn variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     }
     let update =
         format!("UPDATE global_variables SET variable_value={value} WHERE variable_name={}", literal(name));
-    if let Some(word) = beyond_a_value(value) {
+    if let Some(word) = beyond_an_expression(value) {
         // SQLite says best what is wrong with it, without doing it.
         let refused = control.store.sql(call.caller.role, &format!("EXPLAIN {update}")).err();
         let reply = || Reply::error(format!("near \"{word}\": syntax error"));
         return Some(refused.map_or_else(reply, Reply::Refused));
     }
     Some(sql(control, call.caller.role, &update))
-}
-
-/// What of a value would lead SQLite beyond it: to a second assignment, or to other rows.
-fn beyond_a_value(value: &str) -> Option<String> {
-    let (mut depth, mut quote) = (0, None);
-    let mut word = String::new();
-    let mut previous = ' ';
-    for c in value.chars().chain([' ']) {
-        let is_letter = quote.is_none() && (c.is_alphanumeric() || c == '_');
-        if is_letter {
-            word.push(c);
-        } else if depth == 0 && CLAUSES.iter().any(|clause| clause.eq_ignore_ascii_case(&word)) {
-            return Some(word);
-        } else {
-            word.clear();
-        }
-        match (quote, c) {
-            (Some(open), _) => quote = Some(open).filter(|open| *open != c),
-            (None, '\'' | '"' | '`') => quote = Some(c),
-            (None, '(') => depth += 1,
-            (None, ')') => depth -= 1,
-            (None, ',' | ';') if depth == 0 => return Some(c.to_string()),
-            (None, '-') if previous == '-' => return Some("--".to_owned()),
-            (None, '*') if previous == '/' => return Some("/*".to_owned()),
-            _ => {}
-        }
-        if depth < 0 {
-            return Some(")".to_owned());
-        }
-        previous = c;
-    }
-    None
-}
-
-/// Words that end the value of an assignment.
-const CLAUSES: &[&str] = &["where", "from", "returning", "order", "limit"];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_stays_a_value() {
-        for value in ["5", "'a, b -- c'", "1+1", "max(1, 2)", "\"where\"", "true", ""] {
-            assert_eq!(beyond_a_value(value), None, "{value}");
-        }
-        for value in ["1, variable_name='x'", "1 WHERE 1=1", "1 -- x", "1 /* x", "1) --", "'a' RETURNING 1"] {
-            assert!(beyond_a_value(value).is_some(), "{value}");
-        }
-    }
 }

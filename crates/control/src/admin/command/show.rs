@@ -1,7 +1,7 @@
 //! SHOW: what there is, in SQL that SQLite knows.
 
 use super::{Call, Reply, Verb, Who, sql};
-use crate::admin::statement::{literal, quoted_name, unquoted};
+use crate::admin::statement::{beyond_an_expression, literal, quoted_name, unquoted};
 use crate::admin::stats;
 use crate::control::Control;
 use crate::store::{Answer, ResultSet, Role};
@@ -279,6 +279,9 @@ fn variables(control: &mut Control, call: &Call<'_>, condition: &str) -> Option<
 /// A condition is in the words of the answer; what is not a condition alone is refused by SQLite.
 fn variables_where(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     let condition = call.word(0);
+    if let Some(word) = beyond_an_expression(condition) {
+        return Some(Reply::error(format!("near \"{word}\": syntax error")));
+    }
     let query = format!(
         "SELECT Variable_name, Value FROM (SELECT variable_name AS Variable_name, variable_value AS Value \
          FROM global_variables) WHERE ({condition}) ORDER BY Variable_name"

@@ -1,0 +1,158 @@
+//! What administrators must not be able to do, on purpose or not: end the process, reach beyond the tables, or disturb
+//! clients.
+
+use std::time::Duration;
+
+use narrows_testkit::{Conversation, FakeMysql, Narrows, NarrowsConfig, RawClient, command};
+
+use super::{admin, all_done, refusal, rows, start, stats};
+
+fn narrows() -> (FakeMysql, Narrows) {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
+    (server, narrows)
+}
+
+#[test]
+fn names_are_names_whatever_is_in_them() {
+    let (_server, narrows) = narrows();
+    let mut admin = admin(&narrows);
+    let tables = rows(&mut admin, "SHOW TABLES");
+    let users = rows(&mut admin, "SELECT * FROM mysql_users");
+    for statement in [
+        "SHOW TABLES FROM main.sqlite_master;DROP",
+        "SHOW TABLES FROM `main`;DELETE",
+        "SHOW TABLES FROM \"main\" LIKE ''' OR 1=1 --'",
+        "SHOW CREATE TABLE mysql_users';DELETE",
+        "SHOW CREATE TABLE `x` UNION SELECT * FROM mysql_users",
+        "SHOW FIELDS FROM mysql_users);DELETE",
+        "SHOW TABLE STATUS LIKE 'x''; DELETE FROM mysql_users; --'",
+        "SHOW VARIABLES WHERE 1=1) UNION SELECT username, password FROM mysql_users WHERE (1=1",
+        "SHOW VARIABLES LIKE 'x' OR 1=1",
+        "SET mysql-max_connections=1 WHERE 1=1",
+        "SET mysql-max_connections=1, variable_name='x'",
+        "SET mysql-max_connections=(SELECT 1); DELETE FROM mysql_users",
+        "LOAD MYSQL USER x';DELETE TO RUNTIME",
+        "KILL CONNECTION 1 OR 1=1",
+        "CHECKSUM MYSQL SERVERS; DROP TABLE mysql_servers",
+        "TRUNCATE stats.stats_mysql_query_digest; DELETE FROM mysql_users",
+        "SELECT @@x'; DELETE FROM mysql_users; --",
+        "PROXYSQL CLUSTER_NODE_UUID '; DELETE FROM mysql_users; -- x",
+        "SELECT * FROM pragma_table_info('mysql_users'); DROP TABLE mysql_users",
+    ] {
+        let answer = admin.query(statement);
+        assert!(answer.lost.is_none(), "{statement} has ended the session");
+        assert!(answer.text_rows().iter().flatten().flatten().all(|cell| cell != "sbtest"), "{statement}");
+    }
+    assert_eq!(rows(&mut admin, "SHOW TABLES"), tables);
+    assert_eq!(rows(&mut admin, "SELECT * FROM mysql_users"), users);
+    let changed =
+        "SELECT COUNT(*) FROM global_variables WHERE variable_value='1' AND variable_name LIKE '%max_conn%'";
+    assert_eq!(rows(&mut admin, changed), [["0"]]);
+}
+
+#[test]
+fn sql_reaches_the_tables_and_nothing_beyond() {
+    let (_server, narrows) = narrows();
+    let (mut admin, mut stats) = (admin(&narrows), stats(&narrows));
+    let outside = narrows.folder().join("outside.db");
+    for statement in [
+        format!("ATTACH DATABASE '{}' AS outside", outside.display()),
+        format!("VACUUM INTO '{}'", outside.display()),
+        "SELECT load_extension('/tmp/x.so')".to_owned(),
+        "PRAGMA writable_schema=1".to_owned(),
+        "PRAGMA journal_mode=OFF".to_owned(),
+        "DROP TABLE mysql_users".to_owned(),
+        "CREATE TRIGGER t AFTER INSERT ON mysql_users BEGIN DELETE FROM mysql_servers; END".to_owned(),
+        "CREATE VIRTUAL TABLE v USING fts5(x)".to_owned(),
+        "UPDATE sqlite_master SET sql='x'".to_owned(),
+    ] {
+        assert_eq!(refusal(&admin.query(&statement)).0, 1045, "{statement}");
+        assert_eq!(refusal(&stats.query(&statement)).0, 1045, "{statement}");
+    }
+    assert!(!outside.exists());
+    for statement in ["SELECT * FROM mysql_users", "SELECT * FROM disk.mysql_users", "SELECT CONFIG FILE"] {
+        assert_eq!(refusal(&stats.query(statement)).0, 1045, "{statement}");
+    }
+}
+
+#[test]
+fn statements_of_any_kind_of_bytes_get_an_answer() {
+    let (_server, narrows) = narrows();
+    let mut admin = admin(&narrows);
+    for statement in [
+        &b""[..],
+        b";",
+        b" ; ;",
+        b"\0",
+        b"SELECT 1\0; DROP",
+        b"\xFF\xFE",
+        b"SELECT '\xE9'",
+        b"/*",
+        b"'",
+        b"SET",
+        b"SET =",
+    ] {
+        assert!(admin.query(statement).lost.is_none(), "{statement:?}");
+    }
+    assert_eq!(admin.query("SELECT 1").cell().as_deref(), Some("1"));
+}
+
+#[test]
+fn a_statement_beyond_the_limit_is_refused_and_a_long_one_runs() {
+    let (_server, narrows) = narrows();
+    let mut client = narrows.client();
+    let mut long = admin(&narrows);
+    // Several packets.
+    let text = format!("SELECT LENGTH('{}') AS length", "y".repeat(20 << 20));
+    assert_eq!(long.query(text).cell().as_deref(), Some("20971520"));
+    let text = format!("SELECT LENGTH('{}')", "y".repeat(64 << 20));
+    assert_eq!(refusal(&long.query(text)).0, 1153);
+    assert!(client.query("SELECT 1").ok().is_some());
+    assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+}
+
+#[test]
+fn a_statement_without_end_is_ended_and_clients_do_not_notice() {
+    let (_server, narrows) = narrows();
+    let (mut client, mut slow) = (narrows.client(), admin(&narrows));
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT MAX(i) FROM n";
+    slow.send_command(command::QUERY, endless.as_bytes()).expect("it reads");
+    for _ in 0..1_000 {
+        assert!(client.query("SELECT 1").ok().is_some());
+    }
+    let (code, text) = refusal(&slow.answer(command::QUERY));
+    assert_eq!(code, 1045);
+    assert!(text.contains("longer than"), "{text}");
+    assert_eq!(slow.query("SELECT 1").cell().as_deref(), Some("1"));
+}
+
+#[test]
+fn ten_thousand_connections_are_served_or_sent_away() {
+    let (_server, narrows) = narrows();
+    let mut client = narrows.client();
+    let endpoint = narrows.admin_endpoint();
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for number in 0..10_000 {
+        let mut connection = RawClient::connect(&endpoint);
+        match connection.greeting() {
+            Ok(_) => held.push(connection),
+            Err(error) => {
+                assert_eq!((error.code, error.message.as_str()), (1040, "Too many connections"));
+                refused += 1;
+            }
+        }
+        if number % 1_000 == 0 {
+            assert!(client.query("SELECT 1").ok().is_some());
+        }
+    }
+    // Those that do not log in are sent away after ten seconds, and others take their place.
+    assert!(held.len() >= 1_000 && refused > 0, "{} held, {refused} refused", held.len());
+    assert!(client.query("SELECT 1").ok().is_some());
+    drop(held);
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while RawClient::connect(&endpoint).greeting().is_err() {
+        assert!(std::time::Instant::now() < deadline, "places are not given back");
+    }
+    all_done(&mut admin(&narrows), &["SELECT 1"]);
+}
