@@ -93,6 +93,7 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
 #[rustfmt::skip]
 const EVERYWHERE: &[&str] = &[
     "The version is `2.7.1-narrows-` and the version of Narrows: tools read the part before the first `-`.",
+    "`runtime_mysql_users` shows hashes where ProxySQL shows passwords in clear; they are compared as hashes.",
     "The files are called `narrows.db` and `narrows_stats.db`.",
     "The status of every answer is 514 (AUTOCOMMIT and NO_BACKSLASH_ESCAPES), and all columns are text. ProxySQL answers a few \
      questions with other flags, among them the one by which drivers decide how to quote.",
