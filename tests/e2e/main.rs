@@ -21,6 +21,7 @@ mod recorded;
 mod rules;
 mod sandbox;
 mod sharing;
+mod stored;
 mod streaming;
 mod sysbench;
 mod timeouts;

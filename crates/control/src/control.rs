@@ -6,7 +6,9 @@
 mod history;
 mod plane;
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -437,7 +439,11 @@ impl Control {
     /// The answer that says why not.
     pub fn write_config(&mut self, path: &str) -> Result<usize, Reply> {
         let text = self.store.config_text().map_err(Reply::Refused)?;
-        std::fs::write(path, &text).map_err(|_| Reply::error(format!("Cannot open file {path}")))?;
+        // There are passwords in it: a new file is its owner's alone, one that is there keeps the mode it has.
+        let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        opened
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|_| Reply::error(format!("Cannot open file {path}")))?;
         Ok(text.len())
     }
 

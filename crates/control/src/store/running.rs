@@ -82,6 +82,22 @@ impl Store {
         Ok(())
     }
 
+    /// Shows servers in `runtime_mysql_servers` as they are to the workers: hostgroup, hostname, port, status.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn show_statuses(&mut self, servers: &[(i32, String, u16, &str)]) -> Result<(), Refusal> {
+        let transaction = self.all.open()?.transaction()?;
+        let mut update = transaction.prepare(
+            "UPDATE main.runtime_mysql_servers SET status = ?4 WHERE hostgroup_id = ?1 AND hostname = ?2 AND port = ?3",
+        )?;
+        for (hostgroup, hostname, port, status) in servers {
+            update.execute(rusqlite::params![hostgroup, hostname, port, status])?;
+        }
+        drop(update);
+        Ok(transaction.commit()?)
+    }
+
     fn replace(&mut self, table: &str, rows: &[Vec<Value>]) -> Result<(), Refusal> {
         let transaction = self.all.open()?.transaction()?;
         transaction.execute(&format!("DELETE FROM main.{table}"), [])?;

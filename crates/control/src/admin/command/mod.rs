@@ -17,7 +17,7 @@ use super::answer::Reply;
 use super::statement::{Statement, captures, requalify};
 use super::stats;
 use crate::control::Control;
-use crate::store::{Answer, Role};
+use crate::store::{Answer, Refusal, Role};
 
 /// A command.
 pub struct Verb {
@@ -139,12 +139,23 @@ pub fn sql(control: &mut Control, role: Role, text: &str) -> Reply {
     if let Err(refusal) = stats::fill(control, text) {
         return Reply::Refused(refusal);
     }
-    if let Err(refusal) = control.store.refresh_runtime(text) {
+    if let Err(refusal) = refresh_runtime(control, text) {
         return Reply::Refused(refusal);
     }
     let reply = control.store.sql(role, text).into();
     stats::empty(control, text);
     reply
+}
+
+/// Fills the tables of what is running that `text` names, servers with what has become of them.
+fn refresh_runtime(control: &mut Control, text: &str) -> Result<(), Refusal> {
+    control.store.refresh_runtime(text)?;
+    match control.observer() {
+        Some(observer) if text.to_ascii_lowercase().contains("runtime_mysql_servers") => {
+            control.store.show_statuses(&stats::statuses(&observer))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ pub mod prometheus;
 mod sessions;
 mod traffic;
 
-pub use traffic::pool;
+pub use traffic::{pool, statuses};
 
 use narrows_proxy::stats::Observer;
 use rusqlite::types::Value;

@@ -32,6 +32,12 @@ pub fn pool(observer: &Observer, take: Take) -> Vec<Row> {
     wait(observer.connection_pool(take)).into_iter().map(row).collect()
 }
 
+/// Servers as they are to the workers, for `runtime_mysql_servers`: one that cannot be reached is shunned.
+pub fn statuses(observer: &Observer) -> Vec<(i32, String, u16, &'static str)> {
+    let row = |line: ServerLine| (line.hostgroup.0, line.hostname, line.port, status(line.status));
+    wait(observer.connection_pool(Take::Copy)).into_iter().map(row).collect()
+}
+
 /// A status as tables name it.
 pub fn status(status: ServerStatus) -> &'static str {
     match status {
