@@ -4,23 +4,59 @@ use super::tests::Fixture;
 use super::*;
 use crate::variables::Variable;
 
-/// Probes that come out differently, by the beginning of the variable's name, the value, and the reason.
+/// Probes that come out differently: the beginning of the variable's name, the value, and the reason, which stands in
+/// docs/compatibility.md too.
 const DIFFERENT: &[(&str, &str, &str)] = &[
-    ("admin-admin_credentials", "admin", "a text without a colon is no account"),
-    ("admin-cluster_", "", "a name or password is taken away again by an empty text"),
-    ("admin-ssl_keylog_file", "*", "the value is shown as it was written"),
-    ("admin-telnet_", "", "nothing is shown as nothing"),
-    ("admin-version", "x", "the version is that of Narrows"),
-    ("mysql-default_schema", "", "empty is a value: clients have no schema, as on a server"),
-    ("mysql-handle_unknown_charset", "3", "3 means nothing"),
-    ("mysql-interfaces", "*", "the value stays in memory, to be saved for the next start"),
-    ("mysql-keep_multiplexing_variables", "", "an empty list is a list"),
-    ("mysql-proxy_protocol_networks", "bad", "what is refused is put back in memory too"),
-    ("mysql-proxy_protocol_networks", "10.0.0.1", "an address alone is the network of that address"),
-    ("mysql-server_capabilities", "*", "capabilities follow from what the program can do and cannot be set"),
-    ("mysql-server_version", "5.1.30", "a version is told to clients as it was written"),
-    ("mysql-threads", "*", "the value stays in memory, to be saved for the next start; 0 is one per core"),
+    ("admin-admin_credentials", "admin", "A text without a colon is no account."),
+    (
+        "admin-cluster_",
+        "",
+        "A name or password is taken away again by an empty text; ProxySQL keeps the old one running.",
+    ),
+    (
+        "admin-ssl_keylog_file",
+        "*",
+        "The value is shown as it was written; where its folder is missing, a warning says so.",
+    ),
+    ("admin-telnet_", "", "Nothing is shown as nothing, not as `(null)`."),
+    ("admin-version", "x", "The version is that of Narrows."),
+    ("mysql-default_schema", "", "Empty is a value: clients have no schema then, as on a server."),
+    ("mysql-handle_unknown_charset", "3", "3 means nothing."),
+    (
+        "mysql-interfaces",
+        "*",
+        "The value stays in memory, to be saved for the next start, and a warning says so; ProxySQL puts it back.",
+    ),
+    ("mysql-keep_multiplexing_variables", "", "An empty list is a list."),
+    ("mysql-proxy_protocol_networks", "bad", "What is refused is put back in memory too."),
+    ("mysql-proxy_protocol_networks", "10.0.0.1", "An address alone is the network of that address."),
+    ("mysql-server_capabilities", "*", "Capabilities follow from what the program can do and cannot be set."),
+    ("mysql-server_version", "5.1.30", "A version is told to clients as it was written."),
+    ("mysql-threads", "*", "The value stays in memory, as that of mysql-interfaces; 0 is one per core."),
 ];
+
+/// The rows of the page.
+fn page() -> String {
+    let value = |value: &str| match value {
+        "*" => "any".to_owned(),
+        "" => "empty".to_owned(),
+        value => format!("`{value}`"),
+    };
+    let row = |(name, text, reason): &(&str, &str, &str)| {
+        let more = if name.ends_with('_') { "…" } else { "" };
+        format!("| `{name}{more}` | {} | {reason} |\n", value(text))
+    };
+    DIFFERENT.iter().map(row).collect()
+}
+
+#[test]
+fn the_compatibility_page_lists_the_same_differences() {
+    assert!(
+        include_str!("../../../../docs/compatibility.md").contains(&page()),
+        "the page lacks:\n{}",
+        page()
+    );
+}
 
 #[test]
 fn variables_take_what_those_of_proxysql_take() {
