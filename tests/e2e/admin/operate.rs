@@ -230,3 +230,44 @@ fn figures_are_those_of_the_traffic() {
     assert!(metrics.contains("\nproxysql_questions_total 7\n"), "{metrics}");
     assert!(metrics.contains("proxysql_connpool_conns_queries_total{endpoint=\"127.0.0.1:"), "{metrics}");
 }
+
+#[test]
+fn who_waits_for_a_version_of_the_servers_keeps_nobody_waiting() {
+    let (_server, narrows) = before_a_fake();
+    let (mut waiting, mut admin) = (admin(&narrows), admin(&narrows));
+    let now = rows(&mut admin, "PULL VERSION MYSQL SERVERS 1 0")[0][0].parse::<u64>().expect("a number");
+    let pull = format!("PULL VERSION MYSQL SERVERS {} 30", now + 1);
+    waiting.send_command(command::QUERY, pull.as_bytes()).expect("it reads");
+    all_done(&mut admin, &["SELECT 1", "LOAD MYSQL SERVERS TO RUNTIME"]);
+    assert_eq!(waiting.answer(command::QUERY).cell(), Some((now + 1).to_string()));
+}
+
+#[test]
+fn a_read_only_interface_loads_and_saves_and_changes_nothing() {
+    let (_server, narrows) = before_a_fake();
+    let mut admin = admin(&narrows);
+    all_done(
+        &mut admin,
+        &["PROXYSQL READONLY", "LOAD MYSQL SERVERS TO RUNTIME", "SAVE MYSQL SERVERS TO DISK"],
+    );
+    for statement in ["DELETE FROM mysql_users", "SET mysql-max_connections=5", "CREATE TABLE x (a INT)"] {
+        assert!(refusal(&admin.query(statement)).1.contains("readonly database"), "{statement}");
+    }
+    assert_eq!(rows(&mut admin, "SELECT username FROM mysql_users"), [["sbtest"]]);
+    all_done(&mut admin, &["PROXYSQL READWRITE", "UPDATE mysql_users SET comment='x'"]);
+}
+
+#[test]
+fn the_process_ends_when_told_to_whatever_an_administrator_asks() {
+    let (_server, mut narrows) = before_a_fake();
+    let mut client = narrows.client();
+    let mut slow = admin(&narrows);
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT MAX(i) FROM n";
+    slow.send_command(command::QUERY, endless.as_bytes()).expect("it reads");
+    assert!(client.query("SELECT 1").ok().is_some());
+    // SIGTERM
+    narrows.process().signal(15);
+    let status =
+        narrows.process().wait_for(Duration::from_secs(8)).expect("it ends before the statement does");
+    assert!(status.success());
+}
