@@ -301,3 +301,18 @@ fn statements_of_other_programs_are_answered_in_their_shape() {
         assert!(stats.query(format!("SELECT * FROM {}", table[0])).error().is_none(), "{table:?}");
     }
 }
+
+#[test]
+fn patterns_are_those_of_mysql() {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
+    let mut admin = admin(&narrows);
+    // As mysqldump asks whether a table is there.
+    assert_eq!(super::rows(&mut admin, r"SHOW TABLES LIKE 'mysql\_users'"), [["mysql_users"]]);
+    assert_eq!(super::rows(&mut admin, r"SHOW TABLE STATUS LIKE 'mysql\_users'")[0][0], "mysql_users");
+    assert_eq!(
+        super::rows(&mut admin, r"SHOW VARIABLES LIKE 'mysql-max\_connections'")[0][0],
+        "mysql-max_connections"
+    );
+    assert_eq!(super::rows(&mut admin, r"SHOW TABLES LIKE 'mysql\%'"), Vec::<Vec<String>>::new());
+}

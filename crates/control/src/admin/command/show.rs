@@ -60,7 +60,7 @@ pub const VERBS: &[Verb] = &[
         "SHOW VARIABLES LIKE <pattern>",
         Everybody,
         |c, call| {
-            let condition = format!("WHERE variable_name LIKE {}", text_of(call.word(0))?);
+            let condition = format!("WHERE variable_name {}", is_like(call.word(0))?);
             variables(c, call, &condition)
         },
         "Those whose names are like that."
@@ -149,6 +149,11 @@ fn text_of(word: &str) -> Option<String> {
     quoted.then(|| literal(&unquoted(word)))
 }
 
+/// The condition of a quoted pattern; a backslash takes `%` and `_` their meaning, as in MySQL and unlike in SQLite.
+fn is_like(word: &str) -> Option<String> {
+    text_of(word).map(|pattern| format!("LIKE {pattern} ESCAPE '\\'"))
+}
+
 fn tables(control: &mut Control, call: &Call<'_>, database: &str, like: Option<&str>) -> Option<Reply> {
     let database = unquoted(database);
     let is_name = !database.is_empty() && database.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -157,7 +162,7 @@ fn tables(control: &mut Control, call: &Call<'_>, database: &str, like: Option<&
     }
     let database = in_words_of(call, &database);
     let (like, order) = match like {
-        Some(pattern) => (format!(" AND name LIKE {}", text_of(pattern)?), ""),
+        Some(pattern) => (format!(" AND name {}", is_like(pattern)?), ""),
         None => (String::new(), " ORDER BY name"),
     };
     let query = format!(
@@ -231,7 +236,7 @@ fn fields(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
 }
 
 fn table_status(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
-    let name = unquoted(call.word(0)).into_owned();
+    let name = unquoted(call.word(0)).replace("\\_", "_").replace("\\%", "%");
     let names = [
         "Name",
         "Engine",
