@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, ErrorPacket, FakeMysql, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer,
-    command,
+    Conversation, ErrorPacket, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient,
+    RealServer, command,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -293,4 +293,35 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "not in 30 seconds: {what}");
         std::thread::sleep(SECOND / 50);
     }
+}
+
+/// The server hears of a kill and says nothing: it may still see to it when the statement is long over.
+#[test]
+fn a_kill_that_may_still_arrive_meets_no_other_statement() {
+    let mut conversation = Conversation::new().on("DO slow", &[Move::Wait, Move::ok()]);
+    for id in 0..4 {
+        conversation = conversation.on(&format!("KILL QUERY {id}"), &[Move::Hang]);
+    }
+    let server = FakeMysql::start(conversation);
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), "max_connections=1")
+        .variable("threads", "1")
+        .variable("connect_timeout_server", "300")
+        .user("sbtest", "sbtest", "");
+    let narrows = start(&config);
+    let (mut slow, mut other) = (narrows.client(), narrows.client());
+    slow.send_command(command::QUERY, b"DO slow").expect("commands are read");
+    let first = server.wait_for("DO slow");
+    let id = slow.greeting().expect("it was greeted").connection_id;
+    other.query(format!("KILL QUERY {id}"));
+    let is_kill = |body: &str| body.starts_with("KILL QUERY");
+    while !server.received().iter().any(|received| is_kill(&received.body)) {
+        std::thread::yield_now();
+    }
+    server.release();
+    assert!(slow.answer(command::QUERY).error().is_none(), "the statement came through");
+
+    assert!(other.query("DO 1").error().is_none());
+
+    assert_ne!(server.wait_for("DO 1"), first, "the connection that a kill may hit is closed");
 }

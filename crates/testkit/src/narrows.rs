@@ -266,9 +266,12 @@ impl Drop for Narrows {
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
+            let warnings: Vec<&str> =
+                lines.iter().copied().filter(|line| line.contains(" WARN ")).take(30).collect();
             eprintln!(
-                "the log of narrows ends with:\n{}",
-                lines[lines.len().saturating_sub(30)..].join("\n")
+                "the log of narrows ends with:\n{}\nand its first warnings are:\n{}",
+                lines[lines.len().saturating_sub(30)..].join("\n"),
+                warnings.join("\n")
             );
         }
     }

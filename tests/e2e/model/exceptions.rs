@@ -209,11 +209,11 @@ fn leaves_found_rows_undefined(text: &str, flavour: Flavour, answer: &[String]) 
     let has_rows = answer.iter().any(|line| line.starts_with("END "));
     let failed = answer.last().is_none_or(|line| line.starts_with("ERR") || line == "LOST");
     match first.as_str() {
+        // What ran within, and how far it got, is not told.
+        _ if upper.contains("; ") => Some(true),
         // MariaDB counts subqueries and what a SELECT has found before it failed; MySQL does not.
         "SELECT" if failed => (flavour == Flavour::MariaDb).then_some(true),
         "SET" => (flavour == Flavour::MariaDb && upper.contains("(SELECT")).then_some(true),
-        // What ran within, and how far it got, is not told.
-        _ if upper.contains("; ") => Some(true),
         "EXECUTE" | "CALL" if !has_rows => Some(true),
         "SELECT" | "EXECUTE" | "CALL" => Some(false),
         "SHOW" if has_rows && !upper.contains("SHOW WARNINGS") && !upper.contains("SHOW ERRORS") => {
@@ -221,8 +221,10 @@ fn leaves_found_rows_undefined(text: &str, flavour: Flavour, answer: &[String]) 
         }
         // What it has found MySQL 9.7 says from the second statement behind it on.
         "CREATE" if flavour == Flavour::MySql9 && upper.contains("SELECT") => Some(true),
+        _ if failed => None,
         // Narrows reads these off their answers.
-        "DO" | "UPDATE" | "INSERT" | "REPLACE" | "CREATE" if !failed => Some(false),
+        "INSERT" | "REPLACE" | "CREATE" if upper.contains("SELECT") => Some(false),
+        "DO" | "UPDATE" if flavour == Flavour::MySql9 => Some(false),
         _ => None,
     }
 }

@@ -169,7 +169,7 @@ impl<'s> Side<'s> {
         let sent =
             client.send_command(command::QUERY, &query(&client, &format!("SELECT SLEEP(60) /* {tag} */")));
         sent.expect("Narrows reads commands");
-        wait_until("the statement runs", || self.is_running(&tag));
+        self.wait_until_it_runs(client.greeting().map_or(0, |greeting| greeting.connection_id), &tag);
         client.vanish();
         wait_until("the statement of a vanished client is killed", || !self.is_running(&tag));
     }

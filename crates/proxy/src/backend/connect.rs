@@ -206,17 +206,28 @@ pub(super) async fn log_in(
 /// under `max_connections`: it lives for one statement, and must get through when all are in use.
 ///
 /// # Errors
-/// As for any connection.
+/// As for any connection, and whether the kill may arrive nevertheless.
 pub async fn kill(
     server: Arc<Server>,
     want: &Want,
     thread_id: u32,
     connection: bool,
     limit: Duration,
-) -> Result<(), BackendError> {
-    let backend = connect(server, None, want, &SessionState::default(), limit).await?;
+) -> Result<(), KillError> {
+    let unsent = |error| KillError { error, may_arrive: false };
+    let backend = connect(server, None, want, &SessionState::default(), limit).await.map_err(unsent)?;
     let word = if connection { "KILL CONNECTION" } else { "KILL QUERY" };
-    backend.execute(&format!("{word} {thread_id}"), limit).await
+    let killed = backend.execute(&format!("{word} {thread_id}"), limit).await;
+    killed.map_err(|error| KillError { may_arrive: !matches!(error, BackendError::Server(_)), error })
+}
+
+/// Why something could not be killed.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct KillError {
+    error: BackendError,
+    /// It was sent and not answered: the server may see to it at any later time.
+    pub may_arrive: bool,
 }
 
 /// The collation to log in with: the client's, when one number says all of its character set group.

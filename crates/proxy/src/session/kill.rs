@@ -50,8 +50,9 @@ impl Session {
         }
     }
 
-    /// Kills the statement that runs on `backend`, over another connection. The receiver resolves when that is done, or
-    /// has failed: until then the connection must not serve anybody else.
+    /// Kills the statement that runs on `backend`, over another connection. The receiver resolves when that is done, or has
+    /// failed: until then the connection must not serve anybody else. It yields an error where the kill may still
+    /// arrive: the connection must not serve anybody any more then.
     pub(super) fn kill_statement(&self, backend: &Backend) -> oneshot::Receiver<()> {
         self.worker.counters.borrow_mut().killed_statements += 1;
         let (arrived, receiver) = oneshot::channel();
@@ -61,10 +62,14 @@ impl Session {
         let want = self.want.clone();
         spawn_local(async move {
             let address = server.address();
-            if let Err(error) = kill(server, &want, thread_id, false, limit).await {
+            let killed = kill(server, &want, thread_id, false, limit).await;
+            if let Err(error) = &killed {
                 tracing::warn!(server = address, thread_id, %error, "cannot kill a statement");
             }
-            let _ = arrived.send(());
+            if !killed.is_err_and(|error| error.may_arrive) {
+                // Nobody waits where the session is over.
+                let _ = arrived.send(());
+            }
         });
         receiver
     }
@@ -82,11 +87,19 @@ impl Session {
         spawn_local(async move {
             let server = Arc::clone(&backend.login.server);
             let thread_id = backend.login.thread_id;
-            if let Err(error) = kill(server, &want, thread_id, true, limit).await {
-                let server = backend.login.server.address();
-                tracing::warn!(server, thread_id, %error, "cannot kill the statement of a client that is gone");
+            for tries_left in (0..KILL_TRIES).rev() {
+                let Err(error) = kill(Arc::clone(&server), &want, thread_id, true, limit).await else {
+                    break;
+                };
+                let server = server.address();
+                let text = "cannot kill the statement of a client that is gone";
+                tracing::warn!(server, thread_id, %error, tries_left, "{text}");
             }
             drop(backend);
         });
     }
 }
+
+/// How often it is tried to kill what a vanished client has left running: a server that works for nobody is busy, and may
+/// not take a connection within `connect_timeout_server`.
+const KILL_TRIES: usize = 3;

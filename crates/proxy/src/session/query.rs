@@ -295,8 +295,10 @@ impl Session {
         fault::inject(Moment::Behind, request.argument());
         self.fill_record(&backend, job, &outcome);
         // A kill that is still on its way must not meet the next client's statement.
-        if let Some(kill) = outcome.kill.take() {
-            let _ = kill.await;
+        if let Some(kill) = outcome.kill.take()
+            && kill.await.is_err()
+        {
+            return Err(End::Told("a kill may be on its way to the backend connection".to_owned()));
         }
         let text = match &job.prepared {
             Some(statement) => &*statement.prepared.text,

@@ -301,8 +301,11 @@ impl Session {
             }
         };
         // A kill that is still on its way must not meet the next client's statement.
-        if let Some(kill) = kill {
-            let _ = kill.await;
+        if let Some(kill) = kill
+            && kill.await.is_err()
+        {
+            let text = "a kill may be on its way to the backend connection".to_owned();
+            return Err(Broken::Unsent { text });
         }
         match answer {
             Ok(ok) => Ok(Ok(ok)),
