@@ -168,6 +168,7 @@ fn found_rows_are_those_of_statements_without_rows_too() {
         let mut direct = server.root();
         for statement in [
             "INSERT INTO shared.t (v) VALUES (1), (1), (2)",
+            "INSERT INTO shared.t (v) VALUES (1), (LENGTH('select'))",
             "SELECT v FROM shared.t LIMIT 2",
             "UPDATE shared.t SET v = 3 WHERE v = 1",
             "DO 1",

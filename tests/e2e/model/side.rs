@@ -264,7 +264,7 @@ fn query(client: &RawClient, statement: &str) -> Vec<u8> {
 }
 
 /// How long what must come soon may take.
-const PATIENCE: Duration = Duration::from_secs(50);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits for something that must come soon.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -330,7 +330,15 @@ fn sets_found_rows(statement: &Statement, text: &[u8]) -> bool {
 /// What statements without rows make of `FOUND_ROWS()`. The manual calls it undefined; this is what servers do, seen on
 /// MySQL 9.7 and MariaDB 10.11.
 fn found_besides(statement: &Statement, text: &[u8], family: Family, outcome: &Outcome) -> Option<u64> {
-    let selects = || text.windows(6).any(|word| word.eq_ignore_ascii_case(b"SELECT"));
+    // Behind `VALUES` the word may stand in a literal.
+    let selects = || {
+        let word = |text: &[u8]| match text {
+            _ if text.eq_ignore_ascii_case(b"SELECT") => Some(true),
+            [start @ .., _] if start.eq_ignore_ascii_case(b"VALUE") => Some(false),
+            _ => None,
+        };
+        text.windows(6).find_map(word).unwrap_or(false)
+    };
     match (statement.kind, family) {
         (Kind::Do, Family::MySql) => Some(1),
         (Kind::Update, Family::MySql) => outcome.counted,
