@@ -13,7 +13,7 @@ use anyhow::Context;
 use clap::Parser;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
 use narrows_control::config::{self, Loaded};
-use narrows_control::control::{self, Beginning, End, Handle};
+use narrows_control::control::{self, Beginning, End, Handle, Monitoring};
 use narrows_control::store::{Opening, Store};
 use narrows_control::{docs, query_log, tls};
 use narrows_proxy::server::DataPlane;
@@ -141,7 +141,8 @@ fn run(flags: &Run) -> anyhow::Result<()> {
         tls::load(&datadir, store.variables(), &rows.ssl_params).context("reading keys and certificates")?;
     keys.remarks.iter().for_each(|remark| warn!("{remark}"));
     rows.tls = keys.tls;
-    serve(store, rows, datadir, log)
+    let monitoring = if flags.no_monitor { Monitoring::Off } else { Monitoring::On };
+    serve(store, rows, datadir, log, monitoring)
 }
 
 fn load(path: &Path) -> anyhow::Result<Loaded> {
@@ -198,7 +199,13 @@ fn keep_memory_private() {
 }
 
 /// Runs the data plane on `rows`, and the admin interface on `store`, until the process is told to stop.
-fn serve(store: Store, rows: Rows, datadir: PathBuf, log: LogFile) -> anyhow::Result<()> {
+fn serve(
+    store: Store,
+    rows: Rows,
+    datadir: PathBuf,
+    log: LogFile,
+    monitoring: Monitoring,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _entered = runtime.enter();
     // Taken before anything is served, so that no signal falls between.
@@ -212,6 +219,7 @@ fn serve(store: Store, rows: Rows, datadir: PathBuf, log: LogFile) -> anyhow::Re
         store,
         plane,
         rows,
+        monitoring,
         datadir,
         query_log,
         reopen_log: Box::new(move || log.reopen()),

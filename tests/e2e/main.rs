@@ -14,6 +14,7 @@ mod fast_forward;
 mod figures;
 mod founding;
 mod model;
+mod monitor;
 mod operators;
 mod panics;
 mod prepared;

@@ -5,6 +5,7 @@
 
 mod history;
 mod plane;
+mod servers;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -25,9 +26,12 @@ use crate::admin::answer::Reply;
 use crate::admin::listener::{self, Order};
 use crate::admin::settings::{Settings, Variables};
 use crate::admin::{Caller, Request, command};
+use crate::monitor::{Monitor, Report};
 use crate::store::{Answer, Candidate, Module, Store, Warning};
 use crate::tls;
 use plane::Plane;
+pub use servers::Monitoring;
+use servers::Servers;
 
 /// What the control thread is told.
 #[derive(Debug)]
@@ -36,6 +40,8 @@ pub enum Message {
     Statement(Request),
     /// Open the log files anew.
     FlushLogs,
+    /// Take what checks have found.
+    Monitor(Report),
     /// End all client sessions; the answer says that it is done.
     Stop(Sender<()>),
 }
@@ -57,6 +63,8 @@ pub struct Beginning {
     pub plane: DataPlane,
     /// What it runs with.
     pub rows: Rows,
+    /// Whether servers are checked.
+    pub monitoring: Monitoring,
     /// The folder of everything that is written.
     pub datadir: PathBuf,
     /// What writes down statements.
@@ -128,7 +136,12 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let settings = settings(&beginning.store, beginning.rows.tls.clone());
     let orders = listener::start(settings, messages.clone())?;
     let listen = Order::Listen { wanted: interfaces.clone(), new: bound };
+    let monitor = match beginning.monitoring {
+        Monitoring::On => Some(Monitor::start(messages.clone())?),
+        Monitoring::Off => None,
+    };
     let control = Control {
+        servers: Servers::new(monitor, &beginning.rows),
         store: beginning.store,
         plane: Plane::Running(beginning.plane),
         rows: beginning.rows,
@@ -145,6 +158,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     };
     // The thread of the sessions is there; where it is not any more there is nobody to listen for.
     let _ = control.orders.send(listen);
+    control.announce_plan();
     std::thread::Builder::new().name("control".to_owned()).spawn(move || control.run(&mailbox))?;
     Ok(Handle { messages, addresses })
 }
@@ -154,8 +168,10 @@ pub struct Control {
     /// The configuration.
     pub store: Store,
     plane: Plane,
-    /// What runs, or would if it were started.
+    /// What is configured and loaded.
     rows: Rows,
+    /// Servers as they are: not always where they are configured.
+    servers: Servers,
     datadir: PathBuf,
     query_log: QueryLog,
     reopen_log: Box<dyn Fn() -> io::Result<()> + Send>,
@@ -194,6 +210,7 @@ impl Control {
                     let _ = reply.send((caller, answer));
                 }
                 Message::FlushLogs => drop(self.flush_logs()),
+                Message::Monitor(report) => self.learn(report),
                 Message::Stop(done) => {
                     self.plane.stop();
                     let _ = done.send(());
@@ -215,7 +232,9 @@ impl Control {
         let mut warnings = Vec::new();
         let mut rows = candidate.rows.clone();
         rows.tls = self.tls_for(&candidate, &mut warnings);
-        if let Err(error) = self.plane.publish(rows.clone()) {
+        let (running, placement) = self.placed(module, &rows, &candidate.variables);
+        let servers = running.servers.clone();
+        if let Err(error) = self.plane.publish(running) {
             return Reply::error(error);
         }
         self.rows = rows;
@@ -223,6 +242,7 @@ impl Control {
             Ok(answer) => answer,
             Err(refusal) => return Reply::Refused(refusal),
         };
+        self.follow(servers, placement);
         match module {
             Module::MysqlServers => self.servers_version += 1,
             Module::AdminVariables => {
@@ -294,6 +314,7 @@ impl Control {
                 self.rows.tls = loaded.tls;
                 self.plane.replace_tls(self.rows.tls.clone());
                 self.announce_settings();
+                self.announce_plan();
                 let warnings = loaded.remarks.into_iter().map(remark).collect();
                 Reply::Answer(with_warnings(Answer::done(0), warnings))
             }
@@ -360,7 +381,7 @@ impl Control {
         if self.plane.running().is_some() {
             return Reply::error("ProxySQL already started");
         }
-        match DataPlane::start(self.rows.clone()) {
+        match DataPlane::start(self.running_rows()) {
             Ok(mut plane) => {
                 plane.log_queries_to(self.query_log.clone());
                 self.plane = Plane::Running(plane);

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 pub use tokio::select;
 pub use tokio::sync::mpsc::{UnboundedReceiver as MailboxReceiver, UnboundedSender as MailboxSender};
-pub use tokio::sync::{Notify, oneshot};
+pub use tokio::sync::{Notify, Semaphore, oneshot};
 pub use tokio::task::{JoinHandle, spawn_local};
 pub use tokio::time::{Instant, sleep, timeout, timeout_at};
 

@@ -264,6 +264,8 @@ pub enum ServerStatus {
     Online,
     /// Temporarily out.
     Shunned,
+    /// Out until it has caught up with what it replicates.
+    ShunnedReplicationLag,
     /// Gets no new work; connections in use finish.
     OfflineSoft,
     /// Out at once.

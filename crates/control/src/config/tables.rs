@@ -238,7 +238,7 @@ pub static REPLICATION_HOSTGROUPS: Table<ReplicationHostgroupRow> = Table {
     columns: &[
         integer("writer_hostgroup", 0, MOST, Required, |r, v| r.writer_hostgroup = hostgroup(v), "Servers that may be written to."),
         integer("reader_hostgroup", 0, MOST, Required, |r, v| r.reader_hostgroup = hostgroup(v), "Servers that are read from; where mysql-auto_read_write_split sends reads."),
-        text("check_type", Form::OneOf(CHECK_TYPES), Is("read_only"), |r, v| r.check_type = v, "Which variables of a server tell what it is. Stored only."),
+        text("check_type", Form::OneOf(CHECK_TYPES), Is("read_only"), |r, v| r.check_type = v, "Which variables of a server tell the monitor what it is."),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };

@@ -16,6 +16,7 @@ mod layers;
 mod modules;
 mod open;
 mod reading;
+mod records;
 mod running;
 pub mod schema;
 mod takeover;

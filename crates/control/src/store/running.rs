@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use narrows_proxy::snapshot::Rows;
+use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus};
 use narrows_wire::auth::client_side::Stored;
 use rusqlite::types::Value;
 
@@ -47,6 +47,11 @@ impl Store {
     /// The rows that run of a table, which is named as in memory.
     pub fn running_rows(&self, table: &str) -> &[Vec<Value>] {
         self.running.tables.get(table).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Has `mysql_servers` as it runs show these rows: servers are not always where they are configured.
+    pub fn show_servers(&mut self, servers: &[ServerRow]) {
+        self.running.tables.insert("mysql_servers", servers.iter().map(server_cells).collect());
     }
 
     /// Fills the tables `runtime_*` that `text` names.
@@ -177,3 +182,27 @@ fn hash(password: &mut String) {
 /// The places of the columns `password` and `attributes` in `mysql_users`.
 const PASSWORD: usize = 1;
 const ATTRIBUTES: usize = 12;
+
+/// A row of `mysql_servers`, in the order of its columns. As in ProxySQL this table has one word for whatever is shunned.
+fn server_cells(row: &ServerRow) -> Vec<Value> {
+    let status = match row.status {
+        ServerStatus::Online => "ONLINE",
+        ServerStatus::Shunned | ServerStatus::ShunnedReplicationLag => "SHUNNED",
+        ServerStatus::OfflineSoft => "OFFLINE_SOFT",
+        ServerStatus::OfflineHard => "OFFLINE_HARD",
+    };
+    vec![
+        Value::Integer(row.hostgroup.0.into()),
+        Value::Text(row.hostname.clone()),
+        Value::Integer(row.port.into()),
+        Value::Integer(row.gtid_port.into()),
+        Value::Text(status.to_owned()),
+        Value::Integer(row.weight.into()),
+        Value::Integer(row.compression.into()),
+        Value::Integer(row.max_connections.into()),
+        Value::Integer(row.max_replication_lag.into()),
+        Value::Integer(row.use_ssl.into()),
+        Value::Integer(row.max_latency_ms.into()),
+        Value::Text(row.comment.clone()),
+    ]
+}

@@ -16,6 +16,7 @@ use crate::config::charset;
 use crate::config::diagnostic::Problem;
 use crate::config::form::{Form, flag_of, integer_of};
 use crate::config::tree;
+use crate::monitor::settings::Settings;
 pub use table::VARIABLES;
 
 /// One variable.
@@ -88,6 +89,12 @@ pub enum Reader {
     Flag(fn(&mut Variables, bool)),
     /// The data plane, as text.
     Text(fn(&mut Variables, &str)),
+    /// The monitor, as a number.
+    MonitorInteger(fn(&mut Settings, i64)),
+    /// The monitor, as a flag.
+    MonitorFlag(fn(&mut Settings, bool)),
+    /// The monitor, as text.
+    MonitorText(fn(&mut Settings, &str)),
 }
 
 /// The value of a variable.
@@ -214,6 +221,20 @@ impl Values {
         VARIABLES.iter().zip(&self.values)
     }
 
+    /// What the monitor reads.
+    pub fn for_monitor(&self) -> Settings {
+        let mut settings = Settings::default();
+        for (variable, value) in self.iter() {
+            match (variable.reader, value) {
+                (Reader::MonitorInteger(read), Value::Integer(value)) => read(&mut settings, *value),
+                (Reader::MonitorFlag(read), Value::Flag(value)) => read(&mut settings, *value),
+                (Reader::MonitorText(read), Value::Text(value)) => read(&mut settings, value),
+                _ => {}
+            }
+        }
+        settings
+    }
+
     /// What the data plane reads.
     pub fn for_data_plane(&self) -> Variables {
         let mut variables = Variables::default();
@@ -223,6 +244,7 @@ impl Values {
                 (Reader::Flag(read), Value::Flag(value)) => read(&mut variables, *value),
                 (Reader::Text(read), Value::Text(value)) => read(&mut variables, value),
                 (Reader::Nobody, _) => {}
+                (Reader::MonitorInteger(_) | Reader::MonitorFlag(_) | Reader::MonitorText(_), _) => {}
                 _ => debug_assert!(false, "{} is read as another type", variable.name),
             }
         }

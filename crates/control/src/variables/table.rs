@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Class::{Essential, Obscure, Useful};
 use super::{Class, Kind, Reader, VERSION, Variable};
 use crate::config::form::{Form, items};
+use crate::monitor::settings::Settings;
 use narrows_proxy::client::Networks;
 use narrows_proxy::snapshot::Variables;
 
@@ -130,9 +131,12 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-mirror_max_queue_length", Useful, 32_000, 0, 1_048_576, "Mirrored statements that wait at most; the next ones are dropped.")
         .read_as_integer(|v, n| v.mirror_max_queue_length = size(n)),
     integer("mysql-monitor_aws_rds_topology_discovery_interval", Obscure, 0, 0, 100_000, "read_only checks between two looks at an RDS topology; 0: none."),
-    integer("mysql-monitor_connect_interval", Useful, 120_000, 100, 604_800_000, "Milliseconds between two trial connections to a server."),
-    integer("mysql-monitor_connect_timeout", Useful, 600, 100, 600_000, "Milliseconds such a connection may take."),
-    flag("mysql-monitor_enabled", Essential, true, "Whether servers are checked by the monitor."),
+    integer("mysql-monitor_connect_interval", Useful, 120_000, 100, 604_800_000, "Milliseconds between two trial connections to a server.")
+        .monitored_as_integer(|s, n| s.connect.interval = ms(n)),
+    integer("mysql-monitor_connect_timeout", Useful, 600, 100, 600_000, "Milliseconds such a connection may take.")
+        .monitored_as_integer(|s, n| s.connect.timeout = ms(n)),
+    flag("mysql-monitor_enabled", Essential, true, "Whether servers are checked by the monitor.")
+        .monitored_as_flag(|s, b| s.enabled = b),
     integer("mysql-monitor_galera_healthcheck_interval", Useful, 5000, 50, 604_800_000, "Milliseconds between two checks of a Galera node."),
     integer("mysql-monitor_galera_healthcheck_max_timeout_count", Useful, 3, 1, 10, "Such checks in a row that may time out before the node goes offline."),
     integer("mysql-monitor_galera_healthcheck_timeout", Useful, 800, 50, 600_000, "Milliseconds a Galera node has to answer a check."),
@@ -141,31 +145,46 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-monitor_groupreplication_healthcheck_timeout", Useful, 800, 100, 600_000, "Milliseconds a member has to answer a check."),
     integer("mysql-monitor_groupreplication_max_transactions_behind_count", Useful, 3, 1, 10, "Checks in a row that must find a member too far behind before it is taken out."),
     integer("mysql-monitor_groupreplication_max_transactions_behind_for_read_only", Obscure, 1, 0, 2, "Which members the limit of transactions behind is for: 0 writers, 1 readers, 2 both."),
-    integer("mysql-monitor_history", Useful, 7_200_000, 1000, 604_800_000, "Milliseconds of monitor results that are kept."),
+    integer("mysql-monitor_history", Useful, 7_200_000, 1000, 604_800_000, "Milliseconds of monitor results that are kept.")
+        .monitored_as_integer(|s, n| s.history = ms(n)),
     integer("mysql-monitor_local_dns_cache_refresh_interval", Useful, 60_000, 0, 604_800_000, "Milliseconds between two refreshes of the host names in use."),
     integer("mysql-monitor_local_dns_cache_ttl", Useful, 300_000, 0, 604_800_000, "Milliseconds a resolved host name is remembered; 0: not at all."),
     integer("mysql-monitor_local_dns_resolver_queue_maxsize", Obscure, 128, 16, 1024, "Waiting resolutions that make ProxySQL start another resolver thread."),
-    text("mysql-monitor_password", Essential, Form::Any, "monitor", "Password of the monitor's account on the servers."),
-    integer("mysql-monitor_ping_interval", Essential, 8000, 100, 604_800_000, "Milliseconds between two pings of a server."),
-    integer("mysql-monitor_ping_max_failures", Essential, 3, 1, 1_000_000, "Pings in a row that a server may miss before it is taken out."),
-    integer("mysql-monitor_ping_timeout", Essential, 1000, 100, 600_000, "Milliseconds a server has to answer a ping."),
+    text("mysql-monitor_password", Essential, Form::Any, "monitor", "Password of the monitor's account on the servers.")
+        .monitored_as_text(|s, t| s.password = t.to_owned()),
+    integer("mysql-monitor_ping_interval", Essential, 8000, 100, 604_800_000, "Milliseconds between two pings of a server.")
+        .monitored_as_integer(|s, n| s.ping.interval = ms(n)),
+    integer("mysql-monitor_ping_max_failures", Essential, 3, 1, 1_000_000, "Pings in a row that a server may miss before it is taken out.")
+        .monitored_as_integer(|s, n| s.ping_max_failures = count(n)),
+    integer("mysql-monitor_ping_timeout", Essential, 1000, 100, 600_000, "Milliseconds a server has to answer a ping.")
+        .monitored_as_integer(|s, n| s.ping.timeout = ms(n)),
     integer("mysql-monitor_query_interval", Obscure, 60_000, 100, 604_800_000, "Without effect, as in ProxySQL."),
     integer("mysql-monitor_query_timeout", Obscure, 100, 100, 600_000, "Without effect, as in ProxySQL."),
-    integer("mysql-monitor_read_only_interval", Essential, 1000, 100, 604_800_000, "Milliseconds between two looks at a server's read_only."),
-    integer("mysql-monitor_read_only_max_timeout_count", Essential, 3, 1, 1_000_000, "Such looks in a row that may time out before the server counts as read-only."),
-    integer("mysql-monitor_read_only_timeout", Essential, 800, 100, 600_000, "Milliseconds a server has to tell its read_only."),
-    integer("mysql-monitor_replication_lag_count", Useful, 1, 1, 10, "Checks in a row that must find a replica lagging before it is taken out."),
+    integer("mysql-monitor_read_only_interval", Essential, 1000, 100, 604_800_000, "Milliseconds between two looks at a server's read_only.")
+        .monitored_as_integer(|s, n| s.read_only.interval = ms(n)),
+    integer("mysql-monitor_read_only_max_timeout_count", Essential, 3, 1, 1_000_000, "Such looks in a row that may time out before the server counts as read-only.")
+        .monitored_as_integer(|s, n| s.read_only_max_timeout_count = count(n)),
+    integer("mysql-monitor_read_only_timeout", Essential, 800, 100, 600_000, "Milliseconds a server has to tell its read_only.")
+        .monitored_as_integer(|s, n| s.read_only.timeout = ms(n)),
+    integer("mysql-monitor_replication_lag_count", Useful, 1, 1, 10, "Checks in a row that must find a replica lagging before it is taken out.")
+        .monitored_as_integer(|s, n| s.replication_lag_count = count(n)),
     flag("mysql-monitor_replication_lag_group_by_host", Obscure, false, "Whether lag is asked once per host rather than once per host and hostgroup."),
-    integer("mysql-monitor_replication_lag_interval", Essential, 10_000, 100, 604_800_000, "Milliseconds between two looks at a replica's lag."),
-    integer("mysql-monitor_replication_lag_timeout", Useful, 1000, 100, 600_000, "Milliseconds a replica has to tell its lag."),
-    text("mysql-monitor_replication_lag_use_percona_heartbeat", Useful, Form::TableName, "", "Table of pt-heartbeat, as `schema.table`, that tells the lag; empty: the replica's own status does."),
-    integer("mysql-monitor_slave_lag_when_null", Essential, 60, 0, 604_800, "Seconds of lag assumed of a replica that does not know its own."),
+    integer("mysql-monitor_replication_lag_interval", Essential, 10_000, 100, 604_800_000, "Milliseconds between two looks at a replica's lag.")
+        .monitored_as_integer(|s, n| s.replication_lag.interval = ms(n)),
+    integer("mysql-monitor_replication_lag_timeout", Useful, 1000, 100, 600_000, "Milliseconds a replica has to tell its lag.")
+        .monitored_as_integer(|s, n| s.replication_lag.timeout = ms(n)),
+    text("mysql-monitor_replication_lag_use_percona_heartbeat", Useful, Form::TableName, "", "Table of pt-heartbeat, as `schema.table`, that tells the lag; empty: the replica's own status does.")
+        .monitored_as_text(|s, t| s.heartbeat = t.to_owned()),
+    integer("mysql-monitor_slave_lag_when_null", Essential, 60, 0, 604_800, "Seconds of lag assumed of a replica that does not know its own.")
+        .monitored_as_integer(|s, n| s.lag_when_null = count(n)),
     integer("mysql-monitor_threads_max", Obscure, 128, 4, 1024, "Most threads of ProxySQL's monitor."),
     integer("mysql-monitor_threads_min", Obscure, 8, 2, 256, "Fewest threads of ProxySQL's monitor."),
     integer("mysql-monitor_threads_queue_maxsize", Obscure, 128, 16, 1024, "Waiting checks that make ProxySQL start another monitor thread."),
-    text("mysql-monitor_username", Essential, Form::NotEmpty, "monitor", "Account the monitor uses on the servers."),
+    text("mysql-monitor_username", Essential, Form::NotEmpty, "monitor", "Account the monitor uses on the servers.")
+        .monitored_as_text(|s, t| s.username = t.to_owned()),
     flag("mysql-monitor_wait_timeout", Obscure, true, "Whether the monitor sets wait_timeout on its connections."),
-    flag("mysql-monitor_writer_is_also_reader", Essential, true, "Whether a writer also stands in the reader hostgroup."),
+    flag("mysql-monitor_writer_is_also_reader", Essential, true, "Whether a writer also stands in the reader hostgroup.")
+        .monitored_as_flag(|s, b| s.writer_is_also_reader = b),
     flag("mysql-multiplexing", Essential, true, "Whether sessions share server connections from statement to statement.")
         .read_as_flag(|v, b| v.multiplexing = b),
     flag("mysql-parse_failure_logs_digest", Obscure, false, "Whether the log shows the digest, not the text, of a SET that is not understood."),
@@ -348,6 +367,18 @@ impl Variable {
 
     const fn read_as_text(self, read: fn(&mut Variables, &str)) -> Variable {
         Variable { reader: Reader::Text(read), ..self }
+    }
+
+    const fn monitored_as_integer(self, read: fn(&mut Settings, i64)) -> Variable {
+        Variable { reader: Reader::MonitorInteger(read), ..self }
+    }
+
+    const fn monitored_as_flag(self, read: fn(&mut Settings, bool)) -> Variable {
+        Variable { reader: Reader::MonitorFlag(read), ..self }
+    }
+
+    const fn monitored_as_text(self, read: fn(&mut Settings, &str)) -> Variable {
+        Variable { reader: Reader::MonitorText(read), ..self }
     }
 }
 

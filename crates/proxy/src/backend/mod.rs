@@ -1,6 +1,7 @@
 //! A backend connection: one login on one server, and what is known of the session behind it.
 
 mod align;
+mod ask;
 mod connect;
 mod residue;
 mod statements;
@@ -26,6 +27,7 @@ use crate::state::SharedState;
 use crate::stream::{DetachedStream, Stream, TlsError};
 
 pub use align::TRACKED_VARIABLES;
+pub use ask::Table;
 pub use connect::{connect, kill};
 pub use residue::{FOREIGN_INSERT_ID, InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
 pub use statements::{Entry, PrepareOk, Statements};

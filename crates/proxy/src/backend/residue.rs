@@ -181,7 +181,7 @@ impl Backend {
     }
 
     /// Reads one result set that is small by its nature.
-    async fn result_set(&self, buffer: &mut Buffer) -> Result<ResultSet, BackendError> {
+    pub(super) async fn result_set(&self, buffer: &mut Buffer) -> Result<ResultSet, BackendError> {
         let deprecate_eof = self.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
         let mut tracker = Tracker::new(Expect::Result, deprecate_eof);
         let mut set = ResultSet::default();

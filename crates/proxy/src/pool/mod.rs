@@ -522,6 +522,7 @@ impl Group {
         let status = match server.row.status {
             ServerStatus::Online => "ONLINE",
             ServerStatus::Shunned => "SHUNNED",
+            ServerStatus::ShunnedReplicationLag => "SHUNNED_REPLICATION_LAG",
             ServerStatus::OfflineSoft => "OFFLINE_SOFT",
             ServerStatus::OfflineHard => "OFFLINE_HARD",
         };

@@ -168,6 +168,7 @@ fn eligibility(server: &Server, line: Option<&ServerLine>) -> (bool, String) {
     let status = match server.row.status {
         ServerStatus::Online => None,
         ServerStatus::Shunned => Some("SHUNNED"),
+        ServerStatus::ShunnedReplicationLag => Some("SHUNNED_REPLICATION_LAG"),
         ServerStatus::OfflineSoft => Some("OFFLINE_SOFT: it gets no new work"),
         ServerStatus::OfflineHard => Some("OFFLINE_HARD"),
     };

@@ -43,6 +43,7 @@ pub fn status(status: ServerStatus) -> &'static str {
     match status {
         ServerStatus::Online => "ONLINE",
         ServerStatus::Shunned => "SHUNNED",
+        ServerStatus::ShunnedReplicationLag => "SHUNNED_REPLICATION_LAG",
         ServerStatus::OfflineSoft => "OFFLINE_SOFT",
         ServerStatus::OfflineHard => "OFFLINE_HARD",
     }

@@ -1,0 +1,205 @@
+//! Servers as they are: what the monitor finds, laid over what is configured, and put into force.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use narrows_proxy::server::DataPlane;
+use narrows_proxy::snapshot::{Rows, ServerRow};
+
+use super::Control;
+use crate::monitor::log::{Kind, Record};
+use crate::monitor::ping::Reach;
+use crate::monitor::placement::{Finding, Known, Placement};
+use crate::monitor::plan::{Access, Address, Plan, targets};
+use crate::monitor::read_only::Role;
+use crate::monitor::replication_lag::Lag;
+use crate::monitor::settings::Settings;
+use crate::monitor::{Monitor, Report};
+use crate::store::Module;
+use crate::variables::Values;
+
+/// Whether servers are checked at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Monitoring {
+    /// They are, as far as `mysql-monitor_enabled` says so.
+    On,
+    /// They are not, whatever it says.
+    Off,
+}
+
+/// What is known of servers, and where they are.
+pub(super) struct Servers {
+    /// `None`: nobody checks.
+    monitor: Option<Monitor>,
+    known: Known,
+    placement: Placement,
+    /// What the data plane has.
+    running: Vec<ServerRow>,
+    latencies_us: BTreeMap<Address, u64>,
+    purged: Instant,
+}
+
+impl Servers {
+    /// Those that are configured, of which nothing is known yet.
+    pub fn new(monitor: Option<Monitor>, rows: &Rows) -> Servers {
+        let known = Known::default();
+        Servers {
+            monitor,
+            placement: Placement::new(&rows.servers, &[], &known, true),
+            known,
+            running: rows.servers.clone(),
+            latencies_us: BTreeMap::new(),
+            purged: Instant::now(),
+        }
+    }
+
+    /// Where servers are once `rows` are loaded with `settings`: what is known of their roles holds for them too.
+    fn place(&self, rows: &Rows, settings: &Settings) -> Placement {
+        let pairs = &rows.replication_hostgroups;
+        Placement::new(&rows.servers, pairs, &self.known, settings.writer_is_also_reader)
+    }
+}
+
+impl Control {
+    /// The rows that are to run in the place of `rows`, of which `module` is loaded, and where servers are then.
+    pub(super) fn placed(&mut self, module: Module, rows: &Rows, variables: &Values) -> (Rows, Placement) {
+        let (before, settings) = (self.store.variables().for_monitor(), variables.for_monitor());
+        if !settings.enabled {
+            self.servers.known.forget_health();
+        } else if module == Module::MysqlServers {
+            self.servers.known.keep(&targets(&rows.servers, &rows.replication_hostgroups));
+        }
+        let anew =
+            module == Module::MysqlServers || before.writer_is_also_reader != settings.writer_is_also_reader;
+        let placement =
+            if anew { self.servers.place(rows, &settings) } else { self.servers.placement.clone() };
+        let servers = placement.with_states(&self.servers.known);
+        (Rows { servers, ..rows.clone() }, placement)
+    }
+
+    /// Notes what has been put into force, and has the monitor follow.
+    pub(super) fn follow(&mut self, servers: Vec<ServerRow>, placement: Placement) {
+        self.servers.placement = placement;
+        self.servers.running = servers;
+        if self.servers.monitor.is_some() {
+            self.store.show_servers(&self.servers.running);
+        }
+        self.announce_latencies();
+        self.announce_plan();
+    }
+
+    /// Tells the monitor what to check, and how.
+    pub(super) fn announce_plan(&self) {
+        let Some(monitor) = &self.servers.monitor else { return };
+        let settings = self.store.variables().for_monitor();
+        let access = Access {
+            username: settings.username.clone(),
+            password: settings.password.clone(),
+            tls: self.rows.tls.clone(),
+            may_ask_for_key: self.rows.variables.get_server_public_key,
+        };
+        let targets = targets(self.servers.placement.rows(), &self.rows.replication_hostgroups);
+        monitor.follow(Plan { settings, access, targets });
+    }
+
+    /// The rows that run, or would if anything did.
+    pub(super) fn running_rows(&self) -> Rows {
+        Rows { servers: self.servers.running.clone(), ..self.rows.clone() }
+    }
+
+    /// Takes what the monitor has found.
+    pub(super) fn learn(&mut self, report: Report) {
+        let settings = self.store.variables().for_monitor();
+        let mut changed = false;
+        for finding in &report.findings {
+            if !settings.enabled || !self.servers.known.learn(finding) {
+                continue;
+            }
+            changed = true;
+            tell(finding);
+            if let Finding::Role(address, check_type, role) = finding {
+                let pairs = &self.rows.replication_hostgroups;
+                let also = settings.writer_is_also_reader;
+                self.servers.placement.place(pairs, (address, *check_type), *role, also);
+            }
+        }
+        if changed {
+            self.put_into_force();
+        }
+        self.keep_records(&report.records, &settings);
+        // A monitor that has ended reports no more.
+        let _ = report.taken.send(());
+    }
+
+    /// Has workers know what has changed.
+    fn put_into_force(&mut self) {
+        let servers = self.servers.placement.with_states(&self.servers.known);
+        if servers == self.servers.running {
+            return;
+        }
+        let rows = Rows { servers: servers.clone(), ..self.rows.clone() };
+        if let Err(error) = self.plane.publish(rows) {
+            // Nothing but servers is another, and no server is a reason to refuse.
+            tracing::error!(%error, "what the monitor has found cannot be put into force");
+            return;
+        }
+        self.servers_version += 1;
+        let placement = std::mem::take(&mut self.servers.placement);
+        self.follow(servers, placement);
+    }
+
+    fn keep_records(&mut self, records: &[Record], settings: &Settings) {
+        for record in records.iter().filter(|record| record.kind == Kind::Ping) {
+            if let Ok(took_us) = record.outcome {
+                self.servers.latencies_us.insert(record.address.clone(), took_us);
+            }
+        }
+        self.announce_latencies();
+        if let Err(refusal) = self.store.record(records) {
+            tracing::warn!(reason = refusal.message, "results of checks are not kept");
+        }
+        if self.servers.purged.elapsed() < PURGE_INTERVAL {
+            return;
+        }
+        self.servers.purged = Instant::now();
+        let intervals = [settings.connect, settings.ping, settings.read_only, settings.replication_lag];
+        let longest = intervals.into_iter().map(|timing| timing.interval).max().unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let oldest = now.saturating_sub(settings.history.max(longest));
+        if let Err(refusal) = self.store.forget_records_before(i64::try_from(oldest.as_micros()).unwrap_or(0))
+        {
+            tracing::warn!(reason = refusal.message, "old results of checks are not deleted");
+        }
+    }
+
+    /// Tells the data plane how long pings have taken.
+    fn announce_latencies(&self) {
+        let Some(snapshot) = self.plane.running().map(DataPlane::snapshot) else { return };
+        for server in snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
+            if let Some(latency_us) = self.servers.latencies_us.get(&Address::of(&server.row)) {
+                server.figures.set_latency_us(*latency_us);
+            }
+        }
+    }
+}
+
+/// Says in the log what has been found.
+fn tell(finding: &Finding) {
+    match finding {
+        Finding::Reach(server, Reach::Reachable) => tracing::info!(%server, "a server answers pings again"),
+        Finding::Reach(server, Reach::Unreachable) => {
+            tracing::warn!(%server, "a server has missed too many pings and is shunned");
+        }
+        Finding::Role(server, _, Role::Writer) => tracing::info!(%server, "a server may be written to"),
+        Finding::Role(server, _, Role::Reader) => tracing::info!(%server, "a server is read-only"),
+        Finding::Lag(server, hostgroup, Lag::Fine) => {
+            tracing::info!(%server, %hostgroup, "a server has caught up");
+        }
+        Finding::Lag(server, hostgroup, Lag::TooMuch) => {
+            tracing::warn!(%server, %hostgroup, "a server is too far behind and is shunned");
+        }
+    }
+}
+
+/// Old results are looked for this often.
+const PURGE_INTERVAL: Duration = Duration::from_secs(5);

@@ -1,0 +1,102 @@
+//! The monitor's connections to one server: opened as any backend connection is, shared by the checks of the server.
+//!
+//! They count under no `max_connections`: a server whose places are all taken must be found well all the same.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_proxy::backend::{Backend, BackendError, Want, connect};
+use narrows_proxy::hostgroup::Server;
+use narrows_proxy::snapshot::{Account, Rows, Snapshot, UserRow};
+use narrows_proxy::state::SessionState;
+use narrows_wire::Capabilities;
+use narrows_wire::auth::Secret;
+
+use super::plan::{Access, Target};
+
+/// The way to one server.
+#[derive(Debug)]
+pub struct Line {
+    server: Arc<Server>,
+    want: Want,
+    idle: RefCell<Vec<Backend>>,
+    /// How the server calls a replica, as far as was found out.
+    pub spelling: Cell<Spelling>,
+}
+
+/// What servers call a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spelling {
+    /// MySQL since 8.0.22, MariaDB since 10.5.
+    #[default]
+    Replica,
+    /// Those before.
+    Slave,
+}
+
+impl Line {
+    /// The way to `target` with `access`.
+    pub fn new(target: &Target, access: &Access) -> Line {
+        let server = Server { row: target.row(), figures: Arc::default(), tls: access.tls.clone() };
+        let want = Want {
+            account: account(&access.username),
+            secret: Secret::clear(access.password.as_bytes()),
+            class: Capabilities::NONE,
+            own: None,
+            may_ask_for_key: access.may_ask_for_key,
+        };
+        Line {
+            server: Arc::new(server),
+            want,
+            idle: RefCell::default(),
+            spelling: Cell::new(Spelling::default()),
+        }
+    }
+
+    /// A connection that is at hand, or else a new one.
+    pub async fn lease(&self, limit: Duration) -> Result<Backend, BackendError> {
+        while let Some(backend) = self.take_idle() {
+            if backend.is_alive() {
+                return Ok(backend);
+            }
+        }
+        self.open(limit).await
+    }
+
+    fn take_idle(&self) -> Option<Backend> {
+        self.idle.borrow_mut().pop()
+    }
+
+    /// A new connection.
+    pub async fn open(&self, limit: Duration) -> Result<Backend, BackendError> {
+        connect(Arc::clone(&self.server), None, &self.want, &SessionState::default(), limit).await
+    }
+
+    /// Takes back a connection that has answered all it was asked.
+    pub fn give_back(&self, backend: Backend) {
+        self.idle.borrow_mut().push(backend);
+    }
+}
+
+/// The monitor's account in the form in which connections have one. It is no account of clients.
+fn account(username: &str) -> Arc<Account> {
+    let row = UserRow {
+        username: username.to_owned(),
+        password: String::new(),
+        active: true,
+        use_ssl: false,
+        default_hostgroup: narrows_proxy::snapshot::HostgroupId(0),
+        default_schema: String::new(),
+        schema_locked: false,
+        transaction_persistent: false,
+        fast_forward: false,
+        max_connections: 0,
+        attributes: String::new(),
+        comment: String::new(),
+    };
+    let rows = Rows { users: vec![row], ..Rows::default() };
+    let mut users: HashMap<_, _> = Snapshot::compile(rows, 1, None).expect("there are no rules in it").users;
+    users.remove(username.as_bytes()).expect("the only account, and it is active")
+}

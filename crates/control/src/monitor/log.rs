@@ -1,0 +1,74 @@
+//! What checks leave in the tables of `monitor`.
+
+use rusqlite::types::Value;
+
+use super::plan::Address;
+
+/// A kind of check, by the table of its results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A trial connection.
+    Connect,
+    /// A ping.
+    Ping,
+    /// A look at `read_only`.
+    ReadOnly,
+    /// A look at the lag.
+    ReplicationLag,
+}
+
+/// Every kind.
+pub const KINDS: [Kind; 4] = [Kind::Connect, Kind::Ping, Kind::ReadOnly, Kind::ReplicationLag];
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Of what.
+    pub kind: Kind,
+    /// The server.
+    pub address: Address,
+    /// When it began, in us since 1970.
+    pub start_us: i64,
+    /// How long it took, where it succeeded, or why it failed.
+    pub outcome: Result<u64, String>,
+    /// What it has found: `read_only`, or the lag in seconds.
+    pub value: Option<i64>,
+}
+
+impl Kind {
+    /// The table, in `monitor`.
+    pub fn table(self) -> &'static str {
+        match self {
+            Kind::Connect => "mysql_server_connect_log",
+            Kind::Ping => "mysql_server_ping_log",
+            Kind::ReadOnly => "mysql_server_read_only_log",
+            Kind::ReplicationLag => "mysql_server_replication_lag_log",
+        }
+    }
+
+    /// Whether its results have a value.
+    fn has_value(self) -> bool {
+        matches!(self, Kind::ReadOnly | Kind::ReplicationLag)
+    }
+}
+
+impl Record {
+    /// Its row.
+    pub fn row(&self) -> Vec<Value> {
+        let (took, error) = match &self.outcome {
+            Ok(took_us) => (i64::try_from(*took_us).unwrap_or(i64::MAX), Value::Null),
+            Err(text) => (0, Value::Text(text.clone())),
+        };
+        let mut row = vec![
+            Value::Text(self.address.hostname.clone()),
+            Value::Integer(self.address.port.into()),
+            Value::Integer(self.start_us),
+            Value::Integer(took),
+        ];
+        if self.kind.has_value() {
+            row.push(self.value.map_or(Value::Null, Value::Integer));
+        }
+        row.push(error);
+        row
+    }
+}

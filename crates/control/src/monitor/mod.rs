@@ -1,0 +1,99 @@
+//! The monitor: checks servers from time to time, on a thread of its own, and tells the control thread what it finds.
+//!
+//! It decides what a result means ([`ping`], [`read_only`], [`replication_lag`]); what follows from that is decided by
+//! [`placement`], on the control thread, which alone changes what runs. Connections are made as workers make theirs, with
+//! the same TLS settings and authentication.
+
+mod connect;
+mod desk;
+mod line;
+pub mod log;
+pub mod ping;
+pub mod placement;
+pub mod plan;
+pub mod read_only;
+pub mod replication_lag;
+pub mod settings;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, oneshot, spawn_local};
+
+use crate::control::Message;
+use desk::Desk;
+use log::Record;
+use placement::Finding;
+use plan::{Address, Plan};
+use watch::Watch;
+
+/// What checks have found since the last report.
+#[derive(Debug)]
+pub struct Report {
+    /// The results, for the tables of `monitor`.
+    pub records: Vec<Record>,
+    /// What has changed.
+    pub findings: Vec<Finding>,
+    /// Is told, or dropped, when the report was taken.
+    pub taken: oneshot::Sender<()>,
+}
+
+/// The way to the monitor; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Monitor {
+    plans: MailboxSender<Plan>,
+}
+
+impl Monitor {
+    /// Starts the thread. It checks nothing until it has a plan.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(control: Sender<Message>) -> io::Result<Monitor> {
+        let (plans, mailbox) = rt::mailbox();
+        let run = move || {
+            if let Err(error) = rt::block_on(run(mailbox, control)) {
+                tracing::error!(%error, "the monitor cannot start");
+            }
+        };
+        std::thread::Builder::new().name("monitor".to_owned()).spawn(run)?;
+        Ok(Monitor { plans })
+    }
+
+    /// Has it follow another plan.
+    pub fn follow(&self, plan: Plan) {
+        // A monitor that has ended has said why.
+        let _ = self.plans.send(plan);
+    }
+}
+
+async fn run(mut plans: MailboxReceiver<Plan>, control: Sender<Message>) {
+    let desk = Rc::new(Desk::new());
+    spawn_local(Rc::clone(&desk).tell(control));
+    let mut watches: BTreeMap<Address, Watch> = BTreeMap::new();
+    while let Some(Plan { settings, access, targets }) = plans.recv().await {
+        let targets = if settings.enabled { targets } else { Vec::new() };
+        desk.set(settings);
+        watches.retain(|address, _| targets.iter().any(|target| target.address == *address));
+        let spread = (SPREAD_PER_SERVER * u32::try_from(targets.len()).unwrap_or(u32::MAX)).max(LEAST_SPREAD);
+        for target in &targets {
+            match watches.get_mut(&target.address) {
+                Some(watch) => watch.follow(target, &access),
+                None => {
+                    let watch = Watch::new(&desk, target, &access, spread);
+                    watches.insert(target.address.clone(), watch);
+                }
+            }
+        }
+    }
+}
+
+/// The first checks of all servers are made within this for each of them, so that a thousand are not connected to at once.
+const SPREAD_PER_SERVER: Duration = Duration::from_millis(10);
+
+/// And within this where they are few.
+const LEAST_SPREAD: Duration = Duration::from_millis(500);

@@ -1,0 +1,150 @@
+//! What follows from what is known of servers: which hostgroups they are in, and which of them get work.
+//!
+//! Rows go in and rows come out. What an operator has configured is never changed: it is where each [`Placement`] begins.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use narrows_proxy::snapshot::{HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
+
+use super::ping::Reach;
+use super::plan::{Address, Target};
+use super::read_only::{CheckType, Role};
+use super::replication_lag::Lag;
+
+/// One thing that has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// A server answers pings, or does so no longer.
+    Reach(Address, Reach),
+    /// A server has become something else.
+    Role(Address, CheckType, Role),
+    /// A server is, in a hostgroup, near enough or too far behind.
+    Lag(Address, HostgroupId, Lag),
+}
+
+/// What checks have found out so far.
+#[derive(Debug, Default)]
+pub struct Known {
+    unreachable: BTreeSet<Address>,
+    roles: BTreeMap<(Address, CheckType), Role>,
+    lagging: BTreeSet<(HostgroupId, Address)>,
+}
+
+/// The servers as they are, in the place of those that are configured.
+#[derive(Debug, Clone, Default)]
+pub struct Placement {
+    rows: Vec<ServerRow>,
+}
+
+impl Known {
+    /// Adds a finding; whether it is news.
+    pub fn learn(&mut self, finding: &Finding) -> bool {
+        match finding {
+            Finding::Reach(address, Reach::Reachable) => self.unreachable.remove(address),
+            Finding::Reach(address, Reach::Unreachable) => self.unreachable.insert(address.clone()),
+            Finding::Role(address, check_type, role) => {
+                self.roles.insert((address.clone(), *check_type), *role) != Some(*role)
+            }
+            Finding::Lag(address, hostgroup, Lag::Fine) => {
+                self.lagging.remove(&(*hostgroup, address.clone()))
+            }
+            Finding::Lag(address, hostgroup, Lag::TooMuch) => {
+                self.lagging.insert((*hostgroup, address.clone()))
+            }
+        }
+    }
+
+    /// Forgets what is no longer checked: nobody would say when it ends.
+    pub fn keep(&mut self, targets: &[Target]) {
+        let of = |address: &Address| targets.iter().find(|target| target.address == *address);
+        self.unreachable.retain(|address| of(address).is_some());
+        self.roles.retain(|(address, check_type), _| {
+            of(address).is_some_and(|target| target.check_types.contains(check_type))
+        });
+        self.lagging.retain(|(hostgroup, address)| {
+            of(address).is_some_and(|target| target.lag_limits.iter().any(|(of, _)| of == hostgroup))
+        });
+    }
+
+    /// Forgets who does not answer and who lags, since nobody checks any more. Roles stay.
+    pub fn forget_health(&mut self) {
+        self.unreachable.clear();
+        self.lagging.clear();
+    }
+}
+
+impl Placement {
+    /// What is configured, with every role that is known.
+    pub fn new(
+        configured: &[ServerRow],
+        pairs: &[ReplicationHostgroupRow],
+        known: &Known,
+        writer_is_also_reader: bool,
+    ) -> Placement {
+        let mut placement = Placement { rows: configured.to_vec() };
+        for ((address, check_type), role) in &known.roles {
+            placement.place(pairs, (address, *check_type), *role, writer_is_also_reader);
+        }
+        placement
+    }
+
+    /// The rows as they are placed, in the states that are configured.
+    pub fn rows(&self) -> &[ServerRow] {
+        &self.rows
+    }
+
+    /// Puts a server where its role says, in each pair that it is in.
+    pub fn place(
+        &mut self,
+        pairs: &[ReplicationHostgroupRow],
+        (address, check_type): (&Address, CheckType),
+        role: Role,
+        writer_is_also_reader: bool,
+    ) {
+        for pair in pairs.iter().filter(|pair| CheckType::named(&pair.check_type) == check_type) {
+            let (writers, readers) = (pair.writer_hostgroup, pair.reader_hostgroup);
+            let is_writer = self.find(writers, address).is_some();
+            match (role, self.find(readers, address)) {
+                (Role::Writer, Some(at)) if !is_writer => {
+                    let row = ServerRow { hostgroup: writers, ..self.rows[at].clone() };
+                    if writer_is_also_reader {
+                        self.rows.push(row);
+                    } else {
+                        self.rows[at] = row;
+                    }
+                }
+                (Role::Reader, None) => {
+                    if let Some(at) = self.find(writers, address) {
+                        self.rows[at].hostgroup = readers;
+                    }
+                }
+                (Role::Reader, Some(_)) => {
+                    self.rows.retain(|row| row.hostgroup != writers || Address::of(row) != *address);
+                }
+                (Role::Writer, _) => {}
+            }
+        }
+    }
+
+    fn find(&self, hostgroup: HostgroupId, address: &Address) -> Option<usize> {
+        let same = |row: &ServerRow| row.hostgroup == hostgroup && Address::of(row) == *address;
+        self.rows.iter().position(same)
+    }
+
+    /// The rows with the states that follow from what is known: what is to run.
+    pub fn with_states(&self, known: &Known) -> Vec<ServerRow> {
+        let mut rows = self.rows.clone();
+        for row in rows.iter_mut().filter(|row| row.status == ServerStatus::Online) {
+            let address = Address::of(row);
+            if known.unreachable.contains(&address) {
+                row.status = ServerStatus::Shunned;
+            } else if known.lagging.contains(&(row.hostgroup, address)) {
+                row.status = ServerStatus::ShunnedReplicationLag;
+            }
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+use super::*;
+
+const CHECK: CheckType = CheckType::ReadOnly;
+
+fn row(hostgroup: i32, hostname: &str) -> ServerRow {
+    ServerRow {
+        hostgroup: HostgroupId(hostgroup),
+        hostname: hostname.to_owned(),
+        port: 3306,
+        gtid_port: 0,
+        status: ServerStatus::Online,
+        weight: 7,
+        compression: false,
+        max_connections: 50,
+        max_replication_lag: 5,
+        use_ssl: false,
+        max_latency_ms: 0,
+        comment: String::new(),
+    }
+}
+
+fn pair(check_type: &str) -> ReplicationHostgroupRow {
+    ReplicationHostgroupRow {
+        writer_hostgroup: HostgroupId(10),
+        reader_hostgroup: HostgroupId(20),
+        check_type: check_type.to_owned(),
+        comment: String::new(),
+    }
+}
+
+fn address(hostname: &str) -> Address {
+    Address { hostname: hostname.to_owned(), port: 3306 }
+}
+
+fn places(placement: &Placement) -> Vec<String> {
+    let mut places: Vec<String> =
+        placement.rows.iter().map(|row| format!("{}{}", row.hostname, row.hostgroup)).collect();
+    places.sort();
+    places
+}
+
+/// Where servers are after some have said what they are, beginning with what is configured.
+fn after(configured: &[(&str, i32)], roles: &[(&str, Role)], also_reader: bool) -> Vec<String> {
+    let rows: Vec<ServerRow> = configured.iter().map(|(name, hostgroup)| row(*hostgroup, name)).collect();
+    let pairs = [pair("read_only")];
+    let mut placement = Placement::new(&rows, &pairs, &Known::default(), also_reader);
+    for (name, role) in roles {
+        placement.place(&pairs, (&address(name), CHECK), *role, also_reader);
+    }
+    places(&placement)
+}
+
+use Role::{Reader, Writer};
+
+#[test]
+fn a_writable_server_becomes_a_writer_and_stays_a_reader_where_that_is_wanted() {
+    assert_eq!(after(&[("a", 20)], &[("a", Writer)], true), ["a10", "a20"]);
+    assert_eq!(after(&[("a", 20)], &[("a", Writer)], false), ["a10"]);
+}
+
+#[test]
+fn a_writer_that_is_configured_as_such_only_is_no_reader() {
+    assert_eq!(after(&[("a", 10)], &[("a", Writer)], true), ["a10"]);
+}
+
+#[test]
+fn a_read_only_server_is_no_writer() {
+    assert_eq!(after(&[("a", 10)], &[("a", Reader)], true), ["a20"]);
+    assert_eq!(after(&[("a", 10), ("a", 20)], &[("a", Reader)], true), ["a20"]);
+    assert_eq!(after(&[("a", 20)], &[("a", Reader)], true), ["a20"]);
+}
+
+#[test]
+fn a_switch_and_back_again_ends_where_it_began() {
+    let configured = [("a", 10), ("b", 20)];
+    let there = [("a", Writer), ("b", Reader), ("a", Reader), ("b", Writer)];
+    assert_eq!(after(&configured, &there, false), ["a20", "b10"]);
+    let back = [there.as_slice(), &[("b", Reader), ("a", Writer)]].concat();
+    assert_eq!(after(&configured, &back, false), ["a10", "b20"]);
+    // As in ProxySQL: once it was a reader it stays one.
+    assert_eq!(after(&configured, &back, true), ["a10", "a20", "b20"]);
+}
+
+#[test]
+fn several_writable_servers_are_all_writers() {
+    assert_eq!(after(&[("a", 10), ("b", 20)], &[("a", Writer), ("b", Writer)], false), ["a10", "b10"]);
+}
+
+#[test]
+fn what_is_copied_keeps_the_columns_of_its_row() {
+    let pairs = [pair("READ_ONLY")];
+    let mut known = Known::default();
+    known.learn(&Finding::Role(address("a"), CHECK, Writer));
+    let placement = Placement::new(&[row(20, "a")], &pairs, &known, true);
+    assert_eq!(placement.rows(), [row(20, "a"), row(10, "a")]);
+}
+
+#[test]
+fn servers_outside_of_a_pair_and_pairs_of_another_check_are_left_alone() {
+    let mut placement = Placement::new(&[row(30, "a"), row(20, "a")], &[], &Known::default(), true);
+    let pairs = [pair("innodb_read_only")];
+    placement.place(&pairs, (&address("a"), CHECK), Writer, true);
+    assert_eq!(places(&placement), ["a20", "a30"]);
+    placement.place(&pairs, (&address("a"), CheckType::InnodbReadOnly), Writer, true);
+    assert_eq!(places(&placement), ["a10", "a20", "a30"]);
+}
+
+#[test]
+fn states_are_laid_over_and_taken_off_again() {
+    let rows = [row(10, "a"), row(20, "a"), row(20, "b")];
+    let placement = Placement::new(&rows, &[], &Known::default(), true);
+    let mut known = Known::default();
+    known.learn(&Finding::Reach(address("a"), Reach::Unreachable));
+    known.learn(&Finding::Lag(address("b"), HostgroupId(20), Lag::TooMuch));
+    let states = |known: &Known| -> Vec<ServerStatus> {
+        placement.with_states(known).into_iter().map(|row| row.status).collect()
+    };
+    let (out, late) = (ServerStatus::Shunned, ServerStatus::ShunnedReplicationLag);
+    assert_eq!(states(&known), [out, out, late]);
+    known.learn(&Finding::Reach(address("a"), Reach::Reachable));
+    known.learn(&Finding::Lag(address("b"), HostgroupId(20), Lag::Fine));
+    assert_eq!(states(&known), [ServerStatus::Online; 3]);
+}
+
+#[test]
+fn what_an_operator_took_offline_stays_so() {
+    let mut soft = row(10, "a");
+    soft.status = ServerStatus::OfflineSoft;
+    let mut known = Known::default();
+    known.learn(&Finding::Reach(address("a"), Reach::Unreachable));
+    let placement = Placement::new(&[soft], &[], &known, true);
+    assert_eq!(placement.with_states(&known)[0].status, ServerStatus::OfflineSoft);
+}
+
+#[test]
+fn what_is_no_longer_checked_is_forgotten() {
+    let mut known = Known::default();
+    known.learn(&Finding::Reach(address("a"), Reach::Unreachable));
+    known.learn(&Finding::Role(address("a"), CHECK, Writer));
+    known.keep(&crate::monitor::plan::targets(&[row(20, "a")], &[pair("read_only")]));
+    assert_eq!((known.unreachable.len(), known.roles.len()), (1, 1));
+    known.keep(&crate::monitor::plan::targets(&[row(20, "b")], &[pair("read_only")]));
+    assert!(known.unreachable.is_empty() && known.roles.is_empty());
+}

@@ -1,0 +1,121 @@
+//! What is to be checked: made by the control thread from servers and variables, followed by the monitor.
+
+use std::collections::BTreeMap;
+
+use narrows_proxy::snapshot::{HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
+use narrows_proxy::tls::SharedTls;
+
+use super::read_only::CheckType;
+use super::settings::Settings;
+
+/// A server as checks know it: whatever hostgroups it is in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// Name or address; the path of a Unix socket when `port` is 0.
+    pub hostname: String,
+    /// TCP port, or 0.
+    pub port: u16,
+}
+
+/// All that is to be checked, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// When and how often.
+    pub settings: Settings,
+    /// As whom.
+    pub access: Access,
+    /// What.
+    pub targets: Vec<Target>,
+}
+
+/// How servers are logged in to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Access {
+    /// The account.
+    pub username: String,
+    /// Its password.
+    pub password: String,
+    /// Keys and certificates.
+    pub tls: SharedTls,
+    /// Whether servers elsewhere are asked for their RSA key.
+    pub may_ask_for_key: bool,
+}
+
+/// One server that is to be checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The server.
+    pub address: Address,
+    /// Whether it is connected to with TLS: where one of its rows says so.
+    pub use_ssl: bool,
+    /// What tells its role, for each kind of pair that it is in.
+    pub check_types: Vec<CheckType>,
+    /// The limits on its lag, in seconds by hostgroup.
+    pub lag_limits: Vec<(HostgroupId, u32)>,
+}
+
+impl Address {
+    /// That of a row.
+    pub fn of(row: &ServerRow) -> Address {
+        Address { hostname: row.hostname.clone(), port: row.port }
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.port {
+            0 => f.write_str(&self.hostname),
+            port => write!(f, "{}:{port}", self.hostname),
+        }
+    }
+}
+
+impl Target {
+    /// A row to connect with.
+    pub fn row(&self) -> ServerRow {
+        ServerRow {
+            hostgroup: HostgroupId(0),
+            hostname: self.address.hostname.clone(),
+            port: self.address.port,
+            gtid_port: 0,
+            status: ServerStatus::Online,
+            weight: 1,
+            compression: false,
+            max_connections: u32::MAX,
+            max_replication_lag: 0,
+            use_ssl: self.use_ssl,
+            max_latency_ms: 0,
+            comment: String::new(),
+        }
+    }
+}
+
+/// The servers among `rows` that are checked: those that are not offline. `pairs` tell whose role is asked.
+pub fn targets(rows: &[ServerRow], pairs: &[ReplicationHostgroupRow]) -> Vec<Target> {
+    let mut targets: BTreeMap<Address, Target> = BTreeMap::new();
+    let offline =
+        |row: &&ServerRow| matches!(row.status, ServerStatus::OfflineSoft | ServerStatus::OfflineHard);
+    for row in rows.iter().filter(|row| !offline(row)) {
+        let address = Address::of(row);
+        let target = targets.entry(address.clone()).or_insert_with(|| Target {
+            address,
+            use_ssl: false,
+            check_types: Vec::new(),
+            lag_limits: Vec::new(),
+        });
+        target.use_ssl |= row.use_ssl;
+        if row.max_replication_lag > 0 {
+            target.lag_limits.push((row.hostgroup, row.max_replication_lag));
+        }
+        let is_in = |pair: &&ReplicationHostgroupRow| {
+            [pair.writer_hostgroup, pair.reader_hostgroup].contains(&row.hostgroup)
+        };
+        for pair in pairs.iter().filter(is_in) {
+            let check_type = CheckType::named(&pair.check_type);
+            if !target.check_types.contains(&check_type) {
+                target.check_types.push(check_type);
+            }
+        }
+    }
+    targets.into_values().collect()
+}

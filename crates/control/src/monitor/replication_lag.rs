@@ -1,0 +1,183 @@
+//! How far a replica is behind: by its own account, or by a heartbeat table.
+
+use std::time::Duration;
+
+use narrows_proxy::backend::{BackendError, Table};
+
+use super::line::{Line, Spelling};
+
+/// What a server says of its lag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// So many seconds.
+    Seconds(u64),
+    /// It replicates, or should, and does not know: replication is broken or stopped.
+    Unknown,
+    /// It replicates nothing.
+    NotAReplica,
+}
+
+/// Whether a server is near enough to what it replicates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lag {
+    /// It is.
+    Fine,
+    /// It is not.
+    TooMuch,
+}
+
+/// The limits of one row of `mysql_servers`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Seconds allowed.
+    pub seconds: u32,
+    /// Seconds taken for [`Behind::Unknown`].
+    pub when_null: u32,
+    /// Checks in a row that must be above.
+    pub count: u32,
+}
+
+/// The checks of one server, as one of its rows sees them.
+#[derive(Debug, Default)]
+pub struct Lags {
+    over: u32,
+    told: Option<Lag>,
+}
+
+impl Lags {
+    /// Counts one more; tells what has changed by it. `None` stands for a check that failed, which changes nothing.
+    pub fn after(&mut self, behind: Option<Behind>, limits: Limits) -> Option<Lag> {
+        let seconds = match behind? {
+            Behind::Seconds(seconds) => seconds,
+            Behind::Unknown => limits.when_null.into(),
+            Behind::NotAReplica => 0,
+        };
+        let lag = if seconds <= limits.seconds.into() {
+            self.over = 0;
+            Lag::Fine
+        } else {
+            self.over = self.over.saturating_add(1);
+            if self.over < limits.count {
+                return None;
+            }
+            Lag::TooMuch
+        };
+        (self.told.replace(lag) != Some(lag)).then_some(lag)
+    }
+}
+
+/// Asks a server; with `heartbeat`, a table named as `schema.table`, by what that holds.
+pub async fn check(line: &Line, heartbeat: &str, limit: Duration) -> Result<Behind, BackendError> {
+    let backend = line.lease(limit).await?;
+    let answer = if heartbeat.is_empty() {
+        let mut spelling = line.spelling.get();
+        let mut answer = backend.ask(spelling.question(), limit).await;
+        if matches!(&answer, Err(BackendError::Server(error)) if error.code == PARSE_ERROR) {
+            spelling = spelling.other();
+            answer = backend.ask(spelling.question(), limit).await;
+        }
+        let answer = answer?;
+        line.spelling.set(spelling);
+        answer
+    } else {
+        backend.ask(&heartbeat_question(heartbeat), limit).await?
+    };
+    line.give_back(backend);
+    Ok(behind(&answer))
+}
+
+impl Spelling {
+    fn question(self) -> &'static str {
+        match self {
+            Spelling::Replica => "SHOW REPLICA STATUS",
+            Spelling::Slave => "SHOW SLAVE STATUS",
+        }
+    }
+
+    fn other(self) -> Spelling {
+        match self {
+            Spelling::Replica => Spelling::Slave,
+            Spelling::Slave => Spelling::Replica,
+        }
+    }
+}
+
+/// Of several channels the one that is furthest behind counts.
+fn behind(answer: &Table) -> Behind {
+    let names = ["Seconds_Behind_Source", "Seconds_Behind_Master"];
+    let Some(name) = names.into_iter().find(|name| answer.column(name).is_some()) else {
+        return if answer.rows.is_empty() { Behind::NotAReplica } else { Behind::Unknown };
+    };
+    let seconds: Vec<Option<u64>> = answer.column(name).into_iter().flatten().map(read).collect();
+    match seconds.iter().copied().collect::<Option<Vec<u64>>>() {
+        Some(seconds) => seconds.into_iter().max().map_or(Behind::NotAReplica, Behind::Seconds),
+        None => Behind::Unknown,
+    }
+}
+
+/// Clocks that differ make a heartbeat come from the future.
+fn read(cell: Option<&str>) -> Option<u64> {
+    let seconds: i64 = cell?.parse().ok()?;
+    Some(u64::try_from(seconds).unwrap_or(0))
+}
+
+fn heartbeat_question(table: &str) -> String {
+    let quoted = table.split('.').map(|part| format!("`{}`", part.trim_matches('`').replace('`', "``")));
+    let table = quoted.collect::<Vec<_>>().join(".");
+    format!(
+        "SELECT MAX(ROUND(TIMESTAMPDIFF(MICROSECOND, ts, SYSDATE(6))/1000000)) AS Seconds_Behind_Master FROM {table}"
+    )
+}
+
+/// `ER_PARSE_ERROR`: the server knows the other spelling.
+const PARSE_ERROR: u16 = 1064;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { seconds: 10, when_null: 60, count: 2 };
+
+    fn status(column: &str, cells: &[Option<&str>]) -> Table {
+        let rows = cells.iter().map(|cell| vec![Some("x".to_owned()), cell.map(str::to_owned)]).collect();
+        Table { columns: vec!["Source_Host".to_owned(), column.to_owned()], rows }
+    }
+
+    #[test]
+    fn both_spellings_are_read_and_the_slowest_channel_counts() {
+        for column in ["Seconds_Behind_Source", "Seconds_Behind_Master", "seconds_behind_master"] {
+            assert_eq!(behind(&status(column, &[Some("7")])), Behind::Seconds(7));
+            assert_eq!(behind(&status(column, &[Some("7"), Some("9"), Some("0")])), Behind::Seconds(9));
+            assert_eq!(behind(&status(column, &[Some("7"), None])), Behind::Unknown);
+            assert_eq!(behind(&status(column, &[Some("-1")])), Behind::Seconds(0));
+            assert_eq!(behind(&status(column, &[])), Behind::NotAReplica);
+        }
+        assert_eq!(behind(&Table::default()), Behind::NotAReplica);
+    }
+
+    #[test]
+    fn a_lag_above_the_limit_counts_when_it_lasts_and_ends_at_once() {
+        let mut lags = Lags::default();
+        let seconds = [10, 11, 10, 11, 11, 12, 10];
+        let told: Vec<_> =
+            seconds.into_iter().map(|s| lags.after(Some(Behind::Seconds(s)), LIMITS)).collect();
+        let expected = [Some(Lag::Fine), None, None, None, Some(Lag::TooMuch), None, Some(Lag::Fine)];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_replica_that_does_not_know_is_taken_for_late_and_a_server_that_replicates_nothing_is_not() {
+        let mut lags = Lags::default();
+        let once = Limits { count: 1, ..LIMITS };
+        assert_eq!(lags.after(Some(Behind::Unknown), once), Some(Lag::TooMuch));
+        assert_eq!(lags.after(None, once), None);
+        assert_eq!(lags.after(Some(Behind::NotAReplica), once), Some(Lag::Fine));
+        assert_eq!(lags.after(Some(Behind::Unknown), Limits { when_null: 10, ..once }), None);
+    }
+
+    #[test]
+    fn the_name_of_a_heartbeat_table_is_a_name_whatever_it_holds() {
+        let question = heartbeat_question("percona.heart`beat");
+        assert!(question.ends_with("FROM `percona`.`heart``beat`"), "{question}");
+    }
+}

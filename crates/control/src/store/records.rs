@@ -1,0 +1,46 @@
+//! The results of checks in the tables of `monitor`.
+
+use rusqlite::types::Value;
+
+use super::Store;
+use super::answer::Refusal;
+use crate::monitor::log::{KINDS, Kind, Record};
+
+impl Store {
+    /// Adds results.
+    ///
+    /// # Errors
+    /// What SQLite says; none of them is kept then.
+    pub fn record(&mut self, records: &[Record]) -> Result<(), Refusal> {
+        let transaction = self.all.open()?.transaction()?;
+        for kind in KINDS {
+            let mut rows = records.iter().filter(|record| record.kind == kind).map(Record::row).peekable();
+            let Some(first) = rows.peek() else { continue };
+            let places = vec!["?"; first.len()].join(", ");
+            let insert = format!("INSERT OR REPLACE INTO monitor.{} VALUES ({places})", kind.table());
+            let mut insert = transaction.prepare(&insert)?;
+            for row in rows {
+                insert.execute(rusqlite::params_from_iter(row))?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Deletes the results of checks that began before `oldest_us`, in us since 1970.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn forget_records_before(&mut self, oldest_us: i64) -> Result<(), Refusal> {
+        let connection = self.all.open()?;
+        for table in KINDS.map(Kind::table) {
+            // They were put in in the order of their ends, so that the old ones come first and no other is looked at.
+            let delete = format!(
+                "DELETE FROM monitor.{table} WHERE rowid < coalesce((SELECT rowid FROM monitor.{table} \
+                 WHERE time_start_us >= ?1 ORDER BY rowid LIMIT 1), \
+                 (SELECT max(rowid) + 1 FROM monitor.{table}))"
+            );
+            connection.execute(&delete, [Value::Integer(oldest_us)])?;
+        }
+        Ok(())
+    }
+}

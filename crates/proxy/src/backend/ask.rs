@@ -1,0 +1,86 @@
+//! A statement of our own and its answer as a table: what the monitor asks. Nothing of a client's passes here.
+
+use std::time::Duration;
+
+use narrows_wire::frame::put_encoded;
+use narrows_wire::{Command, Malformed, Reader};
+
+use super::{Backend, BackendError, ResultSet};
+use crate::buffer::Buffer;
+use crate::rt::timeout;
+
+/// A small result set, as text.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// The names of its columns; none when the answer was no result set.
+    pub columns: Vec<String>,
+    /// Its rows; `None` is NULL.
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+impl Backend {
+    /// Runs `statement` and reads all of its answer, which must be small.
+    ///
+    /// # Errors
+    /// The server's; after any other error the connection is of no more use.
+    pub async fn ask(&self, statement: &str, limit: Duration) -> Result<Table, BackendError> {
+        let mut out = Vec::with_capacity(statement.len() + 8);
+        self.put_query(&mut out, statement);
+        let ask = async {
+            self.stream.write_all(&out).await?;
+            self.result_set(&mut Buffer::default()).await
+        };
+        let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
+        Ok(Table::decode(&set)?)
+    }
+
+    /// Says goodbye and closes the connection, so that the server does not count it as one that was lost.
+    pub async fn quit(self) {
+        let mut out = Vec::with_capacity(8);
+        put_encoded(&mut out, &mut 0, |out| out.push(Command::Quit.code()));
+        // A server that has gone meanwhile is not told.
+        let _ = timeout(GOODBYE, self.stream.write_all(&out)).await;
+    }
+}
+
+impl Table {
+    fn decode(set: &ResultSet) -> Result<Table, Malformed> {
+        let columns = set.columns.iter().map(|definition| column_name(definition));
+        let columns: Vec<String> = columns.collect::<Result<_, _>>()?;
+        let row = |payload: &Vec<u8>| {
+            let mut reader = Reader::new(payload);
+            columns.iter().map(|_| cell(&mut reader)).collect::<Result<Vec<_>, _>>()
+        };
+        let rows = set.rows.iter().map(row).collect::<Result<_, _>>()?;
+        Ok(Table { columns, rows })
+    }
+
+    /// What the column of that name holds, row by row; `None` where there is no such column.
+    pub fn column(&self, name: &str) -> Option<impl Iterator<Item = Option<&str>>> {
+        let at = self.columns.iter().position(|column| column.eq_ignore_ascii_case(name))?;
+        Some(self.rows.iter().map(move |row| row.get(at)?.as_deref()))
+    }
+}
+
+/// The fifth part of a definition, behind catalog, schema and the table's two names (manual: `ColumnDefinition41`).
+fn column_name(definition: &[u8]) -> Result<String, Malformed> {
+    let mut reader = Reader::new(definition);
+    for _ in 0..4 {
+        reader.lenenc_bytes()?;
+    }
+    Ok(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned())
+}
+
+fn cell(reader: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
+    if reader.peek() == Some(NULL) {
+        reader.u8()?;
+        return Ok(None);
+    }
+    Ok(Some(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned()))
+}
+
+/// Stands for NULL in a row of the text protocol.
+const NULL: u8 = 0xFB;
+
+/// A goodbye goes into an empty socket buffer, at once.
+const GOODBYE: Duration = Duration::from_millis(100);

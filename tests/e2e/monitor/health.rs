@@ -1,0 +1,115 @@
+//! Servers that do not answer, or lag, get no work until they are well again.
+
+use narrows_testkit::{Conversation, FakeMysql, Move};
+
+use super::{admin, rows, start, wait_for_rows, watched};
+
+const STATES: &str = "SELECT status FROM stats_mysql_connection_pool ORDER BY srv_port";
+
+#[test]
+fn missed_pings_shun_and_an_answer_brings_back() {
+    let server = FakeMysql::start(Conversation::new());
+    let port = server.port();
+    let narrows = start(&watched().server(0, port, "").variable("monitor_ping_timeout", "100"));
+    let mut admin = admin(&narrows);
+    wait_for_rows(&mut admin, "SELECT count(*) >= 2 FROM monitor.mysql_server_ping_log", &["1"]);
+    assert_eq!(rows(&mut admin, STATES), ["ONLINE"]);
+    wait_for_rows(&mut admin, "SELECT Latency_us > 0 FROM stats_mysql_connection_pool", &["1"]);
+
+    server.say(Conversation::new().at_connect(&[Move::Close]));
+    server.hang_up();
+    let took = wait_for_rows(&mut admin, STATES, &["SHUNNED"]);
+    println!("shunned {took:?} after its end; pings every 200 ms, 3 failures");
+    assert_eq!(rows(&mut admin, "SELECT status FROM runtime_mysql_servers"), ["SHUNNED"]);
+    assert_eq!(rows(&mut admin, "SELECT status FROM mysql_servers"), ["ONLINE"]);
+    let failures = "SELECT count(*) >= 3 FROM monitor.mysql_server_ping_log WHERE ping_error IS NOT NULL";
+    wait_for_rows(&mut admin, failures, &["1"]);
+
+    server.say(Conversation::new());
+    let took = wait_for_rows(&mut admin, STATES, &["ONLINE"]);
+    println!("back {took:?} after it has come back");
+    assert_eq!(narrows.client().query("DO 1").error(), None);
+}
+
+#[test]
+fn a_server_that_refuses_the_monitor_keeps_its_work() {
+    let refusal = Move::error(1045, "28000", "Access denied for user 'sbtest'@'localhost'");
+    let server = FakeMysql::start(Conversation::new().at_login(&[refusal]));
+    let narrows = start(&watched().server(0, server.port(), ""));
+    let mut admin = admin(&narrows);
+    for log in ["ping", "connect"] {
+        let denied = format!(
+            "SELECT count(*) >= 5 FROM monitor.mysql_server_{log}_log WHERE {log}_error LIKE '%Access denied%'"
+        );
+        wait_for_rows(&mut admin, &denied, &["1"]);
+    }
+    assert_eq!(rows(&mut admin, "SELECT status FROM runtime_mysql_servers"), ["ONLINE"]);
+}
+
+#[test]
+fn a_replica_that_lags_gets_no_work_until_it_has_caught_up() {
+    let lag = |seconds| {
+        Conversation::new().on("SHOW REPLICA STATUS", &[Move::rows("Seconds_Behind_Source", &[seconds])])
+    };
+    let server = FakeMysql::start(lag("3"));
+    let narrows = start(&watched().server(0, server.port(), "max_replication_lag=10"));
+    let mut admin = admin(&narrows);
+    let seen = "SELECT DISTINCT repl_lag FROM monitor.mysql_server_replication_lag_log ORDER BY 1";
+    wait_for_rows(&mut admin, seen, &["3"]);
+    assert_eq!(rows(&mut admin, STATES), ["ONLINE"]);
+
+    server.say(lag("11"));
+    wait_for_rows(&mut admin, STATES, &["SHUNNED_REPLICATION_LAG"]);
+    assert_eq!(rows(&mut admin, "SELECT status FROM runtime_mysql_servers"), ["SHUNNED"]);
+    server.say(lag("10"));
+    wait_for_rows(&mut admin, STATES, &["ONLINE"]);
+    wait_for_rows(&mut admin, seen, &["3", "10", "11"]);
+}
+
+#[test]
+fn servers_that_know_the_older_spelling_are_asked_with_it() {
+    let server = FakeMysql::start(
+        Conversation::new()
+            .on("SHOW REPLICA STATUS", &[Move::error(1064, "42000", "You have an error in your SQL syntax")])
+            .on("SHOW SLAVE STATUS", &[Move::rows("Seconds_Behind_Master", &["100"])]),
+    );
+    let narrows = start(&watched().server(0, server.port(), "max_replication_lag=10"));
+    wait_for_rows(&mut admin(&narrows), STATES, &["SHUNNED_REPLICATION_LAG"]);
+}
+
+#[test]
+fn variables_count_at_once() {
+    let server = FakeMysql::start(Conversation::new());
+    let config = watched().server(0, server.port(), "").variable("monitor_ping_interval", "3600000");
+    let narrows = start(&config);
+    let mut admin = admin(&narrows);
+    let pings = "SELECT count(*) FROM monitor.mysql_server_ping_log";
+    wait_for_rows(&mut admin, pings, &["1"]);
+    for change in ["SET mysql-monitor_ping_interval = 100", "SET mysql-monitor_ping_timeout = 100"] {
+        admin.query(change);
+    }
+    admin.query("LOAD MYSQL VARIABLES TO RUNTIME");
+    wait_for_rows(&mut admin, "SELECT count(*) > 5 FROM monitor.mysql_server_ping_log", &["1"]);
+
+    server.say(Conversation::new().at_connect(&[Move::Hang]));
+    server.hang_up();
+    wait_for_rows(&mut admin, STATES, &["SHUNNED"]);
+    admin.query("SET mysql-monitor_enabled = false");
+    admin.query("LOAD MYSQL VARIABLES TO RUNTIME");
+    assert_eq!(
+        rows(&mut admin, "SELECT status FROM runtime_mysql_servers"),
+        ["ONLINE"],
+        "nobody would say when"
+    );
+    server.wait_for_open(0);
+}
+
+#[test]
+fn without_the_monitor_nobody_asks() {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&watched().server(0, server.port(), "").variable("monitor_enabled", "false"));
+    assert_eq!(narrows.client().query("DO 1").error(), None);
+    let log = "SELECT count(*) FROM monitor.mysql_server_connect_log";
+    assert_eq!(rows(&mut admin(&narrows), log), ["0"]);
+    assert_eq!(server.connections(), 1);
+}
