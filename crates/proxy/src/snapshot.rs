@@ -534,7 +534,7 @@ pub struct Snapshot {
     pub variables: Variables,
     /// Active users, by name.
     pub users: HashMap<Vec<u8>, Arc<Account>>,
-    /// Hostgroups that have servers.
+    /// Hostgroups that have servers, had some, or are to have some.
     pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
     /// The query rules.
     pub rules: Arc<RuleSet>,
@@ -658,16 +658,26 @@ impl Snapshot {
         });
         let users: HashMap<_, _> = users.collect();
         let mut hostgroups: BTreeMap<HostgroupId, Hostgroup> = BTreeMap::new();
+        let known = |id: HostgroupId| previous.and_then(|previous| previous.hostgroups.get(&id));
+        let empty = |id: HostgroupId| Hostgroup {
+            id,
+            servers: Vec::new(),
+            demand: known(id)
+                .map(|known| Arc::clone(&known.demand))
+                .unwrap_or_else(|| Arc::new(Demand::new(id, workers))),
+            openings_per_second: rows.variables.throttle_connections_per_sec_to_hostgroup,
+        };
+        // Those who wait for servers of a hostgroup find each other by it: it stays when its last server goes, and one
+        // that servers move to is there before them.
+        let paired = rows.replication_hostgroups.iter();
+        let paired = paired.flat_map(|pair| [pair.writer_hostgroup, pair.reader_hostgroup]);
+        let before = previous.into_iter().flat_map(|previous| previous.hostgroups.keys().copied());
+        for id in paired.chain(before) {
+            hostgroups.entry(id).or_insert_with(|| empty(id));
+        }
         for row in rows.servers {
-            let known = previous.and_then(|previous| previous.hostgroups.get(&row.hostgroup));
-            let hostgroup = hostgroups.entry(row.hostgroup).or_insert_with(|| Hostgroup {
-                id: row.hostgroup,
-                servers: Vec::new(),
-                demand: known
-                    .map(|known| Arc::clone(&known.demand))
-                    .unwrap_or_else(|| Arc::new(Demand::new(row.hostgroup, workers))),
-                openings_per_second: rows.variables.throttle_connections_per_sec_to_hostgroup,
-            });
+            let known = known(row.hostgroup);
+            let hostgroup = hostgroups.entry(row.hostgroup).or_insert_with(|| empty(row.hostgroup));
             let same =
                 |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;
             let figures = known.and_then(|known| known.servers.iter().find(same));
@@ -746,6 +756,17 @@ pub(crate) mod tests {
             max_latency_ms: 0,
             comment: String::new(),
         }
+    }
+
+    #[test]
+    fn a_hostgroup_outlives_its_last_server() {
+        let rows = |servers| Rows { servers, ..Rows::default() };
+        let first = Snapshot::compile(rows(vec![server(0, "a", 1)]), 2, None).unwrap();
+        let second = Snapshot::compile(rows(Vec::new()), 2, Some(&first)).unwrap();
+        let third = Snapshot::compile(rows(vec![server(0, "b", 1)]), 2, Some(&second)).unwrap();
+        let group = HostgroupId(0);
+        assert!(second.hostgroups[&group].servers.is_empty());
+        assert!(Arc::ptr_eq(&first.hostgroups[&group].demand, &third.hostgroups[&group].demand));
     }
 
     #[test]

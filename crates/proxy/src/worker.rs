@@ -405,9 +405,9 @@ impl Worker {
                 Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
             },
             Message::Publish(snapshot) => {
-                self.take_over(snapshot);
+                self.take_over(Arc::clone(&snapshot));
                 self.known_schemas.forget();
-                self.pool.poke_all();
+                self.pool.take_over(snapshot);
             }
             Message::Borrow { hostgroup, to } => self.pool.lend_idle(hostgroup, to),
             Message::Backend(backend) => self.pool.receive(&self.snapshot(), *backend),

@@ -155,6 +155,11 @@ impl FakeMysql {
         free_port()
     }
 
+    /// The payload of its greeting, for a server that a test makes itself.
+    pub fn greeting(connection_id: u32) -> Vec<u8> {
+        greeting(connection_id)
+    }
+
     /// Starts it on a given port: for a server that comes back.
     pub fn start_on(port: u16, conversation: Conversation) -> FakeMysql {
         let listener = TcpListener::bind(("127.0.0.1", port)).expect("bind a port for the fake server");

@@ -1,5 +1,6 @@
 //! The monitor: what it finds out of servers, what follows from that, and what it costs.
 
+mod crowd;
 mod health;
 mod roles;
 

@@ -1,8 +1,10 @@
 //! Writers and readers follow `read_only`.
 
-use narrows_testkit::{Conversation, FakeMysql, Move, NarrowsConfig};
+use std::time::{Duration, Instant};
 
-use super::{admin, rows, start, wait_for_rows, watched};
+use narrows_testkit::{Conversation, FakeMysql, Flavour, Move, NarrowsConfig, RawClient, ServerOptions};
+
+use super::{DEADLINE, admin, rows, start, wait_for_rows, watched};
 
 const RUNTIME: &str = "SELECT hostgroup_id, port, status FROM runtime_mysql_servers ORDER BY 1, 2";
 
@@ -21,6 +23,66 @@ fn says(question: &str, value: &str) -> Conversation {
 }
 
 const READ_ONLY: &str = "SELECT @@global.read_only read_only";
+
+#[test]
+fn reads_and_writes_follow_a_switch() {
+    for flavour in Flavour::both() {
+        let (one, two) = (ServerOptions::new(flavour).start(), ServerOptions::new(flavour).start());
+        two.execute(&["SET GLOBAL read_only = 1"]);
+        let config = pair(one.port(), two.port(), "").variable("monitor_writer_is_also_reader", "false");
+        let narrows = start(&config);
+        let mut client = narrows.client();
+        wait_until_served_by(&mut client, one.port(), two.port());
+        for (writer, reader) in [(&two, &one), (&one, &two)] {
+            writer.execute(&["SET GLOBAL read_only = 0"]);
+            reader.execute(&["SET GLOBAL read_only = 1"]);
+            let took = wait_until_served_by(&mut client, writer.port(), reader.port());
+            println!("{flavour:?}: reads and writes have followed after {took:?}; the interval is 500 ms");
+        }
+        let mut admin = admin(&narrows);
+        let configured = rows(&mut admin, "SELECT hostgroup_id, port FROM mysql_servers ORDER BY 1");
+        let expected = [format!("0 {}", one.port()), format!("1 {}", two.port())];
+        assert_eq!(configured, expected, "what is configured stays");
+        let log = "SELECT DISTINCT read_only, error FROM monitor.mysql_server_read_only_log ORDER BY 1";
+        wait_for_rows(&mut admin, log, &["0 NULL", "1 NULL"]);
+    }
+}
+
+/// Asks until writes are answered by one server and reads by another; how long that took.
+fn wait_until_served_by(client: &mut RawClient, writer: u16, reader: u16) -> Duration {
+    let begun = Instant::now();
+    let port = |client: &mut RawClient, query: &str| {
+        let answer = client.query(query);
+        assert_eq!(answer.error(), None, "{query}");
+        answer.text_rows()[0].last().cloned().flatten()
+    };
+    let (writer, reader) = (Some(writer.to_string()), Some(reader.to_string()));
+    while port(client, "SHOW GLOBAL VARIABLES LIKE 'port'") != writer
+        || port(client, "SELECT @@global.port") != reader
+    {
+        assert!(begun.elapsed() < DEADLINE, "reads and writes do not follow");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    begun.elapsed()
+}
+
+#[test]
+fn a_statement_that_waits_for_a_writer_goes_on_as_soon_as_there_is_one() {
+    let (one, two) = (FakeMysql::start(says(READ_ONLY, "1")), FakeMysql::start(says(READ_ONLY, "1")));
+    let narrows = start(&pair(one.port(), two.port(), ""));
+    let mut admin = admin(&narrows);
+    wait_for_rows(&mut admin, "SELECT count(*) FROM runtime_mysql_servers WHERE hostgroup_id = 0", &["0"]);
+    let mut client = narrows.client();
+    let waiting = std::thread::spawn(move || (client.query("DO 1").error(), Instant::now()));
+    let waits = "SELECT count(*) FROM stats_mysql_processlist WHERE command = 'Connect'";
+    wait_for_rows(&mut admin, waits, &["1"]);
+    two.say(says(READ_ONLY, "0"));
+    let said = Instant::now();
+    let (error, answered) = waiting.join().unwrap();
+    assert_eq!(error, None);
+    println!("answered {:?} after the server was writable; the interval is 500 ms", answered - said);
+    two.wait_for("DO 1");
+}
 
 #[test]
 fn a_writer_is_also_a_reader_where_that_is_wanted() {

@@ -25,7 +25,7 @@ use std::time::Duration;
 use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want};
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
 use crate::prepared::Identity;
-use crate::rt::{Instant, timeout_at};
+use crate::rt::{Instant, Notify, timeout_at};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SharedState;
 use crate::stats::ErrorTable;
@@ -45,6 +45,9 @@ pub struct Pool {
     groups: RefCell<BTreeMap<HostgroupId, Rc<Group>>>,
     figures: PoolFigures,
     errors: Rc<RefCell<ErrorTable>>,
+    /// The configuration in force, once it is not that of the start any more.
+    newest: RefCell<Option<Arc<Snapshot>>>,
+    changed: Notify,
 }
 
 /// One hostgroup on one worker.
@@ -104,11 +107,22 @@ enum Attempt {
     NoServer,
 }
 
+/// What ends a wait in the queue.
+enum Turn {
+    /// Something can be had.
+    Take(Attempt),
+    /// The configuration is another one.
+    Outdated,
+    /// The deadline has passed.
+    Late,
+}
+
 impl Pool {
     /// An empty pool for one worker. Failures to connect are added to `errors`.
     pub fn new(worker: usize, peers: Arc<Peers>, errors: Rc<RefCell<ErrorTable>>) -> Pool {
         let (epoch, figures) = (peers.started, PoolFigures::default());
-        Pool { worker, peers, epoch, groups: RefCell::default(), figures, errors }
+        let (groups, newest, changed) = (RefCell::default(), RefCell::default(), Notify::new());
+        Pool { worker, peers, epoch, groups, figures, errors, newest, changed }
     }
 
     /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
@@ -145,33 +159,68 @@ impl Pool {
         hostgroup: HostgroupId,
         ask: Ask<'_>,
     ) -> Result<Backend, LeaseError> {
-        let Some(hostgroup) = snapshot.hostgroups.get(&hostgroup) else {
-            let text = format!("Hostgroup {hostgroup} has no servers");
-            return self.nowhere(snapshot, text).await;
+        let Some(known) = snapshot.hostgroups.get(&hostgroup) else {
+            return Box::pin(self.search(snapshot, hostgroup, ask, None)).await;
         };
-        let group = self.group(&hostgroup.demand);
-        let first =
-            if group.waiters.is_empty() { self.attempt(&group, hostgroup, &ask) } else { Attempt::Busy };
-        let (mut backend, now) = match first {
-            Attempt::Idle(backend) if fitness(&backend, &ask) < NEW_LOGIN => {
+        let group = self.group(&known.demand);
+        let first = if group.waiters.is_empty() { self.attempt(&group, known, &ask) } else { Attempt::Busy };
+        match first {
+            Attempt::Idle(mut backend) if fitness(&backend, &ask) < NEW_LOGIN => {
                 count(&self.figures.immediate);
-                (backend, ask.now)
+                if backend.in_use.is_none() {
+                    backend.in_use = Some(group.use_of(&backend.login.server, ask.now));
+                }
+                Ok(backend)
             }
-            first => {
-                let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
-                (Box::pin(search.run(first)).await?, Instant::now())
-            }
-        };
-        if backend.in_use.is_none() {
-            backend.in_use = Some(group.use_of(&backend.login.server, now));
+            first => Box::pin(self.search(snapshot, hostgroup, ask, Some(first))).await,
         }
-        Ok(backend)
     }
 
-    /// A hostgroup without servers: the configuration may change while the client waits.
-    async fn nowhere(&self, snapshot: &Snapshot, text: String) -> Result<Backend, LeaseError> {
-        crate::rt::sleep(snapshot.variables.connect_timeout_server_max).await;
-        Err(LeaseError::Unavailable(text))
+    /// Looks until there is one, under the configuration that is in force then: servers may come, or move, while a
+    /// statement waits for them.
+    async fn search(
+        &self,
+        snapshot: &Snapshot,
+        id: HostgroupId,
+        ask: Ask<'_>,
+        mut first: Option<Attempt>,
+    ) -> Result<Backend, LeaseError> {
+        let started = Instant::now();
+        let deadline = started + snapshot.variables.connect_timeout_server_max;
+        let since = self.nanoseconds();
+        let mut newer: Option<Arc<Snapshot>> = None;
+        loop {
+            let snapshot = newer.as_deref().unwrap_or(snapshot);
+            if let Some(hostgroup) = snapshot.hostgroups.get(&id) {
+                let group = self.group(&hostgroup.demand);
+                let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
+                let attempt = first.take().unwrap_or(Attempt::Busy);
+                if let Some(mut backend) = search.run(attempt, (started, since), deadline).await? {
+                    if backend.in_use.is_none() {
+                        backend.in_use = Some(group.use_of(&backend.login.server, Instant::now()));
+                    }
+                    return Ok(backend);
+                }
+            } else if !self.has_newer(snapshot) {
+                let changed = self.changed.notified();
+                if timeout_at(deadline, changed).await.is_err() {
+                    return Err(LeaseError::Unavailable(format!("Hostgroup {id} has no servers")));
+                }
+            }
+            newer = self.newest.borrow().clone();
+        }
+    }
+
+    /// Whether another configuration than `snapshot` is in force.
+    fn has_newer(&self, snapshot: &Snapshot) -> bool {
+        self.newest.borrow().as_ref().is_some_and(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
+    }
+
+    /// Another configuration is in force: those who wait look again.
+    pub fn take_over(&self, snapshot: Arc<Snapshot>) {
+        self.newest.replace(Some(snapshot));
+        self.changed.notify_waiters();
+        self.poke_all();
     }
 
     fn group(&self, demand: &Arc<Demand>) -> Rc<Group> {
@@ -324,10 +373,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    async fn run(self, first: Attempt) -> Result<Backend, LeaseError> {
-        let started = Instant::now();
-        let deadline = started + self.snapshot.variables.connect_timeout_server_max;
-        let since = self.pool.nanoseconds();
+    /// `None`: the configuration is another one.
+    async fn run(
+        self,
+        first: Attempt,
+        (started, since): (Instant, u64),
+        deadline: Instant,
+    ) -> Result<Option<Backend>, LeaseError> {
         let mut attempt = first;
         loop {
             // While a connection is opened or logged in anew this search has no place in the queue, so that
@@ -338,24 +390,28 @@ impl Search<'_> {
                 Attempt::Busy | Attempt::NoServer => None,
             };
             if let Some(backend) = found {
-                return Ok(backend);
+                return Ok(Some(backend));
             }
             attempt = match self.wait(since, deadline).await {
-                Some(attempt) => attempt,
-                None => return Err(self.unavailable(started)),
+                Turn::Take(attempt) => attempt,
+                Turn::Outdated => return Ok(None),
+                Turn::Late => return Err(self.unavailable(started)),
             };
         }
     }
 
-    /// Waits in the queue until something can be had; `None` when the deadline has passed.
-    async fn wait(&self, since: u64, deadline: Instant) -> Option<Attempt> {
+    /// Waits in the queue.
+    async fn wait(&self, since: u64, deadline: Instant) -> Turn {
         let place = Place::join(Rc::clone(self.group), self.pool.worker, since);
         loop {
+            if self.pool.has_newer(self.snapshot) {
+                return Turn::Outdated;
+            }
             if place.is_first() {
                 let ask = Ask { now: Instant::now(), ..self.ask };
                 match self.pool.attempt(self.group, self.hostgroup, &ask) {
                     Attempt::Busy | Attempt::NoServer => {}
-                    found => return Some(found),
+                    found => return Turn::Take(found),
                 }
                 if let Some(worker) = self.group.demand.idle_elsewhere(self.pool.worker) {
                     let message = Message::Borrow { hostgroup: self.hostgroup.id, to: self.pool.worker };
@@ -363,7 +419,7 @@ impl Search<'_> {
                 }
             }
             if Instant::now() >= deadline {
-                return None;
+                return Turn::Late;
             }
             let unpaused = self.group.next_unpaused(self.hostgroup);
             let now = Instant::now();
@@ -405,6 +461,9 @@ impl Search<'_> {
     }
 
     fn unavailable(&self, started: Instant) -> LeaseError {
+        if self.hostgroup.servers.is_empty() {
+            return LeaseError::Unavailable(format!("Hostgroup {} has no servers", self.hostgroup.id));
+        }
         let now = Instant::now();
         let servers = self.hostgroup.servers.iter().map(|server| {
             let state = self.group.describe(server, now);
