@@ -1,6 +1,6 @@
 //! Servers that do not answer, or lag, get no work until they are well again.
 
-use narrows_testkit::{Conversation, FakeMysql, Move};
+use narrows_testkit::{Conversation, FakeMysql, Flavour, Move, ServerOptions};
 
 use super::{admin, rows, start, wait_for_rows, watched};
 
@@ -112,4 +112,78 @@ fn without_the_monitor_nobody_asks() {
     let log = "SELECT count(*) FROM monitor.mysql_server_connect_log";
     assert_eq!(rows(&mut admin(&narrows), log), ["0"]);
     assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn real_servers_are_asked_in_their_own_words() {
+    for flavour in Flavour::both() {
+        let server = ServerOptions::new(flavour).start();
+        let narrows = start(&watched().server(0, server.port(), "max_replication_lag=10"));
+        let mut admin = admin(&narrows);
+        let log =
+            "SELECT count(*) > 2, max(repl_lag), max(error) FROM monitor.mysql_server_replication_lag_log";
+        wait_for_rows(&mut admin, log, &["1 NULL NULL"]);
+        assert_eq!(rows(&mut admin, STATES), ["ONLINE"], "{flavour:?}: it replicates nothing");
+        let (replicate, stop) = match flavour {
+            Flavour::MariaDb => (
+                "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='x'",
+                "RESET SLAVE ALL",
+            ),
+            Flavour::MySql9 => (
+                "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1, SOURCE_USER='x'",
+                "RESET REPLICA ALL",
+            ),
+        };
+        server.execute(&[replicate]);
+        wait_for_rows(&mut admin, STATES, &["SHUNNED_REPLICATION_LAG"]);
+        server.execute(&[stop]);
+        wait_for_rows(&mut admin, STATES, &["ONLINE"]);
+    }
+}
+
+#[test]
+fn a_heartbeat_table_tells_the_lag_where_one_is_named() {
+    let server = ServerOptions::new(Flavour::MariaDb).start();
+    server.execute(&[
+        "CREATE DATABASE percona",
+        "CREATE TABLE percona.heartbeat (server_id INT PRIMARY KEY, ts VARCHAR(26))",
+        "INSERT INTO percona.heartbeat VALUES (1, SYSDATE(6) - INTERVAL 100 SECOND)",
+    ]);
+    let config = watched()
+        .server(0, server.port(), "max_replication_lag=10")
+        .variable("monitor_replication_lag_use_percona_heartbeat", "percona.heartbeat");
+    let narrows = start(&config);
+    let mut admin = admin(&narrows);
+    wait_for_rows(&mut admin, STATES, &["SHUNNED_REPLICATION_LAG"]);
+    let lag = "SELECT DISTINCT repl_lag BETWEEN 100 AND 130 FROM monitor.mysql_server_replication_lag_log";
+    wait_for_rows(&mut admin, lag, &["1"]);
+    server.execute(&["UPDATE percona.heartbeat SET ts = SYSDATE(6)"]);
+    wait_for_rows(&mut admin, STATES, &["ONLINE"]);
+}
+
+#[test]
+fn servers_that_ask_for_tls_are_checked_over_tls() {
+    if !Flavour::both().contains(&Flavour::MySql9) {
+        // MySQL makes its certificates itself; `Flavour::both` has said that it is skipped.
+        return;
+    }
+    let mut options = ServerOptions::new(Flavour::MySql9).account("watcher", "a secret");
+    options.statements.push("ALTER USER 'watcher'@'%' REQUIRE SSL".to_owned());
+    let server = options.start();
+    let config = watched()
+        .variable("monitor_username", "watcher")
+        .variable("monitor_password", "a secret")
+        .server(0, server.port(), "use_ssl=1");
+    let narrows = start(&config);
+    let mut admin = admin(&narrows);
+    let log = "SELECT count(*) > 2, max(connect_error) FROM monitor.mysql_server_connect_log";
+    wait_for_rows(&mut admin, log, &["1 NULL"]);
+
+    admin.query("UPDATE mysql_servers SET use_ssl = 0");
+    admin.query("LOAD MYSQL SERVERS TO RUNTIME");
+    let denied =
+        "SELECT count(*) > 2 FROM monitor.mysql_server_connect_log WHERE connect_error LIKE '%denied%'";
+    wait_for_rows(&mut admin, denied, &["1"]);
+    let counted = "SELECT variable_value > 2 FROM stats_mysql_global WHERE variable_name LIKE 'MySQL_Monitor_connect_check_%'";
+    wait_for_rows(&mut admin, counted, &["1", "1"]);
 }

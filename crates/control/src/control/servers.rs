@@ -7,7 +7,7 @@ use narrows_proxy::server::DataPlane;
 use narrows_proxy::snapshot::{Rows, ServerRow};
 
 use super::Control;
-use crate::monitor::log::{Kind, Record};
+use crate::monitor::log::{CheckCounts, Kind, Record};
 use crate::monitor::ping::Reach;
 use crate::monitor::placement::{Finding, Known, Placement};
 use crate::monitor::plan::{Access, Address, Plan, targets};
@@ -36,6 +36,7 @@ pub(super) struct Servers {
     /// What the data plane has.
     running: Vec<ServerRow>,
     latencies_us: BTreeMap<Address, u64>,
+    checks: CheckCounts,
     purged: Instant,
 }
 
@@ -49,6 +50,7 @@ impl Servers {
             known,
             running: rows.servers.clone(),
             latencies_us: BTreeMap::new(),
+            checks: CheckCounts::default(),
             purged: Instant::now(),
         }
     }
@@ -67,7 +69,11 @@ impl Control {
         if !settings.enabled {
             self.servers.known.forget_health();
         } else if module == Module::MysqlServers {
-            self.servers.known.keep(&targets(&rows.servers, &rows.replication_hostgroups));
+            let targets = targets(&rows.servers, &rows.replication_hostgroups);
+            self.servers.known.keep(&targets);
+            self.servers
+                .latencies_us
+                .retain(|address, _| targets.iter().any(|target| target.address == *address));
         }
         let anew =
             module == Module::MysqlServers || before.writer_is_also_reader != settings.writer_is_also_reader;
@@ -100,6 +106,11 @@ impl Control {
         };
         let targets = targets(self.servers.placement.rows(), &self.rows.replication_hostgroups);
         monitor.follow(Plan { settings, access, targets });
+    }
+
+    /// How many checks there were.
+    pub fn check_counts(&self) -> &CheckCounts {
+        &self.servers.checks
     }
 
     /// The rows that run, or would if anything did.
@@ -149,6 +160,7 @@ impl Control {
     }
 
     fn keep_records(&mut self, records: &[Record], settings: &Settings) {
+        records.iter().for_each(|record| self.servers.checks.add(record));
         for record in records.iter().filter(|record| record.kind == Kind::Ping) {
             if let Ok(took_us) = record.outcome {
                 self.servers.latencies_us.insert(record.address.clone(), took_us);

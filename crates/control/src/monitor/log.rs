@@ -1,5 +1,7 @@
 //! What checks leave in the tables of `monitor`.
 
+use std::collections::BTreeMap;
+
 use rusqlite::types::Value;
 
 use super::plan::Address;
@@ -33,6 +35,26 @@ pub struct Record {
     pub outcome: Result<u64, String>,
     /// What it has found: `read_only`, or the lag in seconds.
     pub value: Option<i64>,
+}
+
+/// How many checks have succeeded and failed since the start, by kind.
+#[derive(Debug, Default)]
+pub struct CheckCounts(BTreeMap<Kind, (u64, u64)>);
+
+impl CheckCounts {
+    /// Counts a result.
+    pub fn add(&mut self, record: &Record) {
+        let (good, bad) = self.0.entry(record.kind).or_default();
+        match record.outcome {
+            Ok(_) => *good += 1,
+            Err(_) => *bad += 1,
+        }
+    }
+
+    /// Those of one kind that have succeeded, and that have failed.
+    pub fn of(&self, kind: Kind) -> (u64, u64) {
+        self.0.get(&kind).copied().unwrap_or_default()
+    }
 }
 
 impl Kind {

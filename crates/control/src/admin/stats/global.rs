@@ -5,22 +5,15 @@ use narrows_proxy::stats::{Counters, Observer, wait};
 
 use super::{Row, text};
 use crate::control::Control;
+use crate::monitor::log::{CheckCounts, KINDS, Kind};
 
 /// Names that belong to parts of ProxySQL that there is nothing of here yet, and why they are 0.
 pub const NOT_HERE: &[(&str, &str)] = &[
     ("automatic_detected_sql_injection", "statements are not judged by fingerprints"),
     ("whitelisted_sqli_fingerprint", "statements are not judged by fingerprints"),
-    ("MySQL_Monitor_Workers", "servers are not monitored yet"),
-    ("MySQL_Monitor_Workers_Aux", "servers are not monitored yet"),
-    ("MySQL_Monitor_Workers_Started", "servers are not monitored yet"),
-    ("MySQL_Monitor_connect_check_OK", "servers are not monitored yet"),
-    ("MySQL_Monitor_connect_check_ERR", "servers are not monitored yet"),
-    ("MySQL_Monitor_ping_check_OK", "servers are not monitored yet"),
-    ("MySQL_Monitor_ping_check_ERR", "servers are not monitored yet"),
-    ("MySQL_Monitor_read_only_check_OK", "servers are not monitored yet"),
-    ("MySQL_Monitor_read_only_check_ERR", "servers are not monitored yet"),
-    ("MySQL_Monitor_replication_lag_check_OK", "servers are not monitored yet"),
-    ("MySQL_Monitor_replication_lag_check_ERR", "servers are not monitored yet"),
+    ("MySQL_Monitor_Workers", "the monitor is one thread, whose checks are tasks"),
+    ("MySQL_Monitor_Workers_Aux", "the monitor is one thread, whose checks are tasks"),
+    ("MySQL_Monitor_Workers_Started", "the monitor is one thread, whose checks are tasks"),
     ("MySQL_Monitor_dns_cache_queried", "names are resolved by the system"),
     ("MySQL_Monitor_dns_cache_lookup_success", "names are resolved by the system"),
     ("MySQL_Monitor_dns_cache_record_updated", "names are resolved by the system"),
@@ -45,8 +38,27 @@ pub fn figures(control: &Control, counters: &Counters) -> Vec<(&'static str, u64
     figures.retain(|(name, _)| !name.starts_with(OF_NARROWS));
     figures.push(("Servers_table_version", control.servers_version()));
     figures.push(("SQLite3_memory_bytes", sqlite_bytes()));
+    figures.extend(checks(control.check_counts()));
     figures.extend(NOT_HERE.iter().map(|(name, _)| (*name, 0)));
     figures
+}
+
+/// What is counted of the monitor's checks, by name.
+fn checks(counts: &CheckCounts) -> Vec<(&'static str, u64)> {
+    let names = |kind| match kind {
+        Kind::Connect => ("MySQL_Monitor_connect_check_OK", "MySQL_Monitor_connect_check_ERR"),
+        Kind::Ping => ("MySQL_Monitor_ping_check_OK", "MySQL_Monitor_ping_check_ERR"),
+        Kind::ReadOnly => ("MySQL_Monitor_read_only_check_OK", "MySQL_Monitor_read_only_check_ERR"),
+        Kind::ReplicationLag => {
+            ("MySQL_Monitor_replication_lag_check_OK", "MySQL_Monitor_replication_lag_check_ERR")
+        }
+    };
+    let counted = KINDS.into_iter().flat_map(|kind| {
+        let (good, bad) = counts.of(kind);
+        let (good_name, bad_name) = names(kind);
+        [(good_name, good), (bad_name, bad)]
+    });
+    counted.collect()
 }
 
 pub fn rows(control: &Control, observer: &Observer) -> Vec<Row> {
@@ -86,6 +98,7 @@ mod tests {
         let counters = Counters::default();
         let mut names: Vec<&str> = counters.rows().into_iter().map(|(name, _)| name).collect();
         names.retain(|name| !name.starts_with(OF_NARROWS));
+        names.extend(checks(&CheckCounts::default()).into_iter().map(|(name, _)| name));
         names.extend(NOT_HERE.iter().map(|(name, _)| *name));
         names.extend(["Servers_table_version", "SQLite3_memory_bytes", "mysql_listener_paused"]);
         names.sort_unstable();
