@@ -34,7 +34,15 @@ pub fn pool(observer: &Observer, take: Take) -> Vec<Row> {
 
 /// Servers as they are to the workers, for `runtime_mysql_servers`: one that cannot be reached is shunned.
 pub fn statuses(observer: &Observer) -> Vec<(i32, String, u16, &'static str)> {
-    let row = |line: ServerLine| (line.hostgroup.0, line.hostname, line.port, status(line.status));
+    // As in ProxySQL, whose table has a check on it, one word stands for whatever is shunned there.
+    let word = |line: &ServerLine| match line.status {
+        ServerStatus::ShunnedReplicationLag => status(ServerStatus::Shunned),
+        other => status(other),
+    };
+    let row = |line: ServerLine| {
+        let word = word(&line);
+        (line.hostgroup.0, line.hostname, line.port, word)
+    };
     wait(observer.connection_pool(Take::Copy)).into_iter().map(row).collect()
 }
 
