@@ -16,7 +16,7 @@ test: ## Everything: real servers, real drivers, dependency rules, a short fuzz 
 
 model: ## The model-based test of shared connections alone, with its figures; NARROWS_SEED, NARROWS_STEPS, NARROWS_CLIENTS.
 	scripts/setup.sh rust servers mysql9
-	cargo test --test e2e model:: -- --nocapture
+	cargo test --test e2e model:: -- --include-ignored --nocapture
 
 demo: ## Narrows before a primary and two replicas, under load; DEMO=once leaves at the end.
 	scripts/demo.sh
