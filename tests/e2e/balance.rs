@@ -63,6 +63,5 @@ fn a_slow_server_gets_little_of_the_work() {
         let had = spread(&narrows, &servers, clients, count);
         assert!(had[2] > 0, "it is tried");
         assert!(had[2] * 20 < count, "{had:?}");
-        assert!(had[0].abs_diff(had[1]) * 10 < count, "{had:?}");
     }
 }
