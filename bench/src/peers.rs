@@ -164,9 +164,12 @@ fn start_narrows(setup: &Setup, name: &str, user_columns: &str) -> io::Result<Ru
         )));
     }
     let admin = free_address()?;
-    let running = serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen| {
+    let mut running = serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen| {
         narrows_toml(setup, &listen, &admin.to_string(), user_columns)
     })?;
+    if let Some(process) = &mut running.process {
+        process.wait_for_port(admin, &log_file(setup, name))?;
+    }
     Ok(Running { admin: Some(Address::Tcp(admin)), ..running })
 }
 
@@ -191,10 +194,14 @@ fn serve(
         }
         _ => vec!["-db".into(), "-f".into(), file],
     };
-    let log: PathBuf = setup.folder.join(format!("{name}.log"));
+    let log = log_file(setup, name);
     let mut process = Process::start(name, setup.core, program, &arguments, &log)?;
     process.wait_for_port(listen, &log)?;
     Ok(Running { address: Address::Tcp(listen), admin: None, process: Some(process) })
+}
+
+fn log_file(setup: &Setup, name: &str) -> PathBuf {
+    setup.folder.join(format!("{name}.log"))
 }
 
 /// Writers in hostgroup 0, readers in 1.
