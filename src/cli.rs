@@ -41,6 +41,8 @@ pub enum Verb {
     },
     /// A throw-away primary with replicas, for trying things out
     Sandbox(crate::sandbox::Args),
+    /// Connect and disconnect at a given pace, and tell who was refused and how long connects took
+    ConnectSpeed(crate::connect_speed::Args),
     /// Write the pages that are made from the tables of variables and columns
     #[command(hide = true)]
     GenerateDocs {

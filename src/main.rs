@@ -1,6 +1,7 @@
 //! The `narrows` program: flags, then the configuration, then the data plane.
 
 mod cli;
+mod connect_speed;
 mod log_file;
 mod sandbox;
 
@@ -33,6 +34,11 @@ fn main() -> ExitCode {
         Some(Verb::Import { file, datadir }) => import(&file, &datadir),
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder),
         Some(Verb::Sandbox(args)) => sandbox::run(args),
+        Some(Verb::ConnectSpeed(args)) => match connect_speed::run(&args) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
         None if cli.run.version => print_lines(&format!("Narrows version {}\n", env!("CARGO_PKG_VERSION"))),
         None => run(&cli.run),
     };

@@ -19,6 +19,7 @@ mod operators;
 mod panics;
 mod prepared;
 mod recorded;
+mod restart;
 mod rules;
 mod sandbox;
 mod sharing;

@@ -71,7 +71,12 @@ impl Line {
 
     /// A new connection.
     pub async fn open(&self, limit: Duration) -> Result<Backend, BackendError> {
-        connect(Arc::clone(&self.server), None, &self.want, &SessionState::default(), limit).await
+        self.open_in(&SessionState::default(), limit).await
+    }
+
+    /// A new connection that begins in `state`: of interest are its schema and its character set.
+    pub async fn open_in(&self, state: &SessionState, limit: Duration) -> Result<Backend, BackendError> {
+        connect(Arc::clone(&self.server), None, &self.want, state, limit).await
     }
 
     /// Takes back a connection that has answered all it was asked.

@@ -6,7 +6,7 @@
 
 mod connect;
 mod desk;
-mod line;
+pub mod line;
 pub mod log;
 pub mod ping;
 pub mod placement;

@@ -97,6 +97,13 @@ pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Lo
     Ok(loaded)
 }
 
+/// For programs that connect and do not serve: encrypted towards whoever answers, without a look at certificates.
+pub fn towards_anybody() -> SharedTls {
+    let no_log: Arc<dyn rustls::KeyLog> = Arc::new(rustls::NoKeyLog {});
+    let servers = backend::toward_servers(&Values::default(), &[], &no_log, &mut Loaded::default());
+    SharedTls(Arc::new(Tls { servers, ..Tls::default() }))
+}
+
 fn text<'a>(values: &'a Values, name: &str) -> &'a str {
     match values.value(name) {
         Some(Value::Text(text)) => text,

@@ -1,0 +1,136 @@
+//! `narrows connect-speed`: connects, asks, leaves, again and again, and tells how long that took and how often it failed.
+//!
+//! What it is for: to see whether anybody is refused, and how long a connect takes, while something happens to the
+//! server or the proxy it connects to. It measures one thing at a time and is no load generator.
+
+mod report;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::ArgAction;
+use narrows_control::monitor::line::Line;
+use narrows_control::monitor::plan::{Access, Address, Target};
+use narrows_control::tls;
+use narrows_proxy::backend::{Backend, BackendError};
+use narrows_proxy::rt;
+use narrows_proxy::state::SessionState;
+
+use report::Report;
+
+/// What is connected to, and how.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    /// Time that a thread waits between two connections, in us
+    #[arg(short = 'i', long, value_name = "US", default_value_t = 0)]
+    interval: u64,
+    /// Connections in all
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000)]
+    count: u64,
+    /// Threads, each with one connection at a time
+    #[arg(short = 't', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Account
+    #[arg(short = 'u', long, value_name = "NAME", default_value = "root")]
+    user: String,
+    /// Its password
+    #[arg(short = 'p', long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    password: String,
+    /// Name or address, or the path of a Unix socket
+    #[arg(short = 'h', long, value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
+    /// Schema
+    #[arg(short = 'D', long, value_name = "NAME")]
+    database: Option<String>,
+    /// TCP port; of no effect with a Unix socket
+    #[arg(short = 'P', long, value_name = "PORT", default_value_t = 6033)]
+    port: u16,
+    /// Statements that each connection runs: `DO 1`
+    #[arg(short = 'q', long, value_name = "N", default_value_t = 0)]
+    queries: u32,
+    /// Print the latencies of connects as a histogram
+    #[arg(short = 'H', long)]
+    histogram: bool,
+    /// Connect with TLS, whatever the certificate
+    #[arg(short = 's', long)]
+    ssl: bool,
+    /// Give up on a connect or a statement after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    timeout: u64,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// Does what `args` say; `Ok(true)` when no connection failed.
+pub fn run(args: &Args) -> anyhow::Result<bool> {
+    let port = if args.host.starts_with('/') { 0 } else { args.port };
+    let access = Access {
+        username: args.user.clone(),
+        password: args.password.clone(),
+        tls: if args.ssl { tls::towards_anybody() } else { Default::default() },
+        may_ask_for_key: true,
+    };
+    let target = Target {
+        address: Address { hostname: args.host.clone(), port },
+        use_ssl: args.ssl,
+        check_types: Vec::new(),
+        lag_limits: Vec::new(),
+    };
+    let (begun, report) = (AtomicU64::new(0), Mutex::new(Report::default()));
+    let since = Instant::now();
+    std::thread::scope(|scope| {
+        let connect = || {
+            let outcome = connect_in_turns(args, &Line::new(&target, &access), &begun);
+            let mut report = report.lock().expect("no thread panics while it has the report");
+            outcome.map(|part| report.add(part)).context("starting a thread's runtime")
+        };
+        let threads: Vec<_> = (0..args.threads).map(|_| scope.spawn(connect)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a thread that only connects"))
+    })?;
+    let report = report.into_inner().expect("no thread panics while it has the report");
+    let took = since.elapsed();
+    print!("{}", if args.json { report.json(took) } else { report.text(took, args.histogram) });
+    Ok(report.failed() == 0)
+}
+
+/// One thread's connections, one after another, as long as there are some of `args.count` left.
+fn connect_in_turns(args: &Args, line: &Line, begun: &AtomicU64) -> std::io::Result<Report> {
+    let limit = Duration::from_secs(args.timeout);
+    let mut state = SessionState::default();
+    state.schema = args.database.as_ref().map(|name| name.as_bytes().into());
+    rt::block_on(async {
+        let mut report = Report::default();
+        while begun.fetch_add(1, Ordering::Relaxed) < args.count {
+            let since = Instant::now();
+            let connected = line.open_in(&state, limit).await;
+            let took = since.elapsed();
+            match connected {
+                Err(error) => report.refused(&error),
+                Ok(backend) => match ask(&backend, args.queries, limit).await {
+                    Err(error) => report.lost(took, &error),
+                    Ok(()) => {
+                        backend.quit().await;
+                        report.served(took);
+                    }
+                },
+            }
+            // The thread has nothing else to do, and the runtime's own clock ticks in milliseconds.
+            std::thread::sleep(Duration::from_micros(args.interval));
+        }
+        report
+    })
+}
+
+async fn ask(backend: &Backend, times: u32, limit: Duration) -> Result<(), BackendError> {
+    for _ in 0..times {
+        backend.ask("DO 1", limit).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! What clients see of a restart, and the tool that shows it.
+
+mod connect_speed;
