@@ -8,6 +8,7 @@ mod fault;
 mod handle;
 mod judge;
 mod kill;
+mod lease;
 mod look_back;
 mod prepared;
 mod query;

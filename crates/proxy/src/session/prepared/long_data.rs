@@ -8,7 +8,7 @@ use std::rc::Rc;
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
-use super::super::query::Leased;
+use super::super::lease::Leased;
 use super::super::relay::Broken;
 use super::super::request::Request;
 use super::super::upload::Upload;

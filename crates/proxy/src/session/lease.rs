@@ -1,0 +1,190 @@
+//! The connection for a command: the pinned one, or one of the pool brought into the client's state.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use narrows_sql::{Flags, Kind};
+use narrows_wire::charset::Family;
+use narrows_wire::{Command, Errno};
+
+use super::query::{CLEAR_CONDITIONS, Job, QUERY_TIMEOUT};
+use super::request::Request;
+use super::track::Pins;
+use super::{End, Interrupt, Pinned, Session};
+use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
+use crate::pool::{Ask, LeaseError};
+use crate::rt::select;
+use crate::snapshot::Snapshot;
+use crate::stats::Doing;
+
+/// Why there is no connection for a command.
+pub(super) enum NoLease {
+    /// This is the client's answer.
+    Refused(Errno, String),
+    /// A connection was there, and was lost before it had heard of the command.
+    Lost { address: String, text: String },
+}
+
+/// A connection for one command.
+pub(super) struct Leased {
+    pub(super) backend: Backend,
+    pub(super) pins: Pins,
+    /// Whether it was this client's already.
+    pub(super) pinned: bool,
+    /// Whether it ran this client's last statement, and nobody's since.
+    pub(super) knows: bool,
+}
+
+impl Session {
+    /// The connection for a command: the pinned one, or one of the pool brought into the client's state. The inner
+    /// error is for the client.
+    pub(super) async fn lease(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        request: &mut Request,
+        job: &Job,
+    ) -> Result<Result<Leased, NoLease>, End> {
+        if let Some(pinned) = self.pinned.take() {
+            if pinned.backend.is_alive() {
+                let Pinned { backend, pins, .. } = pinned;
+                let knows = self.pinned_knows(&job.statement);
+                return self.aligned(Leased { backend, pins, pinned: true, knows }, job, snapshot).await;
+            }
+            let address = pinned.backend.login.server.address();
+            let text = "the server closed the connection";
+            let reported = self.report_lost(request.answer(), &address, (false, true), text).await;
+            return reported.map(|()| Err(NoLease::Lost { address, text: text.to_owned() }));
+        }
+        let worker = Rc::clone(&self.worker);
+        let wanted = self.wanted_connection(&job.statement);
+        let ask = Ask {
+            want: &self.want,
+            state: &self.state,
+            untouched: wanted.map(|place| place.last_use),
+            statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
+            now: self.handle.since(),
+        };
+        let doing = self.handle.doing();
+        self.handle.does(Doing::Connect);
+        let found = select! {
+            biased;
+            found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
+            reason = self.handle.interrupted() => match reason {
+                Interrupt::KillQuery => {
+                    let text = "Query execution was interrupted".to_owned();
+                    return Ok(Err(NoLease::Refused(Errno::QUERY_INTERRUPTED, text)));
+                }
+                Interrupt::QueryTime => {
+                    let (errno, text) = QUERY_TIMEOUT;
+                    return Ok(Err(NoLease::Refused(errno, text.to_owned())));
+                }
+                reason => return Err(End::Interrupted(reason)),
+            },
+            () = request.client_gone(&self.stream) => return Err(End::Gone),
+        };
+        self.handle.does(doing);
+        match found {
+            Ok(mut backend) => {
+                self.handle.has_backend(Some(backend.card()));
+                let knows = self.meet(&mut backend);
+                let leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
+                self.aligned(leased, job, snapshot).await
+            }
+            Err(LeaseError::Unavailable(text)) => Ok(Err(NoLease::Refused(Errno::NO_SERVER_IN_TIME, text))),
+            Err(LeaseError::Refused(error)) => Ok(Err(NoLease::refused(error))),
+        }
+    }
+
+    async fn aligned(
+        &mut self,
+        mut leased: Leased,
+        job: &Job,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<Result<Leased, NoLease>, End> {
+        // Nobody else's variables may be there once anything ties the client to the connection: they could then no
+        // longer be removed.
+        let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
+            || !job.whole
+            // A routine may read and write any of the client's own.
+            || runs_others(job)
+            || !leased.pinned && leased.backend.login.state.has_user_variables();
+        let mut insert_id = None;
+        let asks_by_null = leased.pinned && self.state.null_is_insert_id();
+        if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
+            match Box::pin(self.check_insert_id(&mut leased.backend)).await {
+                Ok(asked) => leased.knows &= !asked,
+                Err(error) => return Ok(Err(NoLease::lost(&leased.backend, &error))),
+            }
+            insert_id = Box::pin(self.insert_id_elsewhere()).await;
+            self.look_back.insert_id_is_here |= asks_by_null;
+        } else if leased.backend.login.insert_id_before == InsertIdBefore::Unknown {
+            insert_id = self.foreign_insert_id(&job.statement);
+        }
+        let backend = &mut leased.backend;
+        if insert_id.is_none() && backend.is_aligned(&self.state, reads_variables) {
+            self.share_state(backend);
+            return Ok(Ok(leased));
+        }
+        let limit = snapshot.variables.connect_timeout_server_max;
+        // What is sent first makes the connection forget what it knew of the statement before.
+        leased.knows = false;
+        if !self.known_here().is_empty()
+            && let Err(error) = Box::pin(self.take_what_is_here(backend)).await
+        {
+            return Ok(Err(NoLease::lost(backend, &error)));
+        }
+        let mut aligned = Box::pin(backend.align(&self.state, reads_variables, insert_id, limit)).await;
+        if aligned.is_ok() && job.command == Command::InitDb && backend.login.family == Family::MySql {
+            // It adds to the conditions that are there, and those must not be of what was just sent.
+            aligned = Box::pin(backend.execute(CLEAR_CONDITIONS, limit)).await;
+        }
+        match aligned {
+            Ok(()) => {
+                self.share_state(backend);
+                Ok(Ok(leased))
+            }
+            Err(BackendError::Server(error)) => Ok(Err(NoLease::refused(error))),
+            Err(error) => Ok(Err(NoLease::lost(&leased.backend, &error))),
+        }
+    }
+
+    /// Where client and connection are in equal states, they come to share one value, and comparing them is comparing
+    /// pointers.
+    fn share_state(&mut self, backend: &Backend) {
+        let found = &backend.login.state;
+        if !Arc::ptr_eq(found, &self.state) && **found == *self.state {
+            self.state = Arc::clone(found);
+        }
+    }
+}
+
+impl NoLease {
+    fn refused(error: ServerError) -> NoLease {
+        let (errno, text) = error.into_reply();
+        NoLease::Refused(errno, text)
+    }
+
+    fn lost(backend: &Backend, error: &BackendError) -> NoLease {
+        NoLease::Lost { address: backend.login.server.address(), text: error.to_string() }
+    }
+
+    /// What the client is told.
+    pub(super) fn into_reply(self) -> (Errno, String) {
+        match self {
+            NoLease::Refused(errno, text) => (errno, text),
+            NoLease::Lost { address, text } => {
+                let text = format!(
+                    "Lost connection to MySQL server {address} while setting up the session ({text})"
+                );
+                (Errno::SERVER_LOST, text)
+            }
+        }
+    }
+}
+
+/// Whether a statement runs other statements, which may use any user variable: a routine, or a prepared one.
+fn runs_others(job: &Job) -> bool {
+    let runs = matches!(job.command, Command::Query | Command::StmtExecute | Command::StmtBulkExecute);
+    runs && (job.statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN)
+        || matches!(job.statement.kind, Kind::Call | Kind::Execute | Kind::Other))
+}
