@@ -3,6 +3,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,6 +37,17 @@ pub enum Socket {
     Tcp(TcpStream),
     /// Unix.
     Unix(UnixStream),
+}
+
+/// Ends both directions of a socket, whoever has it: who waits for it sees its end.
+///
+/// # Safety
+/// The descriptor must be that of an open socket.
+pub unsafe fn shut_down(descriptor: i32) {
+    // SAFETY: it is open, as the caller says, and is not closed here.
+    let socket = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    // One whose peer has gone already is as wanted.
+    let _ = socket2::SockRef::from(&socket).shutdown(std::net::Shutdown::Both);
 }
 
 /// A socket that belongs to no runtime: what travels between workers.

@@ -1,6 +1,8 @@
 //! The configuration of the data plane: plain rows as operators write them, and the immutable [`Snapshot`]
 //! that is compiled from them once and then only read.
 
+mod servers;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -12,6 +14,8 @@ use crate::client::{LoginAttributes, Networks};
 use crate::hostgroup::{Demand, Hostgroup, Server};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
+
+pub use servers::{CheckType, ReplicationHostgroupRow, ServerRow, ServerStatus};
 
 /// Number of a hostgroup: a set of servers that are equal for routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -257,50 +261,6 @@ impl Default for Variables {
     }
 }
 
-/// Whether a server gets work, as the operator or the monitor set it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerStatus {
-    /// Serves.
-    Online,
-    /// Temporarily out.
-    Shunned,
-    /// Out until it has caught up with what it replicates.
-    ShunnedReplicationLag,
-    /// Gets no new work; connections in use finish.
-    OfflineSoft,
-    /// Out at once.
-    OfflineHard,
-}
-
-/// One row of `mysql_servers`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServerRow {
-    /// The hostgroup this row belongs to.
-    pub hostgroup: HostgroupId,
-    /// Name or address; the path of a Unix socket when `port` is 0.
-    pub hostname: String,
-    /// TCP port, or 0.
-    pub port: u16,
-    /// Port of the GTID reader on that host; 0: none.
-    pub gtid_port: u16,
-    /// Whether it gets work.
-    pub status: ServerStatus,
-    /// Relative share within its hostgroup; 0: never chosen.
-    pub weight: u32,
-    /// Whether the compressed protocol is used.
-    pub compression: bool,
-    /// Backend connections of the whole process at most.
-    pub max_connections: u32,
-    /// Seconds of replication lag at most; 0: not checked.
-    pub max_replication_lag: u32,
-    /// Whether TLS is used.
-    pub use_ssl: bool,
-    /// Latency limit in ms; 0: the default of the variables.
-    pub max_latency_ms: u32,
-    /// Free text.
-    pub comment: String,
-}
-
 /// One row of `mysql_users`.
 #[derive(Clone, PartialEq)]
 pub struct UserRow {
@@ -426,19 +386,6 @@ pub struct FastRoutingRow {
     pub flag_in: u32,
     /// Where to run the statement.
     pub destination_hostgroup: HostgroupId,
-    /// Free text.
-    pub comment: String,
-}
-
-/// One row of `mysql_replication_hostgroups`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplicationHostgroupRow {
-    /// Servers that may be written to.
-    pub writer_hostgroup: HostgroupId,
-    /// Servers that are read from.
-    pub reader_hostgroup: HostgroupId,
-    /// Which variables of a server say what it is.
-    pub check_type: String,
     /// Free text.
     pub comment: String,
 }
@@ -617,9 +564,7 @@ impl Snapshot {
         };
         let hostgroups = self.hostgroups.iter().map(|(id, hostgroup)| {
             let servers = hostgroup.servers.iter().map(server).collect();
-            let demand = Arc::clone(&hostgroup.demand);
-            let openings_per_second = hostgroup.openings_per_second;
-            (*id, Arc::new(Hostgroup { id: *id, servers, demand, openings_per_second }))
+            (*id, Arc::new(Hostgroup { servers, ..Hostgroup::clone(hostgroup) }))
         });
         Snapshot {
             variables: self.variables.clone(),
@@ -631,6 +576,14 @@ impl Snapshot {
             tls: tls.clone(),
             password_forms: self.password_forms.clone(),
         }
+    }
+
+    /// Whether the server that these figures are of still gets work in its hostgroup, and else what it is; `None` where it
+    /// is no longer there.
+    pub fn status(&self, server: &Server) -> Option<ServerStatus> {
+        let servers = &self.hostgroups.get(&server.row.hostgroup)?.servers;
+        let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
+        servers.iter().find(same).map(|server| server.row.status)
     }
 
     /// Compiles rows for `workers` worker threads. Figures of servers and users that `previous` has too go on.
@@ -659,9 +612,12 @@ impl Snapshot {
         let users: HashMap<_, _> = users.collect();
         let mut hostgroups: BTreeMap<HostgroupId, Hostgroup> = BTreeMap::new();
         let known = |id: HostgroupId| previous.and_then(|previous| previous.hostgroups.get(&id));
+        let writers =
+            |id: HostgroupId| rows.replication_hostgroups.iter().find(|pair| pair.writer_hostgroup == id);
         let empty = |id: HostgroupId| Hostgroup {
             id,
             servers: Vec::new(),
+            writers: writers(id).map(|pair| CheckType::named(&pair.check_type)),
             demand: known(id)
                 .map(|known| Arc::clone(&known.demand))
                 .unwrap_or_else(|| Arc::new(Demand::new(id, workers))),

@@ -433,6 +433,7 @@ impl Worker {
         let snapshot = self.snapshot();
         self.figures.recent_digests.forget();
         self.pool.forget_gone(&snapshot);
+        self.sessions.borrow().values().for_each(|handle| handle.cut_off(|server| snapshot.status(server)));
     }
 
     /// Ends a session or its statement; with `username`, only when it is that user's.

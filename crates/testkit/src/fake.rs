@@ -80,6 +80,7 @@ pub struct Received {
 pub struct Conversation {
     instead_of_greeting: Option<Vec<Move>>,
     instead_of_login: Option<Vec<Move>>,
+    at_ping: Option<Vec<Move>>,
     script: Vec<(String, Vec<Move>)>,
 }
 
@@ -103,6 +104,13 @@ impl Conversation {
         self
     }
 
+    /// What happens at a `COM_PING`, instead of OK.
+    #[must_use]
+    pub fn on_ping(mut self, moves: &[Move]) -> Conversation {
+        self.at_ping = Some(moves.to_vec());
+        self
+    }
+
     /// What happens at this statement, every time.
     #[must_use]
     pub fn on(mut self, statement: &str, moves: &[Move]) -> Conversation {
@@ -114,9 +122,10 @@ impl Conversation {
         let scripted = |(statement, _): &&(String, Vec<Move>)| {
             received.code == command::QUERY && received.body == *statement
         };
-        match self.script.iter().find(scripted) {
-            Some((_, moves)) => moves.clone(),
-            None => vec![Move::ok()],
+        match (self.script.iter().find(scripted), &self.at_ping) {
+            (Some((_, moves)), _) => moves.clone(),
+            (None, Some(moves)) if received.code == command::PING => moves.clone(),
+            (None, _) => vec![Move::ok()],
         }
     }
 }

@@ -4,6 +4,7 @@
 //! * [`Narrows`]: the built binary with a configuration of its own.
 //! * [`RawClient`]: a blocking client that shows every packet and can send any bytes.
 //! * [`FakeMysql`]: a scripted server in the test's own process.
+//! * [`Namespace`]: a network that can be cut.
 //!
 //! The client and the fake server read and write the protocol by code of their own, not by `narrows-wire`:
 //! a mistake made in both places would otherwise be invisible.
@@ -12,6 +13,7 @@ mod certificates;
 mod client;
 mod fake;
 mod folder;
+mod namespace;
 mod narrows;
 mod process;
 mod protocol;
@@ -21,6 +23,7 @@ pub use certificates::{Authority, Certificate, Validity};
 pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
+pub use namespace::Namespace;
 pub use narrows::{Monitor, Narrows, NarrowsConfig};
 pub use process::{Process, free_port};
 pub use protocol::{

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::{Endpoint, Login, Process, RawClient, TempFolder, free_port};
+use crate::{Endpoint, Login, Namespace, Process, RawClient, TempFolder, free_port};
 
 /// Which server software.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,18 +40,27 @@ pub struct ServerOptions {
     pub options: Vec<String>,
     /// Statements run at every start, one per entry.
     pub statements: Vec<String>,
+    /// The network namespace it runs in, by name.
+    namespace: Option<String>,
 }
 
 impl ServerOptions {
     /// Those of a server without anything special.
     pub fn new(flavour: Flavour) -> ServerOptions {
-        ServerOptions { flavour, options: Vec::new(), statements: Vec::new() }
+        ServerOptions { flavour, options: Vec::new(), statements: Vec::new(), namespace: None }
     }
 
     /// Adds a command line option.
     #[must_use]
     pub fn option(mut self, option: &str) -> ServerOptions {
         self.options.push(option.to_owned());
+        self
+    }
+
+    /// Has it run in a network namespace; MariaDB only.
+    #[must_use]
+    pub fn inside(mut self, namespace: &Namespace) -> ServerOptions {
+        self.namespace = Some(namespace.name().to_owned());
         self
     }
 
@@ -102,8 +111,9 @@ impl RealServer {
     fn start(options: ServerOptions) -> RealServer {
         let folder = TempFolder::new("server");
         copy_folder(template(options.flavour), &folder.file("data"));
-        let statements = account_statements("root", "")
-            .into_iter()
+        // Each server of a replication makes its own accounts, and they are no part of what is replicated.
+        let statements = std::iter::once("SET sql_log_bin = 0".to_owned())
+            .chain(account_statements("root", ""))
             .chain(account_statements("sbtest", "sbtest"))
             .chain(options.statements.iter().cloned());
         let text: String = statements.map(|statement| statement + ";\n").collect();
@@ -208,7 +218,7 @@ fn account_statements(user: &str, password: &str) -> [String; 2] {
 
 /// Starts the server and waits until it answers. `None`: it ended before, as when its port is taken.
 fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Process> {
-    let mut command = server_command(options.flavour);
+    let mut command = server_command(options.flavour, options.namespace.as_deref());
     let path = |name: &str| folder.file(name).display().to_string();
     command
         .arg(format!("--datadir={}", path("data")))
@@ -257,10 +267,14 @@ fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Pro
 }
 
 /// The server program with the options that come first.
-fn server_command(flavour: Flavour) -> Command {
+fn server_command(flavour: Flavour, namespace: Option<&str>) -> Command {
     let mut command = match flavour {
         Flavour::MariaDb => {
-            let mut command = Command::new("mariadbd");
+            let program = "mariadbd";
+            let mut command = match namespace {
+                Some(name) => Namespace::command(name, program),
+                None => Command::new(program),
+            };
             command.arg("--no-defaults");
             command
         }
@@ -341,7 +355,7 @@ fn initialise_mariadb(folder: &Path) {
 }
 
 fn initialise_mysql9(folder: &Path) {
-    let mut command = server_command(Flavour::MySql9);
+    let mut command = server_command(Flavour::MySql9, None);
     command
         .args(["--initialize-insecure", "--innodb-flush-method=nosync", "--innodb-redo-log-capacity=64M"])
         .arg(format!("--datadir={}", folder.display()));

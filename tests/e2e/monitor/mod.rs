@@ -1,6 +1,7 @@
 //! The monitor: what it finds out of servers, what follows from that, and what it costs.
 
 mod crowd;
+mod cut_off;
 mod health;
 mod roles;
 

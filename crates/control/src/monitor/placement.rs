@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narrows_proxy::snapshot::{HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
+use narrows_proxy::snapshot::{CheckType, HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
 
 use super::ping::Reach;
 use super::plan::{Address, Target};
-use super::read_only::{CheckType, Role};
+use super::read_only::Role;
 use super::replication_lag::Lag;
 
 /// One thing that has changed.
@@ -137,7 +137,7 @@ impl Placement {
         for row in rows.iter_mut().filter(|row| row.status == ServerStatus::Online) {
             let address = Address::of(row);
             if known.unreachable.contains(&address) {
-                row.status = ServerStatus::Shunned;
+                row.status = ServerStatus::Unreachable;
             } else if known.lagging.contains(&(row.hostgroup, address)) {
                 row.status = ServerStatus::ShunnedReplicationLag;
             }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use narrows_proxy::snapshot::{HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
+use narrows_proxy::snapshot::{CheckType, HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
 use narrows_proxy::tls::SharedTls;
 
-use super::read_only::CheckType;
 use super::settings::Settings;
 
 /// A server as checks know it: whatever hostgroups it is in.

@@ -3,23 +3,9 @@
 use std::time::Duration;
 
 use narrows_proxy::backend::{BackendError, Table};
+use narrows_proxy::snapshot::CheckType;
 
 use super::line::Line;
-
-/// Which variables of a server decide: `mysql_replication_hostgroups.check_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CheckType {
-    /// `read_only`
-    ReadOnly,
-    /// `innodb_read_only`
-    InnodbReadOnly,
-    /// `super_read_only`
-    SuperReadOnly,
-    /// Any of `read_only` and `innodb_read_only`.
-    Either,
-    /// Both of them.
-    Both,
-}
 
 /// What a server is by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,29 +58,6 @@ impl Roles {
     }
 }
 
-impl CheckType {
-    /// The one of that name, which a table has checked.
-    pub fn named(name: &str) -> CheckType {
-        match name.to_ascii_lowercase().as_str() {
-            "innodb_read_only" => CheckType::InnodbReadOnly,
-            "super_read_only" => CheckType::SuperReadOnly,
-            "read_only|innodb_read_only" => CheckType::Either,
-            "read_only&innodb_read_only" => CheckType::Both,
-            _ => CheckType::ReadOnly,
-        }
-    }
-
-    fn question(self) -> &'static str {
-        match self {
-            CheckType::ReadOnly => "SELECT @@global.read_only read_only",
-            CheckType::InnodbReadOnly => "SELECT @@global.innodb_read_only read_only",
-            CheckType::SuperReadOnly => "SELECT @@global.super_read_only read_only",
-            CheckType::Either => "SELECT @@global.read_only|@@global.innodb_read_only read_only",
-            CheckType::Both => "SELECT @@global.read_only&@@global.innodb_read_only read_only",
-        }
-    }
-}
-
 impl Seen {
     /// What the outcome of a check says.
     pub fn of(outcome: &Result<Role, BackendError>) -> Seen {
@@ -115,13 +78,8 @@ pub async fn check(line: &Line, kind: CheckType, limit: Duration) -> Result<Role
     Ok(role(&answer))
 }
 
-/// What a server is that answers so. Whatever is not clearly 0 is no permission to write.
 fn role(answer: &Table) -> Role {
-    let value = answer.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
-    match value {
-        Some("0" | "OFF") => Role::Writer,
-        _ => Role::Reader,
-    }
+    if answer.says_no() { Role::Writer } else { Role::Reader }
 }
 
 #[cfg(test)]
@@ -168,14 +126,5 @@ mod tests {
             assert_eq!(roles.after(seen, 3), None);
         }
         assert!((0..10).all(|_| roles.after(Seen::Failed, 3).is_none()));
-    }
-
-    #[test]
-    fn every_check_type_asks_its_variables() {
-        let asked = |name: &str| CheckType::named(name).question();
-        assert_eq!(asked("READ_ONLY"), "SELECT @@global.read_only read_only");
-        assert_eq!(asked("super_read_only"), "SELECT @@global.super_read_only read_only");
-        assert!(asked("read_only|innodb_read_only").contains("read_only|@@global.innodb_read_only"));
-        assert!(asked("read_only&innodb_read_only").contains("read_only&@@global.innodb_read_only"));
     }
 }

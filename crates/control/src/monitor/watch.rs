@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use narrows_proxy::backend::BackendError;
 use narrows_proxy::rt::{Instant, JoinHandle, spawn_local, timeout, timeout_at};
-use narrows_proxy::snapshot::HostgroupId;
+use narrows_proxy::snapshot::{CheckType, HostgroupId};
 
 use super::desk::Desk;
 use super::line::Line;
@@ -15,7 +15,7 @@ use super::log::{Kind, Record};
 use super::ping::{Heard, Pings};
 use super::placement::Finding;
 use super::plan::{Access, Address, Target};
-use super::read_only::{CheckType, Role, Roles, Seen};
+use super::read_only::{Role, Roles, Seen};
 use super::replication_lag::{Behind, Lags, Limits};
 use super::settings::{Settings, Timing};
 use super::{connect, ping, read_only, replication_lag};

@@ -186,10 +186,8 @@ const ATTRIBUTES: usize = 12;
 /// A row of `mysql_servers`, in the order of its columns. As in ProxySQL this table has one word for whatever is shunned.
 fn server_cells(row: &ServerRow) -> Vec<Value> {
     let status = match row.status {
-        ServerStatus::Online => "ONLINE",
-        ServerStatus::Shunned | ServerStatus::ShunnedReplicationLag => "SHUNNED",
-        ServerStatus::OfflineSoft => "OFFLINE_SOFT",
-        ServerStatus::OfflineHard => "OFFLINE_HARD",
+        ServerStatus::ShunnedReplicationLag => ServerStatus::Shunned.name(),
+        other => other.name(),
     };
     vec![
         Value::Integer(row.hostgroup.0.into()),

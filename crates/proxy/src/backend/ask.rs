@@ -44,6 +44,12 @@ impl Backend {
 }
 
 impl Table {
+    /// Whether it answers a question with no: 0 or OFF, and nothing else.
+    pub fn says_no(&self) -> bool {
+        let value = self.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
+        matches!(value, Some("0" | "OFF"))
+    }
+
     fn decode(set: &ResultSet) -> Result<Table, Malformed> {
         let columns = set.columns.iter().map(|definition| column_name(definition));
         let columns: Vec<String> = columns.collect::<Result<_, _>>()?;

@@ -6,6 +6,7 @@ mod connect;
 mod residue;
 mod statements;
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::buffer::Buffer;
 use crate::hostgroup::{Server, Slot};
 use crate::packets::{ReadError, payload, read_packet};
 use crate::pool::InUse;
-use crate::rt::Instant;
+use crate::rt::{self, Instant};
 use crate::snapshot::{Account, Snapshot};
 use crate::state::SharedState;
 use crate::stream::{DetachedStream, Stream, TlsError};
@@ -41,11 +42,11 @@ pub struct Backend {
     pub login: Box<Login>,
     /// Set while a client has it.
     pub in_use: Option<InUse>,
-    /// By what process lists name it.
-    card: Rc<Card>,
+    /// What others have of it.
+    card: Held,
 }
 
-/// What tells which backend connection one is, for those who do not have it.
+/// What tells which backend connection one is, for those who do not have it; they can end it.
 #[derive(Debug)]
 pub struct Card {
     /// The server.
@@ -54,6 +55,33 @@ pub struct Card {
     pub thread_id: u32,
     /// Our address and port; empty for a Unix socket.
     pub local: (String, u16),
+    descriptor: i32,
+    /// Whether the descriptor is still that of the connection.
+    is_open: Cell<bool>,
+    /// Why it was cut off.
+    cut_off: Cell<Option<&'static str>>,
+}
+
+/// A connection's own hold on its card, which ends with it.
+#[derive(Debug)]
+struct Held(Rc<Card>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.is_open.set(false);
+    }
+}
+
+impl Card {
+    /// Ends the connection, whoever has it: to them it is as if the server had gone.
+    pub fn cut_off(&self, why: &'static str) {
+        if self.is_open.get() && self.cut_off.get().is_none() {
+            self.cut_off.set(Some(why));
+            // SAFETY: the connection clears `is_open` when it goes, and nothing of this thread runs between that and the
+            // closing of its socket.
+            unsafe { rt::shut_down(self.descriptor) };
+        }
+    }
 }
 
 /// What is known of a backend connection.
@@ -165,6 +193,9 @@ pub enum BackendError {
     /// The login is not possible.
     #[error("{0}")]
     Login(#[from] Failure),
+    /// The server is read-only, and is wanted for writing.
+    #[error("it is read-only, and the hostgroup is for servers that may be written to")]
+    ReadOnly,
     /// The server does not speak the protocol.
     #[error("{0}")]
     Malformed(#[from] Malformed),
@@ -240,14 +271,25 @@ impl From<ReadError> for BackendError {
 
 impl Backend {
     fn new(stream: Stream, login: Box<Login>) -> Backend {
-        let card =
-            Card { server: Arc::clone(&login.server), thread_id: login.thread_id, local: stream.local() };
-        Backend { stream, login, in_use: None, card: Rc::new(card) }
+        let card = Card {
+            server: Arc::clone(&login.server),
+            thread_id: login.thread_id,
+            local: stream.local(),
+            descriptor: stream.descriptor(),
+            is_open: Cell::new(true),
+            cut_off: Cell::default(),
+        };
+        Backend { stream, login, in_use: None, card: Held(Rc::new(card)) }
     }
 
     /// What tells others which connection it is.
     pub fn card(&self) -> &Rc<Card> {
-        &self.card
+        &self.card.0
+    }
+
+    /// Why it broke: because it was cut off, or else `error`.
+    pub fn broken_by(&self, error: impl std::fmt::Display) -> String {
+        self.card.0.cut_off.get().map_or_else(|| error.to_string(), str::to_owned)
     }
 
     /// Whether the connection still stands and the server has said nothing unasked (servers announce that way

@@ -4,11 +4,11 @@ mod balance;
 mod openings;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use narrows_wire::Capabilities;
 
-use crate::snapshot::{HostgroupId, ServerRow, ServerStatus};
+use crate::snapshot::{CheckType, HostgroupId, ServerRow, ServerStatus};
 use crate::tls::SharedTls;
 use crate::worker::{Message, Peers};
 
@@ -16,7 +16,7 @@ pub use balance::{Latency, Load, RoundRobin};
 pub use openings::Openings;
 
 /// One hostgroup of a snapshot.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Hostgroup {
     /// Its number.
     pub id: HostgroupId,
@@ -26,6 +26,8 @@ pub struct Hostgroup {
     pub demand: Arc<Demand>,
     /// Connections that may be opened in a second (`mysql-throttle_connections_per_sec_to_hostgroup`).
     pub openings_per_second: u32,
+    /// Where it is for servers that may be written to: what tells whether one may.
+    pub writers: Option<CheckType>,
 }
 
 /// One server of a hostgroup.
@@ -62,6 +64,8 @@ pub struct ServerFigures {
     latency_us: AtomicU64,
     /// Capabilities of its greeting; 0 until it was seen.
     capabilities: AtomicU64,
+    /// Whether it may be another than it was; see [`ServerFigures::distrust`].
+    is_distrusted: AtomicBool,
 }
 
 impl Server {
@@ -123,6 +127,21 @@ impl ServerFigures {
     /// Keeps a latency that the monitor has measured.
     pub fn set_latency_us(&self, latency_us: u64) {
         self.latency_us.store(latency_us, Ordering::Relaxed);
+    }
+
+    /// A connection to it was lost, or it has refused a write: when it is back it may have another role.
+    pub fn distrust(&self) {
+        self.is_distrusted.store(true, Ordering::Relaxed);
+    }
+
+    /// It has said what it is.
+    pub fn trust(&self) {
+        self.is_distrusted.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether it is to be asked what it is before it gets work.
+    pub fn is_distrusted(&self) -> bool {
+        self.is_distrusted.load(Ordering::Relaxed)
     }
 
     /// What its greeting offered; `None` until it was seen.

@@ -71,6 +71,17 @@ struct Failure {
     at: Instant,
     /// How long it is left alone; doubles with each failure.
     pause: Duration,
+    /// What is not done meanwhile.
+    scope: Scope,
+}
+
+/// How far a server is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// No connection is opened; those that are open serve.
+    Opening,
+    /// Nothing is sent there.
+    Everything,
 }
 
 /// What is asked of the pool.
@@ -236,12 +247,16 @@ impl Pool {
             return Attempt::Idle(backend);
         }
         loop {
+            let pause = |server: &Server| group.pause(server, ask.now);
             let is_eligible =
-                |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, ask.now);
+                |server: &&Arc<Server>| server.is_eligible() && pause(server) != Some(Scope::Everything);
             let mut eligible = hostgroup.servers.iter().filter(is_eligible);
-            let may_open = || self.opening_pause(hostgroup, ask.now).is_none();
-            let at_hand =
-                eligible.clone().filter(|server| server.has_room() && may_open() || group.has_idle(server));
+            let may_open = |server: &Server| {
+                server.has_room()
+                    && pause(server).is_none()
+                    && self.opening_pause(hostgroup, ask.now).is_none()
+            };
+            let at_hand = eligible.clone().filter(|server| may_open(server) || group.has_idle(server));
             let load = |server: &Server| group.load(server, ask.now);
             let Some(server) = group.round.borrow_mut().next(at_hand, load) else {
                 return if eligible.next().is_some() { Attempt::Busy } else { Attempt::NoServer };
@@ -249,16 +264,21 @@ impl Pool {
             let fitting = group.take_idle(server, ask);
             self.publish_idle(group);
             match fitting {
-                Some(backend) if !backend.is_alive() => continue,
+                Some(backend) if !backend.is_alive() => {
+                    server.figures.distrust();
+                    continue;
+                }
                 Some(backend) if fitness(&backend, ask) < NEW_LOGIN => return Attempt::Idle(backend),
-                Some(backend) => match self.slot(hostgroup, server, ask.now) {
-                    // Room for a connection of its own: the other account keeps the one it has.
-                    Some(slot) => {
-                        self.put_idle(group, backend);
-                        return Attempt::Open(Arc::clone(server), slot);
+                Some(backend) => {
+                    match may_open(server).then(|| self.slot(hostgroup, server, ask.now)).flatten() {
+                        // Room for a connection of its own: the other account keeps the one it has.
+                        Some(slot) => {
+                            self.put_idle(group, backend);
+                            return Attempt::Open(Arc::clone(server), slot);
+                        }
+                        None => return Attempt::Idle(backend),
                     }
-                    None => return Attempt::Idle(backend),
-                },
+                }
                 None => match self.slot(hostgroup, server, ask.now) {
                     Some(slot) => return Attempt::Open(Arc::clone(server), slot),
                     None => continue,
@@ -295,6 +315,18 @@ impl Pool {
         }
         self.put_idle(&group, backend);
         group.waiters.poke();
+    }
+
+    /// A server has refused a write because it is read only, which is no server for its hostgroup: it is asked what it is
+    /// before it gets work again.
+    pub fn turn_away(&self, snapshot: &Snapshot, backend: Backend, text: &str) {
+        let server = Arc::clone(&backend.login.server);
+        drop(backend);
+        let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
+        let group = self.group(&hostgroup.demand);
+        group.idle.borrow_mut().retain(|idle| !Arc::ptr_eq(&idle.login.server.figures, &server.figures));
+        self.publish_idle(&group);
+        group.leave_alone(&server, text.to_owned(), Scope::Everything);
     }
 
     /// Another worker has sent a connection.
@@ -457,7 +489,9 @@ impl Search<'_> {
     }
 
     async fn open(&self, server: Arc<Server>, slot: Slot) -> Result<Option<Backend>, LeaseError> {
-        self.pool.open(self.group, &self.snapshot.variables, (server, slot), &self.ask).await
+        self.pool
+            .open(self.group, (&self.snapshot.variables, self.hostgroup), (server, slot), &self.ask)
+            .await
     }
 
     fn unavailable(&self, started: Instant) -> LeaseError {
@@ -528,11 +562,11 @@ impl Group {
         best.map(|(index, _)| idle.remove(index))
     }
 
-    fn is_paused(&self, server: &Server, now: Instant) -> bool {
+    /// How far a server is left alone now.
+    fn pause(&self, server: &Server, now: Instant) -> Option<Scope> {
         let failures = self.failures.borrow();
-        failures
-            .get(&std::ptr::from_ref(&*server.figures))
-            .is_some_and(|failure| failure.at + failure.pause > now)
+        let failure = failures.get(&std::ptr::from_ref(&*server.figures))?;
+        (failure.at + failure.pause > now).then_some(failure.scope)
     }
 
     /// When the first server that is left alone may be tried again.
@@ -556,11 +590,17 @@ impl Group {
         if let BackendError::Login(failure) = &error {
             return Err(LeaseError::Refused(ServerError::of_login(server, failure)));
         }
-        self.leave_alone(server, error.to_string());
+        // A server that answers with an error is there, for those who are connected.
+        let scope = match &error {
+            BackendError::Server(_) => Scope::Opening,
+            _ => Scope::Everything,
+        };
+        self.leave_alone(server, error.to_string(), scope);
         Ok(None)
     }
 
-    fn leave_alone(&self, server: &Arc<Server>, text: String) {
+    fn leave_alone(&self, server: &Arc<Server>, text: String, scope: Scope) {
+        server.figures.distrust();
         let mut failures = self.failures.borrow_mut();
         let before = failures.get(&Arc::as_ptr(&server.figures)).map(|failure| failure.pause * 2);
         let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
@@ -572,19 +612,12 @@ impl Group {
                 "cannot connect to a server"
             );
         }
-        failures.insert(Arc::as_ptr(&server.figures), Failure { text, at: Instant::now(), pause });
+        failures.insert(Arc::as_ptr(&server.figures), Failure { text, at: Instant::now(), pause, scope });
     }
 
     /// The state of a server in words, for error 9001.
     fn describe(&self, server: &Server, now: Instant) -> String {
-        use crate::snapshot::ServerStatus;
-        let status = match server.row.status {
-            ServerStatus::Online => "ONLINE",
-            ServerStatus::Shunned => "SHUNNED",
-            ServerStatus::ShunnedReplicationLag => "SHUNNED_REPLICATION_LAG",
-            ServerStatus::OfflineSoft => "OFFLINE_SOFT",
-            ServerStatus::OfflineHard => "OFFLINE_HARD",
-        };
+        let status = server.row.status.reason().unwrap_or_else(|| server.row.status.name());
         let (used, most) = (server.figures.connections(), server.row.max_connections);
         let failures = self.failures.borrow();
         let failure = failures.get(&std::ptr::from_ref(&*server.figures)).map(|failure| {

@@ -8,7 +8,7 @@ use super::{Ask, Group, LeaseError, Pool, keep_idle};
 use crate::backend::{Backend, BackendError, Want, connect};
 use crate::hostgroup::{Hostgroup, Server, Slot};
 use crate::rt::Instant;
-use crate::snapshot::{Snapshot, Variables};
+use crate::snapshot::{CheckType, Snapshot, Variables};
 use crate::state::SharedState;
 use crate::stats::ErrorKey;
 
@@ -44,12 +44,12 @@ impl Pool {
     pub(super) async fn open(
         &self,
         group: &Group,
-        variables: &Variables,
+        (variables, hostgroup): (&Variables, &Hostgroup),
         (server, slot): (Arc<Server>, Slot),
         ask: &Ask<'_>,
     ) -> Result<Option<Backend>, LeaseError> {
         let known = Arc::clone(&server);
-        match self.log_in(group, variables, (server, slot), (ask.want, ask.state)).await {
+        match self.log_in(group, (variables, hostgroup), (server, slot), (ask.want, ask.state)).await {
             Ok(backend) => {
                 group.failures.borrow_mut().remove(&Arc::as_ptr(&known.figures));
                 if variables.connection_warming {
@@ -73,7 +73,7 @@ impl Pool {
         for group in self.groups.borrow().values() {
             let Some(login) = group.last_login.borrow().clone() else { continue };
             let Some(hostgroup) = snapshot.hostgroups.get(&group.demand.hostgroup) else { continue };
-            let usable = |server: &&Arc<Server>| server.is_eligible() && !group.is_paused(server, now);
+            let usable = |server: &&Arc<Server>| server.is_eligible() && group.pause(server, now).is_none();
             for server in hostgroup.servers.iter().filter(usable) {
                 let open = usize::try_from(server.figures.connections()).unwrap_or(usize::MAX);
                 let missing = keep_idle(server, snapshot).saturating_sub(open).min(OPENED_AT_ONCE);
@@ -95,7 +95,7 @@ impl Pool {
         let group = self.group(&hostgroup.demand);
         let known = Arc::clone(&server);
         let login_as = (&login.want, &login.state);
-        match self.log_in(&group, &snapshot.variables, (server, slot), login_as).await {
+        match self.log_in(&group, (&snapshot.variables, hostgroup), (server, slot), login_as).await {
             Ok(backend) => self.release(snapshot, backend, Instant::now()),
             Err(error) => {
                 // The account may be gone; whoever opens a connection next is the one to follow.
@@ -110,7 +110,7 @@ impl Pool {
     async fn log_in(
         &self,
         group: &Group,
-        variables: &Variables,
+        (variables, hostgroup): (&Variables, &Hostgroup),
         (server, slot): (Arc<Server>, Slot),
         (want, state): (&Want, &SharedState),
     ) -> Result<Backend, BackendError> {
@@ -120,6 +120,9 @@ impl Pool {
             let limit = variables.connect_timeout_server;
             let backend = connect(server, Some(slot), want, state, limit).await?;
             backend.stream.set_keepalive(variables.tcp_keepalive);
+            if let Some(writers) = hostgroup.writers.filter(|_| known.figures.is_distrusted()) {
+                check_role(&backend, writers, limit).await?;
+            }
             if !variables.init_connect.is_empty() {
                 backend.execute(&variables.init_connect, limit).await?;
             }
@@ -154,6 +157,19 @@ impl Pool {
         let key = ErrorKey { username, schemaname, ..ErrorKey::of(server, errno) };
         self.errors.borrow_mut().add(key, text.as_bytes(), self.epoch.elapsed().as_secs());
     }
+}
+
+/// Asks a server that was lost, or has refused a write, whether it may be written to. It may have come back as something else,
+/// and the monitor may not have asked it yet.
+async fn check_role(backend: &Backend, writers: CheckType, limit: Duration) -> Result<(), BackendError> {
+    match backend.ask(writers.question(), limit).await {
+        Ok(answer) if answer.says_no() => backend.login.server.figures.trust(),
+        Ok(_) => return Err(BackendError::ReadOnly),
+        // One that cannot be asked is what it was taken for.
+        Err(BackendError::Server(_)) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// Connections opened early to one server with one look at it, so that a server that has just come up is not overrun.

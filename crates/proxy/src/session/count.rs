@@ -180,6 +180,7 @@ impl Session {
     /// A server was lost with a statement. Closes the connection; returns where it led.
     pub(super) fn count_lost(&self, backend: Backend, text: &str) -> String {
         self.count_error(&backend, Errno::SERVER_LOST.number, text.as_bytes());
+        backend.login.server.figures.distrust();
         self.let_go();
         backend.login.server.address()
     }

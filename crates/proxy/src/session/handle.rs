@@ -10,8 +10,9 @@ use std::task::{Poll, Waker};
 
 use super::PinReason;
 use crate::backend::Card;
+use crate::hostgroup::Server;
 use crate::rt::Instant;
-use crate::snapshot::HostgroupId;
+use crate::snapshot::{HostgroupId, ServerStatus};
 use crate::state::SharedState;
 use crate::stats::{Doing, PinLine, ProcessBackend, ProcessLine};
 
@@ -202,6 +203,17 @@ impl Handle {
     /// Whether a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         self.pins.borrow().iter().any(|pin| pin.reason == PinReason::TRANSACTION)
+    }
+
+    /// Ends the backend connection at hand where its server is out at once, for the reason that `status` tells.
+    pub fn cut_off(&self, status: impl Fn(&Server) -> Option<ServerStatus>) {
+        let card = self.card.borrow();
+        if let Some(card) = &*card
+            && let Some(status) = status(&card.server)
+            && status.cuts_off(self.is_in_transaction())
+        {
+            card.cut_off(status.reason().unwrap_or_else(|| status.name()));
+        }
     }
 
     /// The session as a process list shows it.

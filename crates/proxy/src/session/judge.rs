@@ -9,6 +9,7 @@ use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_text, is_read};
 use narrows_wire::Status;
 
 use super::Session;
+use super::relay::HoldBack;
 use crate::mirror::{Copy, offer};
 use crate::rt::Instant;
 use crate::rules::{Passage, Question, Sender, Verdict, annotate, digest_of};
@@ -52,6 +53,8 @@ pub(super) struct Orders {
     pub(super) logged: bool,
     /// It was taken for a read: where it runs if its server thinks otherwise.
     pub(super) writer: Option<HostgroupId>,
+    /// Errors that lead to its being run again.
+    pub(super) hold_back: HoldBack,
 }
 
 impl Orders {
@@ -175,6 +178,7 @@ impl Session {
             keeps_multiplexing: verdict.multiplex == Some(2),
             logged: is_logged(variables, verdict),
             writer: None,
+            hold_back: HoldBack::default(),
         };
         let own = self.want.account.row.default_hostgroup;
         let hostgroup = match verdict.destination_hostgroup {

@@ -7,6 +7,7 @@ use narrows_sql::{Flags, Kind};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno};
 
+use super::lost::{Fate, lost};
 use super::query::{CLEAR_CONDITIONS, Job, QUERY_TIMEOUT};
 use super::request::Request;
 use super::track::Pins;
@@ -50,10 +51,8 @@ impl Session {
                 let knows = self.pinned_knows(&job.statement);
                 return self.aligned(Leased { backend, pins, pinned: true, knows }, job, snapshot).await;
             }
-            let address = pinned.backend.login.server.address();
-            let text = "the server closed the connection";
-            let reported = self.report_lost(request.answer(), &address, (false, true), text).await;
-            return reported.map(|()| Err(NoLease::Lost { address, text: text.to_owned() }));
+            let lost = NoLease::lost(&pinned.backend, "the server closed the connection");
+            return Ok(Err(lost));
         }
         let worker = Rc::clone(&self.worker);
         let wanted = self.wanted_connection(&job.statement);
@@ -113,7 +112,7 @@ impl Session {
         if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
             match Box::pin(self.check_insert_id(&mut leased.backend)).await {
                 Ok(asked) => leased.knows &= !asked,
-                Err(error) => return Ok(Err(NoLease::lost(&leased.backend, &error))),
+                Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
             }
             insert_id = Box::pin(self.insert_id_elsewhere()).await;
             self.look_back.insert_id_is_here |= asks_by_null;
@@ -131,7 +130,7 @@ impl Session {
         if !self.known_here().is_empty()
             && let Err(error) = Box::pin(self.take_what_is_here(backend)).await
         {
-            return Ok(Err(NoLease::lost(backend, &error)));
+            return Ok(Err(NoLease::lost(backend, error)));
         }
         let mut aligned = Box::pin(backend.align(&self.state, reads_variables, insert_id, limit)).await;
         if aligned.is_ok() && job.command == Command::InitDb && backend.login.family == Family::MySql {
@@ -144,7 +143,7 @@ impl Session {
                 Ok(Ok(leased))
             }
             Err(BackendError::Server(error)) => Ok(Err(NoLease::refused(error))),
-            Err(error) => Ok(Err(NoLease::lost(&leased.backend, &error))),
+            Err(error) => Ok(Err(NoLease::lost(&leased.backend, error))),
         }
     }
 
@@ -164,8 +163,10 @@ impl NoLease {
         NoLease::Refused(errno, text)
     }
 
-    fn lost(backend: &Backend, error: &BackendError) -> NoLease {
-        NoLease::Lost { address: backend.login.server.address(), text: error.to_string() }
+    fn lost(backend: &Backend, error: impl std::fmt::Display) -> NoLease {
+        let server = &backend.login.server;
+        server.figures.distrust();
+        NoLease::Lost { address: server.address(), text: backend.broken_by(error) }
     }
 
     /// What the client is told.
@@ -173,10 +174,7 @@ impl NoLease {
         match self {
             NoLease::Refused(errno, text) => (errno, text),
             NoLease::Lost { address, text } => {
-                let text = format!(
-                    "Lost connection to MySQL server {address} while setting up the session ({text})"
-                );
-                (Errno::SERVER_LOST, text)
+                (Errno::SERVER_LOST, lost(&address, None, &text, Fate::NotRun))
             }
         }
     }

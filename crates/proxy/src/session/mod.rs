@@ -10,6 +10,7 @@ mod judge;
 mod kill;
 mod lease;
 mod look_back;
+mod lost;
 mod prepared;
 mod query;
 mod record;

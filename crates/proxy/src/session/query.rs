@@ -15,8 +15,9 @@ use super::handle::Pinning;
 use super::judge::{Digest, Orders, is_logged, nanoseconds};
 use super::lease::{Leased, NoLease};
 use super::look_back::asks_about_last;
+use super::lost::{Fate, Tries};
 use super::prepared::{ClientStatement, Ready};
-use super::relay::{Answering, Broken, Outcome, READ_ONLY};
+use super::relay::{Answering, Broken, GOING_AWAY, Outcome, READ_ONLY};
 use super::request::Request;
 use super::track::{Pins, untold_variables};
 use super::upload::Upload;
@@ -194,16 +195,14 @@ impl Session {
         self.handle.goes_to(job.hostgroup);
         let began = self.handle.since() + job.orders.delay;
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
-        let mut retries = job.orders.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
-        let mut lost_unused = 0;
+        let mut tries = Tries::new(&job, &snapshot);
         loop {
             let was_pinned = self.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job).await? {
                 Ok(leased) => leased,
                 // The statement has not been sent, and what the client had there is known: any other will do.
-                Err(NoLease::Lost { address, text }) if !was_pinned && lost_unused < LOST_UNUSED => {
+                Err(NoLease::Lost { address, text }) if !was_pinned && tries.after_closed() => {
                     self.lost_unused(&address, &text);
-                    lost_unused += 1;
                     continue;
                 }
                 Err(no_lease) => {
@@ -220,15 +219,15 @@ impl Session {
             let Leased { mut backend, pins, pinned, knows } = leased;
             fault::inject(Moment::Before, request.argument());
             let answered = match self.answer_for(&mut backend, request, &job, knows).await {
-                Answer::Lost(text) if !pinned && lost_unused < LOST_UNUSED => {
+                Answer::Lost(text) if !pinned && tries.after_closed() => {
+                    backend.login.server.figures.distrust();
                     self.lost_unused(&backend.login.server.address(), &text);
-                    lost_unused += 1;
                     continue;
                 }
                 Answer::Lost(text) => {
                     let address = self.count_lost(backend, &text);
                     self.count_failed(request, &job);
-                    return self.report_lost(request.answer(), &address, (false, pinned), &text).await;
+                    return self.report_lost(request.answer(), &address, (Fate::NotRun, pinned), &text).await;
                 }
                 Answer::Sent(sent) => {
                     self.count_failed(request, &job);
@@ -237,27 +236,29 @@ impl Session {
                 }
                 Answer::Statement(packet) => packet,
             };
+            job.orders.hold_back = tries.hold_back(&snapshot, &job, request.whole, pinned);
             match self.send_and_relay(&mut backend, request, &job, answered).await {
-                Ok(outcome) if outcome.held_back.is_some() => self.turn_to_writer(backend, &mut job),
+                Ok(Outcome { held_back: Some(error), .. }) => {
+                    self.turn_elsewhere(&snapshot, backend, &mut job, (&error, &mut tries));
+                }
                 Ok(outcome) => return self.finish(&snapshot, (backend, pins), &job, request, outcome).await,
                 Err(broken) => {
-                    let (started, text, may_repeat) = match broken {
-                        Broken::Backend { started, text } => {
-                            (started, text, !started && request.whole && is_repeatable(&job))
-                        }
-                        Broken::Unsent { text } => (false, text, true),
+                    let (fate, text) = match broken {
+                        Broken::Backend { started: true, text } => (Fate::Answering, text),
+                        Broken::Backend { started: false, text } => (Fate::Unknown, text),
+                        Broken::Unsent { text } => (Fate::NotRun, text),
                         Broken::Session(end) => {
                             self.abandon(backend);
                             return Err(end);
                         }
                     };
+                    let text = backend.broken_by(text);
                     let address = self.count_lost(backend, &text);
-                    if may_repeat && !pinned && retries > 0 {
-                        retries -= 1;
+                    if !pinned && tries.after_loss(fate, &job, request.whole) {
                         continue;
                     }
                     self.count_failed(request, &job);
-                    return self.report_lost(request.answer(), &address, (started, pinned), &text).await;
+                    return self.report_lost(request.answer(), &address, (fate, pinned), &text).await;
                 }
             }
         }
@@ -315,21 +316,6 @@ impl Session {
             self.note_uncounted_error(errors);
         }
         Ok(())
-    }
-
-    /// A connection was lost before it had heard of the statement: what only it knew is gone, and any other will do.
-    fn lost_unused(&mut self, server: &str, error: &str) {
-        tracing::debug!(id = self.handle.id, server, error, "a connection was found closed");
-        self.handle.has_backend(None);
-        self.forget_what_is_here();
-    }
-
-    /// A server that is read only has refused what was taken for a read. Nothing has happened there, and the client has
-    /// heard nothing of it.
-    fn turn_to_writer(&mut self, backend: Backend, job: &mut Job) {
-        self.give_back(backend);
-        self.worker.counters.borrow_mut().reads_run_on_writers += 1;
-        job.hostgroup = job.orders.writer.take().unwrap_or(job.hostgroup);
     }
 
     /// Waits as long as a statement is told to; returns what the client is to be told if that is cut short.
@@ -441,7 +427,7 @@ impl Session {
             let answering = self.answering(backend, request, job, statement, tries);
             let mut outcome = self.timed_relay(backend, request, answering).await?;
             let Some(error) = outcome.held_back.take() else { return Ok(outcome) };
-            if READ_ONLY.contains(&error.code) {
+            if READ_ONLY.contains(&error.code) || GOING_AWAY.contains(&error.code) {
                 return Ok(Outcome { held_back: Some(error), ..outcome });
             }
             self.recover(backend, job, statement, &error, tries).await?;
@@ -506,28 +492,6 @@ impl Session {
         Some(packet)
     }
 
-    /// The server was lost. Where the client had something there, the session cannot go on: it would be another one.
-    pub(super) async fn report_lost(
-        &mut self,
-        sequence: u8,
-        address: &str,
-        (started, pinned): (bool, bool),
-        text: &str,
-    ) -> Result<(), End> {
-        let message =
-            format!("Lost connection to MySQL server during query ({address}: {text}). It may have run.");
-        self.fail_record(Errno::SERVER_LOST.number);
-        if started {
-            return Err(End::Told(message));
-        }
-        Box::pin(self.reply_error_at(sequence, Errno::SERVER_LOST, &message)).await?;
-        if pinned {
-            return Err(End::Told(message));
-        }
-        tracing::warn!(id = self.handle.id, server = address, error = text, "backend connection lost in use");
-        Ok(())
-    }
-
     /// Reads the rest of a long command and forgets it.
     pub(super) async fn discard(&self, request: &mut Request) -> Result<(), End> {
         if request.whole {
@@ -543,10 +507,6 @@ pub(super) const QUERY_TIMEOUT: (Errno, &str) =
 
 /// Makes a server forget warnings. MariaDB does so only for statements that have a table.
 pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
-
-/// How many connections a statement may find closed by their server before it is told so. They were idle, so the
-/// server has closed them for a reason of its own; more than a few in a row mean that it goes away.
-const LOST_UNUSED: usize = 8;
 
 /// Whether a statement that has succeeded makes the server close the connection: `COMMIT RELEASE`, `ROLLBACK
 /// RELEASE`, or without that word by `completion_type`.
@@ -605,25 +565,4 @@ fn answered_here(
         }
         _ => None,
     }
-}
-
-/// Whether running a statement twice does no more than running it once.
-fn is_repeatable(job: &Job) -> bool {
-    let effects = Flags::FOR_UPDATE
-        | Flags::INTO_OUTFILE
-        | Flags::INTO_VARIABLE
-        | Flags::ASSIGNS_USER_VARIABLE
-        | Flags::GET_LOCK
-        | Flags::RELEASE_LOCK
-        | Flags::RELEASE_ALL_LOCKS
-        | Flags::FUNCTION_CALL_UNKNOWN
-        | Flags::WRITING_CTE
-        | Flags::MULTI;
-    match job.command {
-        Command::StmtPrepare => return true,
-        // What a cursor leaves behind, and what was sent in parts, is gone with the connection.
-        Command::Query | Command::StmtExecute if job.expect == Expect::Result => {}
-        _ => return false,
-    }
-    matches!(job.statement.kind, Kind::Select | Kind::Show) && !job.statement.flags.intersects(effects)
 }

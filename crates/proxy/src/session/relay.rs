@@ -15,7 +15,7 @@ use super::query::{Job, QUERY_TIMEOUT};
 use super::request::Request;
 use super::upload::renumber;
 use super::{End, Interrupt, Session};
-use crate::backend::{Backend, PrepareOk, ServerError, TRACKED_VARIABLES};
+use crate::backend::{Backend, PrepareOk, ServerError, TOO_MANY_STATEMENTS, TRACKED_VARIABLES};
 use crate::buffer::{Buffer, LARGE, Side};
 use crate::reply::put_error;
 use crate::rt::{oneshot, select};
@@ -67,15 +67,35 @@ pub(super) struct Answering {
     /// The client's number for the statement that is being prepared.
     pub(super) statement: u32,
     /// Errors that the client is not told when they are the whole answer: something can be done about them.
-    pub(super) hold_back: &'static [u16],
+    pub(super) hold_back: HoldBack,
+}
+
+/// Errors about which something can be done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct HoldBack {
+    /// The server is read only: the statement is run where it may write.
+    pub(super) read_only: bool,
+    /// The server goes away: the statement is run elsewhere.
+    pub(super) going_away: bool,
+    /// The server's statement is not what was prepared, or is forgotten: it is prepared again.
+    pub(super) stale: bool,
+    /// The server has too many statements: some are closed.
+    pub(super) too_many_statements: bool,
+}
+
+impl HoldBack {
+    fn has(self, code: u16) -> bool {
+        self.read_only && READ_ONLY.contains(&code)
+            || self.going_away && GOING_AWAY.contains(&code)
+            || self.stale && STALE.contains(&code)
+            || self.too_many_statements && code == TOO_MANY_STATEMENTS
+    }
 }
 
 impl Answering {
-    /// The answer to a command that is about no prepared statement. What was taken for a read and is none to its server
-    /// is run on another.
+    /// The answer to a command that is about no prepared statement.
     pub(super) fn plain(job: &Job) -> Answering {
-        let hold_back = if job.orders.writer.is_some() { READ_ONLY } else { &[] };
-        Answering { expect: job.expect, statement: 0, hold_back }
+        Answering { expect: job.expect, statement: 0, hold_back: job.orders.hold_back }
     }
 }
 
@@ -481,7 +501,7 @@ impl Relay<'_> {
         let error = ErrPacket::decode(self.payload(length))?;
         let code = error.code;
         let untold = !self.started && self.ready == 0 && self.out.is_empty();
-        if untold && self.answering.hold_back.contains(&code) {
+        if untold && self.answering.hold_back.has(code) {
             self.outcome.held_back = ServerError::decode(self.payload(length)).ok();
             self.buffer.consume(length);
             return Ok(());
@@ -623,7 +643,10 @@ impl Relay<'_> {
     async fn lost(&mut self, text: String) -> Result<(), Broken> {
         if self.started && self.tracker.is_between_packets() {
             let mut sequence = self.tracker.sequence().wrapping_add(1);
-            let message = format!("Lost connection to MySQL server during query ({text})");
+            let (address, text) = (self.backend.login.server.address(), self.backend.broken_by(&text));
+            let message = format!(
+                "Lost connection to MySQL server during query ({address}: {text}). The answer is not whole."
+            );
             let mut out = Vec::with_capacity(128);
             put_error(&mut out, &mut sequence, Errno::SERVER_LOST, &message);
             self.session.worker.counters.borrow_mut().generated_errors += 1;
@@ -641,6 +664,12 @@ fn first_number(text: &[u8]) -> Option<u64> {
 
 /// What a server says that is read only: `--read-only` in some form, or read only as a whole.
 pub(super) const READ_ONLY: &[u16] = &[1290, 1836];
+
+/// What a server says that shuts down, or has left its Galera cluster.
+pub(super) const GOING_AWAY: &[u16] = &[1053, 1047];
+
+/// What a server says of a statement that is not what was prepared: it was forgotten, or tables have changed too much.
+const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];
 
 /// Writes a packet's payload.
 type Encode<'a> = dyn Fn(&mut Vec<u8>) + 'a;

@@ -12,7 +12,7 @@ use super::{
 use crate::hostgroup::Server;
 use crate::rules::{Memory, Passage, Question, Sender, Verdict, annotate};
 use crate::session::{PinReason, Pins, destination, digest_options, is_housekeeping, reader};
-use crate::snapshot::{Account, HostgroupId, RuleRow, ServerStatus, Snapshot};
+use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
 
 /// The way of a statement under `snapshot`, with `servers` as they are now. It is that of a session's first statement:
@@ -165,15 +165,8 @@ fn of_hostgroup(snapshot: &Snapshot, hostgroup: HostgroupId, lines: &[ServerLine
 
 /// Whether a server may be chosen, and why.
 fn eligibility(server: &Server, line: Option<&ServerLine>) -> (bool, String) {
-    let status = match server.row.status {
-        ServerStatus::Online => None,
-        ServerStatus::Shunned => Some("SHUNNED"),
-        ServerStatus::ShunnedReplicationLag => Some("SHUNNED_REPLICATION_LAG"),
-        ServerStatus::OfflineSoft => Some("OFFLINE_SOFT: it gets no new work"),
-        ServerStatus::OfflineHard => Some("OFFLINE_HARD"),
-    };
-    if let Some(status) = status {
-        return (false, status.to_owned());
+    if let Some(reason) = server.row.status.reason() {
+        return (false, reason.to_owned());
     }
     if server.row.weight == 0 {
         return (false, "weight 0: it is never chosen".to_owned());

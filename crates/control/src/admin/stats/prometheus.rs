@@ -5,7 +5,7 @@ use std::fmt::Write;
 use narrows_proxy::server::Listening;
 use narrows_proxy::stats::{Counters, Take, wait};
 
-use super::{global, traffic};
+use super::global;
 use crate::control::Control;
 use crate::variables::VERSION;
 
@@ -151,7 +151,7 @@ fn pool(page: &mut Page, observer: &narrows_proxy::stats::Observer) {
     const OF_SERVERS: &[(&str, &str, Kind, Figure)] = &[
         ("proxysql_connpool_conns", ",status=\"free\"", Gauge, |line| line.free),
         ("proxysql_connpool_conns", ",status=\"used\"", Gauge, |line| line.used),
-        ("proxysql_connpool_conns_status", "", Gauge, |line| match traffic::status(line.status) {
+        ("proxysql_connpool_conns_status", "", Gauge, |line| match line.status.name() {
             "ONLINE" => 1,
             "SHUNNED" => 2,
             "OFFLINE_SOFT" => 3,

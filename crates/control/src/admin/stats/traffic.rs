@@ -16,7 +16,7 @@ pub fn pool(observer: &Observer, take: Take) -> Vec<Row> {
             Value::Integer(line.hostgroup.0.into()),
             text(line.hostname),
             number(line.port.into()),
-            text(status(line.status)),
+            text(line.status.name()),
             number(line.used),
             number(line.free),
             number(line.connected),
@@ -36,25 +36,14 @@ pub fn pool(observer: &Observer, take: Take) -> Vec<Row> {
 pub fn statuses(observer: &Observer) -> Vec<(i32, String, u16, &'static str)> {
     // As in ProxySQL, whose table has a check on it, one word stands for whatever is shunned there.
     let word = |line: &ServerLine| match line.status {
-        ServerStatus::ShunnedReplicationLag => status(ServerStatus::Shunned),
-        other => status(other),
+        ServerStatus::ShunnedReplicationLag => ServerStatus::Shunned.name(),
+        other => other.name(),
     };
     let row = |line: ServerLine| {
         let word = word(&line);
         (line.hostgroup.0, line.hostname, line.port, word)
     };
     wait(observer.connection_pool(Take::Copy)).into_iter().map(row).collect()
-}
-
-/// A status as tables name it.
-pub fn status(status: ServerStatus) -> &'static str {
-    match status {
-        ServerStatus::Online => "ONLINE",
-        ServerStatus::Shunned => "SHUNNED",
-        ServerStatus::ShunnedReplicationLag => "SHUNNED_REPLICATION_LAG",
-        ServerStatus::OfflineSoft => "OFFLINE_SOFT",
-        ServerStatus::OfflineHard => "OFFLINE_HARD",
-    }
 }
 
 /// `stats_mysql_query_digest`

@@ -115,7 +115,7 @@ fn states_are_laid_over_and_taken_off_again() {
     let states = |known: &Known| -> Vec<ServerStatus> {
         placement.with_states(known).into_iter().map(|row| row.status).collect()
     };
-    let (out, late) = (ServerStatus::Shunned, ServerStatus::ShunnedReplicationLag);
+    let (out, late) = (ServerStatus::Unreachable, ServerStatus::ShunnedReplicationLag);
     assert_eq!(states(&known), [out, out, late]);
     known.learn(&Finding::Reach(address("a"), Reach::Reachable));
     known.learn(&Finding::Lag(address("b"), HostgroupId(20), Lag::Fine));

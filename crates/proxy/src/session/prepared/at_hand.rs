@@ -11,12 +11,12 @@ use narrows_wire::frame::put_packet;
 use narrows_wire::{Capabilities, Command, Errno};
 
 use super::super::query::{Job, QUERY_TIMEOUT};
-use super::super::relay::{Answering, Broken, Outcome};
+use super::super::relay::{Answering, Broken, HoldBack, Outcome};
 use super::super::request::Request;
 use super::super::{End, Interrupt, Session};
 use super::ClientStatement;
 use super::derived::Derived;
-use crate::backend::{Backend, BackendError, Entry, PrepareOk, ServerError, TOO_MANY_STATEMENTS};
+use crate::backend::{Backend, BackendError, Entry, PrepareOk, ServerError};
 use crate::prepared::Identity;
 use crate::rt::select;
 
@@ -70,19 +70,17 @@ impl Session {
         statement: &ClientStatement,
         tries: u32,
     ) -> Answering {
-        let hold_back: &[u16] = match job.command {
-            _ if !request.whole => &[],
-            Command::StmtPrepare if tries < super::budget::TRIES => &[TOO_MANY_STATEMENTS],
-            Command::StmtExecute | Command::StmtBulkExecute if tries == 0 => {
-                // What a connection keeps for the client would be lost by preparing anew.
-                let kept = backend.login.statements.held(statement.id).is_some();
-                match job.orders.writer {
-                    _ if kept => &[],
-                    None => STALE,
-                    Some(_) => STALE_OR_READ_ONLY,
-                }
+        let hold_back = match job.command {
+            _ if !request.whole => HoldBack::default(),
+            Command::StmtPrepare => {
+                HoldBack { too_many_statements: tries < super::budget::TRIES, ..job.orders.hold_back }
             }
-            _ => &[],
+            // What a connection keeps for the client would be lost elsewhere, and by preparing anew.
+            _ if backend.login.statements.held(statement.id).is_some() => HoldBack::default(),
+            Command::StmtExecute | Command::StmtBulkExecute => {
+                HoldBack { stale: tries == 0, ..job.orders.hold_back }
+            }
+            _ => HoldBack::default(),
         };
         Answering { expect: job.expect, statement: statement.id, hold_back }
     }
@@ -382,12 +380,6 @@ fn framed(command: Command, payload: &[u8]) -> Vec<u8> {
     put_packet(&mut out, &mut 0, &[&[command.code()], payload].concat());
     out
 }
-
-/// Errors that say that a server's statement is not what was prepared: it was forgotten, or tables have changed too much.
-const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];
-
-/// The same, and that the server is read only.
-const STALE_OR_READ_ONLY: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615, 1290, 1836];
 
 /// Keeps types, in the memory that there is.
 fn remember(kept: &mut Vec<u8>, types: &[u8]) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::snapshot::tests::server;
-use crate::snapshot::{Rows, UserRow};
+use crate::snapshot::{Rows, ServerStatus, UserRow};
 use crate::stats::ServerFailure;
 
 fn snapshot(change: impl FnOnce(&mut Rows)) -> Snapshot {

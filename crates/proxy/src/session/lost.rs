@@ -1,0 +1,187 @@
+//! What becomes of a statement whose server goes away, or does not take it: it is run elsewhere where that is honest, and
+//! else its client is told what is known of it.
+//!
+//! A statement that cannot have run may run elsewhere, and so may a read outside of transactions of whose answer the client
+//! has seen nothing. No other is run twice.
+
+use narrows_sql::{Flags, Kind};
+use narrows_wire::response::Expect;
+use narrows_wire::{Command, Errno};
+
+use super::query::Job;
+use super::relay::{GOING_AWAY, HoldBack};
+use super::{End, Session};
+use crate::backend::{Backend, ServerError};
+use crate::rt::Instant;
+use crate::snapshot::Snapshot;
+
+/// How often a statement may still be tried.
+pub(super) struct Tries {
+    /// Further executions after its server was lost with it.
+    retries: u32,
+    /// Connections that were found closed before they had heard of it.
+    found_closed: usize,
+    /// Since when servers say that they are read only.
+    refused_since: Option<Instant>,
+}
+
+/// What is known of a statement whose server was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The server has not had it.
+    NotRun,
+    /// The server has had it.
+    Unknown,
+    /// The client has a part of its answer.
+    Answering,
+}
+
+impl Tries {
+    pub(super) fn new(job: &Job, snapshot: &Snapshot) -> Tries {
+        let retries = job.orders.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
+        Tries { retries, found_closed: 0, refused_since: None }
+    }
+
+    /// A connection was lost that had not heard of the statement: whether another is tried.
+    pub(super) fn after_closed(&mut self) -> bool {
+        self.found_closed += 1;
+        self.found_closed <= FOUND_CLOSED
+    }
+
+    /// A server was lost with the statement: whether that is run elsewhere.
+    pub(super) fn after_loss(&mut self, fate: Fate, job: &Job, is_whole: bool) -> bool {
+        match fate {
+            Fate::NotRun => self.after_closed(),
+            Fate::Unknown if is_whole && self.retries > 0 && is_repeatable(job) => {
+                self.retries -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The errors of the next server after which the statement is run elsewhere.
+    pub(super) fn hold_back(&self, snapshot: &Snapshot, job: &Job, is_whole: bool, pinned: bool) -> HoldBack {
+        let may_wait = |since: Instant| since.elapsed() < snapshot.variables.connect_timeout_server_max;
+        let is_free = is_whole && !pinned;
+        let waits = is_free && waits_for_writer(snapshot, job) && self.refused_since.is_none_or(may_wait);
+        HoldBack {
+            read_only: job.orders.writer.is_some() || waits,
+            going_away: is_free && self.retries > 0 && is_repeatable(job),
+            ..HoldBack::default()
+        }
+    }
+}
+
+impl Session {
+    /// A connection was lost before it had heard of the statement: what only it knew is gone, and any other will do.
+    pub(super) fn lost_unused(&mut self, server: &str, error: &str) {
+        tracing::debug!(id = self.handle.id, server, error, "a connection was found closed");
+        self.handle.has_backend(None);
+        self.forget_what_is_here();
+    }
+
+    /// A server has refused the statement in a way after which it is run elsewhere; the client has heard nothing of it.
+    pub(super) fn turn_elsewhere(
+        &mut self,
+        snapshot: &Snapshot,
+        backend: Backend,
+        job: &mut Job,
+        (error, tries): (&ServerError, &mut Tries),
+    ) {
+        if GOING_AWAY.contains(&error.code) {
+            tries.retries = tries.retries.saturating_sub(1);
+            self.count_lost(backend, &error.message);
+        } else if let Some(writer) = job.orders.writer.take() {
+            // What was taken for a read is none to its server.
+            self.give_back(backend);
+            self.worker.counters.borrow_mut().reads_run_on_writers += 1;
+            job.hostgroup = writer;
+        } else {
+            tries.refused_since.get_or_insert_with(Instant::now);
+            self.handle.has_backend(None);
+            self.forget_what_is_here();
+            self.worker.pool.turn_away(snapshot, backend, &error.message);
+        }
+    }
+
+    /// The server was lost. Where the client had something there, the session cannot go on: it would be another one.
+    pub(super) async fn report_lost(
+        &mut self,
+        sequence: u8,
+        address: &str,
+        (fate, pinned): (Fate, bool),
+        text: &str,
+    ) -> Result<(), End> {
+        let message = lost(address, Some(self.handle.since()), text, fate);
+        self.fail_record(Errno::SERVER_LOST.number);
+        if fate == Fate::Answering {
+            return Err(End::Told(message));
+        }
+        Box::pin(self.reply_error_at(sequence, Errno::SERVER_LOST, &message)).await?;
+        if pinned {
+            return Err(End::Told(message));
+        }
+        tracing::warn!(id = self.handle.id, server = address, error = text, "backend connection lost in use");
+        Ok(())
+    }
+}
+
+/// What a client is told whose server was lost: which, after what time, why, and whether its statement has run.
+pub(super) fn lost(address: &str, since: Option<Instant>, text: &str, fate: Fate) -> String {
+    let after = since.map_or(String::new(), |since| format!(" after {} ms", since.elapsed().as_millis()));
+    let fate = match fate {
+        Fate::NotRun => "It has not run.",
+        Fate::Unknown => "It may have run.",
+        Fate::Answering => "The answer is not whole.",
+    };
+    format!("Lost connection to MySQL server during query ({address}{after}: {text}). {fate}")
+}
+
+/// Whether running a statement twice does no more than running it once.
+fn is_repeatable(job: &Job) -> bool {
+    let effects = Flags::FOR_UPDATE
+        | Flags::INTO_OUTFILE
+        | Flags::INTO_VARIABLE
+        | Flags::ASSIGNS_USER_VARIABLE
+        | Flags::GET_LOCK
+        | Flags::RELEASE_LOCK
+        | Flags::RELEASE_ALL_LOCKS
+        | Flags::FUNCTION_CALL_UNKNOWN
+        | Flags::WRITING_CTE
+        | Flags::MULTI;
+    match job.command {
+        Command::StmtPrepare => return true,
+        // What a cursor leaves behind, and what was sent in parts, is gone with the connection.
+        Command::Query | Command::StmtExecute if job.expect == Expect::Result => {}
+        _ => return false,
+    }
+    matches!(job.statement.kind, Kind::Select | Kind::Show) && !job.statement.flags.intersects(effects)
+}
+
+/// Whether a statement waits for another server where the one at hand turns out to be read only: it goes to servers that may
+/// be written to, and one that refuses it has done nothing of it.
+fn waits_for_writer(snapshot: &Snapshot, job: &Job) -> bool {
+    let writes = matches!(
+        job.statement.kind,
+        Kind::Insert
+            | Kind::Replace
+            | Kind::Update
+            | Kind::Delete
+            | Kind::Create
+            | Kind::Alter
+            | Kind::Drop
+            | Kind::DropTable
+            | Kind::Truncate
+            | Kind::Rename
+            | Kind::Begin
+    );
+    let is_one = matches!(job.command, Command::Query | Command::StmtExecute)
+        && !job.statement.flags.intersects(Flags::MULTI);
+    let is_for_writers = || snapshot.hostgroups.get(&job.hostgroup).is_some_and(|it| it.writers.is_some());
+    writes && is_one && is_for_writers()
+}
+
+/// How many connections a statement may find closed by their server before its client is told so. They were idle, so the
+/// server has closed them for a reason of its own; more than a few in a row mean that it goes away.
+const FOUND_CLOSED: usize = 8;

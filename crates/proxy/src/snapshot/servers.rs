@@ -1,0 +1,150 @@
+//! Rows about servers: where they are, whether they get work, and in which hostgroups their roles are looked after.
+
+use super::HostgroupId;
+
+/// Whether a server gets work, as the operator or the monitor set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerStatus {
+    /// Serves.
+    Online,
+    /// Temporarily out, as the operator says.
+    Shunned,
+    /// Out until it answers checks again. Operators see it as shunned.
+    Unreachable,
+    /// Out until it has caught up with what it replicates.
+    ShunnedReplicationLag,
+    /// Gets no new work; connections in use finish.
+    OfflineSoft,
+    /// Out at once.
+    OfflineHard,
+}
+
+impl ServerStatus {
+    /// The name that operators know.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerStatus::Online => "ONLINE",
+            ServerStatus::Shunned | ServerStatus::Unreachable => "SHUNNED",
+            ServerStatus::ShunnedReplicationLag => "SHUNNED_REPLICATION_LAG",
+            ServerStatus::OfflineSoft => "OFFLINE_SOFT",
+            ServerStatus::OfflineHard => "OFFLINE_HARD",
+        }
+    }
+
+    /// Why it gets no work; `None`: it does.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            ServerStatus::Online => None,
+            ServerStatus::Shunned => Some("SHUNNED by its row"),
+            ServerStatus::Unreachable => Some("SHUNNED: it does not answer pings"),
+            ServerStatus::ShunnedReplicationLag => Some("SHUNNED_REPLICATION_LAG: it lags"),
+            ServerStatus::OfflineSoft => Some("OFFLINE_SOFT: it gets no new work"),
+            ServerStatus::OfflineHard => Some("OFFLINE_HARD"),
+        }
+    }
+
+    /// Whether work that is under way there is cut off. What reads from a server that lags finishes; a transaction, which
+    /// would go on with what is old, does not.
+    pub fn cuts_off(self, in_transaction: bool) -> bool {
+        match self {
+            ServerStatus::Unreachable | ServerStatus::OfflineHard => true,
+            ServerStatus::ShunnedReplicationLag => in_transaction,
+            ServerStatus::Online | ServerStatus::Shunned | ServerStatus::OfflineSoft => false,
+        }
+    }
+}
+
+/// One row of `mysql_servers`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerRow {
+    /// The hostgroup this row belongs to.
+    pub hostgroup: HostgroupId,
+    /// Name or address; the path of a Unix socket when `port` is 0.
+    pub hostname: String,
+    /// TCP port, or 0.
+    pub port: u16,
+    /// Port of the GTID reader on that host; 0: none.
+    pub gtid_port: u16,
+    /// Whether it gets work.
+    pub status: ServerStatus,
+    /// Relative share within its hostgroup; 0: never chosen.
+    pub weight: u32,
+    /// Whether the compressed protocol is used.
+    pub compression: bool,
+    /// Backend connections of the whole process at most.
+    pub max_connections: u32,
+    /// Seconds of replication lag at most; 0: not checked.
+    pub max_replication_lag: u32,
+    /// Whether TLS is used.
+    pub use_ssl: bool,
+    /// Latency limit in ms; 0: the default of the variables.
+    pub max_latency_ms: u32,
+    /// Free text.
+    pub comment: String,
+}
+
+/// One row of `mysql_replication_hostgroups`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicationHostgroupRow {
+    /// Servers that may be written to.
+    pub writer_hostgroup: HostgroupId,
+    /// Servers that are read from.
+    pub reader_hostgroup: HostgroupId,
+    /// Which variables of a server say what it is.
+    pub check_type: String,
+    /// Free text.
+    pub comment: String,
+}
+
+/// Which variables of a server decide whether it may be written to: `mysql_replication_hostgroups.check_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CheckType {
+    /// `read_only`
+    ReadOnly,
+    /// `innodb_read_only`
+    InnodbReadOnly,
+    /// `super_read_only`
+    SuperReadOnly,
+    /// Any of `read_only` and `innodb_read_only`.
+    Either,
+    /// Both of them.
+    Both,
+}
+
+impl CheckType {
+    /// The one of that name, which a table has checked.
+    pub fn named(name: &str) -> CheckType {
+        match name.to_ascii_lowercase().as_str() {
+            "innodb_read_only" => CheckType::InnodbReadOnly,
+            "super_read_only" => CheckType::SuperReadOnly,
+            "read_only|innodb_read_only" => CheckType::Either,
+            "read_only&innodb_read_only" => CheckType::Both,
+            _ => CheckType::ReadOnly,
+        }
+    }
+
+    /// What a server is asked.
+    pub fn question(self) -> &'static str {
+        match self {
+            CheckType::ReadOnly => "SELECT @@global.read_only read_only",
+            CheckType::InnodbReadOnly => "SELECT @@global.innodb_read_only read_only",
+            CheckType::SuperReadOnly => "SELECT @@global.super_read_only read_only",
+            CheckType::Either => "SELECT @@global.read_only|@@global.innodb_read_only read_only",
+            CheckType::Both => "SELECT @@global.read_only&@@global.innodb_read_only read_only",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_type_asks_its_variables() {
+        let asked = |name: &str| CheckType::named(name).question();
+        assert_eq!(asked("READ_ONLY"), "SELECT @@global.read_only read_only");
+        assert_eq!(asked("super_read_only"), "SELECT @@global.super_read_only read_only");
+        assert!(asked("read_only|innodb_read_only").contains("read_only|@@global.innodb_read_only"));
+        assert!(asked("read_only&innodb_read_only").contains("read_only&@@global.innodb_read_only"));
+    }
+}

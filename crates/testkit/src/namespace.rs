@@ -1,0 +1,111 @@
+//! A network namespace joined to this one by a cable that can be cut: for servers that are still there, and out of reach.
+//!
+//! Made with `ip` of iproute2, which takes the rights of an administrator.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A namespace of its own; gone when dropped, after whatever runs in it.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    near: Ipv4Addr,
+    far: Ipv4Addr,
+}
+
+impl Namespace {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Why none can be made here.
+    pub fn new() -> Result<Namespace, String> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        // Four addresses of the network for benches of network devices (RFC 2544), which nobody routes.
+        let subnet = process.wrapping_mul(31).wrapping_add(number) % NETWORKS;
+        let address = |host| Ipv4Addr::from_bits(BENCH_NETWORK + subnet * 4 + host);
+        let name = format!("nrw{process}-{number}");
+        ip(&["netns", "add", &name])?;
+        // From here on it is taken down again whatever fails.
+        let namespace = Namespace { name, near: address(1), far: address(2) };
+        let name = &namespace.name;
+        let (near, far) = (format!("{}/30", namespace.near), format!("{}/30", namespace.far));
+        ip(&["link", "add", name, "type", "veth", "peer", "name", FAR_END, "netns", name])?;
+        ip(&["address", "add", &near, "dev", name])?;
+        ip(&["link", "set", name, "up"])?;
+        ip(&["-n", name, "address", "add", &far, "dev", FAR_END])?;
+        ip(&["-n", name, "link", "set", "lo", "up"])?;
+        namespace.set_cable("up")?;
+        Ok(namespace)
+    }
+
+    /// The address of this side.
+    pub fn near(&self) -> Ipv4Addr {
+        self.near
+    }
+
+    /// The address of what runs in the namespace.
+    pub fn far(&self) -> Ipv4Addr {
+        self.far
+    }
+
+    /// Cuts the cable: what is sent is lost, and nobody is told.
+    ///
+    /// # Panics
+    /// When it cannot be.
+    pub fn cut(&self) {
+        self.set_cable("down").expect("it could be set up");
+    }
+
+    /// Mends it.
+    ///
+    /// # Panics
+    /// When it cannot be.
+    pub fn mend(&self) {
+        self.set_cable("up").expect("it could be set up before");
+    }
+
+    /// The command that runs `program` inside.
+    pub(crate) fn command(name: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", name, program]);
+        command
+    }
+
+    /// By what `ip` knows it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn set_cable(&self, state: &str) -> Result<(), String> {
+        ip(&["-n", &self.name, "link", "set", FAR_END, state])
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // The cable goes with it.
+        if let Err(error) = ip(&["netns", "delete", &self.name]) {
+            eprintln!("a namespace is left behind: {error}");
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments).output().map_err(|error| format!("ip: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!("ip {}: {}", arguments.join(" "), text.trim()))
+}
+
+/// The name of the end inside.
+const FAR_END: &str = "far";
+
+/// 198.18.0.0/15
+const BENCH_NETWORK: u32 = 198 << 24 | 18 << 16;
+
+/// How many networks of four addresses it has.
+const NETWORKS: u32 = 1 << 15;

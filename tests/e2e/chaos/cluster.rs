@@ -1,0 +1,199 @@
+//! A primary with two replicas that lose no acknowledged write, and what an orchestrator does with them.
+//!
+//! Semi-synchronous replication (MariaDB's, AFTER_SYNC, without an end to its patience): a write is acknowledged when a
+//! replica has it. Every server is read-only by its configuration and becomes writable by hand only, so that one that comes
+//! back from a crash takes no writes: that is the fencing, and it is the servers' own.
+
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{Flavour, Namespace, NarrowsConfig, RealServer, ServerOptions};
+
+/// One server.
+pub struct Node {
+    pub server: RealServer,
+    /// Where the others and Narrows reach it.
+    pub address: String,
+    /// Its `server_id`.
+    pub id: u32,
+}
+
+/// All of them.
+pub struct Cluster {
+    pub nodes: Vec<Node>,
+    pub primary: usize,
+    /// The network of the last node, where there may be namespaces.
+    pub namespace: Option<Namespace>,
+}
+
+impl Cluster {
+    /// Starts it, with `facts` and an empty `ledger` on all servers.
+    pub fn start() -> Cluster {
+        let namespace = Namespace::new()
+            .inspect_err(|why| eprintln!("SKIPPED: no server is cut off from its network here: {why}"))
+            .ok();
+        let near =
+            namespace.as_ref().map_or("127.0.0.1".to_owned(), |namespace| namespace.near().to_string());
+        let node = |id: u32| {
+            let inside = namespace.as_ref().filter(|_| id == NODES);
+            let address = inside.map_or(near.clone(), |namespace| namespace.far().to_string());
+            Node { server: options(id, &address, inside).start(), address, id }
+        };
+        let cluster = Cluster { nodes: (1..=NODES).map(node).collect(), primary: 0, namespace };
+        cluster.primary().execute(&["SET GLOBAL read_only = 0"]);
+        let fill = format!("INSERT INTO chaos.facts SELECT seq, seq * 7 FROM chaos.seq_1_to_{FACTS}");
+        cluster.primary().execute(&[
+            "CREATE DATABASE chaos",
+            "CREATE TABLE chaos.facts (id INT PRIMARY KEY, value INT NOT NULL)",
+            &fill,
+            "CREATE TABLE chaos.ledger (id BIGINT PRIMARY KEY, server INT NOT NULL)",
+        ]);
+        for replica in cluster.replicas() {
+            cluster.follow(replica);
+        }
+        cluster.wait_for_replicas();
+        // From now on it waits for them.
+        cluster.primary().execute(&["SET GLOBAL rpl_semi_sync_master_enabled = 1"]);
+        cluster
+    }
+
+    /// Narrows in front of it: reads go to the replicas, all else to the primary.
+    pub fn config(&self) -> NarrowsConfig {
+        let mut config = NarrowsConfig::new()
+            .monitor()
+            .user("app", "app", "")
+            .rule("rule_id=1 active=1 match_digest=\"^SELECT\" destination_hostgroup=1 apply=1")
+            .row("mysql_replication_hostgroups", "writer_hostgroup=0 reader_hostgroup=1")
+            .variable("monitor_username", "app")
+            .variable("monitor_password", "app")
+            .variable("monitor_ping_interval", "250")
+            .variable("monitor_ping_timeout", "500")
+            .variable("monitor_read_only_interval", "250");
+        for (index, node) in self.nodes.iter().enumerate() {
+            let hostgroup = i32::from(index != self.primary);
+            config = config.server_at(hostgroup, &node.address, node.server.port(), "max_connections=100");
+        }
+        config
+    }
+
+    /// The one that is written to.
+    pub fn primary(&self) -> &RealServer {
+        &self.nodes[self.primary].server
+    }
+
+    /// The indices of the others.
+    pub fn replicas(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|index| *index != self.primary).collect()
+    }
+
+    /// Makes a server follow the primary, read-only.
+    pub fn follow(&self, index: usize) {
+        let primary = &self.nodes[self.primary];
+        let (host, port) = (&primary.address, primary.server.port());
+        self.nodes[index].server.execute(&[
+            "SET GLOBAL read_only = 1",
+            "SET GLOBAL rpl_semi_sync_master_enabled = 0",
+            "STOP SLAVE",
+            // What a primary has written itself counts for where it goes on as a replica.
+            "SET GLOBAL gtid_slave_pos = @@global.gtid_current_pos",
+            &format!(
+                "CHANGE MASTER TO MASTER_HOST='{host}', MASTER_PORT={port}, MASTER_USER='sbtest', \
+                 MASTER_PASSWORD='sbtest', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1, \
+                 MASTER_HEARTBEAT_PERIOD=0.5"
+            ),
+            "START SLAVE",
+        ]);
+    }
+
+    /// Makes another server the primary: of those that still run the one that has most, after it has applied all of it.
+    pub fn promote(&mut self) {
+        let candidates = self.replicas();
+        let position = |index: &usize| {
+            let server = &self.nodes[*index].server;
+            server.execute(&["STOP SLAVE IO_THREAD"]);
+            wait_until("a replica has applied what it has received", || {
+                let status = server.root().query("SHOW SLAVE STATUS");
+                let received = status.columns().iter().position(|column| column.name == "Gtid_IO_Pos");
+                let received = status.text_rows()[0][received.expect("MariaDB has it")].clone();
+                received == server.rows("SELECT @@global.gtid_slave_pos")[0][0]
+            });
+            sequence_number(&server.rows("SELECT @@global.gtid_slave_pos")[0][0].clone().unwrap_or_default())
+        };
+        let chosen = candidates.iter().copied().max_by_key(position).expect("there are replicas");
+        self.primary = chosen;
+        for other in candidates.into_iter().filter(|other| *other != chosen) {
+            self.follow(other);
+        }
+        self.primary().execute(&[
+            "STOP SLAVE",
+            "RESET SLAVE ALL",
+            "SET GLOBAL rpl_semi_sync_master_enabled = 1",
+            "SET GLOBAL read_only = 0",
+        ]);
+    }
+
+    /// Waits until all replicas have all that the primary has.
+    pub fn wait_for_replicas(&self) {
+        let position = self.primary().rows("SELECT @@global.gtid_binlog_pos").remove(0).remove(0);
+        let position = position.expect("a position");
+        for replica in self.replicas() {
+            let server = &self.nodes[replica].server;
+            let waited = server.rows(&format!("SELECT MASTER_GTID_WAIT('{position}', 30)"));
+            let status = server.rows("SHOW SLAVE STATUS");
+            assert_eq!(waited[0][0].as_deref(), Some("0"), "replica {replica}: {status:?}");
+        }
+    }
+}
+
+fn options(id: u32, address: &str, inside: Option<&Namespace>) -> ServerOptions {
+    let mut options = ServerOptions::new(Flavour::MariaDb);
+    if let Some(namespace) = inside {
+        options = options.inside(namespace);
+    }
+    let loopback = if address == "127.0.0.1" { String::new() } else { format!(",{address}") };
+    for option in [
+        &format!("--server-id={id}"),
+        &format!("--bind-address=127.0.0.1{loopback}"),
+        "--read-only=1",
+        "--log-bin=binlog",
+        "--log-slave-updates=1",
+        "--binlog-format=ROW",
+        "--gtid-strict-mode=1",
+        "--slave-net-timeout=2",
+        // What a server has said is kept when its process is killed; the machine is not.
+        "--innodb-flush-log-at-trx-commit=1",
+        // A primary that was killed forgets what no replica has acknowledged.
+        "--init-rpl-role=SLAVE",
+        "--rpl-semi-sync-slave-enabled=1",
+        "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+        "--rpl-semi-sync-master-timeout=3600000",
+    ] {
+        options = options.option(option);
+    }
+    // Not with all privileges: those would write to read-only servers too.
+    for statement in [
+        "CREATE USER IF NOT EXISTS 'app'@'%' IDENTIFIED BY 'app'",
+        "GRANT SELECT, INSERT, UPDATE, DELETE, PROCESS, REPLICA MONITOR ON *.* TO 'app'@'%'",
+    ] {
+        options.statements.push(statement.to_owned());
+    }
+    options
+}
+
+/// The last part of a GTID of one domain: how many transactions there were.
+fn sequence_number(position: &str) -> u64 {
+    position.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    begun.elapsed()
+}
+
+/// How many facts there are; the value of each is seven times its number.
+pub const FACTS: u64 = 1_000;
+
+const NODES: u32 = 3;

@@ -1,0 +1,322 @@
+//! Clients that never stop, and write down what they were told.
+//!
+//! Readers ask for facts, whose answers are known, some of them with session state that must be their own. Writers put a
+//! number into the ledger, each in a statement or two in a transaction, and note whether that was acknowledged, may have
+//! happened, or cannot have.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{Endpoint, ErrorPacket, Login, RawClient};
+
+use super::cluster::FACTS;
+
+/// What a client was doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// A read outside of transactions.
+    Read,
+    /// A write on its own.
+    Write,
+    /// A statement of a transaction.
+    Transaction,
+    /// A statement that sets a session variable.
+    Setting,
+}
+
+/// An error that a client was told.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub what: What,
+    /// Since when the statement, or its transaction, ran.
+    pub from: Instant,
+    pub to: Instant,
+    pub text: String,
+}
+
+/// All that clients have seen.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub reads: u64,
+    pub slowest_read: Duration,
+    pub slowest_write: Duration,
+    /// Answers that are not what they must be.
+    pub wrong: Vec<String>,
+    pub failures: Vec<Failure>,
+    /// The numbers of each acknowledged write or transaction.
+    pub acknowledged: Vec<Vec<u64>>,
+    /// When the last of them began.
+    pub written: Option<Instant>,
+    /// Those of which nobody has said whether they happened.
+    pub uncertain: Vec<Vec<u64>>,
+    /// Those that cannot have happened, by what the client was told.
+    pub refused: Vec<Vec<u64>>,
+}
+
+/// The clients; they stop when told.
+pub struct Load {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    endpoint: Endpoint,
+    stop: AtomicBool,
+    begun: Instant,
+    next: AtomicU64,
+    tally: Mutex<Tally>,
+    /// When each server has answered a read last, by its `server_id`, in us since the beginning.
+    answered: Mutex<BTreeMap<u32, u64>>,
+}
+
+impl Load {
+    /// Starts them.
+    pub fn start(endpoint: Endpoint) -> Load {
+        let shared = Arc::new(Shared {
+            endpoint,
+            stop: AtomicBool::new(false),
+            begun: Instant::now(),
+            next: AtomicU64::new(1),
+            tally: Mutex::default(),
+            answered: Mutex::default(),
+        });
+        let mut load = Load { shared, threads: Vec::new() };
+        for _ in 0..READERS {
+            load.spawn(|shared| shared.read());
+        }
+        for number in 0..READERS_WITH_STATE {
+            load.spawn(move |shared| shared.read_with_state(number));
+        }
+        for _ in 0..WRITERS {
+            load.spawn(|shared| shared.write());
+            load.spawn(|shared| shared.transact());
+        }
+        load
+    }
+
+    /// One more reader for each connection that a server is to be asked for.
+    pub fn add_readers(&mut self, count: usize) {
+        (0..count).for_each(|_| self.spawn(|shared| shared.read()));
+    }
+
+    fn spawn(&mut self, run: impl FnOnce(&Shared) + Send + 'static) {
+        let shared = Arc::clone(&self.shared);
+        self.threads.push(std::thread::spawn(move || run(&shared)));
+    }
+
+    /// What was seen so far, as `look` has it.
+    pub fn look<T>(&self, look: impl FnOnce(&mut Tally) -> T) -> T {
+        look(&mut self.shared.tally.lock().expect("no panic while held"))
+    }
+
+    /// Whether that server has answered a read that began behind `since`.
+    pub fn is_answered_by(&self, server: u32, since: Instant) -> bool {
+        let last = self.shared.answered.lock().expect("no panic while held").get(&server).copied();
+        last.is_some_and(|last| self.shared.begun + Duration::from_micros(last) > since)
+    }
+
+    /// The number of the next write: all that begin from now on have it or a higher one.
+    pub fn next_number(&self) -> u64 {
+        self.shared.next.load(Ordering::SeqCst)
+    }
+
+    /// Whether a write that began behind `since` was acknowledged.
+    pub fn has_written_since(&self, since: Instant) -> bool {
+        self.look(|tally| tally.written.is_some_and(|written| written > since))
+    }
+
+    /// Ends the clients; what they have seen.
+    pub fn stop(mut self) -> Tally {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        for thread in self.threads.drain(..) {
+            thread.join().expect("clients do not panic");
+        }
+        let mut tally = self.shared.tally.lock().expect("no panic while held");
+        std::mem::take(&mut *tally)
+    }
+}
+
+impl Drop for Load {
+    /// Where the test has failed nobody waits for the clients.
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    fn tally<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
+        change(&mut self.tally.lock().expect("no panic while held"))
+    }
+
+    /// A client of Narrows; one that is refused is a failure of what it was to do.
+    fn client(&self, what: What) -> Option<RawClient> {
+        let from = Instant::now();
+        while !self.is_over() {
+            // Narrows itself is there as long as the test is.
+            let mut client = RawClient::try_connect(&self.endpoint).ok()?;
+            match client.login(&Login::new("app", "app")) {
+                Ok(_) => return Some(client),
+                Err(error) => self.fail(what, from, &error),
+            }
+        }
+        None
+    }
+
+    fn fail(&self, what: What, from: Instant, error: &ErrorPacket) {
+        let text = format!("{} {}", error.code, error.message);
+        let failure = Failure { what, from, to: Instant::now(), text };
+        self.tally(|tally| tally.failures.push(failure));
+    }
+
+    fn read(&self) {
+        let Some(mut client) = self.client(What::Read) else { return };
+        while !self.is_over() {
+            let id = self.next.fetch_add(1, Ordering::Relaxed) % FACTS + 1;
+            let query = format!("SELECT @@server_id, value FROM chaos.facts WHERE id = {id}");
+            let expected = [(id * 7).to_string()];
+            if !self.check_read(&mut client, &query, &expected) {
+                let Some(another) = self.client(What::Read) else { return };
+                client = another;
+            }
+            std::thread::sleep(PACE);
+        }
+    }
+
+    /// As [`Shared::read`], in a session that has something of its own.
+    fn read_with_state(&self, number: u64) {
+        let Some(mut client) = self.client(What::Setting) else { return };
+        while !self.is_over() {
+            let mine = self.next.fetch_add(1, Ordering::Relaxed);
+            let zone = format!("+{:02}:00", number + 1);
+            let from = Instant::now();
+            let set = client.query(format!("SET @mine = {mine}, time_zone = '{zone}'"));
+            if let Some(error) = set.error() {
+                self.fail(What::Setting, from, &error);
+                let Some(another) = self.client(What::Setting) else { return };
+                client = another;
+                continue;
+            }
+            for id in 1..=READS_PER_SETTING {
+                let query = format!(
+                    "SELECT @@server_id, value, @mine, @@session.time_zone FROM chaos.facts WHERE id = {id}"
+                );
+                let expected = [(id * 7).to_string(), mine.to_string(), zone.clone()];
+                if !self.check_read(&mut client, &query, &expected) {
+                    let Some(another) = self.client(What::Setting) else { return };
+                    client = another;
+                    break;
+                }
+                std::thread::sleep(PACE);
+            }
+        }
+    }
+
+    /// Reads one row, whose cells behind the first are to be these; whether the client goes on.
+    fn check_read(&self, client: &mut RawClient, query: &str, expected: &[String]) -> bool {
+        let from = Instant::now();
+        let answer = client.query(query);
+        let took = from.elapsed();
+        if let Some(error) = answer.error() {
+            self.fail(What::Read, from, &error);
+            return false;
+        }
+        let rows = answer.text_rows();
+        let (server, cells) = match &rows[..] {
+            [row] => (row.first().cloned().flatten(), row.get(1..).unwrap_or_default()),
+            _ => (None, &[][..]),
+        };
+        let right = cells.iter().map(|cell| cell.as_deref()).eq(expected.iter().map(|it| Some(it.as_str())));
+        self.tally(|tally| {
+            tally.reads += 1;
+            tally.slowest_read = tally.slowest_read.max(took);
+            if !right {
+                tally.wrong.push(format!("{query}: {rows:?}"));
+            }
+        });
+        if let Some(server) = server.and_then(|server| server.parse().ok()) {
+            let at = u64::try_from((from - self.begun).as_micros()).unwrap_or(u64::MAX);
+            self.answered.lock().expect("no panic while held").insert(server, at);
+        }
+        true
+    }
+
+    fn write(&self) {
+        let Some(mut client) = self.client(What::Write) else { return };
+        while !self.is_over() {
+            let id = self.next.fetch_add(1, Ordering::Relaxed);
+            let from = Instant::now();
+            let answer = client.query(insert(id));
+            let error = answer.error();
+            self.note_write(from, vec![id], error.as_ref().is_some_and(may_have_run), error.is_none());
+            if let Some(error) = error {
+                self.fail(What::Write, from, &error);
+                let Some(another) = self.client(What::Write) else { return };
+                client = another;
+            }
+            std::thread::sleep(PACE);
+        }
+    }
+
+    fn transact(&self) {
+        let Some(mut client) = self.client(What::Transaction) else { return };
+        while !self.is_over() {
+            let ids: Vec<u64> = (0..2).map(|_| self.next.fetch_add(1, Ordering::Relaxed)).collect();
+            let from = Instant::now();
+            let statements = [vec!["BEGIN".to_owned()], ids.iter().copied().map(insert).collect()].concat();
+            let mut error = statements.iter().find_map(|statement| client.query(statement).error());
+            let mut uncertain = false;
+            if error.is_none() {
+                error = client.query("COMMIT").error();
+                uncertain = error.as_ref().is_some_and(may_have_run);
+            }
+            self.note_write(from, ids, uncertain, error.is_none());
+            if let Some(error) = error {
+                self.fail(What::Transaction, from, &error);
+                let Some(another) = self.client(What::Transaction) else { return };
+                client = another;
+            }
+            std::thread::sleep(PACE);
+        }
+    }
+
+    fn note_write(&self, from: Instant, ids: Vec<u64>, uncertain: bool, acknowledged: bool) {
+        self.tally(|tally| {
+            tally.slowest_write = tally.slowest_write.max(from.elapsed());
+            match (acknowledged, uncertain) {
+                (true, _) => {
+                    tally.acknowledged.push(ids);
+                    tally.written = tally.written.max(Some(from));
+                }
+                (false, true) => tally.uncertain.push(ids),
+                (false, false) => tally.refused.push(ids),
+            }
+        });
+    }
+}
+
+/// Whether an error leaves open what became of its statement. Who says nothing of that says that it has not run.
+fn may_have_run(error: &ErrorPacket) -> bool {
+    error.message.contains("It may have run") || error.message.starts_with("connection lost")
+}
+
+fn insert(id: u64) -> String {
+    format!("INSERT INTO chaos.ledger VALUES ({id}, @@server_id)")
+}
+
+const READERS: usize = 4;
+const READERS_WITH_STATE: u64 = 3;
+/// As many write single statements as write transactions.
+const WRITERS: usize = 2;
+
+/// Reads between two changes of the session's state.
+const READS_PER_SETTING: u64 = 20;
+
+/// Between two statements of a client: a load, and not a test of speed.
+const PACE: Duration = Duration::from_millis(3);
