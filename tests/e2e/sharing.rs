@@ -1,6 +1,8 @@
 //! Two clients on one backend connection: each statement of the one could meet what the other left there. Every test is
 //! a slip that was found once.
 
+use std::time::Duration;
+
 use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, command,
 };
@@ -45,6 +47,31 @@ fn last_insert_id_is_nobody_elses() {
         other.query("INSERT INTO shared.t (id, v) VALUES (1000, 4) ON DUPLICATE KEY UPDATE v = 5");
         assert_eq!(cell(other, "SELECT LAST_INSERT_ID()").as_deref(), Some("0"));
         assert_eq!(cell(one, "SELECT LAST_INSERT_ID() + 0").as_deref(), Some("1"));
+    });
+}
+
+#[test]
+fn last_insert_id_is_not_that_of_a_client_that_has_left() {
+    on_one_connection(|one, other| {
+        one.query("INSERT INTO shared.t (v) VALUES (1)");
+        other.query("INSERT INTO shared.t (v) VALUES (2)");
+        other.send_command(command::QUIT, &[]).expect("the client is connected");
+        assert!(other.is_closed_within(Duration::from_secs(10)));
+        one.query("INSERT INTO shared.t (id, v) VALUES (1000, 3)");
+        assert_eq!(cell(one, "SELECT LAST_INSERT_ID()").as_deref(), Some("1"), "the last id was given");
+    });
+}
+
+#[test]
+fn last_insert_id_is_not_that_of_a_connection_that_was_reset() {
+    on_one_connection(|one, other| {
+        one.query("INSERT INTO shared.t (v) VALUES (1)");
+        other.query("SET @b = 1");
+        other.query("INSERT INTO shared.t (v) VALUES (@b)");
+        // The other's variable must go before a statement that could read it.
+        one.query("INSERT INTO shared.t (id, v) VALUES (1000, @nothing)");
+        assert_eq!(cell(one, "SELECT LAST_INSERT_ID()").as_deref(), Some("1"), "the last id was given");
+        assert_eq!(cell(other, "SELECT LAST_INSERT_ID()").as_deref(), Some("2"));
     });
 }
 

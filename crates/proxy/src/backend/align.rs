@@ -53,13 +53,16 @@ impl Backend {
                 if state.null_is_insert_id() { format!("LAST_INSERT_ID({id})") } else { id.to_string() };
             difference.assign(&format!("last_insert_id={value}"));
         }
-        let residue = self.wanted_residue();
+        let residue = self.login.residue.take();
         if residue.is_some() || !difference.is_empty() {
             debug_assert!(!difference.schema_must_go, "the pool has taken care of that");
             match timeout(limit, self.send_difference(&difference, residue)).await {
                 Ok(sent) => sent?,
                 Err(_) => return Err(BackendError::Timeout),
             }
+        }
+        if difference.reset {
+            self.login.insert_id_before = InsertIdBefore::Is(0);
         }
         if let Some(id) = last_insert_id {
             self.login.insert_id_before = match id {
@@ -75,16 +78,14 @@ impl Backend {
         Ok(())
     }
 
-    /// Takes what the connection keeps, when its owner is still there.
-    fn wanted_residue(&mut self) -> Option<Residue> {
-        let residue = self.login.residue.take()?;
-        if residue.is_wanted() {
-            return Some(residue);
-        }
-        if residue.has_insert_id() {
+    /// Lets go of what the connection keeps when its owner has left: nobody will ask for it, but what it said to
+    /// `LAST_INSERT_ID()` is still there.
+    pub fn shed_unwanted_residue(&mut self) {
+        if let Some(residue) = self.login.residue.take_if(|residue| !residue.is_wanted())
+            && residue.has_insert_id()
+        {
             self.login.insert_id_before = InsertIdBefore::Unknown;
         }
-        None
     }
 
     /// Adds the assignment that makes the server report variables. A client may assign the variable itself; its
@@ -273,7 +274,8 @@ impl Backend {
     /// # Errors
     /// As [`Backend::align`].
     pub async fn settle_residue(&mut self, limit: Duration) -> Result<(), BackendError> {
-        match self.wanted_residue() {
+        self.shed_unwanted_residue();
+        match self.login.residue.take() {
             Some(residue) => {
                 let nothing = Difference::default();
                 let asked = self.send_difference(&nothing, Some(residue));

@@ -107,6 +107,8 @@ impl Session {
             // A routine may read and write any of the client's own.
             || runs_others(job)
             || !leased.pinned && leased.backend.login.state.has_user_variables();
+        // Before it is decided whether the connection's insert id is known.
+        leased.backend.shed_unwanted_residue();
         let mut insert_id = None;
         let asks_by_null = leased.pinned && self.state.null_is_insert_id();
         if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
