@@ -76,6 +76,17 @@ fn last_insert_id_is_not_that_of_a_connection_that_was_reset() {
 }
 
 #[test]
+fn a_temporary_table_of_another_engine_does_not_warn_the_next_client() {
+    on_one_connection(|one, other| {
+        other.query("CREATE TEMPORARY TABLE shared.tmp (id INT) ENGINE=MyISAM");
+        other.query("INSERT INTO shared.tmp VALUES (1)");
+        other.query("DROP TEMPORARY TABLE shared.tmp");
+        one.query("INSERT INTO shared.t (v) VALUES (1)");
+        assert_eq!(one.query("SHOW WARNINGS").text_rows(), Vec::<Vec<Option<String>>>::new());
+    });
+}
+
+#[test]
 fn warnings_counts_and_found_rows_are_those_of_the_client() {
     on_one_connection(|one, other| {
         one.query("INSERT INTO shared.t (v) VALUES (1), (2), (3)");

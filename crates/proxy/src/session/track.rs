@@ -119,6 +119,8 @@ impl PinReason {
 pub struct Pins {
     reasons: PinReason,
     temporary_tables: BTreeSet<Vec<u8>>,
+    /// There was one since the connection was leased.
+    had_temporary_table: bool,
     /// User locks by name, each as often as it was taken.
     user_locks: Vec<Vec<u8>>,
     text_statements: BTreeSet<Vec<u8>>,
@@ -224,9 +226,19 @@ impl Session {
         self.keep_or_return_as(backend, pins, before, job, text);
     }
 
-    fn keep_or_return_as(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job, text: &[u8]) {
+    fn keep_or_return_as(
+        &mut self,
+        mut backend: Backend,
+        pins: Pins,
+        before: PinReason,
+        job: &Job,
+        text: &[u8],
+    ) {
         self.handle.keep_pins(pins.reasons);
         if pins.reasons.is_empty() {
+            // A temporary table may have been of an engine without transactions. MySQL 9 counts what was written to it to
+            // the next transaction, and warns whoever begins that.
+            backend.login.must_commit = pins.had_temporary_table && backend.login.family == Family::MySql;
             return self.give_back(backend);
         }
         let fresh = pins.reasons.without(before);
@@ -583,6 +595,7 @@ impl Pins {
             Kind::CreateTemporaryTable => {
                 self.temporary_tables.insert(if several { Vec::new() } else { table_name(text) });
                 self.reasons.add(PinReason::TEMPORARY_TABLE);
+                self.had_temporary_table = true;
             }
             Kind::DropTemporaryTable | Kind::DropTable if !several => {
                 self.temporary_tables.remove(&table_name(text));
