@@ -20,19 +20,21 @@ mod scenarios;
 mod script;
 mod side;
 mod variables;
+mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions, TempFolder};
 
 use exceptions::Past;
 use figures::Figures;
-use script::{Script, USERS};
+use script::{Burst, Script, USERS};
 use side::{LogIn, Side, Step};
+use watch::Watch;
 
 #[test]
 #[ignore = "seed 63 has stood still for a minute on a loaded machine, unexplained; `make model` runs it"]
@@ -85,15 +87,21 @@ fn run_model(flavour: Flavour) {
         reports: number("NARROWS_REPORTS").unwrap_or(12) as usize,
         history: number("NARROWS_HISTORY").unwrap_or(20) as usize,
         found: Mutex::default(),
+        watch: Watch::new(clients),
     };
     let prepared = started.elapsed();
     std::thread::scope(|scope| {
+        let (running, over) = mpsc::channel::<()>();
+        let run = &run;
+        scope.spawn(move || run.watch.run(&over, run.narrows, [("truth", run.truth), ("twin", run.twin)]));
         for client in 0..clients {
-            let run = &run;
-            std::thread::Builder::new()
-                .stack_size(512 * 1024)
-                .spawn_scoped(scope, move || run.client(client))
-                .expect("a thread");
+            let running = running.clone();
+            let client = move || {
+                run.client(client);
+                run.watch.done(client);
+                drop(running);
+            };
+            std::thread::Builder::new().stack_size(512 * 1024).spawn_scoped(scope, client).expect("a thread");
         }
     });
     let left = leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, &run.variables);
@@ -187,6 +195,7 @@ struct Run<'s> {
     /// How many statements a report tells before the one that differs.
     history: usize,
     found: Mutex<Found>,
+    watch: Watch,
 }
 
 /// What went wrong so far.
@@ -228,7 +237,7 @@ impl Run<'_> {
         while done < self.steps {
             let mut burst = script.burst();
             self.replace_placeholders(&mut burst.steps);
-            let mut expected: Vec<Vec<String>> = burst.steps.iter().map(|step| direct.run(step)).collect();
+            let mut expected = self.run_direct(client, &mut burst, &mut direct);
             for lines in &expected {
                 script.status = observe::last_status(lines).unwrap_or(script.status);
             }
@@ -241,6 +250,7 @@ impl Run<'_> {
             let lost = expected.last().is_some_and(|lines| lines.last().is_some_and(|line| line == "LOST"));
             let mut differs = false;
             for (step, expected) in burst.steps.iter().zip(&expected) {
+                self.watch.note(client, format!("through, {}: {}", burst.name, step.text()));
                 let actual = through.run(step);
                 history.push_back(self.line(step, &actual, &mut through));
                 if history.len() > self.history {
@@ -272,6 +282,28 @@ impl Run<'_> {
                 past = Past::default();
             }
         }
+    }
+
+    /// Runs a burst on the server itself. What an INSERT has warned of is asked at once, on both sides.
+    fn run_direct(&self, client: usize, burst: &mut Burst, direct: &mut Side<'_>) -> Vec<Vec<String>> {
+        let mut answers = Vec::with_capacity(burst.steps.len() + 1);
+        let mut steps = Vec::with_capacity(burst.steps.len() + 1);
+        let mut run = |step: Step| {
+            self.watch.note(client, format!("direct, {}: {}", burst.name, step.text()));
+            let answer = direct.run(&step);
+            let warned = warns(&answer);
+            let inserts = matches!(&step, Step::Query(text) if text.starts_with(b"INSERT"));
+            answers.push(answer);
+            steps.push(step);
+            warned && inserts
+        };
+        for step in burst.steps.drain(..) {
+            if run(step) {
+                run(Step::Query(b"SHOW WARNINGS".to_vec()));
+            }
+        }
+        burst.steps = steps;
+        answers
     }
 
     /// A step and its answer, for the report.
@@ -390,6 +422,12 @@ impl Run<'_> {
             found.reports.push(text);
         }
     }
+}
+
+/// Whether an answer is an OK that counts warnings.
+fn warns(lines: &[String]) -> bool {
+    let Some(Some(ok)) = lines.last().map(|line| line.strip_prefix("OK ")) else { return false };
+    !ok.contains("warnings=0")
 }
 
 /// Lines without column definitions.

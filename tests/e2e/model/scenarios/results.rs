@@ -75,7 +75,8 @@ pub(super) fn warning(script: &mut Script, burst: &mut Burst) {
         ),
         3 => "SELECT 1/0, CAST('1x' AS SIGNED), CAST('2y' AS SIGNED)".to_owned(),
         4 => format!("UPDATE {own}.t SET s = CONCAT(s, 'a') WHERE id = 1 LIMIT 1"),
-        _ => "CREATE DATABASE IF NOT EXISTS common".to_owned(),
+        // Its own: this waits for whoever has made a temporary table in the schema, until his transaction ends.
+        _ => format!("CREATE DATABASE IF NOT EXISTS {own}"),
     };
     burst.query(statement);
     after_diagnostics(script, burst);
