@@ -1,6 +1,7 @@
 //! The differential test: the corpus sent to a real server directly and through Narrows; every packet of the answers
 //! must be equal. What Narrows changes on purpose is [`EXCEPTIONS`].
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -52,7 +53,7 @@ fn the_corpus_is_deterministic() {
     for flavour in Flavour::both() {
         // Servers of its own: the schemas have the same names as in the other tests.
         let server = differential_server(flavour);
-        let side = Side { endpoint: server.endpoint(), server: &server };
+        let side = Side::new(server.endpoint(), &server);
         let capabilities = CAPABILITIES.iter().fold(0, |all, (_, one)| all | one);
         found.extend(compare(&side, &side, flavour, capabilities, |name| name != "big"));
     }
@@ -62,22 +63,9 @@ fn the_corpus_is_deterministic() {
 fn compare_through_narrows(flavour: Flavour) {
     assert!(EXCEPTIONS.iter().all(|(what, why)| !what.is_empty() && !why.is_empty()));
     let server = differential_server(flavour);
-    let direct = Side { endpoint: server.endpoint(), server: &server };
-    // The form that the server answers in is settled by the first client: all others get the same connection.
-    let one_connection = || {
-        let config = NarrowsConfig::new()
-            .server(0, server.port(), "max_connections=1")
-            .user("sbtest", "sbtest", "")
-            .variable("threads", "1")
-            .variable("max_allowed_packet", "268435456")
-            .variable("enable_load_data_local_infile", "true");
-        Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
-    };
-    let (plain, deprecating) = (one_connection(), one_connection());
-    for (narrows, capability) in [(&plain, 0), (&deprecating, capability::DEPRECATE_EOF)] {
-        let login = Login::new("sbtest", "sbtest").with(capability);
-        RawClient::open(&narrows.endpoint(), &login).query("DO 1").ok().expect("Narrows serves");
-    }
+    let direct = Side::new(server.endpoint(), &server);
+    let plain = with_one_connection(server.port(), 0, |config| config);
+    let deprecating = with_one_connection(server.port(), capability::DEPRECATE_EOF, |config| config);
     let mut found = Vec::new();
     for set in 0..1 << CAPABILITIES.len() {
         let chosen = CAPABILITIES.iter().enumerate().filter(|(bit, _)| set & 1 << bit != 0);
@@ -85,15 +73,57 @@ fn compare_through_narrows(flavour: Flavour) {
         // Each of the other two goes together with each form, and each form of the client with each of the server.
         let has = |capability| capabilities & capability != 0;
         let is_plain = has(capability::SESSION_TRACK) == has(capability::MULTI_STATEMENTS);
-        let through = Side {
-            endpoint: if is_plain { plain.endpoint() } else { deprecating.endpoint() },
-            server: &server,
-        };
+        let narrows = if is_plain { &plain } else { &deprecating };
+        let through = Side::new(narrows.endpoint(), &server);
         // The large answers where they are translated; where they are not, other tests send more.
         let big = !has(capability::SESSION_TRACK) && has(capability::DEPRECATE_EOF) == is_plain;
         found.extend(compare(&direct, &through, flavour, capabilities, |name| big || name != "big"));
     }
     report(&found);
+}
+
+/// A Narrows with one connection to the server, in this form: it is settled by the first client.
+fn with_one_connection(port: u16, form: u32, configure: impl Fn(NarrowsConfig) -> NarrowsConfig) -> Narrows {
+    let config = NarrowsConfig::new()
+        .server(0, port, "max_connections=1")
+        .user("sbtest", "sbtest", "")
+        .variable("threads", "1")
+        .variable("max_allowed_packet", "268435456")
+        .variable("enable_load_data_local_infile", "true");
+    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &configure(config));
+    let login = Login::new("sbtest", "sbtest").with(form);
+    RawClient::open(&narrows.endpoint(), &login).query("DO 1").ok().expect("Narrows serves");
+    narrows
+}
+
+/// Every read of the corpus is sent twice, so that the second answer comes from the cache wherever it may.
+#[test]
+fn answers_from_the_cache_are_those_of_the_server() {
+    for flavour in Flavour::both() {
+        let server = differential_server(flavour);
+        let direct = Side { reads: Reads::Twice, ..Side::new(server.endpoint(), &server) };
+        let mut found = Vec::new();
+        let mut hits = 0;
+        for form in [0, capability::DEPRECATE_EOF] {
+            // The server's own form is the other one.
+            let cache_all =
+                |config: NarrowsConfig| config.rule("rule_id=1 match_digest=\".\" cache_ttl=3600000 apply=1");
+            let narrows = with_one_connection(server.port(), form ^ capability::DEPRECATE_EOF, cache_all);
+            let login = Login::new("admin", "admin");
+            let admin = RefCell::new(RawClient::open(&narrows.admin_endpoint(), &login));
+            let reads = Reads::TwiceBehindFlush(Box::new(admin));
+            let through = Side { reads, ..Side::new(narrows.endpoint(), &server) };
+            let capabilities = form | capability::SESSION_TRACK | capability::MULTI_STATEMENTS;
+            found.extend(compare(&direct, &through, flavour, capabilities, |name| name != "big"));
+            let figure = "SELECT Variable_Value FROM stats_mysql_global \
+                          WHERE Variable_Name='Query_Cache_count_GET_OK'";
+            let mut admin = RawClient::open(&narrows.admin_endpoint(), &login);
+            hits += admin.query(figure).cell().expect("a value").parse::<u32>().expect("a number");
+        }
+        report(&found);
+        println!("{flavour:?}: {hits} answers came from the cache");
+        assert!(hits > 300, "{flavour:?}: {hits} answers came from the cache");
+    }
 }
 
 /// The capabilities that change the form of answers; the corpus runs with every set of them.
@@ -118,6 +148,36 @@ fn differential_server(flavour: Flavour) -> RealServer {
 struct Side<'a> {
     endpoint: Endpoint,
     server: &'a RealServer,
+    reads: Reads,
+}
+
+/// How often reads are sent.
+enum Reads {
+    Once,
+    Twice,
+    /// The cache is emptied before each, by this administrator: what it has may be older than the last write.
+    TwiceBehindFlush(Box<RefCell<RawClient>>),
+}
+
+impl Side<'_> {
+    fn new(endpoint: Endpoint, server: &RealServer) -> Side<'_> {
+        Side { endpoint, server, reads: Reads::Once }
+    }
+
+    /// How often a line is sent; makes ready for it.
+    fn times(&self, line: &str) -> usize {
+        let begins =
+            |word: &str| line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        let reads = begins("SELECT") || begins("SHOW") || begins("WITH") || begins("@execute");
+        match &self.reads {
+            Reads::Twice if reads => 2,
+            Reads::TwiceBehindFlush(admin) if reads => {
+                admin.borrow_mut().query("PROXYSQL FLUSH QUERY CACHE").ok().expect("flushed");
+                2
+            }
+            _ => 1,
+        }
+    }
 }
 
 /// One line of the corpus and what came back.
@@ -242,12 +302,13 @@ fn run(side: &Side, flavour: Flavour, name: &str, text: &str, capabilities: u32)
                     "{flavour:?} {name}: an answer before line {} is not all read",
                     number + 1
                 );
-                if let Some(outcome) = talk.send(&command) {
+                for _ in 0..side.times(line) {
+                    let Some(outcome) = talk.send(&command) else { continue };
                     // What follows on a lost connection says nothing more.
                     let lost = is_lost(&outcome);
                     exchanges.push(Exchange { line: number + 1, command: line.to_owned(), outcome });
                     if lost {
-                        break;
+                        return exchanges;
                     }
                 }
             }

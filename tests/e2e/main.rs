@@ -4,6 +4,7 @@ mod admin;
 mod auth;
 mod bad_input;
 mod balance;
+mod cache;
 mod chaos;
 mod chatter;
 mod command_line;

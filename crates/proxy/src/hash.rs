@@ -1,8 +1,22 @@
-//! Maps by keys that are spread over 64 bits already, and need no hashing.
+//! Hashes that stand for what they were made of, and maps by them.
 
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hasher, RandomState};
+use std::sync::OnceLock;
 
-/// Builds the hasher of such maps.
+/// A hash by keys that nobody outside the process knows, wide enough that two are never equal by chance. `feed` is called
+/// for each half of it.
+pub fn wide(feed: impl Fn(&mut DefaultHasher)) -> u128 {
+    static KEYS: OnceLock<(RandomState, RandomState)> = OnceLock::new();
+    let (high, low) = KEYS.get_or_init(|| (RandomState::new(), RandomState::new()));
+    let half = |keys: &RandomState| {
+        let mut hasher = keys.build_hasher();
+        feed(&mut hasher);
+        hasher.finish()
+    };
+    u128::from(half(high)) << 64 | u128::from(half(low))
+}
+
+/// Builds the hasher of maps by keys that are spread over 64 bits already, and need no hashing.
 pub type AsTheyAre = BuildHasherDefault<PassThrough>;
 
 /// Takes the one number that a key writes for its hash.

@@ -5,6 +5,7 @@
 
 pub mod backend;
 pub mod buffer;
+pub mod cache;
 pub mod client;
 mod hash;
 pub mod hostgroup;

@@ -7,32 +7,27 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use narrows_sql::Statement;
 
-use crate::hash::AsTheyAre;
+use crate::hash::{self, AsTheyAre};
 use crate::state::SharedState;
 
-/// What makes two statements the same for a server: who prepares, what, and under which state. A hash of all that, by
-/// keys that nobody outside the process knows, wide enough that two are never equal by chance.
+/// What makes two statements the same for a server: who prepares, what, and under which state. A hash of all that; see
+/// [`hash::wide`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity(u128);
 
 impl Identity {
     fn of(username: &str, state: &SharedState, text: &[u8]) -> Identity {
-        static KEYS: OnceLock<(RandomState, RandomState)> = OnceLock::new();
-        let (high, low) = KEYS.get_or_init(|| (RandomState::new(), RandomState::new()));
-        let half = |keys: &RandomState| {
-            let mut hasher = keys.build_hasher();
-            username.hash(&mut hasher);
-            state.hash_for_prepare(&mut hasher);
-            text.hash(&mut hasher);
-            hasher.finish()
-        };
-        Identity(u128::from(half(high)) << 64 | u128::from(half(low)))
+        Identity(hash::wide(|hasher| {
+            username.hash(hasher);
+            state.hash_for_prepare(hasher);
+            text.hash(hasher);
+        }))
     }
 
     /// The identity for executions that ask for a cursor. MySQL 9 does not answer properly when a statement is executed

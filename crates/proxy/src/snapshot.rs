@@ -155,6 +155,16 @@ pub struct Variables {
     pub enable_client_deprecate_eof: bool,
     /// Whether `CLIENT_DEPRECATE_EOF` is used with servers.
     pub enable_server_deprecate_eof: bool,
+    /// Bytes of the query cache; 0: there is none.
+    pub query_cache_size: usize,
+    /// Percentage of an answer's time after which one client renews it; 0: never.
+    pub query_cache_soft_ttl_pct: u32,
+    /// Whether answers without rows are cached where the rule does not say.
+    pub query_cache_stores_empty_result: bool,
+    /// Whether answers with warnings are cached.
+    pub query_cache_handle_warnings: bool,
+    /// Bytes of the longest answer that is cached.
+    pub threshold_resultset_size: usize,
     /// Prepared statements that one backend connection has at most.
     pub max_stmts_per_connection: usize,
     /// Prepared statements of the whole process above which those that no client has open are closed.
@@ -241,6 +251,11 @@ impl Default for Variables {
             enable_load_data_local_infile: false,
             enable_client_deprecate_eof: true,
             enable_server_deprecate_eof: true,
+            query_cache_size: 256 << 20,
+            query_cache_soft_ttl_pct: 0,
+            query_cache_stores_empty_result: true,
+            query_cache_handle_warnings: false,
+            threshold_resultset_size: 4 << 20,
             max_stmts_per_connection: 20,
             max_stmts_cache: 10_000,
             free_connections_pct: 10,

@@ -355,6 +355,16 @@ impl SessionState {
         self.variables_for_prepare().for_each(|variable| variable.assignment.hash(hasher));
     }
 
+    /// Hashes what may change an answer; user variables where the statement may read them.
+    pub fn hash_for_answer(&self, hasher: &mut impl Hasher, user_variables: bool) {
+        self.schema.hash(hasher);
+        self.results_collation.hash(hasher);
+        self.variables.iter().for_each(|variable| variable.assignment.hash(hasher));
+        if user_variables {
+            self.user_variables.hash(hasher);
+        }
+    }
+
     /// Whether a statement means the same prepared in this state and in `other`. One that was prepared without a
     /// schema names none, and is at home in any.
     pub fn prepares_like(&self, other: &SessionState) -> bool {

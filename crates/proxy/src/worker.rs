@@ -11,6 +11,7 @@ use narrows_sql::KillKind;
 
 use crate::backend::DetachedBackend;
 use crate::buffer::BufferPool;
+use crate::cache::{self, Cache};
 use crate::client;
 use crate::hostgroup::ServerFigures;
 use crate::mirror::Mirror;
@@ -58,6 +59,8 @@ pub enum Message {
     },
     /// The server has too many prepared statements; idle connections to it close theirs.
     CloseStatements(Arc<ServerFigures>),
+    /// An answer of the query cache is asked for, or has come.
+    Cache(cache::Delivery),
     /// Answer a question of the control plane.
     Ask(Question),
     /// Tell this log what rules have logged.
@@ -129,6 +132,8 @@ pub struct Peers {
     pub decoy_key: [u8; 32],
     /// Failed logins by client address.
     pub client_hosts: client::ClientHosts,
+    /// What the workers' caches share.
+    pub cache: cache::Shared,
 }
 
 impl Peers {
@@ -142,6 +147,7 @@ impl Peers {
             started: Instant::now(),
             decoy_key: rand::random(),
             client_hosts: client::ClientHosts::default(),
+            cache: cache::Shared::default(),
         }
     }
 
@@ -155,6 +161,11 @@ impl Peers {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             let _ = mailbox.send(message);
         }
+    }
+
+    /// Tells the cache of a worker something.
+    pub(crate) fn deliver(&self, worker: usize, delivery: cache::Delivery) {
+        self.send(worker, Message::Cache(delivery));
     }
 
     /// Client connections in all, those included that have not logged in yet.
@@ -186,6 +197,8 @@ pub struct Worker {
     pub peers: Arc<Peers>,
     /// Its backend connections.
     pub pool: Pool,
+    /// Its part of the query cache.
+    pub cache: Cache,
     /// Its spare buffers.
     pub buffers: BufferPool,
     /// Schemas that need not be asked for at a login.
@@ -220,6 +233,7 @@ impl Worker {
         Worker {
             index,
             pool: Pool::new(index, Arc::clone(&peers), Rc::clone(&figures.errors)),
+            cache: Cache::new(index, Arc::clone(&peers), &snapshot.variables),
             figures,
             peers,
             buffers: BufferPool::default(),
@@ -303,6 +317,7 @@ impl Worker {
     pub(crate) fn count(&self) -> Counters {
         let mut counters = self.counters.borrow().clone();
         self.pool.count_into(&mut counters);
+        self.cache.count_into(&mut counters);
         for handle in self.sessions.borrow().values() {
             counters.active_transactions += u64::from(handle.is_in_transaction());
             counters.busy_clients += u64::from(handle.is_busy());
@@ -419,6 +434,7 @@ impl Worker {
             Message::Kill { id, kind, username, answer } => {
                 let _ = answer.send(self.kill(id, kind, Some(&username)));
             }
+            Message::Cache(delivery) => self.cache.receive(delivery),
             Message::Ask(question) => question.put_to(self),
             Message::LogTo(log) => drop(self.query_log.replace(Some(log))),
             Message::Listen(listeners) => self.listen(listeners),
@@ -432,6 +448,7 @@ impl Worker {
         self.snapshot.replace(Rc::new(snapshot));
         let snapshot = self.snapshot();
         self.figures.recent_digests.forget();
+        self.cache.take_over(&snapshot.variables);
         self.pool.forget_gone(&snapshot);
         self.sessions.borrow().values().for_each(|handle| handle.cut_off(|server| snapshot.status(server)));
     }
@@ -461,6 +478,7 @@ impl Worker {
             if now >= self.next_deadline.get() {
                 self.sweep(now);
             }
+            self.cache.tidy(now);
             let snapshot = self.snapshot();
             for backend in self.pool.take_due(&snapshot) {
                 let worker = Rc::clone(&self);

@@ -33,6 +33,7 @@ use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions
 use exceptions::Past;
 use figures::Figures;
 use script::{Burst, Script, USERS};
+pub use side::wait_until;
 use side::{LogIn, Side, Step};
 use watch::Watch;
 

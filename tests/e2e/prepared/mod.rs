@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions};
 
-pub use statement::{Statement, Value};
+pub use statement::{Statement, Value, cell};
 
 /// A server of its own, since its statements are counted, and Narrows in front of it.
 pub struct Scene {

@@ -26,6 +26,7 @@ const KINDS: &[Kind] = &[
         table: "history_stats_mysql_connection_pool",
         rows: |_, observer| stats::pool(observer, Take::Copy),
     },
+    Kind { interval: "admin-stats_mysql_query_cache", table: "mysql_query_cache", rows: query_cache },
     Kind { interval: "admin-stats_system_cpu", table: "system_cpu", rows: |_, _| processor_time() },
     Kind { interval: "admin-stats_system_memory", table: "system_memory", rows: memory },
 ];
@@ -106,6 +107,20 @@ fn pool_use(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
         "MyHGM_myconnpoll_get_ok",
         "MyHGM_myconnpoll_push",
         "MyHGM_myconnpoll_reset",
+    ];
+    vec![named(&wait(observer.global()), &names)]
+}
+
+fn query_cache(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
+    let names = [
+        "Query_Cache_count_GET",
+        "Query_Cache_count_GET_OK",
+        "Query_Cache_count_SET",
+        "Query_Cache_bytes_IN",
+        "Query_Cache_bytes_OUT",
+        "Query_Cache_Purged",
+        "Query_Cache_Entries",
+        "Query_Cache_Memory_bytes",
     ];
     vec![named(&wait(observer.global()), &names)]
 }

@@ -196,10 +196,14 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-poll_timeout_on_failure", Obscure, 100, 10, 20_000, "Milliseconds they wait after a failure to connect."),
     text("mysql-proxy_protocol_networks", Useful, Form::Networks, "", "Networks whose connections may begin with a PROXY header, of version 1 or 2; `*`: all.")
         .read_as_text(|v, s| v.proxy_protocol_networks = Networks::parse(s)),
-    integer("mysql-query_cache_handle_warnings", Obscure, 0, 0, 1, "1: results with warnings are cached too."),
-    integer("mysql-query_cache_size_MB", Useful, 256, 0, 10_485_760, "Megabytes the query cache aims to stay below."),
-    integer("mysql-query_cache_soft_ttl_pct", Useful, 0, 0, 100, "Percentage of a cached result's life after which one client renews it while the others still read it; 0: never."),
-    flag("mysql-query_cache_stores_empty_result", Useful, true, "Whether empty results are cached when the rule does not say."),
+    integer("mysql-query_cache_handle_warnings", Obscure, 0, 0, 1, "1: results with warnings are cached too, and given without them.")
+        .read_as_integer(|v, n| v.query_cache_handle_warnings = n == 1),
+    integer("mysql-query_cache_size_MB", Useful, 256, 0, 10_485_760, "Megabytes that the query cache takes at most; 0: nothing is cached.")
+        .read_as_integer(|v, n| v.query_cache_size = size(n) << 20),
+    integer("mysql-query_cache_soft_ttl_pct", Useful, 0, 0, 100, "Percentage of a cached result's life after which one client renews it while the others still read it; 0: never.")
+        .read_as_integer(|v, n| v.query_cache_soft_ttl_pct = count(n)),
+    flag("mysql-query_cache_stores_empty_result", Useful, true, "Whether empty results are cached when the rule does not say.")
+        .read_as_flag(|v, b| v.query_cache_stores_empty_result = b),
     flag("mysql-query_digests", Essential, true, "Whether digests are computed; without them `match_digest` is not asked.")
         .read_as_flag(|v, b| v.query_digests = b),
     integer("mysql-query_digests_grouping_limit", Useful, 3, 1, 2089, "Values of a list that a digest shows before `...`.")
@@ -257,7 +261,8 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-threads", Essential, 0, 0, 255, "Worker threads. 0, the default, is one per core (ProxySQL: 4).").after_restart()
         .read_as_integer(|v, n| v.threads = size(n)),
     integer("mysql-threshold_query_length", Useful, 524_288, 1024, 1_073_741_824, "Bytes of a statement after which its server connection is not used again."),
-    integer("mysql-threshold_resultset_size", Useful, 4_194_304, 1024, 1_073_741_824, "Bytes of a result after which ProxySQL stops buffering. Narrows always streams."),
+    integer("mysql-threshold_resultset_size", Useful, 4_194_304, 1024, 1_073_741_824, "Bytes of the longest result that is cached. (ProxySQL buffers results up to this size; Narrows always streams.)")
+        .read_as_integer(|v, n| v.threshold_resultset_size = size(n)),
     integer("mysql-throttle_connections_per_sec_to_hostgroup", Useful, 1_000_000, 1, 100_000_000, "New server connections per second and hostgroup at most.")
         .read_as_integer(|v, n| v.throttle_connections_per_sec_to_hostgroup = count(n)),
     integer("mysql-throttle_max_bytes_per_second_to_client", Obscure, 0, 0, 2_147_483_647, "Bytes a client is sent per second at most; 0: no limit."),

@@ -55,6 +55,26 @@ pub(super) struct Orders {
     pub(super) writer: Option<HostgroupId>,
     /// Errors that lead to its being run again.
     pub(super) hold_back: HoldBack,
+    /// Its answer may be kept and given again.
+    pub(super) caching: Option<Caching>,
+}
+
+/// How an answer is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Caching {
+    /// For how long.
+    pub(super) ttl: Duration,
+    /// Even if it has no rows.
+    pub(super) without_rows: bool,
+}
+
+impl Caching {
+    /// What rules and variables say.
+    fn of(variables: &Variables, verdict: &Verdict) -> Option<Caching> {
+        let ttl = verdict.cache_ttl.filter(|ttl| *ttl > 0 && variables.query_cache_size > 0)?;
+        let without_rows = verdict.cache_empty_result.unwrap_or(variables.query_cache_stores_empty_result);
+        Some(Caching { ttl: Duration::from_millis(ttl.into()), without_rows })
+    }
 }
 
 impl Orders {
@@ -179,6 +199,7 @@ impl Session {
             logged: is_logged(variables, verdict),
             writer: None,
             hold_back: HoldBack::default(),
+            caching: Caching::of(variables, verdict),
         };
         let own = self.want.account.row.default_hostgroup;
         let hostgroup = match verdict.destination_hostgroup {

@@ -77,6 +77,26 @@ impl Session {
         }
     }
 
+    /// Keeps what an answer tells that came from the cache. No connection knows of its statement: whoever asks about that
+    /// is told by us.
+    pub(super) fn note_answer_from_cache(
+        &mut self,
+        job: &Job,
+        text: &[u8],
+        family: Family,
+        outcome: &Outcome,
+    ) {
+        self.note_results(job, text, family, outcome);
+        if std::mem::take(&mut self.look_back.found_rows_are_here) {
+            let skipped = literal_offset(text).unwrap_or_default();
+            self.look_back.found_rows = outcome.rows.map(|rows| skipped + rows);
+            self.look_back.found_rows_are_fresh = true;
+        }
+        self.warnings = 0;
+        self.look_back.last = None;
+        self.look_back.disturbed = true;
+    }
+
     /// Gives a connection back to the pool, and remembers which it was and what it keeps.
     pub(super) fn give_back(&mut self, mut backend: Backend) {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held that no pin tells of");
@@ -350,7 +370,7 @@ fn found_besides(statement: &Statement, text: &[u8], family: Family, outcome: &O
 
 /// Whether a `SELECT` may end in a `LIMIT` with an offset: servers count the rows that it skips among those found, as
 /// many as there are.
-fn has_offset(text: &[u8]) -> bool {
+pub(super) fn has_offset(text: &[u8]) -> bool {
     let tail = text.get(text.len().saturating_sub(LIMIT_LENGTH)..).unwrap_or_default();
     let limit = |start: usize| tail.get(start..).unwrap_or_default();
     (0..tail.len()).any(|start| {
@@ -358,6 +378,21 @@ fn has_offset(text: &[u8]) -> bool {
         let says = |word: &[u8]| rest.get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word));
         says(b"OFFSET") || says(b"LIMIT") && rest.contains(&b',')
     })
+}
+
+/// The offset in the `LIMIT` that ends a `SELECT`, where it is a plain number, and no other result can be meant.
+pub(super) fn literal_offset(text: &[u8]) -> Option<u64> {
+    let tail = std::str::from_utf8(text.get(text.len().saturating_sub(LIMIT_LENGTH)..)?).ok()?;
+    let tail = tail.trim_end_matches(|end: char| end.is_ascii_whitespace() || end == ';').replace(',', " , ");
+    let unites = text.windows(5).any(|word| word.eq_ignore_ascii_case(b"union"));
+    let mut words = tail.split_ascii_whitespace().rev();
+    let (last, between, first, limit) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let (last, first): (u64, u64) = (last.parse().ok()?, first.parse().ok()?);
+    match between {
+        _ if unites || !limit.eq_ignore_ascii_case("limit") => None,
+        "," => Some(first),
+        word => word.eq_ignore_ascii_case("offset").then_some(last),
+    }
 }
 
 /// In so many bytes at the end of a statement `LIMIT` is looked for, with what may stand behind it.
@@ -399,5 +434,28 @@ fn variable_shape(family: Family) -> Shape {
     match family {
         Family::MySql => Shape::Variable,
         Family::MariaDb => Shape::MariaDbVariable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_read_where_they_are_numbers_at_the_end() {
+        let offset = |text: &str| literal_offset(text.as_bytes());
+        assert_eq!(offset("SELECT n FROM t LIMIT 20, 10"), Some(20));
+        assert_eq!(offset("SELECT n FROM t LIMIT 20,10 ;"), Some(20));
+        assert_eq!(offset("SELECT n FROM t limit 10 offset 20"), Some(20));
+        for text in [
+            "SELECT n FROM t LIMIT 10",
+            "SELECT n FROM t LIMIT ?, ?",
+            "SELECT * FROM (SELECT n FROM t LIMIT 1, 2) x",
+            "SELECT n FROM t UNION SELECT n FROM u LIMIT 1, 2",
+            "SELECT offset FROM t",
+            "",
+        ] {
+            assert_eq!(offset(text), None, "{text}");
+        }
     }
 }

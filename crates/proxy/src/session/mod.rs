@@ -1,5 +1,6 @@
 //! A client's session: read a command, dispatch it, reply; until the client leaves or has to.
 
+mod cached;
 mod command;
 mod conditions;
 mod count;
@@ -19,6 +20,7 @@ mod request;
 mod track;
 mod upload;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -27,6 +29,7 @@ use narrows_wire::{Capabilities, Errno, Status};
 
 use crate::backend::{Backend, Keepsake, Kinds, Residue, Use, Want};
 use crate::buffer::{Buffer, Side};
+use crate::cache::Recording;
 use crate::client::{AccountPlace, Client};
 use crate::reply::put_error;
 use crate::rt::{Instant, select, spawn_local};
@@ -35,6 +38,7 @@ use crate::state::SharedState;
 use crate::stream::Stream;
 use crate::worker::{LocalSnapshot, Worker};
 
+pub(crate) use cached::may_be_kept;
 pub use handle::{Handle, Interrupt};
 pub(crate) use judge::{destination, digest_options, is_housekeeping, reader};
 use prepared::ClientStatements;
@@ -78,6 +82,8 @@ pub struct Session {
     ended: Option<Instant>,
     /// What the query log will be told of the statement at hand.
     record: Option<Box<crate::query_log::Record>>,
+    /// What the query cache will be told of its answer.
+    recording: RefCell<Option<Box<Recording>>>,
 }
 
 /// A backend connection that one client has to itself.
@@ -197,6 +203,7 @@ impl Session {
             multiplexing_off: false,
             ended: None,
             record: None,
+            recording: RefCell::default(),
             worker,
         })
     }

@@ -9,6 +9,7 @@ use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
+use super::cached::Source;
 use super::count::{NOWHERE, Yield};
 use super::fault::{self, Moment};
 use super::handle::Pinning;
@@ -45,6 +46,16 @@ pub(super) struct Job {
     pub(super) attributes: usize,
     /// The prepared statement that the command is about.
     pub(super) prepared: Option<Rc<ClientStatement>>,
+}
+
+impl Job {
+    /// The text of its statement, as far as it is held.
+    pub(super) fn text<'t>(&'t self, request: &'t Request) -> &'t [u8] {
+        match &self.prepared {
+            Some(statement) => &statement.prepared.text,
+            None => request.behind(self.attributes),
+        }
+    }
 }
 
 /// What is to become of a statement.
@@ -146,11 +157,17 @@ impl Session {
         }))
     }
 
-    /// Runs a command on a server, from lease to settlement.
+    /// Runs a command, from lease to settlement, unless its answer is at hand.
     pub(super) async fn execute(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
+        if let Some(caching) = job.orders.caching
+            && let Source::Cache = self.look_in_cache(request, &job, caching).await?
+        {
+            return Ok(());
+        }
         if !job.orders.delay.is_zero()
             && let Some((errno, text)) = Box::pin(self.hold_back(request, job.orders.delay)).await?
         {
+            self.recording.take();
             self.count_failed(request, &job);
             self.discard(request).await?;
             return self.reply_error_at(request.answer(), errno, &text).await;
@@ -159,6 +176,7 @@ impl Session {
         let aside = self.set_transaction_aside(&job);
         let result = self.run_job(request, job).await;
         self.end_record();
+        self.forget_recording(&result);
         if let Some(aside) = aside {
             self.take_up_transaction(aside);
         }
@@ -281,10 +299,8 @@ impl Session {
         {
             return Err(End::Told("a kill may be on its way to the backend connection".to_owned()));
         }
-        let text = match &job.prepared {
-            Some(statement) => &*statement.prepared.text,
-            None => request.argument().get(job.attributes..).unwrap_or_default(),
-        };
+        let text = job.text(request);
+        self.end_recording(&backend, job, text, &outcome);
         if outcome.error.is_none() && releases(&job.statement, text, &self.state) {
             // The server has closed the connection behind its answer.
             return Err(End::Told("COMMIT or ROLLBACK RELEASE".to_owned()));

@@ -76,6 +76,16 @@ impl Session {
         }
     }
 
+    /// Hands over the record of a statement whose answer came from the cache.
+    pub(super) fn end_record_from_cache(&mut self, outcome: &Outcome) {
+        if let Some(record) = &mut self.record {
+            record.hostgroup = NOWHERE;
+            record.rows_sent = outcome.rows;
+            record.bytes_sent = outcome.bytes;
+        }
+        self.end_record();
+    }
+
     /// Takes note of an error of our own.
     pub(super) fn fail_record(&mut self, errno: u16) {
         if let Some(record) = &mut self.record {

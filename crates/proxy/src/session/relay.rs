@@ -588,7 +588,7 @@ impl Relay<'_> {
         }
         self.started = true;
         self.outcome.bytes += bytes.len() as u64;
-        self.session.send(bytes).await.map_err(Broken::Session)?;
+        self.session.send_and_record(bytes).await.map_err(Broken::Session)?;
         self.buffer.consume(self.ready);
         self.ready = 0;
         self.out.clear();

@@ -737,7 +737,7 @@ const OF_TRANSACTIONS: &[(&str, &str)] = &[
 
 /// Variables that are not state to be carried to another connection: they cannot be set, or what they do is over with
 /// the next statement, or cannot be undone.
-const NOT_STATE: &[&str] = &[
+pub(super) const NOT_STATE: &[&str] = &[
     "error_count",
     "external_user",
     "gtid_next",

@@ -152,6 +152,22 @@ counters! {
     highest_statement = "Stmt_Max_Stmt_id";
     /// Prepared statements that clients or backend connections hold, each counted once per worker.
     known_statements = "Stmt_Cached";
+    /// Bytes of the query cache, now.
+    query_cache_bytes = "Query_Cache_Memory_bytes";
+    /// Answers that were looked for in the query cache.
+    query_cache_gets = "Query_Cache_count_GET";
+    /// Those that were found there, or that came there for several clients at once.
+    query_cache_hits = "Query_Cache_count_GET_OK";
+    /// Answers put into the query cache.
+    query_cache_sets = "Query_Cache_count_SET";
+    /// Bytes put into the query cache.
+    query_cache_bytes_in = "Query_Cache_bytes_IN";
+    /// Bytes of answers that clients were given from the query cache.
+    query_cache_bytes_out = "Query_Cache_bytes_OUT";
+    /// Answers that had to leave the query cache: their time was over, or others were used more.
+    query_cache_purged = "Query_Cache_Purged";
+    /// Answers in the query cache, now.
+    query_cache_entries = "Query_Cache_Entries";
     /// Logins that succeeded.
     logins = "Narrows_logins";
     /// Logins that were refused, or never came to an end.

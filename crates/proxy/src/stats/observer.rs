@@ -200,6 +200,12 @@ impl Observer {
         self.digests(Take::Reset).await.len()
     }
 
+    /// Empties the query cache. What servers are answering just now does not get into it either.
+    pub async fn flush_query_cache(&self) {
+        self.peers.cache.flush();
+        self.ask_all(|worker| worker.cache.clear()).await;
+    }
+
     /// `stats_mysql_query_rules`: the rules in force, in order.
     pub async fn rule_hits(&self) -> Vec<RuleLine> {
         let of_worker = |worker: &Worker| {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::hostgroup::Server;
 use crate::rules::{Memory, Passage, Question, Sender, Verdict, annotate};
-use crate::session::{PinReason, Pins, destination, digest_options, is_housekeeping, reader};
+use crate::session::{PinReason, Pins, destination, digest_options, is_housekeeping, may_be_kept, reader};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
 
@@ -78,9 +78,23 @@ pub(super) fn explain(
         rewritten: rewritten.as_deref().map(|text| String::from_utf8_lossy(text).into_owned()),
         outcome,
         servers,
-        cache: "not cached: there is no query cache".to_owned(),
+        cache: cache(snapshot, (&statement, runs), &verdict),
         pins: pins(snapshot, Pins::expected(&statement, runs), &verdict),
     })
+}
+
+/// What the query cache does.
+fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), verdict: &Verdict) -> String {
+    match verdict.cache_ttl {
+        None | Some(0) => "not cached: no rule and no comment says so".to_owned(),
+        Some(_) if snapshot.variables.query_cache_size == 0 => {
+            "not cached: mysql-query_cache_size_MB is 0".to_owned()
+        }
+        Some(_) if !may_be_kept(statement, text) => {
+            "not cached: it does more than read, or asks for what belongs to one connection".to_owned()
+        }
+        Some(ttl) => format!("cached for {ttl} ms"),
+    }
 }
 
 /// What becomes of a session's first statement.

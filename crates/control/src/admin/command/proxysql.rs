@@ -1,5 +1,7 @@
 //! PROXYSQL, or NARROWS: the process as a whole.
 
+use narrows_proxy::stats::wait;
+
 use super::{Call, Reply, Verb, Who};
 use crate::control::{Control, End};
 
@@ -21,7 +23,7 @@ pub const VERBS: &[Verb] = &[
     process!("KILL", |control, _| Some(control.end(End::Now)), "Ends the process."),
     process!("RESTART", |control, _| Some(control.end(End::Again)), "Ends the process and starts it again."),
     process!("FLUSH LOGS", |control, _| Some(control.flush_logs()), "Opens the log files anew."),
-    process!("FLUSH QUERY CACHE", |_, _| Some(Reply::ok()), "Nothing: there is no cache of results yet."),
+    process!("FLUSH QUERY CACHE", flush_query_cache, "Empties the query cache."),
     process!(
         "FLUSH MYSQL CLIENT HOSTS",
         forget_hosts,
@@ -44,6 +46,13 @@ fn read_only(control: &mut Control, on: bool) -> Option<Reply> {
 
 fn forget_hosts(control: &mut Control, _: &Call<'_>) -> Option<Reply> {
     control.forget_client_hosts();
+    Some(Reply::ok())
+}
+
+fn flush_query_cache(control: &mut Control, _: &Call<'_>) -> Option<Reply> {
+    if let Some(observer) = control.observer() {
+        wait(observer.flush_query_cache());
+    }
     Some(Reply::ok())
 }
 

@@ -19,14 +19,6 @@ pub const NOT_HERE: &[(&str, &str)] = &[
     ("MySQL_Monitor_dns_cache_record_updated", "names are resolved by the system"),
     ("Mirror_concurrency", "mirrored statements are counted when they end"),
     ("Mirror_queue_length", "mirrored statements are counted when they end"),
-    ("Query_Cache_Memory_bytes", "there is no cache of results yet"),
-    ("Query_Cache_count_GET", "there is no cache of results yet"),
-    ("Query_Cache_count_GET_OK", "there is no cache of results yet"),
-    ("Query_Cache_count_SET", "there is no cache of results yet"),
-    ("Query_Cache_bytes_IN", "there is no cache of results yet"),
-    ("Query_Cache_bytes_OUT", "there is no cache of results yet"),
-    ("Query_Cache_Purged", "there is no cache of results yet"),
-    ("Query_Cache_Entries", "there is no cache of results yet"),
 ];
 
 /// Counters whose names only Narrows has begin so.

@@ -94,6 +94,12 @@ const METRICS: &[Metric] = &[
     ("proxysql_stmt_server_active_unique", "", Gauge, "Stmt_Server_Active_Unique"),
     ("proxysql_stmt_max_stmt_id", "", Gauge, "Stmt_Max_Stmt_id"),
     ("proxysql_stmt_cached", "", Gauge, "Stmt_Cached"),
+    ("proxysql_query_cache_count_set_total", "", Counter, "Query_Cache_count_SET"),
+    ("proxysql_query_cache_bytes_total", "op=\"written\"", Counter, "Query_Cache_bytes_IN"),
+    ("proxysql_query_cache_bytes_total", "op=\"read\"", Counter, "Query_Cache_bytes_OUT"),
+    ("proxysql_query_cache_purged_total", "", Counter, "Query_Cache_Purged"),
+    ("proxysql_query_cache_entries_total", "", Gauge, "Query_Cache_Entries"),
+    ("proxysql_query_cache_memory_bytes", "", Gauge, "Query_Cache_Memory_bytes"),
     ("proxysql_servers_table_version_total", "", Counter, "Servers_table_version"),
     ("proxysql_sqlite3_memory_bytes", "", Gauge, "SQLite3_memory_bytes"),
     ("proxysql_connpool_memory_bytes", "", Gauge, "ConnPool_memory_bytes"),
@@ -123,10 +129,20 @@ pub fn text(control: &Control) -> String {
         page.head("proxysql_mysql_max_connections", Gauge);
         page.value("proxysql_mysql_max_connections", "", most.into());
     }
+    cache_reads(&mut page, &counters);
     own(&mut page, &counters);
     pool(&mut page, &observer);
     errors(&mut page, &observer);
     page.0
+}
+
+/// Answers that were looked for in the query cache: those found and the others, which no figure counts.
+fn cache_reads(page: &mut Page, counters: &Counters) {
+    const METRIC: &str = "proxysql_query_cache_count_get_total";
+    let missed = counters.query_cache_gets.saturating_sub(counters.query_cache_hits);
+    page.head(METRIC, Counter);
+    page.value(METRIC, "status=\"ok\"", counters.query_cache_hits);
+    page.value(METRIC, "status=\"err\"", missed);
 }
 
 /// What has no name in ProxySQL.

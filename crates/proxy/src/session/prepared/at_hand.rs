@@ -236,6 +236,40 @@ impl Session {
         parameters.ok().flatten()
     }
 
+    /// The types that an execution binds; `None` where it goes by those bound before, or has no parameters.
+    pub(in super::super) fn sent_types<'r>(
+        &self,
+        request: &'r Request,
+        command: Command,
+        statement: &ClientStatement,
+    ) -> Option<&'r [u8]> {
+        self.parameters(request, command, statement)?.types(request.argument())
+    }
+
+    /// Takes note of an execution of which no server hears: of the types that it binds, and of what a server of `family`
+    /// would have made of its parameters.
+    pub(in super::super) fn note_execution(
+        &self,
+        request: &Request,
+        command: Command,
+        statement: &ClientStatement,
+        family: Family,
+    ) {
+        let Some(parameters) = self.parameters(request, command, statement) else { return };
+        let (argument, mut bound) = (request.argument(), statement.types.borrow_mut());
+        if let Some(types) = parameters.types(argument) {
+            remember(&mut bound, types);
+        }
+        if family == Family::MySql {
+            let named = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+            let given = parameters.given(argument, &bound, statement.params.get(), named);
+            let mut derived = statement.derived.borrow_mut();
+            if let Some(after) = derived.after(given) {
+                *derived = after;
+            }
+        }
+    }
+
     /// Prepares a statement on `backend`, unless that has it. The inner error is the server's.
     async fn have_statement(
         &mut self,

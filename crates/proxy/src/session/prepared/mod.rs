@@ -123,6 +123,11 @@ impl ClientStatement {
         self.identity_with(self.derived.borrow().key(), expect)
     }
 
+    /// Shows what an execution goes by that does not say it: the types bound before, and what was derived of parameters.
+    pub(super) fn with_bound<T>(&self, show: impl FnOnce(&[u8], u64) -> T) -> T {
+        show(&self.types.borrow(), self.derived.borrow().key())
+    }
+
     /// The same, if this was derived of its parameters.
     fn identity_with(&self, derived: u64, expect: Expect) -> Identity {
         let identity = self.prepared.identity.with_derived(derived);

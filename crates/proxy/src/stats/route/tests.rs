@@ -74,6 +74,25 @@ fn line(hostname: &str, failure: Option<ServerFailure>) -> ServerLine {
 }
 
 #[test]
+fn the_cache_is_asked_where_a_rule_or_a_comment_says_so_and_the_statement_only_reads() {
+    let plain = snapshot(|_| {});
+    assert!(route(&plain, "SELECT 1").cache.contains("no rule"));
+    assert_eq!(route(&plain, "/* cache_ttl=7 */ SELECT 1").cache, "cached for 7 ms");
+    let cached = snapshot(|rows| rows.rules.iter_mut().for_each(|rule| rule.cache_ttl = Some(500)));
+    assert_eq!(route(&cached, "SELECT n FROM t").cache, "cached for 500 ms");
+    for statement in
+        ["SELECT n FROM t FOR UPDATE", "SELECT LAST_INSERT_ID()", "SELECT own_function(n) FROM t"]
+    {
+        assert!(route(&cached, statement).cache.contains("more than read"), "{statement}");
+    }
+    let without_room = snapshot(|rows| {
+        rows.variables.query_cache_size = 0;
+        rows.rules.iter_mut().for_each(|rule| rule.cache_ttl = Some(500));
+    });
+    assert!(route(&without_room, "SELECT n FROM t").cache.contains("query_cache_size_MB"));
+}
+
+#[test]
 fn tells_digest_rules_hostgroup_and_each_server() {
     let snapshot = snapshot(|rows| rows.servers[2].weight = 0);
     let route = route_with(&snapshot, "select c from t where id = 5", &[line("one", None)]);

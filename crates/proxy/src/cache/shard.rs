@@ -1,0 +1,220 @@
+//! What one worker owns of the cache: entries, and who waits for answers that are on their way.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::key::Key;
+use super::shelf::Shelf;
+use super::ticket::Ticket;
+use crate::hash::AsTheyAre;
+use crate::rt::{Instant, oneshot};
+use crate::stats::Counters;
+use crate::worker::Peers;
+
+/// What the owner of a key is told.
+#[derive(Debug)]
+pub enum Delivery {
+    /// Somebody asks for the answer.
+    Ask {
+        /// To what.
+        key: Key,
+        /// When.
+        now: Instant,
+        /// Where to.
+        reply: oneshot::Sender<Reply>,
+    },
+    /// What became of an answer that somebody went for.
+    Landed {
+        /// To what.
+        key: Key,
+        /// The number of the flight, where others wait for it.
+        flight: Option<u64>,
+        /// What.
+        landing: Landing,
+    },
+}
+
+/// What became of a flight.
+#[derive(Debug)]
+pub enum Landing {
+    /// This is to be kept: an answer, or that none can be.
+    Keep(Arc<Entry>),
+    /// The statement has failed.
+    Failed,
+    /// Whoever went for it has left.
+    Left,
+}
+
+/// What somebody is told who has asked.
+#[derive(Debug)]
+pub enum Reply {
+    /// An answer, which may have come a while ago for those who waited; or that none is kept.
+    Entry(Arc<Entry>),
+    /// Go for it; others wait.
+    Lead(Ticket),
+    /// Run the statement for yourself: it keeps failing.
+    Alone(Ticket),
+}
+
+/// What one worker owns.
+#[derive(Debug)]
+pub struct Shard {
+    peers: Arc<Peers>,
+    shelf: Shelf,
+    flights: HashMap<Key, Flight, AsTheyAre>,
+    /// The number of the last flight.
+    last: u64,
+    sets: u64,
+    bytes_in: u64,
+    purged: u64,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+struct Flight {
+    /// 0: it has not begun.
+    number: u64,
+    generation: u64,
+    /// Statements that have failed in a row.
+    failures: u32,
+    waiters: VecDeque<oneshot::Sender<Reply>>,
+}
+
+impl Shard {
+    /// An empty one.
+    pub fn new(peers: Arc<Peers>) -> Shard {
+        Shard {
+            peers,
+            shelf: Shelf::new(0, Entry::set_gone),
+            flights: HashMap::default(),
+            last: 0,
+            sets: 0,
+            bytes_in: 0,
+            purged: 0,
+        }
+    }
+
+    /// Sets the bytes that it may hold.
+    pub fn resize(&mut self, bytes: usize) {
+        self.purged += self.shelf.resize(bytes) as u64;
+    }
+
+    /// Shows a good entry.
+    pub fn look(&mut self, key: Key, now: Instant, generation: u64, found: impl FnOnce(&Arc<Entry>)) {
+        self.shelf.look(key, now, generation, found);
+    }
+
+    /// Answers, now or when somebody has brought the answer.
+    pub fn ask(&mut self, key: Key, now: Instant, reply: oneshot::Sender<Reply>) {
+        let generation = self.peers.cache.generation();
+        let mut found = None;
+        self.shelf.look(key, now, generation, |entry| found = Some(Arc::clone(entry)));
+        if let Some(entry) = found {
+            // Nobody may be there any more to be told.
+            let _ = reply.send(Reply::Entry(entry));
+            return;
+        }
+        let begin = || Flight { number: 0, generation, failures: 0, waiters: VecDeque::new() };
+        let mut flight = self.flights.remove(&key).unwrap_or_else(begin);
+        flight.waiters.push_back(reply);
+        if flight.number > 0 && flight.generation == generation {
+            self.flights.insert(key, flight);
+        } else {
+            // What was asked for before a flush is asked for anew, for those too who have waited for it.
+            self.take_off(key, Flight { waiters: flight.waiters, ..begin() });
+        }
+    }
+
+    /// What a worker or a ticket has to say.
+    pub fn receive(&mut self, delivery: Delivery, now: Instant) {
+        match delivery {
+            Delivery::Ask { key, now, reply } => self.ask(key, now, reply),
+            Delivery::Landed { key, flight, landing } => self.land(key, flight, landing, now),
+        }
+    }
+
+    fn land(&mut self, key: Key, number: Option<u64>, landing: Landing, now: Instant) {
+        if let Landing::Keep(entry) = &landing {
+            self.keep(Arc::clone(entry), now);
+        }
+        let Some(number) = number else { return };
+        let Some(flight) = self.flights.remove(&key) else { return };
+        if flight.number != number {
+            // It was taken over by somebody else, or begun anew behind a flush.
+            self.flights.insert(key, flight);
+            return;
+        }
+        match landing {
+            Landing::Keep(entry) => {
+                for waiter in flight.waiters {
+                    let _ = waiter.send(Reply::Entry(Arc::clone(&entry)));
+                }
+            }
+            Landing::Failed if flight.failures + 1 >= FAILURES => {
+                for waiter in flight.waiters {
+                    let ticket = Ticket::alone(Arc::clone(&self.peers), flight.generation, key);
+                    let _ = waiter.send(Reply::Alone(ticket));
+                }
+            }
+            Landing::Failed => self.take_off(key, Flight { failures: flight.failures + 1, ..flight }),
+            Landing::Left => self.take_off(key, flight),
+        }
+    }
+
+    /// Sends the one who has waited longest for the answer.
+    fn take_off(&mut self, key: Key, mut flight: Flight) {
+        while let Some(waiter) = flight.waiters.pop_front() {
+            self.last += 1;
+            flight.number = self.last;
+            let ticket = Ticket::to_lead(Arc::clone(&self.peers), flight.generation, key, flight.number);
+            match waiter.send(Reply::Lead(ticket)) {
+                Ok(()) => {
+                    self.flights.insert(key, flight);
+                    return;
+                }
+                // Nobody waits there any more; the ticket that comes back is for a flight that does not take place.
+                Err(Reply::Lead(ticket)) => ticket.tear_up(),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn keep(&mut self, entry: Arc<Entry>, now: Instant) {
+        if !entry.is_good(now, self.peers.cache.generation()) {
+            return;
+        }
+        if let Some(answer) = entry.answer() {
+            self.sets += 1;
+            self.bytes_in += answer.bytes() as u64;
+        }
+        let weight = entry.weight();
+        self.purged += self.shelf.insert(entry, weight) as u64;
+    }
+
+    /// Drops what is no longer good, some at a time.
+    pub fn purge(&mut self, now: Instant, generation: u64) {
+        self.purged += self.shelf.purge(PURGED_AT_ONCE, now, generation) as u64;
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.purged += self.shelf.clear() as u64;
+    }
+
+    /// Adds what it has and has counted.
+    pub fn count_into(&self, counters: &mut Counters) {
+        counters.query_cache_sets += self.sets;
+        counters.query_cache_bytes_in += self.bytes_in;
+        counters.query_cache_purged += self.purged;
+        counters.query_cache_bytes += self.shelf.weight() as u64;
+        counters.query_cache_entries += self.shelf.len() as u64;
+    }
+}
+
+/// Statements that may fail one behind the other before all who wait run theirs. One may have met a server that goes away;
+/// of two that fail all would, and the last of a thousand would have waited for all others.
+const FAILURES: u32 = 2;
+
+/// Entries that are looked at in one go: less than a millisecond.
+const PURGED_AT_ONCE: usize = 4_096;

@@ -1,0 +1,97 @@
+//! The right and the duty to fetch an answer. However a fetch ends, those who wait for it are told: a ticket that is
+//! dropped says that its holder has left.
+
+use std::sync::Arc;
+
+use super::answer::Answer;
+use super::entry::{Entry, Life};
+use super::key::Key;
+use super::shard::{Delivery, Landing};
+use crate::worker::Peers;
+
+/// A ticket.
+#[derive(Debug)]
+pub struct Ticket {
+    peers: Arc<Peers>,
+    key: Key,
+    /// The flush that its holder asked after.
+    generation: u64,
+    role: Role,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// Others wait, for the flight of this number.
+    Leads(u64),
+    /// Others are given this meanwhile.
+    Renews(Arc<Entry>),
+    /// Nobody waits.
+    Alone,
+}
+
+impl Ticket {
+    pub(super) fn to_lead(peers: Arc<Peers>, generation: u64, key: Key, flight: u64) -> Ticket {
+        Ticket { peers, key, generation, role: Role::Leads(flight) }
+    }
+
+    pub(super) fn to_renew(peers: Arc<Peers>, generation: u64, entry: Arc<Entry>) -> Ticket {
+        Ticket { peers, key: entry.key, generation, role: Role::Renews(entry) }
+    }
+
+    pub(super) fn alone(peers: Arc<Peers>, generation: u64, key: Key) -> Ticket {
+        Ticket { peers, key, generation, role: Role::Alone }
+    }
+
+    /// This is the answer; or there is one that cannot be kept, and nobody is to wait for the next.
+    pub fn keep(mut self, answer: Option<Answer>, life: Life) {
+        let role = std::mem::replace(&mut self.role, Role::Alone);
+        let flight = match role {
+            Role::Leads(flight) => Some(flight),
+            // What others get meanwhile is better than nothing.
+            Role::Renews(entry) if answer.is_none() => return entry.unclaim(),
+            Role::Renews(_) | Role::Alone => None,
+        };
+        let entry = Entry::new(self.key, answer, life, self.generation);
+        self.tell(flight, Landing::Keep(Arc::new(entry)));
+    }
+
+    /// The statement has failed.
+    pub fn fail(mut self) {
+        match std::mem::replace(&mut self.role, Role::Alone) {
+            Role::Leads(flight) => self.tell(Some(flight), Landing::Failed),
+            Role::Renews(entry) => entry.unclaim(),
+            Role::Alone => {}
+        }
+    }
+
+    /// Lets go of those who wait: one of them goes on. The answer may be kept all the same.
+    pub fn leave(&mut self) {
+        match std::mem::replace(&mut self.role, Role::Alone) {
+            Role::Leads(flight) => self.tell(Some(flight), Landing::Left),
+            Role::Renews(entry) => entry.unclaim(),
+            Role::Alone => {}
+        }
+    }
+
+    /// It was never used.
+    pub(super) fn tear_up(mut self) {
+        self.role = Role::Alone;
+    }
+
+    /// What all workers' caches share.
+    pub(super) fn shared(&self) -> &super::Shared {
+        &self.peers.cache
+    }
+
+    /// By mail, even to the worker at hand: it may be just about to change what it owns.
+    fn tell(&self, flight: Option<u64>, landing: Landing) {
+        let owner = self.key.owner(self.peers.workers());
+        self.peers.deliver(owner, Delivery::Landed { key: self.key, flight, landing });
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

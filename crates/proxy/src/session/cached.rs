@@ -1,0 +1,316 @@
+//! The query cache as a session sees it: what may be looked for there, how an answer comes from it, and what goes into it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_sql::{Flags, Kind, Statement};
+use narrows_wire::charset::Family;
+use narrows_wire::response::Expect;
+use narrows_wire::{Capabilities, Command, Errno, Status};
+
+use super::count::{NOWHERE, Yield};
+use super::judge::Caching;
+use super::look_back::{has_offset, literal_offset};
+use super::query::{Job, QUERY_TIMEOUT};
+use super::relay::Outcome;
+use super::request::Request;
+use super::track::NOT_STATE;
+use super::{End, Interrupt, Session};
+use crate::backend::{Backend, CLASS};
+use crate::cache::{Entry, Found, Key, Recording, Replay, Reply, Subject, Ticket};
+use crate::rt::{Instant, select, sleep};
+use crate::stats::Doing;
+
+/// Where an answer comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The client has it.
+    Cache,
+    /// A server is to be asked.
+    Server,
+}
+
+/// An answer whose first piece is ready to be sent.
+struct Begun {
+    piece: Vec<u8>,
+    rows: u64,
+    family: Family,
+    /// What there is beyond it.
+    rest: Option<(Arc<Entry>, Replay)>,
+}
+
+/// What asking the owner of an answer has led to.
+enum Asked {
+    Entry(Arc<Entry>),
+    Run(Ticket),
+    Refused(Errno, &'static str),
+}
+
+impl Session {
+    /// Answers from the cache, or begins to record the answer that a server will give.
+    pub(super) async fn look_in_cache(
+        &mut self,
+        request: &mut Request,
+        job: &Job,
+        caching: Caching,
+    ) -> Result<Source, End> {
+        if !self.may_be_cached(request, job) {
+            return Ok(Source::Server);
+        }
+        let now = self.handle.since();
+        let key = self.key(request, job);
+        self.worker.counters.borrow_mut().query_cache_gets += 1;
+        let begin = |entry: &Arc<Entry>| self.begin_replay(entry);
+        let ticket = match self.worker.cache.find(key, now, begin) {
+            Found::Hit(begun) => return self.replay(request, job, begun).await,
+            Found::Run(ticket) => ticket,
+            Found::Nothing => match Box::pin(self.ask_owner(request, job, key, now)).await? {
+                Asked::Entry(entry) => match self.begin_replay(&entry) {
+                    Some(begun) => return self.replay(request, job, begun).await,
+                    None => self.worker.cache.ticket(key),
+                },
+                Asked::Run(ticket) => ticket,
+                Asked::Refused(errno, text) => {
+                    self.begin_record(job, request);
+                    self.fail_record(errno.number);
+                    self.end_record();
+                    self.count_failed(request, job);
+                    self.reply_error_at(request.answer(), errno, text).await?;
+                    return Ok(Source::Cache);
+                }
+            },
+        };
+        let recording = Recording::new(ticket, caching.ttl, &self.snapshot().variables);
+        self.recording.replace(Some(Box::new(recording)));
+        Ok(Source::Server)
+    }
+
+    /// Whether an answer may stand for that of a server: the session is as it is known to be, and nothing is open in it.
+    fn may_be_cached(&self, request: &Request, job: &Job) -> bool {
+        let in_form = match job.command {
+            Command::Query => true,
+            Command::StmtExecute => job.expect == Expect::Result,
+            _ => false,
+        };
+        in_form
+            && request.whole
+            && self.pinned.is_none()
+            && self.status.contains(Status::AUTOCOMMIT)
+            && !self.status.contains(Status::IN_TRANS)
+            && !self.state.null_is_insert_id()
+            && may_be_kept(&job.statement, job.text(request))
+    }
+
+    /// The key of a statement.
+    fn key(&self, request: &Request, job: &Job) -> Key {
+        let user_variables = job.statement.flags.intersects(Flags::USER_VARIABLE);
+        let states = &self.worker.cache.states;
+        let key = |class: Capabilities, parts: &[&[u8]]| {
+            Key::of(&Subject {
+                username: &self.want.account.row.username,
+                hostgroup: job.hostgroup,
+                class: self.want.class.intersection(class).0,
+                state: states.of(&self.state, user_variables),
+                command: job.command.code(),
+                parts,
+            })
+        };
+        match &job.prepared {
+            None => {
+                let (attributes, text) =
+                    request.argument().split_at_checked(job.attributes).unwrap_or_default();
+                // What says that there are no attributes is not one.
+                let attributes = if attributes == NO_ATTRIBUTES { b"" } else { attributes };
+                key(CLASS.without(Capabilities::QUERY_ATTRIBUTES), &[text, attributes])
+            }
+            Some(statement) => {
+                let home = states.of(&statement.prepared.state, false).to_le_bytes();
+                let parameters = request.argument().get(STATEMENT_ID..).unwrap_or_default();
+                let sent = self.sent_types(request, job.command, statement).is_some();
+                statement.with_bound(|bound, derived| {
+                    let bound = if sent { b"" } else { bound };
+                    let parts = [&*statement.prepared.text, &home, parameters, bound, &derived.to_le_bytes()];
+                    key(CLASS, &parts)
+                })
+            }
+        }
+    }
+
+    /// Waits for what the owner of the key says: at once, or when whoever runs the statement has its answer.
+    async fn ask_owner(
+        &self,
+        request: &mut Request,
+        job: &Job,
+        key: Key,
+        now: Instant,
+    ) -> Result<Asked, End> {
+        let timeout = job.orders.timeout.unwrap_or(self.snapshot().variables.default_query_timeout);
+        self.worker.set_deadline(&self.handle, now + timeout, Interrupt::QueryTime);
+        let doing = self.handle.doing();
+        self.handle.does(Doing::Command("Cache"));
+        let mut reply = pin!(self.worker.cache.ask(key, now));
+        let asked = select! {
+            biased;
+            reply = &mut reply => Ok(match reply {
+                Ok(Reply::Entry(entry)) => {
+                    self.worker.cache.keep_replica(&entry);
+                    Asked::Entry(entry)
+                }
+                Ok(Reply::Lead(ticket) | Reply::Alone(ticket)) => Asked::Run(ticket),
+                // The owner has stopped, and everything with it.
+                Err(_) => Asked::Run(self.worker.cache.ticket(key)),
+            }),
+            reason = self.handle.interrupted() => match reason {
+                Interrupt::KillQuery => {
+                    Ok(Asked::Refused(Errno::QUERY_INTERRUPTED, "Query execution was interrupted"))
+                }
+                Interrupt::QueryTime => Ok(Asked::Refused(QUERY_TIMEOUT.0, QUERY_TIMEOUT.1)),
+                reason => Err(End::Interrupted(reason)),
+            },
+            () = request.client_gone(&self.stream) => Err(End::Gone),
+        };
+        self.handle.does(doing);
+        asked
+    }
+
+    /// The first piece of an answer, in this client's form.
+    fn begin_replay(&self, entry: &Arc<Entry>) -> Option<Begun> {
+        let answer = entry.answer()?;
+        let mut replay = Replay::new(answer, self.capabilities, self.status);
+        let mut piece = Vec::new();
+        let more = replay.put(answer, &mut piece);
+        let rest = more.then(|| (Arc::clone(entry), replay));
+        Some(Begun { piece, rows: answer.rows(), family: answer.family(), rest })
+    }
+
+    /// Gives the client an answer that is at hand, piece by piece, and takes note of it as of any other.
+    async fn replay(&mut self, request: &Request, job: &Job, begun: Begun) -> Result<Source, End> {
+        self.begin_record(job, request);
+        let Begun { mut piece, rows, family, rest } = begun;
+        let mut outcome = Outcome { rows: Some(rows), rows_sent: rows, ..Outcome::default() };
+        outcome.bytes = piece.len() as u64;
+        self.send(&piece).await?;
+        if let Some((entry, mut replay)) = rest
+            && let Some(answer) = entry.answer()
+        {
+            let mut more = true;
+            while more {
+                piece.clear();
+                more = replay.put(answer, &mut piece);
+                outcome.bytes += piece.len() as u64;
+                self.send(&piece).await?;
+            }
+        }
+        if let Some(statement) = &job.prepared {
+            self.note_execution(request, job.command, statement, family);
+        }
+        let text = job.text(request);
+        {
+            let mut counters = self.worker.counters.borrow_mut();
+            counters.query_cache_hits += 1;
+            counters.query_cache_bytes_out += outcome.bytes;
+        }
+        let given = Yield { rows_affected: 0, rows_sent: rows };
+        self.count_statement((&job.statement, job.digest.as_ref()), text, NOWHERE, given);
+        self.note_answer_from_cache(job, text, family, &outcome);
+        self.end_record_from_cache(&outcome);
+        Ok(Source::Cache)
+    }
+
+    /// Writes a part of a server's answer to the client, and takes it down where the answer is recorded.
+    pub(super) async fn send_and_record(&self, bytes: &[u8]) -> Result<(), End> {
+        if self.recording.borrow().is_none() {
+            return self.send(bytes).await;
+        }
+        Box::pin(self.record_and_send(bytes)).await
+    }
+
+    async fn record_and_send(&self, bytes: &[u8]) -> Result<(), End> {
+        if let Some(recording) = &mut *self.recording.borrow_mut() {
+            recording.add(bytes);
+        }
+        let mut sent = pin!(self.send(bytes));
+        select! {
+            biased;
+            sent = &mut sent => return sent,
+            () = sleep(PATIENCE) => {}
+        }
+        if let Some(recording) = &mut *self.recording.borrow_mut() {
+            recording.leave();
+        }
+        sent.await
+    }
+
+    /// An answer is complete: it is kept, if it may be.
+    pub(super) fn end_recording(&self, backend: &Backend, job: &Job, text: &[u8], outcome: &Outcome) {
+        let Some(recording) = self.recording.take() else { return };
+        let variables = &self.snapshot().variables;
+        if outcome.error.is_some() {
+            return recording.fail();
+        }
+        let rows_are_missing = match outcome.rows {
+            // How many rows there are is not known where all were skipped; see `literal_offset`.
+            Some(0) if has_offset(text) => true,
+            Some(0) => !job.orders.caching.is_some_and(|caching| caching.without_rows),
+            rows => rows.is_none(),
+        };
+        let warned = outcome.warnings > 0 && !variables.query_cache_handle_warnings;
+        let changed =
+            !outcome.variables.is_empty() || outcome.schema.is_some() || outcome.last_insert_id != 0;
+        if rows_are_missing || warned || changed {
+            return recording.refuse();
+        }
+        recording.keep(self.capabilities, backend.login.family);
+    }
+
+    /// Behind a statement whose answer was not complete: its client was told an error, or has left.
+    pub(super) fn forget_recording(&self, result: &Result<(), End>) {
+        if let Some(recording) = self.recording.take()
+            && result.is_ok()
+        {
+            recording.fail();
+        }
+    }
+}
+
+/// Whether an answer may be given again: the statement does nothing but read, and asks for nothing that belongs to one
+/// connection.
+pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
+    const NOT_KEPT: Flags = Flags::ASSIGNS_USER_VARIABLE
+        .union(Flags::INTO_VARIABLE)
+        .union(Flags::INTO_OUTFILE)
+        .union(Flags::LAST_INSERT_ID)
+        .union(Flags::FOUND_ROWS)
+        .union(Flags::ROW_COUNT)
+        .union(Flags::WARNING_COUNT)
+        .union(Flags::SQL_CALC_FOUND_ROWS)
+        .union(Flags::CONNECTION_ID)
+        .union(Flags::GET_LOCK)
+        .union(Flags::RELEASE_LOCK)
+        .union(Flags::RELEASE_ALL_LOCKS)
+        .union(Flags::FOR_UPDATE)
+        .union(Flags::FUNCTION_CALL_UNKNOWN)
+        .union(Flags::WRITING_CTE)
+        .union(Flags::MULTI)
+        .union(Flags::UNTERMINATED);
+    matches!(statement.kind, Kind::Select | Kind::Show)
+        && !statement.flags.intersects(NOT_KEPT)
+        && (!has_offset(text) || literal_offset(text).is_some())
+        && !(statement.flags.contains(Flags::SYSTEM_VARIABLE) && names_untold(text))
+}
+
+/// Whether a text names a system variable that is not part of the session's state.
+fn names_untold(text: &[u8]) -> bool {
+    let names = |name: &&str| text.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name.as_bytes()));
+    NOT_STATE.iter().any(names)
+}
+
+/// What a client with `CLIENT_QUERY_ATTRIBUTES` sends in front of a text without any: no parameters, in one set.
+const NO_ATTRIBUTES: &[u8] = &[0, 1];
+
+/// Bytes of an execution's argument that tell the client's number of the statement.
+const STATEMENT_ID: usize = 4;
+
+/// How long a client may leave an answer unread before others no longer wait for it.
+const PATIENCE: Duration = Duration::from_millis(500);
