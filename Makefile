@@ -27,6 +27,9 @@ bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
 	target/release/narrows-bench compare
 	target/release/narrows-bench rules
 	target/release/narrows-bench sysbench --narrows target/release/narrows
+	target/release/narrows-bench sysbench --tests oltp_read_only --threads 16 --peers direct,narrows,cached -- --skip-trx=on
+	target/release/narrows-bench slap
+	target/release/narrows-bench dump
 
 fuzz: ## Every fuzz target for FUZZ_SECONDS (30) seconds each.
 	scripts/fuzz.sh

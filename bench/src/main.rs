@@ -1,13 +1,17 @@
 //! Load generators and side-by-side comparisons; README.md beside this folder's sources says what is measured.
 
+mod client;
 mod codec;
 mod compare;
+mod dump;
 mod forward;
 mod load;
 mod mock_server;
 mod peers;
 mod process;
 mod rules;
+mod server;
+mod slap;
 mod socket;
 mod sysbench;
 mod tls;
@@ -53,6 +57,10 @@ enum Command {
     Rules(rules::Flags),
     /// sysbench on a real server, directly and through each proxy.
     Sysbench(sysbench::Flags),
+    /// mysqldump of a large table, through each proxy.
+    Dump(dump::Flags),
+    /// mysqlslap on a real server, directly and from the query cache.
+    Slap(slap::Flags),
     /// What TLS costs: a point select with and without it, and a connect beside HAProxy's
     Tls(tls::Flags),
 }
@@ -108,6 +116,8 @@ fn main() -> ExitCode {
         Command::Compare(flags) => compare::run(&flags),
         Command::Rules(flags) => rules::run(&flags),
         Command::Sysbench(flags) => sysbench::run(&flags),
+        Command::Dump(flags) => dump::run(&flags),
+        Command::Slap(flags) => slap::run(&flags),
         Command::Tls(flags) => tls::run(&flags),
     };
     match outcome {

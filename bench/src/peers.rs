@@ -98,6 +98,7 @@ pub const PEERS: &[Peer] = &[
         start: narrows,
     },
     Peer { name: FAST_FORWARD, terms: "narrows with a user that has fast_forward", start: fast_forward },
+    Peer { name: CACHED, terms: "narrows with every SELECT cached for an hour", start: cached },
 ];
 
 /// The way without a proxy.
@@ -110,6 +111,8 @@ pub const HAPROXY: &str = "haproxy";
 pub const NARROWS: &str = "narrows";
 /// This project, moving bytes it does not look at.
 pub const FAST_FORWARD: &str = "fastforward";
+/// This project, answering by itself.
+pub const CACHED: &str = "cached";
 
 /// The peers of a comma-separated list, in the order of the table.
 pub fn choose(list: &[String]) -> io::Result<Vec<&'static Peer>> {
@@ -149,14 +152,25 @@ fn haproxy(setup: &Setup) -> io::Result<Running> {
 
 /// Narrows with one user.
 pub fn narrows(setup: &Setup) -> io::Result<Running> {
-    start_narrows(setup, NARROWS, "")
+    start_narrows(setup, NARROWS, Columns::default())
 }
 
 fn fast_forward(setup: &Setup) -> io::Result<Running> {
-    start_narrows(setup, FAST_FORWARD, "fast_forward = 1\n")
+    start_narrows(setup, FAST_FORWARD, Columns { user: "fast_forward = 1\n", rule: "" })
 }
 
-fn start_narrows(setup: &Setup, name: &str, user_columns: &str) -> io::Result<Running> {
+fn cached(setup: &Setup) -> io::Result<Running> {
+    start_narrows(setup, CACHED, Columns { user: "", rule: "cache_ttl = 3600000\n" })
+}
+
+/// What tells the ways of Narrows apart: columns of the user, and of the rules of the read/write split.
+#[derive(Debug, Clone, Copy, Default)]
+struct Columns {
+    user: &'static str,
+    rule: &'static str,
+}
+
+fn start_narrows(setup: &Setup, name: &str, columns: Columns) -> io::Result<Running> {
     if !setup.narrows.is_file() {
         let path = setup.narrows.display();
         return Err(io::Error::other(format!(
@@ -165,7 +179,7 @@ fn start_narrows(setup: &Setup, name: &str, user_columns: &str) -> io::Result<Ru
     }
     let admin = free_address()?;
     let mut running = serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen| {
-        narrows_toml(setup, &listen, &admin.to_string(), user_columns)
+        narrows_toml(setup, &listen, &admin.to_string(), columns)
     })?;
     if let Some(process) = &mut running.process {
         process.wait_for_port(admin, &log_file(setup, name))?;
@@ -188,7 +202,7 @@ fn serve(
     fs::create_dir_all(&data)?;
     let (file, data) = (file.display().to_string(), data.display().to_string());
     let arguments: Vec<String> = match name {
-        NARROWS | FAST_FORWARD => {
+        NARROWS | FAST_FORWARD | CACHED => {
             let flags = ["-f", "-n", "--initial", "-D", &data, "-c", &file];
             flags.map(str::to_owned).to_vec()
         }
@@ -205,7 +219,7 @@ fn log_file(setup: &Setup, name: &str) -> PathBuf {
 }
 
 /// Writers in hostgroup 0, readers in 1.
-fn narrows_toml(setup: &Setup, listen: &str, admin: &str, user_columns: &str) -> String {
+fn narrows_toml(setup: &Setup, listen: &str, admin: &str, columns: Columns) -> String {
     let Account { user, password } = &setup.account;
     let readers =
         if setup.replicas.is_empty() { std::slice::from_ref(&setup.primary) } else { &setup.replicas };
@@ -228,13 +242,15 @@ fn narrows_toml(setup: &Setup, listen: &str, admin: &str, user_columns: &str) ->
     }
     text += &format!(
         "[[mysql_users]]\nusername = \"{user}\"\npassword = \"{password}\"\ndefault_hostgroup = 0\n\
-         {user_columns}\n"
+         {}\n",
+        columns.user
     );
     text += &setup.rules.toml();
     for (rule, pattern, hostgroup) in [(900_001, "^SELECT.*FOR UPDATE", 0), (900_002, "^SELECT", 1)] {
         text += &format!(
             "[[mysql_query_rules]]\nrule_id = {rule}\nmatch_digest = \"{pattern}\"\n\
-             destination_hostgroup = {hostgroup}\napply = 1\n\n"
+             destination_hostgroup = {hostgroup}\n{}apply = 1\n\n",
+            columns.rule
         );
     }
     text
@@ -270,10 +286,10 @@ mod tests {
             rules: Rules::default(),
             max_stmts: None,
         };
-        let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", "");
+        let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", Columns::default());
         assert!(alone.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));
         setup.replicas = vec!["127.0.0.1:3307".to_owned(), "127.0.0.1:3308".to_owned()];
-        let split = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", "");
+        let split = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", Columns::default());
         assert_eq!(split.matches("hostgroup = 1\naddress").count(), 2);
         assert!(!split.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));
     }

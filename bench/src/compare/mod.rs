@@ -27,7 +27,11 @@ pub struct Flags {
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
     /// Who takes part.
-    #[arg(long, value_delimiter = ',', default_value = "direct,forwarder,haproxy,narrows,fastforward")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "direct,forwarder,haproxy,narrows,fastforward,cached"
+    )]
     peers: Vec<String>,
     /// Which cases; all when not given.
     #[arg(long, value_delimiter = ',')]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::cases::{Case, Unit};
 use crate::load::Report;
-use crate::peers::{FORWARDER, HAPROXY};
+use crate::peers::{CACHED, FAST_FORWARD, FORWARDER, HAPROXY};
 
 /// One round of one peer in one case.
 #[derive(Debug, Clone, Serialize)]
@@ -139,8 +139,25 @@ pub fn render(case: &Case, rounds: usize, window: Duration, all: &[Series]) -> S
             text += &format!("  {:<10} !! first error: {error}\n", "");
         }
     }
+    if case.unit == Unit::Query {
+        text += &hit_line(all).unwrap_or_default();
+    }
     text
 }
+
+/// What an answer from the cache costs beside the half of a round trip that the client sees of it: one read and one write
+/// of four, where nothing is looked at.
+fn hit_line(all: &[Series]) -> Option<String> {
+    let cost = |peer: &str| median(&all.iter().find(|series| series.peer == peer)?.proxy_cost());
+    let ratio = cost(CACHED)? / (cost(FAST_FORWARD)? / 2.0);
+    let remark = if ratio > MOST_FOR_A_HIT { "  !! more than it may be" } else { "" };
+    Some(format!(
+        "  An answer from the cache costs {ratio:.2} x the client's half of fast_forward; at most {MOST_FOR_A_HIT}.{remark}\n"
+    ))
+}
+
+/// See [`hit_line`].
+const MOST_FOR_A_HIT: f64 = 1.2;
 
 /// The middle of sorted figures; between the middle two of an even number.
 fn median(sorted: &[f64]) -> Option<f64> {
@@ -181,6 +198,15 @@ mod tests {
         assert_eq!(words(3)[..4], ["direct", "-", "-", "-"]);
         assert_eq!(words(4)[..5], ["haproxy", "10.00", "12.00", "1.00", "-"]);
         assert_eq!(words(5)[..5], ["narrows", "13.00", "15.00", "1.25", "-"]);
+    }
+
+    #[test]
+    fn an_answer_from_the_cache_is_held_against_half_of_a_round_trip() {
+        let all = [series(FAST_FORWARD, &[10]), series(CACHED, &[6])];
+        let text = render(&CASES[0], 1, Duration::from_secs(2), &all);
+        assert!(text.contains("costs 1.20 x the client's half") && !text.contains("!!"), "{text}");
+        let all = [series(FAST_FORWARD, &[10]), series(CACHED, &[7])];
+        assert!(render(&CASES[0], 1, Duration::from_secs(2), &all).contains("1.40 x"));
     }
 
     #[test]

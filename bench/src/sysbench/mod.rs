@@ -4,7 +4,6 @@
 //! without errors, what it loses on the way, and what the proxy's share of the CPU is.
 
 mod output;
-mod server;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,9 +13,9 @@ use std::time::Instant;
 use clap::Args;
 
 use self::output::Outcome;
-use self::server::Server;
 use crate::peers::{self, Account, Running, Setup};
 use crate::process::{Cpu, Process, find_program};
+use crate::server::{self, Server};
 use crate::socket::Address;
 
 /// Options of `sysbench`.
@@ -44,7 +43,7 @@ pub struct Flags {
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
     /// Who takes part.
-    #[arg(long, value_delimiter = ',', default_value = "direct,haproxy,narrows")]
+    #[arg(long, value_delimiter = ',', default_value = "direct,haproxy,narrows,cached")]
     peers: Vec<String>,
     /// Scripts of sysbench.
     #[arg(long, value_delimiter = ',', default_value = "oltp_point_select,oltp_read_only,oltp_read_write")]
