@@ -76,6 +76,21 @@ fn last_insert_id_is_not_that_of_a_connection_that_was_reset() {
 }
 
 #[test]
+fn last_insert_id_is_fetched_from_an_idle_connection() {
+    before_a_server(2, |_, one, other| {
+        other.query("BEGIN");
+        // On the second connection.
+        one.query("INSERT INTO shared.t (v) VALUES (1)");
+        one.query("INSERT INTO shared.t (id, v) VALUES (1000, 2)");
+        other.query("COMMIT");
+        // On the first one, which was used last.
+        one.query("BEGIN");
+        assert_eq!(cell(one, "SELECT LAST_INSERT_ID()").as_deref(), Some("1"), "the last id was given");
+        one.query("COMMIT");
+    });
+}
+
+#[test]
 fn a_temporary_table_of_another_engine_does_not_warn_the_next_client() {
     on_one_connection(|one, other| {
         other.query("CREATE TEMPORARY TABLE shared.tmp (id INT) ENGINE=MyISAM");
@@ -202,7 +217,7 @@ fn a_variable_may_be_set_to_one_that_is_null() {
 
 #[test]
 fn found_rows_are_those_of_statements_without_rows_too() {
-    before_a_server(|server, one, other| {
+    before_a_server(1, |server, one, other| {
         let mut direct = server.root();
         for statement in [
             "INSERT INTO shared.t (v) VALUES (1), (1), (2)",
@@ -304,11 +319,11 @@ const IN_TRANSACTION: u8 = 1;
 
 /// Two clients before a server with one connection for both, on each flavour.
 fn on_one_connection(test: impl Fn(&mut RawClient, &mut RawClient)) {
-    before_a_server(|_, one, other| test(one, other));
+    before_a_server(1, |_, one, other| test(one, other));
 }
 
 /// The same, where the server itself is asked too.
-fn before_a_server(test: impl Fn(&RealServer, &mut RawClient, &mut RawClient)) {
+fn before_a_server(connections: u32, test: impl Fn(&RealServer, &mut RawClient, &mut RawClient)) {
     for flavour in Flavour::both() {
         let server: RealServer = ServerOptions::new(flavour).start();
         server.execute(&[
@@ -316,7 +331,7 @@ fn before_a_server(test: impl Fn(&RealServer, &mut RawClient, &mut RawClient)) {
             "CREATE TABLE shared.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
         ]);
         let config = NarrowsConfig::new()
-            .server(0, server.port(), "max_connections=1")
+            .server(0, server.port(), &format!("max_connections={connections}"))
             .variable("threads", "1")
             .user("sbtest", "sbtest", "");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);

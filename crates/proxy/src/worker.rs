@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use narrows_sql::KillKind;
 
-use crate::backend::DetachedBackend;
+use crate::backend::{DetachedBackend, Use};
 use crate::buffer::BufferPool;
 use crate::cache::{self, Cache};
 use crate::client;
@@ -46,6 +46,13 @@ pub enum Message {
     Backend(Box<DetachedBackend>),
     /// A waiter of the hostgroup should look again.
     Poke(HostgroupId),
+    /// A client waits for what a connection keeps for it; where that is idle, it is to be asked.
+    Fetch {
+        /// The hostgroup.
+        hostgroup: HostgroupId,
+        /// Its last use, which was the client's.
+        last_use: Use,
+    },
     /// End a session or its statement.
     Kill {
         /// The session.
@@ -149,6 +156,11 @@ impl Peers {
             client_hosts: client::ClientHosts::default(),
             cache: cache::Shared::default(),
         }
+    }
+
+    /// Puts a message into every worker's mailbox.
+    pub fn send_all(&self, message: impl Fn() -> Message) {
+        (0..self.workers()).for_each(|worker| self.send(worker, message()));
     }
 
     /// Number of workers.
@@ -431,6 +443,7 @@ impl Worker {
                 spawn_local(async move { worker.pool.close_statements(&worker.snapshot(), &figures).await });
             }
             Message::Poke(hostgroup) => self.pool.poke(hostgroup),
+            Message::Fetch { hostgroup, last_use } => self.fetch(hostgroup, last_use),
             Message::Kill { id, kind, username, answer } => {
                 let _ = answer.send(self.kill(id, kind, Some(&username)));
             }
@@ -468,6 +481,20 @@ impl Worker {
 
     fn interrupt_all(&self, reason: Interrupt) {
         self.sessions.borrow().values().for_each(|handle| handle.interrupt(reason));
+    }
+
+    /// Asks a connection that is idle here for what it keeps, and leaves that with its client.
+    fn fetch(self: &Rc<Worker>, hostgroup: HostgroupId, last_use: Use) {
+        let Some(mut backend) = self.pool.take_untouched(hostgroup, last_use) else { return };
+        // It will know less than its client left there.
+        backend.login.count_lease();
+        let worker = Rc::clone(self);
+        spawn_local(async move {
+            let limit = worker.snapshot().variables.connect_timeout_server;
+            if backend.settle_residue(limit).await.is_ok() {
+                worker.pool.release(&worker.snapshot(), backend, Instant::now());
+            }
+        });
     }
 
     /// Interrupts sessions whose deadline has passed, and looks after idle backend connections.

@@ -124,6 +124,11 @@ impl Keepsake {
         self.settled.notify_one();
     }
 
+    /// Whether it is known by now what was left.
+    pub fn is_settled(&self) -> bool {
+        self.left.get().is_some()
+    }
+
     /// Waits until it is known what was left; `None` after `limit`.
     pub async fn left(&self, limit: Duration) -> Option<&Left> {
         if self.left.get().is_none() {

@@ -369,6 +369,14 @@ impl Pool {
         }
     }
 
+    /// The connection that nobody has used since, if it is idle here.
+    pub fn take_untouched(&self, hostgroup: HostgroupId, last: Use) -> Option<Backend> {
+        let group = self.groups.borrow().get(&hostgroup).map(Rc::clone)?;
+        let backend = group.take_untouched(last);
+        self.publish_idle(&group);
+        backend
+    }
+
     /// Something has changed that may help a waiter: a slot was freed, or the configuration is another.
     pub fn poke(&self, hostgroup: HostgroupId) {
         if let Some(group) = self.groups.borrow().get(&hostgroup) {

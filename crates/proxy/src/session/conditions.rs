@@ -9,7 +9,7 @@ use narrows_wire::charset::Family;
 use narrows_wire::codec::put_lenenc_bytes;
 use narrows_wire::{Command, Errno, Reader};
 
-use super::look_back::{PATIENCE, asks_conditions, is_shown_as_it_is};
+use super::look_back::{asks_conditions, is_shown_as_it_is};
 use super::query::Job;
 use super::relay::Outcome;
 use super::{End, Kept, Session};
@@ -147,7 +147,7 @@ impl Session {
     async fn elsewhere(&self, backend: &Backend) -> Result<Option<ResultSet>, BackendError> {
         let rows = match (&self.look_back.own_error, &self.look_back.conditions_at) {
             (Some(row), _) => Some(row.to_vec()).filter(|row| !row.is_empty()).into_iter().collect(),
-            (None, Some(kept)) => match kept.keepsake.left(PATIENCE).await {
+            (None, Some(kept)) => match self.fetched(kept).await {
                 Some(Left { warnings: Some(warnings), .. }) => warnings.rows.clone(),
                 _ => return Ok(None),
             },

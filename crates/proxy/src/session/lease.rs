@@ -116,6 +116,13 @@ impl Session {
                 Ok(asked) => leased.knows &= !asked,
                 Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
             }
+            // Whoever holds what is waited for may himself wait for what this connection keeps.
+            if self.awaits_insert_id()
+                && let Err(error) =
+                    Box::pin(leased.backend.settle_residue(snapshot.variables.connect_timeout_server)).await
+            {
+                return Ok(Err(NoLease::lost(&leased.backend, &error)));
+            }
             insert_id = Box::pin(self.insert_id_elsewhere()).await;
             self.look_back.insert_id_is_here |= asks_by_null;
         } else if leased.backend.login.insert_id_before == InsertIdBefore::Unknown {

@@ -14,10 +14,11 @@ use super::query::Job;
 use super::relay::Outcome;
 use super::{Kept, Session, Whereabouts};
 use crate::backend::{
-    Backend, BackendError, FOREIGN_INSERT_ID, InsertId, InsertIdBefore, Keepsake, Kinds, Residue,
+    Backend, BackendError, FOREIGN_INSERT_ID, InsertId, InsertIdBefore, Keepsake, Kinds, Left, Residue,
 };
 use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
+use crate::worker::Message;
 
 /// What a statement asks about the ones before.
 const ASKS: Flags = Flags::FOUND_ROWS.union(Flags::ROW_COUNT).union(Flags::WARNING_COUNT);
@@ -225,13 +226,31 @@ impl Session {
         (!self.look_back.insert_id_is_here && may_tell_an_id(statement)).then_some(FOREIGN_INSERT_ID)
     }
 
+    /// Whether `LAST_INSERT_ID()` has to be waited for: another session fetches it, or will.
+    pub(super) fn awaits_insert_id(&self) -> bool {
+        let look_back = &self.look_back;
+        !look_back.insert_id_is_here && look_back.insert_id_at.iter().any(|kept| !kept.keepsake.is_settled())
+    }
+
+    /// What a connection has kept for this client. Whoever has it now begins by fetching that; where it is idle, it is
+    /// asked. `None` when neither has come to an end in the time that the other session has for it.
+    pub(super) async fn fetched<'k>(&self, kept: &'k Kept) -> Option<&'k Left> {
+        let deadline = Instant::now() + self.snapshot().variables.connect_timeout_server_max;
+        while !kept.keepsake.is_settled() && Instant::now() < deadline {
+            let Whereabouts { hostgroup, last_use } = kept.place;
+            self.worker.peers.send_all(|| Message::Fetch { hostgroup, last_use });
+            kept.keepsake.left(ASK_AGAIN).await;
+        }
+        kept.keepsake.left(Duration::ZERO).await
+    }
+
     /// `LAST_INSERT_ID()` for a connection that does not know it; `None` where it does.
     pub(super) async fn insert_id_elsewhere(&mut self) -> Option<u64> {
         if self.look_back.insert_id_is_here {
             return None;
         }
         for kept in self.look_back.insert_id_at.iter().rev() {
-            match kept.keepsake.left(PATIENCE).await.map(|left| left.insert_id) {
+            match self.fetched(kept).await.map(|left| left.insert_id) {
                 Some(InsertId::Is(id)) => {
                     self.look_back.settled_insert_id = id;
                     break;
@@ -297,9 +316,7 @@ impl Session {
         }
         let found_rows = match (self.look_back.found_rows, &self.look_back.found_rows_at) {
             (Some(told), _) => told,
-            (None, Some(kept)) => {
-                kept.keepsake.left(PATIENCE).await.and_then(|left| left.found_rows).unwrap_or(0)
-            }
+            (None, Some(kept)) => self.fetched(kept).await.and_then(|left| left.found_rows).unwrap_or(0),
             (None, None) => 0,
         };
         let family = backend.login.family;
@@ -426,8 +443,8 @@ const SHOWN_AS_THEY_ARE: &[&[u8]] = &[
 /// Connections that are remembered for `LAST_INSERT_ID()`: a client that inserts and never asks must not grow.
 const REMEMBERED: usize = 8;
 
-/// How long to wait for the answer that another session fetches just now.
-pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+/// After how long it is asked again for a connection that was on its way between two workers.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The shape in which a system variable is put into a statement.
 fn variable_shape(family: Family) -> Shape {
