@@ -15,6 +15,7 @@ mod dump;
 mod fast_forward;
 mod figures;
 mod founding;
+mod hostgroups;
 mod model;
 mod monitor;
 mod operators;

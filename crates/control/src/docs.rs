@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::config::schema::{Absent, Table};
 use crate::config::tables::{
-    BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, REPLICATION_HOSTGROUPS,
-    RULES, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
+    BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, HOSTGROUP_ATTRIBUTES,
+    REPLICATION_HOSTGROUPS, RULES, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
 };
 use crate::store::schema::Database;
 use crate::variables::{Class, Reader, VARIABLES, Variable};
@@ -82,6 +82,7 @@ fn configuration_page() -> String {
     table(&mut page, &RULES);
     table(&mut page, &FAST_ROUTING);
     table(&mut page, &REPLICATION_HOSTGROUPS);
+    table(&mut page, &HOSTGROUP_ATTRIBUTES);
     table(&mut page, &FIREWALL_USERS);
     table(&mut page, &FIREWALL_RULES);
     table(&mut page, &FIREWALL_FINGERPRINTS);

@@ -11,11 +11,11 @@ use std::time::Duration;
 use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
 use crate::client::{LoginAttributes, Networks};
-use crate::hostgroup::{Demand, Hostgroup, Server};
+use crate::hostgroup::{Demand, Hostgroup, Server, Settings};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
-pub use servers::{CheckType, ReplicationHostgroupRow, ServerRow, ServerStatus};
+pub use servers::{CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus};
 
 /// Number of a hostgroup: a set of servers that are equal for routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -42,6 +42,8 @@ pub struct Rows {
     pub fast_routing: Vec<FastRoutingRow>,
     /// `mysql_replication_hostgroups`.
     pub replication_hostgroups: Vec<ReplicationHostgroupRow>,
+    /// `mysql_hostgroup_attributes`.
+    pub hostgroup_attributes: Vec<HostgroupAttributesRow>,
     /// `mysql_firewall_whitelist_users`.
     pub firewall_users: Vec<FirewallUserRow>,
     /// `mysql_firewall_whitelist_rules`.
@@ -187,6 +189,8 @@ pub struct Variables {
     pub tcp_keepalive: Option<Duration>,
     /// Statements run on every new backend connection; empty: none.
     pub init_connect: String,
+    /// Ping time above which a server gets no work; zero: none.
+    pub default_max_latency: Duration,
     /// Whether clients may use TLS.
     pub have_ssl: bool,
     /// Whether clients may use the compressed protocol.
@@ -267,6 +271,7 @@ impl Default for Variables {
             kill_backend_connection_when_disconnect: true,
             tcp_keepalive: Some(Duration::from_secs(120)),
             init_connect: String::new(),
+            default_max_latency: Duration::from_secs(1),
             have_ssl: true,
             have_compress: true,
             proxy_protocol_networks: Networks::default(),
@@ -593,6 +598,12 @@ impl Snapshot {
         }
     }
 
+    /// Whether connections of a hostgroup return to the pool after each statement.
+    pub fn multiplexes(&self, hostgroup: HostgroupId) -> bool {
+        let here = || self.hostgroups.get(&hostgroup).is_none_or(|hostgroup| hostgroup.settings.multiplex);
+        self.variables.multiplexing && here()
+    }
+
     /// Whether the server that these figures are of still gets work in its hostgroup, and else what it is; `None` where it
     /// is no longer there.
     pub fn status(&self, server: &Server) -> Option<ServerStatus> {
@@ -629,6 +640,7 @@ impl Snapshot {
         let known = |id: HostgroupId| previous.and_then(|previous| previous.hostgroups.get(&id));
         let writers =
             |id: HostgroupId| rows.replication_hostgroups.iter().find(|pair| pair.writer_hostgroup == id);
+        let attributes = |id: HostgroupId| rows.hostgroup_attributes.iter().find(|row| row.hostgroup == id);
         let empty = |id: HostgroupId| Hostgroup {
             id,
             servers: Vec::new(),
@@ -636,7 +648,8 @@ impl Snapshot {
             demand: known(id)
                 .map(|known| Arc::clone(&known.demand))
                 .unwrap_or_else(|| Arc::new(Demand::new(id, workers))),
-            openings_per_second: rows.variables.throttle_connections_per_sec_to_hostgroup,
+            settings: Settings::of(&rows.variables, attributes(id)),
+            is_overfull: false,
         };
         // Those who wait for servers of a hostgroup find each other by it: it stays when its last server goes, and one
         // that servers move to is there before them.
@@ -659,7 +672,10 @@ impl Snapshot {
             variables: rows.variables,
             password_forms: forms(&users),
             users,
-            hostgroups: hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup))).collect(),
+            hostgroups: hostgroups
+                .into_iter()
+                .map(|(id, hostgroup)| (id, Arc::new(hostgroup.counted())))
+                .collect(),
             rules,
             firewall: Arc::new(firewall),
             readers,

@@ -18,10 +18,11 @@ fn hangs() -> Conversation {
 
 /// Two servers of which the first gets all there is to do, until it is out.
 fn with_a_spare(first: &FakeMysql, spare: &FakeMysql) -> NarrowsConfig {
-    watched()
-        .variable("monitor_ping_timeout", "100")
-        .server(0, first.port(), "max_replication_lag=10 weight=10000000")
-        .server(0, spare.port(), "weight=1")
+    watched().server(0, first.port(), "max_replication_lag=10 weight=10000000").server(
+        0,
+        spare.port(),
+        "weight=1",
+    )
 }
 
 fn out(admin: &mut RawClient, server: &FakeMysql, status: &str) {
@@ -41,7 +42,7 @@ fn a_read_on_a_server_that_answers_no_pings_is_run_elsewhere() {
     let narrows = start(&with_a_spare(&first, &spare));
     let mut client = narrows.client();
     begin(&mut client, &first, READ);
-    first.say(Conversation::new().at_connect(&[Move::Hang]).on_ping(&[Move::Hang]));
+    first.say(hangs().at_connect(&[Move::Hang]).on_ping(&[Move::Hang]));
     let answer = client.answer(narrows_testkit::command::QUERY);
     assert_eq!(answer.error(), None);
     assert_eq!(answer.cell().as_deref(), Some("done"));

@@ -97,7 +97,7 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
     ),
     (
         &[346],
-        "Where a hostgroup has no servers, error 9001 says so at once, and is the answer to SELECT CONNECTION_ID() too.",
+        "Where a hostgroup has no servers, error 9001 says so, and is the answer to SELECT CONNECTION_ID() too.",
     ),
     (
         &[366],

@@ -36,6 +36,10 @@ fn duplicates(sections: &Sections, report: &mut Report) {
     report_duplicates(name, &sections.replication_hostgroups, "writer_hostgroup", report, |row| {
         format!("writer hostgroup {}", row.writer_hostgroup)
     });
+    let name = "mysql_hostgroup_attributes";
+    report_duplicates(name, &sections.hostgroup_attributes, "hostgroup_id", report, |row| {
+        format!("hostgroup {}", row.hostgroup)
+    });
     let name = "mysql_firewall_whitelist_users";
     report_duplicates(name, &sections.firewall_users, "username", report, |row| {
         format!("user {:?} at {:?}", row.username, row.client_address)

@@ -19,8 +19,8 @@ pub mod tree;
 use std::path::{Path, PathBuf};
 
 use narrows_proxy::snapshot::{
-    FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow, ReplicationHostgroupRow, Rows,
-    RuleRow, ServerRow, SslParamsRow, UserRow,
+    FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow,
+    ReplicationHostgroupRow, Rows, RuleRow, ServerRow, SslParamsRow, UserRow,
 };
 use narrows_proxy::tls::SharedTls;
 
@@ -96,6 +96,7 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, 
             rules: rows(sections.rules),
             fast_routing: rows(sections.fast_routing),
             replication_hostgroups: rows(sections.replication_hostgroups),
+            hostgroup_attributes: rows(sections.hostgroup_attributes),
             firewall_users: rows(sections.firewall_users),
             firewall_rules: rows(sections.firewall_rules),
             firewall_fingerprints: rows(sections.firewall_fingerprints),
@@ -164,6 +165,7 @@ struct Sections {
     rules: Vec<Placed<RuleRow>>,
     fast_routing: Vec<Placed<FastRoutingRow>>,
     replication_hostgroups: Vec<Placed<ReplicationHostgroupRow>>,
+    hostgroup_attributes: Vec<Placed<HostgroupAttributesRow>>,
     firewall_users: Vec<Placed<FirewallUserRow>>,
     firewall_rules: Vec<Placed<FirewallRuleRow>>,
     firewall_fingerprints: Vec<Placed<FirewallFingerprintRow>>,
@@ -198,6 +200,9 @@ impl Sections {
             "mysql_query_rules_fast_routing" => self.fast_routing = tables::FAST_ROUTING.read(node, report),
             "mysql_replication_hostgroups" => {
                 self.replication_hostgroups = tables::REPLICATION_HOSTGROUPS.read(node, report);
+            }
+            "mysql_hostgroup_attributes" => {
+                self.hostgroup_attributes = tables::HOSTGROUP_ATTRIBUTES.read(node, report);
             }
             "mysql_firewall_whitelist_users" => {
                 self.firewall_users = tables::FIREWALL_USERS.read(node, report)

@@ -1,8 +1,9 @@
 //! The tables and top-level keys of the file, one row per column.
 
 use narrows_proxy::snapshot::{
-    FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow, HostgroupId,
-    ReplicationHostgroupRow, RuleRow, ServerRow, ServerStatus, SslParamsRow, UserRow,
+    FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow,
+    HostgroupAttributesRow, HostgroupId, ReplicationHostgroupRow, RuleRow, ServerRow, ServerStatus,
+    SslParamsRow, UserRow,
 };
 
 use super::bootstrap::Bootstrap;
@@ -34,7 +35,6 @@ pub const SECTIONS_STORED_ONLY: &[(&str, &str)] = &[
     ("mysql_group_replication_hostgroups", "mysql_group_replication_hostgroups"),
     ("mysql_galera_hostgroups", "mysql_galera_hostgroups"),
     ("mysql_aws_aurora_hostgroups", "mysql_aws_aurora_hostgroups"),
-    ("mysql_hostgroup_attributes", "mysql_hostgroup_attributes"),
     ("scheduler", "scheduler"),
     ("restapi", "restapi_routes"),
     ("proxysql_servers", "proxysql_servers"),
@@ -47,6 +47,7 @@ pub static SECTIONS: &[&dyn Section] = &[
     &RULES,
     &FAST_ROUTING,
     &REPLICATION_HOSTGROUPS,
+    &HOSTGROUP_ATTRIBUTES,
     &FIREWALL_USERS,
     &FIREWALL_RULES,
     &FIREWALL_FINGERPRINTS,
@@ -239,6 +240,41 @@ pub static REPLICATION_HOSTGROUPS: Table<ReplicationHostgroupRow> = Table {
         integer("writer_hostgroup", 0, MOST, Required, |r, v| r.writer_hostgroup = hostgroup(v), "Servers that may be written to."),
         integer("reader_hostgroup", 0, MOST, Required, |r, v| r.reader_hostgroup = hostgroup(v), "Servers that are read from; where mysql-auto_read_write_split sends reads."),
         text("check_type", Form::OneOf(CHECK_TYPES), Is("read_only"), |r, v| r.check_type = v, "Which variables of a server tell the monitor what it is."),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+    ],
+};
+
+/// `mysql_hostgroup_attributes`.
+#[rustfmt::skip]
+pub static HOSTGROUP_ATTRIBUTES: Table<HostgroupAttributesRow> = Table {
+    name: "mysql_hostgroup_attributes",
+    doc: "Settings of single hostgroups. A hostgroup with a row goes by all of its columns, those that are absent included, in place of the variables of these names.",
+    blank: || HostgroupAttributesRow {
+        hostgroup: HostgroupId(0),
+        max_num_online_servers: 0,
+        autocommit: 0,
+        free_connections_pct: 0,
+        init_connect: String::new(),
+        multiplex: false,
+        connection_warming: false,
+        throttle_connections_per_sec: 0,
+        ignore_session_variables: String::new(),
+        hostgroup_settings: String::new(),
+        servers_defaults: String::new(),
+        comment: String::new(),
+    },
+    columns: &[
+        integer("hostgroup_id", 0, MOST, Required, |r: &mut HostgroupAttributesRow, v| r.hostgroup = hostgroup(v), "The hostgroup.").or("hostgroup"),
+        integer("max_num_online_servers", 0, 1_000_000, Is("1000000"), |r, v| r.max_num_online_servers = to_u32(v), "While more servers than this are ONLINE, none gets new work."),
+        integer("autocommit", -1, 1, Is("-1"), |r, v| r.autocommit = i32::try_from(v).unwrap_or(-1), "Stored; without effect, as in ProxySQL."),
+        integer("free_connections_pct", 0, 100, Is("10"), |r, v| r.free_connections_pct = to_u32(v), "Idle connections kept per server, in percent of its max_connections."),
+        text("init_connect", Form::Any, Is(""), |r, v| r.init_connect = v, "Statements run on every new connection; empty: none."),
+        flag("multiplex", Is("1"), |r, v| r.multiplex = v, "Whether connections return to the pool after each statement."),
+        flag("connection_warming", Is("0"), |r, v| r.connection_warming = v, "Whether connections are opened before they are needed, up to free_connections_pct."),
+        integer("throttle_connections_per_sec", 1, 1_000_000, Is("1000000"), |r, v| r.throttle_connections_per_sec = to_u32(v), "Connections that may be opened in a second."),
+        text("ignore_session_variables", Form::Json, Is(""), |r, v| r.ignore_session_variables = v, "Stored; without effect, as in ProxySQL."),
+        text("hostgroup_settings", Form::Json, Is(""), |r, v| r.hostgroup_settings = v, "JSON: `balance` is \"least_outstanding\" (in turn by weight, but one that is far busier or slower lets the others go first) or \"weighted_random\"; `monitor_slave_lag_when_null` goes before the variable of that name; `handle_warnings` is stored."),
+        text("servers_defaults", Form::Json, Is(""), |r, v| r.servers_defaults = v, "Stored: no servers are found by themselves."),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };

@@ -69,7 +69,7 @@ impl Control {
         if !settings.enabled {
             self.servers.known.forget_health();
         } else if module == Module::MysqlServers {
-            let targets = targets(&rows.servers, &rows.replication_hostgroups);
+            let targets = targets(&rows.servers, rows);
             self.servers.known.keep(&targets);
             self.servers
                 .latencies_us
@@ -104,7 +104,7 @@ impl Control {
             tls: self.rows.tls.clone(),
             may_ask_for_key: self.rows.variables.get_server_public_key,
         };
-        let targets = targets(self.servers.placement.rows(), &self.rows.replication_hostgroups);
+        let targets = targets(self.servers.placement.rows(), &self.rows);
         monitor.follow(Plan { settings, access, targets });
     }
 

@@ -62,7 +62,8 @@ impl Known {
             of(address).is_some_and(|target| target.check_types.contains(check_type))
         });
         self.lagging.retain(|(hostgroup, address)| {
-            of(address).is_some_and(|target| target.lag_limits.iter().any(|(of, _)| of == hostgroup))
+            of(address)
+                .is_some_and(|target| target.lag_limits.iter().any(|limit| limit.hostgroup == *hostgroup))
         });
     }
 

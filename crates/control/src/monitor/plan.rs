@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use narrows_proxy::snapshot::{CheckType, HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
+use narrows_proxy::snapshot::{
+    CheckType, HostgroupId, ReplicationHostgroupRow, Rows, ServerRow, ServerStatus,
+};
 use narrows_proxy::tls::SharedTls;
 
 use super::settings::Settings;
@@ -49,8 +51,19 @@ pub struct Target {
     pub use_ssl: bool,
     /// What tells its role, for each kind of pair that it is in.
     pub check_types: Vec<CheckType>,
-    /// The limits on its lag, in seconds by hostgroup.
-    pub lag_limits: Vec<(HostgroupId, u32)>,
+    /// The limits on its lag, by hostgroup.
+    pub lag_limits: Vec<LagLimit>,
+}
+
+/// How far a server may be behind in one hostgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LagLimit {
+    /// The hostgroup.
+    pub hostgroup: HostgroupId,
+    /// In seconds.
+    pub seconds: u32,
+    /// Seconds of a server that does not know; `None`: as the variable says.
+    pub when_null: Option<u32>,
 }
 
 impl Address {
@@ -89,12 +102,13 @@ impl Target {
     }
 }
 
-/// The servers among `rows` that are checked: those that are not offline. `pairs` tell whose role is asked.
-pub fn targets(rows: &[ServerRow], pairs: &[ReplicationHostgroupRow]) -> Vec<Target> {
+/// The servers among `servers` that are checked: those that are not offline. Pairs tell whose role is asked.
+pub fn targets(servers: &[ServerRow], rows: &Rows) -> Vec<Target> {
+    let pairs = &rows.replication_hostgroups;
     let mut targets: BTreeMap<Address, Target> = BTreeMap::new();
     let offline =
         |row: &&ServerRow| matches!(row.status, ServerStatus::OfflineSoft | ServerStatus::OfflineHard);
-    for row in rows.iter().filter(|row| !offline(row)) {
+    for row in servers.iter().filter(|row| !offline(row)) {
         let address = Address::of(row);
         let target = targets.entry(address.clone()).or_insert_with(|| Target {
             address,
@@ -104,7 +118,12 @@ pub fn targets(rows: &[ServerRow], pairs: &[ReplicationHostgroupRow]) -> Vec<Tar
         });
         target.use_ssl |= row.use_ssl;
         if row.max_replication_lag > 0 {
-            target.lag_limits.push((row.hostgroup, row.max_replication_lag));
+            let settings = rows.hostgroup_attributes.iter().find(|it| it.hostgroup == row.hostgroup);
+            target.lag_limits.push(LagLimit {
+                hostgroup: row.hostgroup,
+                seconds: row.max_replication_lag,
+                when_null: settings.and_then(|settings| settings.lag_when_null().ok().flatten()),
+            });
         }
         let is_in = |pair: &&ReplicationHostgroupRow| {
             [pair.writer_hostgroup, pair.reader_hostgroup].contains(&row.hostgroup)

@@ -14,7 +14,7 @@ use super::line::Line;
 use super::log::{Kind, Record};
 use super::ping::{Heard, Pings};
 use super::placement::Finding;
-use super::plan::{Access, Address, Target};
+use super::plan::{Access, Address, LagLimit, Target};
 use super::read_only::{Role, Roles, Seen};
 use super::replication_lag::{Behind, Lags, Limits};
 use super::settings::{Settings, Timing};
@@ -172,14 +172,14 @@ impl Shared {
             };
             self.record(Kind::ReplicationLag, start, outcome.as_ref().err(), value);
             let limits = self.target.borrow().lag_limits.clone();
-            lags.retain(|(hostgroup, _)| limits.iter().any(|(of, _)| of == hostgroup));
-            for (hostgroup, seconds) in limits {
+            lags.retain(|(hostgroup, _)| limits.iter().any(|limit| limit.hostgroup == *hostgroup));
+            for LagLimit { hostgroup, seconds, when_null } in limits {
                 if !lags.iter().any(|(of, _)| *of == hostgroup) {
                     lags.push((hostgroup, Lags::default()));
                 }
                 let limits = Limits {
                     seconds,
-                    when_null: settings.lag_when_null,
+                    when_null: when_null.unwrap_or(settings.lag_when_null),
                     count: settings.replication_lag_count,
                 };
                 let of_hostgroup = lags.iter_mut().find(|(of, _)| *of == hostgroup);

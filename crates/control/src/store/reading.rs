@@ -1,6 +1,6 @@
 //! From rows of tables to rows of the data plane, by the columns that the configuration file is read with.
 
-use narrows_proxy::snapshot::{ReplicationHostgroupRow, Rows, ServerRow, UserRow};
+use narrows_proxy::snapshot::{HostgroupAttributesRow, ReplicationHostgroupRow, Rows, ServerRow, UserRow};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
@@ -34,6 +34,8 @@ pub(super) fn read(connection: &Connection, module: Module, rows: &mut Rows) -> 
             let mut pairs: Vec<ReplicationHostgroupRow> = Vec::new();
             rows.replication_hostgroups =
                 read.table(connection, &tables::REPLICATION_HOSTGROUPS, |row| pair_fault(&mut pairs, row))?;
+            rows.hostgroup_attributes =
+                read.table(connection, &tables::HOSTGROUP_ATTRIBUTES, attributes_fault)?;
             rows.ssl_params = read.table(connection, &tables::SSL_PARAMS, |_| None)?;
         }
         Module::MysqlUsers => {
@@ -129,6 +131,11 @@ fn server_fault(row: &ServerRow) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Why a row of settings cannot run.
+fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
+    row.balance().map(drop).and_then(|()| row.lag_when_null().map(drop)).err()
 }
 
 /// A hostgroup that one row writes to is not one that another reads from.

@@ -60,7 +60,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_text(|v, s| v.default_charset = s.to_owned()),
     text("mysql-default_collation_connection", Useful, Form::Collation, "utf8_general_ci", "Collation of the greeting. One that does not belong to default_charset gives way to that character set's default.")
         .read_as_text(|v, s| v.default_collation_connection = s.to_owned()),
-    integer("mysql-default_max_latency_ms", Useful, 1000, 0, 1_728_000_000, "Ping time above which a server is left out, for servers whose row says 0."),
+    integer("mysql-default_max_latency_ms", Useful, 1000, 0, 1_728_000_000, "Milliseconds of ping time above which a server gets no new work, where its row says 0; 0: no limit.")
+        .read_as_integer(|v, n| v.default_max_latency = ms(n)),
     integer("mysql-default_query_delay", Obscure, 0, 0, 3_600_000, "Milliseconds every statement waits before it runs.")
         .read_as_integer(|v, n| v.default_query_delay = ms(n)),
     integer("mysql-default_query_timeout", Essential, 86_400_000, 1000, 1_728_000_000, "Milliseconds after which a running statement is killed, unless its rule says otherwise.")

@@ -2,9 +2,11 @@
 
 mod balance;
 mod openings;
+mod settings;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use narrows_wire::Capabilities;
 
@@ -14,6 +16,7 @@ use crate::worker::{Message, Peers};
 
 pub use balance::{Latency, Load, RoundRobin};
 pub use openings::Openings;
+pub use settings::{Balance, Settings};
 
 /// One hostgroup of a snapshot.
 #[derive(Debug, Clone)]
@@ -24,8 +27,10 @@ pub struct Hostgroup {
     pub servers: Vec<Arc<Server>>,
     /// What workers tell each other of it; outlives snapshots.
     pub demand: Arc<Demand>,
-    /// Connections that may be opened in a second (`mysql-throttle_connections_per_sec_to_hostgroup`).
-    pub openings_per_second: u32,
+    /// How it is used.
+    pub settings: Settings,
+    /// More of its servers are ONLINE than may be.
+    pub is_overfull: bool,
     /// Where it is for servers that may be written to: what tells whether one may.
     pub writers: Option<CheckType>,
 }
@@ -66,6 +71,47 @@ pub struct ServerFigures {
     capabilities: AtomicU64,
     /// Whether it may be another than it was; see [`ServerFigures::distrust`].
     is_distrusted: AtomicBool,
+}
+
+impl Hostgroup {
+    /// The same, with its servers counted.
+    pub fn counted(self) -> Hostgroup {
+        let online = self.servers.iter().filter(|server| server.row.status == ServerStatus::Online).count();
+        Hostgroup { is_overfull: online > self.settings.max_online, ..self }
+    }
+
+    /// Whether a server may get new work.
+    pub fn may_use(&self, server: &Server) -> bool {
+        !self.is_overfull && server.is_eligible() && self.latency_above(server).is_none()
+    }
+
+    /// Why a server gets no new work, whatever becomes of its connections; `None`: it does.
+    pub fn why_not(&self, server: &Server) -> Option<String> {
+        if let Some(reason) = server.row.status.reason() {
+            return Some(reason.to_owned());
+        }
+        if self.is_overfull {
+            return Some(format!(
+                "more than max_num_online_servers ({}) are ONLINE",
+                self.settings.max_online
+            ));
+        }
+        if server.row.weight == 0 {
+            return Some("weight 0: it is never chosen".to_owned());
+        }
+        let (latency, most) = self.latency_above(server)?;
+        Some(format!("pings take {} ms, more than {} ms", latency.as_millis(), most.as_millis()))
+    }
+
+    /// How long pings take and how long they may take, where that is less.
+    fn latency_above(&self, server: &Server) -> Option<(Duration, Duration)> {
+        let most = match server.row.max_latency_ms {
+            0 => self.settings.max_latency,
+            ms => Duration::from_millis(ms.into()),
+        };
+        let latency = Duration::from_micros(server.figures.latency_us());
+        (latency > most && !most.is_zero()).then_some((latency, most))
+    }
 }
 
 impl Server {

@@ -13,6 +13,7 @@
 
 mod figures;
 mod opening;
+mod unavailable;
 mod upkeep;
 mod waiters;
 
@@ -35,6 +36,8 @@ use figures::PoolFigures;
 pub use figures::{InUse, ServerReport, ServerTally, Tally};
 use opening::LastLogin;
 pub use opening::Opening;
+pub use unavailable::Cause;
+use unavailable::Told;
 use waiters::{Place, Waiters};
 
 /// The backend connections of one worker.
@@ -44,6 +47,7 @@ pub struct Pool {
     epoch: Instant,
     groups: RefCell<BTreeMap<HostgroupId, Rc<Group>>>,
     figures: PoolFigures,
+    told: Told,
     errors: Rc<RefCell<ErrorTable>>,
     /// The configuration in force, once it is not that of the start any more.
     newest: RefCell<Option<Arc<Snapshot>>>,
@@ -82,6 +86,8 @@ enum Scope {
     Opening,
     /// Nothing is sent there.
     Everything,
+    /// The same, since it is read-only.
+    Writes,
 }
 
 /// What is asked of the pool.
@@ -131,9 +137,9 @@ enum Turn {
 impl Pool {
     /// An empty pool for one worker. Failures to connect are added to `errors`.
     pub fn new(worker: usize, peers: Arc<Peers>, errors: Rc<RefCell<ErrorTable>>) -> Pool {
-        let (epoch, figures) = (peers.started, PoolFigures::default());
+        let (epoch, figures, told) = (peers.started, PoolFigures::default(), Told::default());
         let (groups, newest, changed) = (RefCell::default(), RefCell::default(), Notify::new());
-        Pool { worker, peers, epoch, groups, figures, errors, newest, changed }
+        Pool { worker, peers, epoch, groups, figures, told, errors, newest, changed }
     }
 
     /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
@@ -215,7 +221,7 @@ impl Pool {
             } else if !self.has_newer(snapshot) {
                 let changed = self.changed.notified();
                 if timeout_at(deadline, changed).await.is_err() {
-                    return Err(LeaseError::Unavailable(format!("Hostgroup {id} has no servers")));
+                    return Err(self.unavailable(id, None, started));
                 }
             }
             newer = self.newest.borrow().clone();
@@ -248,8 +254,9 @@ impl Pool {
         }
         loop {
             let pause = |server: &Server| group.pause(server, ask.now);
-            let is_eligible =
-                |server: &&Arc<Server>| server.is_eligible() && pause(server) != Some(Scope::Everything);
+            let is_eligible = |server: &&Arc<Server>| {
+                hostgroup.may_use(server) && pause(server).is_none_or(|scope| scope == Scope::Opening)
+            };
             let mut eligible = hostgroup.servers.iter().filter(is_eligible);
             let may_open = |server: &Server| {
                 server.has_room()
@@ -258,7 +265,8 @@ impl Pool {
             };
             let at_hand = eligible.clone().filter(|server| may_open(server) || group.has_idle(server));
             let load = |server: &Server| group.load(server, ask.now);
-            let Some(server) = group.round.borrow_mut().next(at_hand, load) else {
+            let Some(server) = group.round.borrow_mut().next(hostgroup.settings.balance, at_hand, load)
+            else {
                 return if eligible.next().is_some() { Attempt::Busy } else { Attempt::NoServer };
             };
             let fitting = group.take_idle(server, ask);
@@ -326,7 +334,7 @@ impl Pool {
         let group = self.group(&hostgroup.demand);
         group.idle.borrow_mut().retain(|idle| !Arc::ptr_eq(&idle.login.server.figures, &server.figures));
         self.publish_idle(&group);
-        group.leave_alone(&server, text.to_owned(), Scope::Everything);
+        group.leave_alone(&server, text.to_owned(), Scope::Writes);
     }
 
     /// Another worker has sent a connection.
@@ -435,7 +443,10 @@ impl Search<'_> {
             attempt = match self.wait(since, deadline).await {
                 Turn::Take(attempt) => attempt,
                 Turn::Outdated => return Ok(None),
-                Turn::Late => return Err(self.unavailable(started)),
+                Turn::Late => {
+                    let known = Some((&**self.group, self.hostgroup));
+                    return Err(self.pool.unavailable(self.hostgroup.id, known, started));
+                }
             };
         }
     }
@@ -501,25 +512,6 @@ impl Search<'_> {
             .open(self.group, (&self.snapshot.variables, self.hostgroup), (server, slot), &self.ask)
             .await
     }
-
-    fn unavailable(&self, started: Instant) -> LeaseError {
-        if self.hostgroup.servers.is_empty() {
-            return LeaseError::Unavailable(format!("Hostgroup {} has no servers", self.hostgroup.id));
-        }
-        let now = Instant::now();
-        let servers = self.hostgroup.servers.iter().map(|server| {
-            let state = self.group.describe(server, now);
-            format!("{} {state}", server.address())
-        });
-        let servers: Vec<String> = servers.collect();
-        LeaseError::Unavailable(format!(
-            "Max connect timeout reached while reaching hostgroup {} after {}ms. {} servers: {}",
-            self.hostgroup.id,
-            started.elapsed().as_millis(),
-            servers.len(),
-            servers.join("; ")
-        ))
-    }
 }
 
 impl Group {
@@ -580,7 +572,7 @@ impl Group {
     /// When the first server that is left alone may be tried again.
     fn next_unpaused(&self, hostgroup: &Hostgroup) -> Option<Instant> {
         let failures = self.failures.borrow();
-        let eligible = hostgroup.servers.iter().filter(|server| server.is_eligible());
+        let eligible = hostgroup.servers.iter().filter(|server| hostgroup.may_use(server));
         let until = |server: &Arc<Server>| {
             failures.get(&Arc::as_ptr(&server.figures)).map(|failure| failure.at + failure.pause)
         };
@@ -601,6 +593,7 @@ impl Group {
         // A server that answers with an error is there, for those who are connected.
         let scope = match &error {
             BackendError::Server(_) => Scope::Opening,
+            BackendError::ReadOnly => Scope::Writes,
             _ => Scope::Everything,
         };
         self.leave_alone(server, error.to_string(), scope);
@@ -621,18 +614,6 @@ impl Group {
             );
         }
         failures.insert(Arc::as_ptr(&server.figures), Failure { text, at: Instant::now(), pause, scope });
-    }
-
-    /// The state of a server in words, for error 9001.
-    fn describe(&self, server: &Server, now: Instant) -> String {
-        let status = server.row.status.reason().unwrap_or_else(|| server.row.status.name());
-        let (used, most) = (server.figures.connections(), server.row.max_connections);
-        let failures = self.failures.borrow();
-        let failure = failures.get(&std::ptr::from_ref(&*server.figures)).map(|failure| {
-            format!(", last error {} ms ago: {}", (now - failure.at).as_millis(), failure.text)
-        });
-        let weight = if server.row.weight == 0 { ", weight 0" } else { "" };
-        format!("{status} (pool {used}/{most}{weight}{})", failure.unwrap_or_default())
     }
 }
 
@@ -669,8 +650,8 @@ const NEW_LOGIN: u32 = 4;
 const LOOKED_AT: u32 = 32;
 
 /// Idle connections of a server that are kept: `free_connections_pct` of its `max_connections`.
-fn keep_idle(server: &Server, snapshot: &Snapshot) -> usize {
-    let share = u64::from(server.row.max_connections) * u64::from(snapshot.variables.free_connections_pct);
+fn keep_idle(server: &Server, hostgroup: &Hostgroup) -> usize {
+    let share = u64::from(server.row.max_connections) * u64::from(hostgroup.settings.free_connections_pct);
     usize::try_from(share.div_ceil(100)).unwrap_or(usize::MAX)
 }
 

@@ -31,12 +31,15 @@ impl Pool {
     pub(super) fn slot(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> Option<Slot> {
         let slot = Slot::take(server, &hostgroup.demand, &self.peers)?;
         let openings = &hostgroup.demand.openings;
-        openings.count(hostgroup.openings_per_second, now.duration_since(self.epoch)).then_some(slot)
+        openings.count(hostgroup.settings.openings_per_second, now.duration_since(self.epoch)).then_some(slot)
     }
 
     /// How long no connection may be opened because too many were in the second at hand.
     pub(super) fn opening_pause(&self, hostgroup: &Hostgroup, now: Instant) -> Option<Duration> {
-        hostgroup.demand.openings.pause(hostgroup.openings_per_second, now.duration_since(self.epoch))
+        hostgroup
+            .demand
+            .openings
+            .pause(hostgroup.settings.openings_per_second, now.duration_since(self.epoch))
     }
 
     /// Opens a connection in the place that `slot` is, for what is asked; `None` when the server cannot be had, and is
@@ -52,7 +55,7 @@ impl Pool {
         match self.log_in(group, (variables, hostgroup), (server, slot), (ask.want, ask.state)).await {
             Ok(backend) => {
                 group.failures.borrow_mut().remove(&Arc::as_ptr(&known.figures));
-                if variables.connection_warming {
+                if hostgroup.settings.connection_warming {
                     let login = LastLogin { want: ask.want.clone(), state: Arc::clone(ask.state) };
                     group.last_login.replace(Some(login));
                 }
@@ -66,17 +69,15 @@ impl Pool {
     /// share of `max_connections` that may be idle.
     pub fn take_openings(&self, snapshot: &Snapshot) -> Vec<Opening> {
         let mut openings = Vec::new();
-        if !snapshot.variables.connection_warming {
-            return openings;
-        }
         let now = Instant::now();
         for group in self.groups.borrow().values() {
             let Some(login) = group.last_login.borrow().clone() else { continue };
             let Some(hostgroup) = snapshot.hostgroups.get(&group.demand.hostgroup) else { continue };
-            let usable = |server: &&Arc<Server>| server.is_eligible() && group.pause(server, now).is_none();
+            let usable =
+                |server: &&Arc<Server>| hostgroup.may_use(server) && group.pause(server, now).is_none();
             for server in hostgroup.servers.iter().filter(usable) {
                 let open = usize::try_from(server.figures.connections()).unwrap_or(usize::MAX);
-                let missing = keep_idle(server, snapshot).saturating_sub(open).min(OPENED_AT_ONCE);
+                let missing = keep_idle(server, hostgroup).saturating_sub(open).min(OPENED_AT_ONCE);
                 let slots = (0..missing).map_while(|_| self.slot(hostgroup, server, now));
                 openings.extend(slots.map(|slot| Opening {
                     server: Arc::clone(server),
@@ -123,8 +124,8 @@ impl Pool {
             if let Some(writers) = hostgroup.writers.filter(|_| known.figures.is_distrusted()) {
                 check_role(&backend, writers, limit).await?;
             }
-            if !variables.init_connect.is_empty() {
-                backend.execute(&variables.init_connect, limit).await?;
+            if !hostgroup.settings.init_connect.is_empty() {
+                backend.execute(&hostgroup.settings.init_connect, limit).await?;
             }
             Ok(backend)
         };

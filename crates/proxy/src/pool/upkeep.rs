@@ -19,6 +19,7 @@ impl Pool {
         let now = Instant::now();
         let mut due = Vec::new();
         for group in groups {
+            let hostgroup = snapshot.hostgroups.get(&group.demand.hostgroup);
             let all = std::mem::take(&mut *group.idle.borrow_mut());
             let mut kept: HashMap<*const ServerFigures, usize> = HashMap::new();
             // The last used come first here, so that what is too many are those that nobody has used for longest.
@@ -28,7 +29,9 @@ impl Pool {
                 let count = kept.entry(Arc::as_ptr(&server.figures)).or_default();
                 *count += 1;
                 let resting = now.duration_since(backend.login.last_used) >= REST;
-                let too_many = *count > keep_idle(server, snapshot) && resting && !backend.keeps_something();
+                let too_many = *count > hostgroup.map_or(0, |it| keep_idle(server, it))
+                    && resting
+                    && !backend.keeps_something();
                 if !too_many && is_wanted(&backend, snapshot, now) {
                     wanted.push(backend);
                 }

@@ -22,6 +22,11 @@ impl Waiters {
         self.0.borrow().is_empty()
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
     /// Tells the waiter at the front to look again.
     pub(super) fn poke(&self) {
         if let Some(first) = self.0.borrow().front() {

@@ -285,9 +285,9 @@ pub(crate) fn reader(
     }
     let own = account.row.default_hostgroup;
     let reader = account.split.reader.or_else(|| snapshot.readers.get(&own).copied())?;
-    let servers = &snapshot.hostgroups.get(&reader)?.servers;
+    let hostgroup = snapshot.hostgroups.get(&reader)?;
     let safe = &snapshot.variables.auto_read_write_split_functions;
-    let may = servers.iter().any(|server| server.is_eligible())
+    let may = hostgroup.servers.iter().any(|server| hostgroup.may_use(server))
         && reads_as_written(state, status, statement, text)
         && is_read(text, *statement, |name| safe.iter().any(|safe| safe == name));
     may.then_some(reader)

@@ -214,7 +214,7 @@ impl Session {
             pins.reasons = PinReason(pins.reasons.0 & (before.0 | !by_variables.0));
         }
         pins.reasons = pins.reasons.without(PinReason::MULTIPLEXING_OFF);
-        if self.multiplexing_off || !self.snapshot().variables.multiplexing {
+        if self.multiplexing_off || !self.snapshot().multiplexes(backend.login.server.row.hostgroup) {
             pins.reasons.add(PinReason::MULTIPLEXING_OFF);
         }
         self.keep_or_return_as(backend, pins, before, job, text);

@@ -1,6 +1,7 @@
 //! Rows about servers: where they are, whether they get work, and in which hostgroups their roles are looked after.
 
 use super::HostgroupId;
+use crate::hostgroup::Balance;
 
 /// Whether a server gets work, as the operator or the monitor set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +96,75 @@ pub struct ReplicationHostgroupRow {
     /// Free text.
     pub comment: String,
 }
+
+/// One row of `mysql_hostgroup_attributes`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostgroupAttributesRow {
+    /// The hostgroup.
+    pub hostgroup: HostgroupId,
+    /// While more servers than this are ONLINE, none gets work.
+    pub max_num_online_servers: u32,
+    /// Stored; without effect, as in the field.
+    pub autocommit: i32,
+    /// Idle connections kept per server, in percent of its `max_connections`.
+    pub free_connections_pct: u32,
+    /// Statements run on every new connection; empty: none.
+    pub init_connect: String,
+    /// Whether connections return to the pool after each statement.
+    pub multiplex: bool,
+    /// Whether connections are opened before they are needed.
+    pub connection_warming: bool,
+    /// Connections that may be opened in a second.
+    pub throttle_connections_per_sec: u32,
+    /// Stored; without effect, as in the field.
+    pub ignore_session_variables: String,
+    /// JSON, or empty; see [`HostgroupAttributesRow::balance`] and [`HostgroupAttributesRow::lag_when_null`].
+    pub hostgroup_settings: String,
+    /// Stored; without effect while no servers are found by themselves.
+    pub servers_defaults: String,
+    /// Free text.
+    pub comment: String,
+}
+
+impl HostgroupAttributesRow {
+    /// The setting `balance`.
+    ///
+    /// # Errors
+    /// What is there, when it is nothing of the kind.
+    pub fn balance(&self) -> Result<Balance, String> {
+        match self.setting("balance") {
+            None => Ok(Balance::default()),
+            Some(serde_json::Value::String(name)) if name == "least_outstanding" => {
+                Ok(Balance::LeastOutstanding)
+            }
+            Some(serde_json::Value::String(name)) if name == "weighted_random" => Ok(Balance::WeightedRandom),
+            Some(other) => {
+                Err(format!("balance is {other}: expected \"least_outstanding\" or \"weighted_random\""))
+            }
+        }
+    }
+
+    /// The setting `monitor_slave_lag_when_null`, in seconds.
+    ///
+    /// # Errors
+    /// What is there, when it is nothing of the kind.
+    pub fn lag_when_null(&self) -> Result<Option<u32>, String> {
+        let Some(value) = self.setting("monitor_slave_lag_when_null") else { return Ok(None) };
+        let seconds = value.as_u64().filter(|seconds| *seconds <= MOST_LAG_WHEN_NULL);
+        seconds.and_then(|seconds| u32::try_from(seconds).ok()).map(Some).ok_or_else(|| {
+            format!(
+                "monitor_slave_lag_when_null is {value}: expected an integer from 0 to {MOST_LAG_WHEN_NULL}"
+            )
+        })
+    }
+
+    fn setting(&self, name: &str) -> Option<serde_json::Value> {
+        serde_json::from_str::<serde_json::Value>(&self.hostgroup_settings).ok()?.get(name).cloned()
+    }
+}
+
+/// Seconds: a week, as of the variable of that name.
+const MOST_LAG_WHEN_NULL: u64 = 604_800;
 
 /// Which variables of a server decide whether it may be written to: `mysql_replication_hostgroups.check_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -12,6 +12,8 @@ macro_rules! counters {
             $($(#[$doc])* pub $field: u64,)*
             /// How often a session was pinned to its backend connection, by the name of the reason.
             pub pins: BTreeMap<&'static str, u64>,
+            /// How often no server of a hostgroup could be had in time, by the name of the cause.
+            pub unavailable: BTreeMap<(i32, &'static str), u64>,
         }
 
         impl Counters {
@@ -20,6 +22,9 @@ macro_rules! counters {
                 $(self.$field += other.$field;)*
                 for (reason, count) in &other.pins {
                     *self.pins.entry(reason).or_default() += count;
+                }
+                for (cause, count) in &other.unavailable {
+                    *self.unavailable.entry(*cause).or_default() += count;
                 }
             }
 

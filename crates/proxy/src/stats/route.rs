@@ -9,7 +9,7 @@ use narrows_wire::Status;
 use super::{
     CommandClass, Route, RouteError, RouteOutcome, RouteQuestion, RouteRule, RouteServer, ServerLine,
 };
-use crate::hostgroup::Server;
+use crate::hostgroup::{Hostgroup, Server};
 use crate::rules::{Memory, Passage, Question, Sender, Verdict, annotate};
 use crate::session::{PinReason, Pins, destination, digest_options, is_housekeeping, may_be_kept, reader};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
@@ -171,19 +171,16 @@ fn of_hostgroup(snapshot: &Snapshot, hostgroup: HostgroupId, lines: &[ServerLine
         let same = |line: &&ServerLine| {
             line.hostgroup == row.hostgroup && line.hostname == row.hostname && line.port == row.port
         };
-        let (eligible, reason) = eligibility(server, lines.iter().find(same));
+        let (eligible, reason) = eligibility(hostgroup, server, lines.iter().find(same));
         RouteServer { hostname: row.hostname.clone(), port: row.port, weight: row.weight, eligible, reason }
     };
     hostgroup.servers.iter().map(describe).collect()
 }
 
 /// Whether a server may be chosen, and why.
-fn eligibility(server: &Server, line: Option<&ServerLine>) -> (bool, String) {
-    if let Some(reason) = server.row.status.reason() {
-        return (false, reason.to_owned());
-    }
-    if server.row.weight == 0 {
-        return (false, "weight 0: it is never chosen".to_owned());
+fn eligibility(hostgroup: &Hostgroup, server: &Server, line: Option<&ServerLine>) -> (bool, String) {
+    if let Some(reason) = hostgroup.why_not(server) {
+        return (false, reason);
     }
     let (used, free) = line.map_or((0, 0), |line| (line.used, line.free));
     if let Some(failure) = line.and_then(|line| line.failure.as_ref()) {

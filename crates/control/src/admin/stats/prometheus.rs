@@ -158,6 +158,11 @@ fn own(page: &mut Page, counters: &Counters) {
     for (reason, count) in &counters.pins {
         page.value("narrows_pins_total", &format!("reason=\"{reason}\""), *count);
     }
+    page.head("narrows_hostgroup_unavailable_total", Counter);
+    for ((hostgroup, cause), count) in &counters.unavailable {
+        let labels = format!("hostgroup=\"{hostgroup}\",cause=\"{cause}\"");
+        page.value("narrows_hostgroup_unavailable_total", &labels, *count);
+    }
 }
 
 /// Servers: a metric after the other, each with every server.

@@ -1,4 +1,5 @@
 use super::*;
+use narrows_proxy::snapshot::Rows;
 
 const CHECK: CheckType = CheckType::ReadOnly;
 
@@ -137,8 +138,9 @@ fn what_is_no_longer_checked_is_forgotten() {
     let mut known = Known::default();
     known.learn(&Finding::Reach(address("a"), Reach::Unreachable));
     known.learn(&Finding::Role(address("a"), CHECK, Writer));
-    known.keep(&crate::monitor::plan::targets(&[row(20, "a")], &[pair("read_only")]));
+    let rows = Rows { replication_hostgroups: vec![pair("read_only")], ..Rows::default() };
+    known.keep(&crate::monitor::plan::targets(&[row(20, "a")], &rows));
     assert_eq!((known.unreachable.len(), known.roles.len()), (1, 1));
-    known.keep(&crate::monitor::plan::targets(&[row(20, "b")], &[pair("read_only")]));
+    known.keep(&crate::monitor::plan::targets(&[row(20, "b")], &rows));
     assert!(known.unreachable.is_empty() && known.roles.is_empty());
 }

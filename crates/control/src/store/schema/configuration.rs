@@ -182,7 +182,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_hostgroup_attributes",
         places: LAYERS,
-        doc: "Settings of single hostgroups. Stored only.",
+        doc: "Settings of single hostgroups: a hostgroup with a row goes by all of its columns in place of the variables.",
         definition: &[
             "hostgroup_id INT NOT NULL",
             "max_num_online_servers INT CHECK (max_num_online_servers>=0 AND max_num_online_servers <= 1000000) NOT NULL DEFAULT 1000000",

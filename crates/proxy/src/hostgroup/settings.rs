@@ -1,0 +1,65 @@
+//! What holds for one hostgroup: its row of `mysql_hostgroup_attributes`, all of it, or else what the variables say.
+
+use std::time::Duration;
+
+use crate::snapshot::{HostgroupAttributesRow, Variables};
+
+/// The settings of one hostgroup.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// How a server is chosen.
+    pub balance: Balance,
+    /// Idle connections kept per server, in percent of its `max_connections`.
+    pub free_connections_pct: u32,
+    /// Whether that many are opened before they are needed.
+    pub connection_warming: bool,
+    /// Statements run on every new connection; empty: none.
+    pub init_connect: String,
+    /// Whether connections return to the pool after each statement.
+    pub multiplex: bool,
+    /// Connections that may be opened in a second.
+    pub openings_per_second: u32,
+    /// While more servers than this are ONLINE, none gets work.
+    pub max_online: usize,
+    /// Ping time above which a server gets no work, where its row says nothing; zero: none.
+    pub max_latency: Duration,
+}
+
+/// How a server of a hostgroup is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Balance {
+    /// In turn by weight; one that is far busier or far slower than another lets that one go first.
+    #[default]
+    LeastOutstanding,
+    /// By chance and weight alone.
+    WeightedRandom,
+}
+
+impl Settings {
+    /// Those of a hostgroup with that row, if it has one.
+    pub fn of(variables: &Variables, row: Option<&HostgroupAttributesRow>) -> Settings {
+        let max_latency = variables.default_max_latency;
+        match row {
+            Some(row) => Settings {
+                balance: row.balance().unwrap_or_default(),
+                free_connections_pct: row.free_connections_pct,
+                connection_warming: row.connection_warming,
+                init_connect: row.init_connect.clone(),
+                multiplex: row.multiplex,
+                openings_per_second: row.throttle_connections_per_sec,
+                max_online: row.max_num_online_servers as usize,
+                max_latency,
+            },
+            None => Settings {
+                balance: Balance::default(),
+                free_connections_pct: variables.free_connections_pct,
+                connection_warming: variables.connection_warming,
+                init_connect: variables.init_connect.clone(),
+                multiplex: true,
+                openings_per_second: variables.throttle_connections_per_sec_to_hostgroup,
+                max_online: usize::MAX,
+                max_latency,
+            },
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What holds for single hostgroups (`mysql_hostgroup_attributes`), and what is told when none of their servers can be had.
+
+use std::time::Duration;
+
+use narrows_testkit::{
+    Conversation, FakeMysql, Login, Move, Narrows, NarrowsConfig, RawClient, command, writer,
+};
+
+const STATEMENT: &str = "SELECT who";
+
+fn server() -> FakeMysql {
+    FakeMysql::start(Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]))
+}
+
+fn config() -> NarrowsConfig {
+    NarrowsConfig::new().user("sbtest", "sbtest", "").variable("connect_timeout_server_max", "300")
+}
+
+/// As it stands in a configuration file.
+fn attributes(columns: &str) -> NarrowsConfig {
+    config().row("mysql_hostgroup_attributes", &format!("hostgroup_id=0 {columns}"))
+}
+
+fn start(config: &NarrowsConfig) -> Narrows {
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
+}
+
+fn admin(narrows: &Narrows) -> RawClient {
+    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
+}
+
+fn load(admin: &mut RawClient, change: &str) {
+    for statement in [change, "LOAD MYSQL SERVERS TO RUNTIME"] {
+        assert_eq!(admin.query(statement).error(), None, "{statement}");
+    }
+}
+
+/// The error that a client gets when no server can be had.
+fn unavailable(narrows: &Narrows) -> String {
+    let error = narrows.client().query(STATEMENT).error().expect("there is no server");
+    assert_eq!(error.code, 9001, "{error:?}");
+    error.message
+}
+
+fn metrics(admin: &mut RawClient) -> String {
+    admin.query("SHOW PROMETHEUS METRICS").text_rows().into_iter().flatten().flatten().collect()
+}
+
+#[test]
+fn the_error_names_every_server_its_state_and_the_cause() {
+    let [nobody, offline, shunned] = [FakeMysql::nobody(), FakeMysql::nobody(), FakeMysql::nobody()];
+    let config = config().server(0, nobody, "").server(0, offline, "status=\"OFFLINE_SOFT\"").server(
+        0,
+        shunned,
+        "status=\"SHUNNED\" max_connections=7",
+    );
+    let narrows = start(&config);
+    let text = unavailable(&narrows);
+    let parts = [
+        "Max connect timeout reached while reaching hostgroup 0 after 30",
+        "ms. 3 servers: ",
+        &format!("127.0.0.1:{nobody} ONLINE (pool 0/1000, last error "),
+        "Connection refused",
+        &format!("127.0.0.1:{offline} OFFLINE_SOFT: it gets no new work (pool 0/1000)"),
+        &format!("127.0.0.1:{shunned} SHUNNED by its row (pool 0/7)"),
+    ];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+
+    let line = narrows.wait_for_log(0, |line| line.contains("no server could be had in time"));
+    for part in ["hostgroup=0", "cause=\"connect_failed\"", "OFFLINE_SOFT: it gets no new work"] {
+        assert!(line.contains(part), "{line}");
+    }
+    let mut admin = admin(&narrows);
+    let counted = "narrows_hostgroup_unavailable_total{hostgroup=\"0\",cause=\"connect_failed\"} 1";
+    assert!(metrics(&mut admin).contains(counted), "{}", metrics(&mut admin));
+
+    load(&mut admin, "UPDATE mysql_servers SET status = 'OFFLINE_SOFT'");
+    unavailable(&narrows);
+    load(&mut admin, "DELETE FROM mysql_servers");
+    assert!(unavailable(&narrows).ends_with("Hostgroup 0 has no servers"));
+    let page = metrics(&mut admin);
+    for cause in ["offline", "no_servers"] {
+        assert!(page.contains(&format!("{{hostgroup=\"0\",cause=\"{cause}\"}} 1")), "{page}");
+    }
+}
+
+#[test]
+fn a_pool_that_is_full_says_so() {
+    let server = FakeMysql::start(Conversation::new().on(STATEMENT, &[Move::Wait]));
+    let narrows = start(&config().server(0, server.port(), "max_connections=1"));
+    let mut holder = narrows.client();
+    holder.send_command(command::QUERY, STATEMENT.as_bytes()).unwrap();
+    server.wait_for(STATEMENT);
+    let text = unavailable(&narrows);
+    assert!(text.contains(&format!("127.0.0.1:{} ONLINE (pool 1/1)", server.port())), "{text}");
+    assert!(metrics(&mut admin(&narrows)).contains("cause=\"pool_full\"} 1"));
+    server.release();
+}
+
+#[test]
+fn lines_about_servers_that_cannot_be_had_do_not_flood_the_log() {
+    let narrows = start(&config().server(0, FakeMysql::nobody(), "status=\"OFFLINE_HARD\""));
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| unavailable(&narrows));
+        }
+    });
+    let lines = narrows.log().lines().filter(|line| line.contains("no server could be had in time")).count();
+    // One for each worker in each second.
+    assert!((1..=6).contains(&lines), "{lines}");
+}
+
+#[test]
+fn balance_by_chance_keeps_to_weights_and_to_nothing_else() {
+    // With the choice that looks at loads the slow server would have next to nothing.
+    let slow = Conversation::new()
+        .on(STATEMENT, &[Move::Take(Duration::from_millis(5)), Move::rows("who", &["me"])]);
+    let servers = [server(), FakeMysql::start(slow)];
+    let config = attributes("hostgroup_settings=\"{\\\"balance\\\": \\\"weighted_random\\\"}\"")
+        .server(0, servers[0].port(), "weight=1")
+        .server(0, servers[1].port(), "weight=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+    for _ in 0..1_000 {
+        assert_eq!(client.query(STATEMENT).error(), None);
+    }
+    let had = servers.map(|server| server.received().iter().filter(|it| it.body == STATEMENT).count());
+    // Six deviations.
+    assert!(had.iter().all(|had| (405..=595).contains(had)), "{had:?}");
+    let mut admin = admin(&narrows);
+    let changed = "UPDATE mysql_hostgroup_attributes SET hostgroup_settings = '{\"balance\": \"fair\"}'";
+    admin.query(changed);
+    admin.query("LOAD MYSQL SERVERS TO RUNTIME");
+    let warnings = admin.query("SHOW WARNINGS").text_rows();
+    assert!(format!("{warnings:?}").contains("hostgroup_id=0: left out: balance is"), "{warnings:?}");
+}
+
+#[test]
+fn a_hostgroup_with_more_servers_online_than_may_be_gets_no_work() {
+    let servers = [server(), server()];
+    let mut config = attributes("max_num_online_servers=1");
+    for server in &servers {
+        config = config.server(0, server.port(), "");
+    }
+    let narrows = start(&config);
+    assert!(unavailable(&narrows).contains("more than max_num_online_servers (1) are ONLINE"));
+    let change =
+        format!("UPDATE mysql_servers SET status = 'OFFLINE_SOFT' WHERE port = {}", servers[0].port());
+    load(&mut admin(&narrows), &change);
+    assert_eq!(narrows.client().query(STATEMENT).error(), None);
+}
+
+#[test]
+fn a_row_replaces_what_the_variables_say() {
+    let (own, other) = (server(), server());
+    let config = attributes("init_connect=\"SET @own = 1\" multiplex=0")
+        .variable("init_connect", "SET @of_all = 1")
+        .server(0, own.port(), "")
+        .server(1, other.port(), "")
+        .rule("rule_id=1 active=1 match_digest=\"elsewhere\" destination_hostgroup=1 apply=1");
+    let narrows = start(&config);
+    let mut clients = [narrows.client(), narrows.client()];
+    for client in &mut clients {
+        assert_eq!(client.query(STATEMENT).error(), None);
+    }
+    own.wait_for("SET @own = 1");
+    assert!(own.received().iter().all(|received| received.body != "SET @of_all = 1"));
+    assert_eq!(own.connections(), 2, "no client gives its connection back");
+    drop(clients);
+    for _ in 0..2 {
+        assert_eq!(narrows.client().query("DO elsewhere").error(), None);
+    }
+    other.wait_for("SET @of_all = 1");
+    assert_eq!(other.connections(), 1);
+}
+
+#[test]
+fn a_server_whose_pings_take_too_long_gets_no_work() {
+    let (quick, slow) = (server(), server());
+    slow.say(Conversation::new().on_ping(&[Move::Take(Duration::from_millis(60)), Move::ok()]));
+    let config = config()
+        .monitor()
+        .variable("monitor_username", "sbtest")
+        .variable("monitor_password", "sbtest")
+        .variable("monitor_ping_interval", "100")
+        .server(0, quick.port(), "weight=1")
+        .server(0, slow.port(), "weight=1000 max_latency_ms=50");
+    let narrows = start(&config);
+    let mut admin = admin(&narrows);
+    let measured = format!(
+        "SELECT Latency_us > 50000 FROM stats_mysql_connection_pool WHERE srv_port = {}",
+        slow.port()
+    );
+    while admin.query(&measured).cell().as_deref() != Some("1") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let before = slow.received().len();
+    let mut client = narrows.client();
+    for _ in 0..20 {
+        assert_eq!(client.query(STATEMENT).error(), None);
+    }
+    let statements = slow.received();
+    assert!(statements[before..].iter().all(|received| received.body != STATEMENT), "{statements:?}");
+    load(&mut admin, &format!("DELETE FROM mysql_servers WHERE port = {}", quick.port()));
+    let text = unavailable(&narrows);
+    assert!(text.contains("pings take ") && text.contains(" ms, more than 50 ms"), "{text}");
+}
+
+#[test]
+fn what_null_means_for_the_lag_is_up_to_the_hostgroup() {
+    let null = vec![
+        vec![1],
+        writer::column("Seconds_Behind_Source"),
+        writer::eof(2, 0),
+        writer::row(&[None]),
+        writer::eof(2, 0),
+    ];
+    let unknown = Conversation::new().on("SHOW REPLICA STATUS", &[Move::Reply(null)]);
+    let (one, two) = (FakeMysql::start(unknown.clone()), FakeMysql::start(unknown));
+    let config = attributes("hostgroup_settings=\"{\\\"monitor_slave_lag_when_null\\\": 5}\"")
+        .monitor()
+        .variable("monitor_username", "sbtest")
+        .variable("monitor_password", "sbtest")
+        .variable("monitor_replication_lag_interval", "100")
+        .server(0, one.port(), "max_replication_lag=10")
+        .server(1, two.port(), "max_replication_lag=10");
+    let narrows = start(&config);
+    let mut admin = admin(&narrows);
+    let states = "SELECT hostgroup, status FROM stats_mysql_connection_pool ORDER BY 1";
+    let expected = [["0", "ONLINE"], ["1", "SHUNNED_REPLICATION_LAG"]];
+    let expected = expected.map(|row| row.map(|cell| Some(cell.to_owned())).to_vec());
+    while admin.query(states).text_rows() != expected {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
