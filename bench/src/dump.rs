@@ -57,8 +57,10 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         flags.rows
     );
     client::execute(&direct, &account, &fill)?;
-    let parties =
-        peers.into_iter().map(|peer| Ok((peer.name, (peer.start)(&setup)?))).collect::<io::Result<Vec<_>>>()?;
+    let parties = peers
+        .into_iter()
+        .map(|peer| Ok((peer.name, (peer.start)(&setup)?)))
+        .collect::<io::Result<Vec<_>>>()?;
     let mut costs: Vec<(f64, f64)> = vec![(f64::MAX, f64::MAX); parties.len()];
     for _ in 0..flags.rounds {
         for ((_, running), (seconds, cpu)) in parties.iter().zip(&mut costs) {

@@ -76,6 +76,15 @@ fn last_insert_id_is_not_that_of_a_connection_that_was_reset() {
 }
 
 #[test]
+fn a_set_whose_values_are_asked_for_keeps_its_warnings() {
+    on_one_connection(|one, _| {
+        let set = "SET sql_mode = 'ERROR_FOR_DIVISION_BY_ZERO', max_join_size = DEFAULT";
+        let warnings = one.query(set).ok().expect("an OK").warnings;
+        assert_eq!(one.query("SHOW WARNINGS").text_rows().len(), usize::from(warnings));
+    });
+}
+
+#[test]
 fn last_insert_id_is_fetched_from_an_idle_connection() {
     before_a_server(2, |_, one, other| {
         other.query("BEGIN");

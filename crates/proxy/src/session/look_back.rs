@@ -37,7 +37,6 @@ pub(super) fn asks_conditions(statement: &Statement) -> bool {
 impl Session {
     /// Keeps what the answer tells of what may be asked later.
     pub(super) fn note_results(&mut self, job: &Job, text: &[u8], family: Family, outcome: &Outcome) {
-        self.note_conditions(job, text, family, outcome);
         let statement = &job.statement;
         let look_back = &mut self.look_back;
         if outcome.last_insert_id != 0 {
@@ -87,6 +86,7 @@ impl Session {
         family: Family,
         outcome: &Outcome,
     ) {
+        self.note_conditions(job, text, family, outcome);
         self.note_results(job, text, family, outcome);
         if std::mem::take(&mut self.look_back.found_rows_are_here) {
             let skipped = literal_offset(text).unwrap_or_default();
@@ -199,7 +199,9 @@ impl Session {
     /// statement, and nobody's since.
     pub(super) fn meet(&mut self, backend: &mut Backend) -> bool {
         let untouched = |place: Whereabouts| place.last_use.is_followed_by(&backend.login);
-        let mine = |kept: Option<&Kept>| kept.is_some_and(|kept| untouched(kept.place));
+        // What was fetched is no longer there.
+        let is_there = |kept: &Kept| untouched(kept.place) && !kept.keepsake.is_settled();
+        let mine = |kept: Option<&Kept>| kept.is_some_and(is_there);
         self.look_back.insert_id_is_here = mine(self.look_back.insert_id_at.last());
         self.look_back.told.clear();
         if self.look_back.insert_id_is_here

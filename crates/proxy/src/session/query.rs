@@ -306,6 +306,8 @@ impl Session {
             return Err(End::Told("COMMIT or ROLLBACK RELEASE".to_owned()));
         }
         self.count_answer(&backend, job, text, request.bytes(), &outcome);
+        // Before anything else is asked of the connection, which makes it forget them.
+        self.note_conditions(job, text, backend.login.family, &outcome);
         let untold = untold_variables(job, text, &outcome);
         let keeps_no_errors = outcome.error.is_some() && self.state.keeps_no_errors();
         let asks = !untold.is_empty() || keeps_no_errors;
