@@ -153,8 +153,15 @@ fn schema_behind_routine(case: &Case<'_>, line: &str) -> Option<String> {
 }
 
 fn transaction_behind_error(case: &Case<'_>, line: &str) -> Option<String> {
-    let may_tell = case.past.failed_in_transaction && line.starts_with("OK ");
-    may_tell.then(|| without_reports(line, "\"5:"))
+    if !case.past.failed_in_transaction {
+        return None;
+    }
+    match line.split_once(' ')?.0 {
+        "OK" => Some(without_reports(line, "\"5:")),
+        // The flag alone, where there is no room for a report.
+        "END" => Some(without_flag(line)),
+        _ => None,
+    }
 }
 
 /// A line without the reports that begin like this.
