@@ -53,7 +53,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     let direct = setup.primary.parse().map_err(io::Error::other)?;
     let fill = format!(
         "CREATE TABLE {SCHEMA}.t (id INT PRIMARY KEY, c CHAR(189) NOT NULL);\n\
-         INSERT INTO {SCHEMA}.t SELECT seq, REPEAT('x', 189) FROM seq_1_to_{};",
+         INSERT INTO {SCHEMA}.t SELECT seq, REPEAT('x', 189) FROM {SCHEMA}.seq_1_to_{};",
         flags.rows
     );
     client::execute(&direct, &account, &fill)?;

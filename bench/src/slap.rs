@@ -59,7 +59,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     let direct = setup.primary.parse().map_err(io::Error::other)?;
     let fill = format!(
         "CREATE TABLE {SCHEMA}.proxytest (id INT PRIMARY KEY, c CHAR(96) NOT NULL);\n\
-         INSERT INTO {SCHEMA}.proxytest SELECT seq, REPEAT('x', 96) FROM seq_1_to_{};",
+         INSERT INTO {SCHEMA}.proxytest SELECT seq, REPEAT('x', 96) FROM {SCHEMA}.seq_1_to_{};",
         flags.rows
     );
     client::execute(&direct, &account, &fill)?;

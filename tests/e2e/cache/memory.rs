@@ -2,7 +2,7 @@
 
 use narrows_testkit::{Flavour, RealServer};
 
-use super::{caching, figure, start};
+use super::{caching, figure, hits, start};
 
 /// Bytes of the cache, and what the process may grow by for it.
 const SIZE: u64 = 256 << 20;
@@ -33,6 +33,27 @@ fn a_full_cache_takes_what_it_may_and_no_more() {
     assert!(sum > SIZE / 2 * 3, "{sum} bytes do not fill it");
     assert!(bytes > SIZE / 10 * 9 && bytes <= SIZE, "{bytes} bytes");
     assert!(grown < MOST, "grown by {grown} bytes");
+}
+
+#[test]
+fn a_scan_leaves_what_is_read_again_and_again() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let narrows = start(&caching(server.port(), 3_600_000).variable("query_cache_size_MB", "1"));
+    let mut client = narrows.client();
+    let hot: Vec<String> =
+        (0..50).map(|number| format!("SELECT 'hot', {number}, REPEAT('x', 200)")).collect();
+    for _ in 0..4 {
+        hot.iter().for_each(|statement| drop(client.query(statement)));
+    }
+
+    for number in 0..5_000 {
+        client.query(format!("SELECT 'once', {number}, REPEAT('x', 200)"));
+    }
+
+    assert!(figure(&narrows, "Query_Cache_Purged") > 3_000, "the scan does not fill the cache");
+    let before = hits(&narrows);
+    hot.iter().for_each(|statement| drop(client.query(statement)));
+    assert_eq!(hits(&narrows) - before, 50);
 }
 
 /// Statements with answers of every length: mostly short, some of a megabyte; a few of them again and again.

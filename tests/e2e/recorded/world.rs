@@ -112,10 +112,11 @@ fn settings(id: u64) -> Vec<(String, String)> {
     settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The rules that the recording made before record 322, as far as they route.
+/// The rules that the recording made before record 322, as far as they route or cache.
 fn with_rules(config: NarrowsConfig) -> NarrowsConfig {
     config
         .rule("rule_id=1 active=1 match_pattern=\"HG1\" destination_hostgroup=1 apply=1")
         .rule("rule_id=5 active=1 match_pattern=\"NOHG\" destination_hostgroup=99 apply=1")
         .rule("rule_id=6 active=1 match_pattern=\"DOWNHG\" destination_hostgroup=5 apply=1")
+        .rule("rule_id=9 active=1 match_pattern=\"CACHEME\" cache_ttl=60000 apply=1")
 }
