@@ -30,6 +30,7 @@ bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
 	target/release/narrows-bench sysbench --tests oltp_read_only --threads 16 --peers direct,narrows,cached -- --skip-trx=on
 	target/release/narrows-bench slap
 	target/release/narrows-bench dump
+	cargo test --release --test load monitored -- --nocapture
 
 fuzz: ## Every fuzz target for FUZZ_SECONDS (30) seconds each.
 	scripts/fuzz.sh

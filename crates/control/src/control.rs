@@ -137,7 +137,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let orders = listener::start(settings, messages.clone())?;
     let listen = Order::Listen { wanted: interfaces.clone(), new: bound };
     let monitor = match beginning.monitoring {
-        Monitoring::On => Some(Monitor::start(messages.clone())?),
+        Monitoring::On => Some(Monitor::start(messages.clone(), beginning.store.urgency())?),
         Monitoring::Off => None,
     };
     let control = Control {

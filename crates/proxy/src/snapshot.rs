@@ -12,6 +12,7 @@ use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
 use crate::client::{LoginAttributes, Networks};
 use crate::hostgroup::{Demand, Hostgroup, Server, Settings};
+use crate::rt::Instant;
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
@@ -580,7 +581,7 @@ impl Snapshot {
     pub fn with_tls(&self, tls: SharedTls) -> Snapshot {
         let server = |server: &Arc<Server>| {
             let (row, figures) = (server.row.clone(), Arc::clone(&server.figures));
-            Arc::new(Server { row, figures, tls: tls.clone() })
+            Arc::new(Server { row, figures, tls: tls.clone(), back_since: server.back_since })
         };
         let hostgroups = self.hostgroups.iter().map(|(id, hostgroup)| {
             let servers = hostgroup.servers.iter().map(server).collect();
@@ -664,9 +665,15 @@ impl Snapshot {
             let hostgroup = hostgroups.entry(row.hostgroup).or_insert_with(|| empty(row.hostgroup));
             let same =
                 |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;
-            let figures = known.and_then(|known| known.servers.iter().find(same));
-            let figures = figures.map(|server| Arc::clone(&server.figures)).unwrap_or_default();
-            hostgroup.servers.push(Arc::new(Server { row, figures, tls: rows.tls.clone() }));
+            let before = known.and_then(|known| known.servers.iter().find(same));
+            let mut server = Server::new(row, rows.tls.clone());
+            if let Some(before) = before {
+                let status = (before.row.status, server.row.status);
+                let is_back = status == (ServerStatus::Unreachable, ServerStatus::Online);
+                server.back_since = if is_back { Some(Instant::now()) } else { before.back_since };
+                server.figures = Arc::clone(&before.figures);
+            }
+            hostgroup.servers.push(Arc::new(server));
         }
         Ok(Snapshot {
             variables: rows.variables,
@@ -754,6 +761,23 @@ pub(crate) mod tests {
         let group = HostgroupId(0);
         assert!(second.hostgroups[&group].servers.is_empty());
         assert!(Arc::ptr_eq(&first.hostgroups[&group].demand, &third.hostgroups[&group].demand));
+    }
+
+    #[test]
+    fn a_server_that_answers_again_is_back_since_then() {
+        let rows = |status| Rows {
+            servers: vec![ServerRow { status, ..server(0, "a", 1) }, server(0, "b", 2)],
+            ..Rows::default()
+        };
+        let first = Snapshot::compile(rows(ServerStatus::Unreachable), 1, None).unwrap();
+        let second = Snapshot::compile(rows(ServerStatus::Online), 1, Some(&first)).unwrap();
+        let third = Snapshot::compile(rows(ServerStatus::Online), 1, Some(&second)).unwrap();
+        let back = |snapshot: &Snapshot| -> Vec<Option<Instant>> {
+            snapshot.hostgroups[&HostgroupId(0)].servers.iter().map(|server| server.back_since).collect()
+        };
+        assert_eq!(back(&first), [None, None]);
+        assert!(back(&second)[0].is_some());
+        assert_eq!(back(&second), back(&third));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod crowd;
 mod idle;
 mod limits;
+mod monitored;
 mod swarm;
 mod turns;
 

@@ -1,6 +1,6 @@
 //! Servers that do not answer, or lag, get no work until they are well again.
 
-use narrows_testkit::{Conversation, FakeMysql, Flavour, Move, ServerOptions};
+use narrows_testkit::{Conversation, FakeMysql, Flavour, Move, ServerOptions, command};
 
 use super::{admin, rows, start, wait_for_rows, watched};
 
@@ -186,4 +186,20 @@ fn servers_that_ask_for_tls_are_checked_over_tls() {
     wait_for_rows(&mut admin, denied, &["1"]);
     let counted = "SELECT variable_value > 2 FROM stats_mysql_global WHERE variable_name LIKE 'MySQL_Monitor_connect_check_%'";
     wait_for_rows(&mut admin, counted, &["1", "1"]);
+}
+
+#[test]
+fn a_statement_of_an_administrator_gives_way_to_what_is_found() {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&watched().server(0, server.port(), ""));
+    let (mut busy, mut admin) = (admin(&narrows), admin(&narrows));
+    wait_for_rows(&mut admin, "SELECT count(*) >= 2 FROM monitor.mysql_server_ping_log", &["1"]);
+    // As long as it takes: a statement that nobody waits for has ten seconds.
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    busy.send_command(command::QUERY, endless.as_bytes()).unwrap();
+    server.say(Conversation::new().at_connect(&[Move::Close]));
+    server.hang_up();
+    let error = busy.answer(command::QUERY).error().expect("it has no end");
+    assert!(error.message.contains("a server has changed its state"), "{error:?}");
+    wait_for_rows(&mut admin, "SELECT status FROM runtime_mysql_servers", &["SHUNNED"]);
 }

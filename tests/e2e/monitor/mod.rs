@@ -1,6 +1,5 @@
-//! The monitor: what it finds out of servers, what follows from that, and what it costs.
+//! The monitor: what it finds out of servers, what follows from that.
 
-mod crowd;
 mod cut_off;
 mod health;
 mod roles;

@@ -12,6 +12,7 @@ use super::log::Record;
 use super::placement::Finding;
 use super::settings::Settings;
 use crate::control::Message;
+use crate::store::Urgency;
 
 /// Shared by all tasks of the monitor's thread.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct Desk {
     outbox: RefCell<Outbox>,
     written: Notify,
     urgent: Notify,
+    /// Says so to whoever keeps the control thread busy.
+    urgency: Urgency,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +37,7 @@ struct Outbox {
 
 impl Desk {
     /// An empty one.
-    pub fn new() -> Desk {
+    pub fn new(urgency: Urgency) -> Desk {
         Desk {
             settings: RefCell::default(),
             changed: Notify::new(),
@@ -42,6 +45,7 @@ impl Desk {
             outbox: RefCell::default(),
             written: Notify::new(),
             urgent: Notify::new(),
+            urgency,
         }
     }
 
@@ -69,6 +73,7 @@ impl Desk {
     /// Has a finding told at once.
     pub fn find(&self, finding: Finding) {
         self.outbox.borrow_mut().findings.push(finding);
+        self.urgency.set(true);
         self.written.notify_one();
         self.urgent.notify_one();
     }
@@ -90,6 +95,7 @@ impl Desk {
             }
             // Dropped or answered, it is the next one's turn.
             let _ = wait.await;
+            self.urgency.set(!self.outbox.borrow().findings.is_empty());
         }
     }
 }

@@ -39,7 +39,7 @@ pub enum Spelling {
 impl Line {
     /// The way to `target` with `access`.
     pub fn new(target: &Target, access: &Access) -> Line {
-        let server = Server { row: target.row(), figures: Arc::default(), tls: access.tls.clone() };
+        let server = Server::new(target.row(), access.tls.clone());
         let want = Want {
             account: account(&access.username),
             secret: Secret::clear(access.password.as_bytes()),

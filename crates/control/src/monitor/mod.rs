@@ -25,6 +25,7 @@ use std::time::Duration;
 use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, oneshot, spawn_local};
 
 use crate::control::Message;
+use crate::store::Urgency;
 use desk::Desk;
 use log::Record;
 use placement::Finding;
@@ -49,14 +50,15 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Starts the thread. It checks nothing until it has a plan.
+    /// Starts the thread. It checks nothing until it has a plan. Who keeps `control` busy is told by `urgency` when something
+    /// has been found.
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn start(control: Sender<Message>) -> io::Result<Monitor> {
+    pub fn start(control: Sender<Message>, urgency: Urgency) -> io::Result<Monitor> {
         let (plans, mailbox) = rt::mailbox();
         let run = move || {
-            if let Err(error) = rt::block_on(run(mailbox, control)) {
+            if let Err(error) = rt::block_on(run(mailbox, control, urgency)) {
                 tracing::error!(%error, "the monitor cannot start");
             }
         };
@@ -71,8 +73,8 @@ impl Monitor {
     }
 }
 
-async fn run(mut plans: MailboxReceiver<Plan>, control: Sender<Message>) {
-    let desk = Rc::new(Desk::new());
+async fn run(mut plans: MailboxReceiver<Plan>, control: Sender<Message>, urgency: Urgency) {
+    let desk = Rc::new(Desk::new(urgency));
     spawn_local(Rc::clone(&desk).tell(control));
     let mut watches: BTreeMap<Address, Watch> = BTreeMap::new();
     while let Some(Plan { settings, access, targets }) = plans.recv().await {

@@ -5,7 +5,7 @@ use rusqlite::ffi::ErrorCode;
 use rusqlite::{Batch, Connection, Statement};
 
 use super::answer::{Answer, Cell, Refusal, ResultSet, cell, reason};
-use super::guard::{Guard, Origin, TIME_LIMIT};
+use super::guard::{Guard, Late, Origin, TIME_LIMIT, URGENT_LIMIT, Urgency};
 
 /// Bytes of an answer, all cells together: several times the largest table of statistics.
 const ANSWER_LIMIT: usize = 256 << 20;
@@ -35,9 +35,9 @@ pub enum Access {
 
 impl Handle {
     /// Puts limits on `connection`.
-    pub fn new(mut connection: Connection) -> rusqlite::Result<Handle> {
+    pub fn new(mut connection: Connection, urgency: Urgency) -> rusqlite::Result<Handle> {
         super::functions::add(&connection)?;
-        let guard = Guard::install(&mut connection)?;
+        let guard = Guard::install(&mut connection, urgency)?;
         Ok(Handle { connection, guard, writable: true, affected: 0 })
     }
 
@@ -78,6 +78,7 @@ impl Handle {
     /// Rows, or `None` where the statement has no columns.
     fn prepare_and_run(&self, origin: Origin, text: &str) -> Result<Option<ResultSet>, Refusal> {
         let entered = self.guard.enter(origin);
+        let refusal = |error| refusal(error, self.guard.late());
         let mut batch = Batch::new(&self.connection, text);
         let first = batch.next().map_err(refusal)?;
         // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
@@ -89,7 +90,7 @@ impl Handle {
             while statement.raw_query().next().map_err(refusal)?.is_some() {}
             return Ok(None);
         }
-        fetch(&mut statement).map(Some)
+        fetch(&mut statement, refusal).map(Some)
     }
 
     fn set_access(&mut self, access: Access) -> Result<(), Refusal> {
@@ -120,12 +121,15 @@ fn changes_rows(text: &str) -> bool {
     ["INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"].iter().any(|word| word.eq_ignore_ascii_case(first))
 }
 
-fn fetch(statement: &mut Statement<'_>) -> Result<ResultSet, Refusal> {
+fn fetch(
+    statement: &mut Statement<'_>,
+    refusal: impl Fn(rusqlite::Error) -> Refusal,
+) -> Result<ResultSet, Refusal> {
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut answer = ResultSet { columns, rows: Vec::new() };
     let mut size = 0;
     let mut rows = statement.raw_query();
-    while let Some(row) = rows.next().map_err(refusal)? {
+    while let Some(row) = rows.next().map_err(&refusal)? {
         let mut cells: Vec<Cell> = Vec::with_capacity(answer.columns.len());
         for column in 0..answer.columns.len() {
             cells.push(cell(row.get_ref(column)?));
@@ -141,15 +145,24 @@ fn fetch(statement: &mut Statement<'_>) -> Result<ResultSet, Refusal> {
     Ok(answer)
 }
 
-fn refusal(error: rusqlite::Error) -> Refusal {
+fn refusal(error: rusqlite::Error, late: Late) -> Refusal {
     match error.sqlite_error_code() {
         // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
         Some(ErrorCode::ApiMisuse) => Refusal::admin("not an error"),
         Some(ErrorCode::AuthorizationForStatementDenied) => Refusal::admin("Command not allowed"),
-        Some(ErrorCode::OperationInterrupted) => {
-            let limit = TIME_LIMIT.as_secs();
-            Refusal::admin(format!("the statement was ended: it took longer than {limit} seconds"))
-        }
+        Some(ErrorCode::OperationInterrupted) => Refusal::admin(match late {
+            Late::TooLong => {
+                let limit = TIME_LIMIT.as_secs();
+                format!("the statement was ended: it took longer than {limit} seconds")
+            }
+            Late::Urgent => {
+                let limit = URGENT_LIMIT.as_millis();
+                format!(
+                    "the statement was ended: a server has changed its state, which waits for no statement of more than \
+                     {limit} ms; ask again"
+                )
+            }
+        }),
         Some(ErrorCode::OutOfMemory) => {
             Refusal::admin("the statement takes more memory than there is for it")
         }

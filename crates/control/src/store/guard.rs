@@ -4,7 +4,7 @@
 //! settings of SQLite, no definitions but those of tables of one's own), and ended when its time is over.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -15,6 +15,9 @@ use super::schema::{self, Database};
 
 /// How long one statement may take; statements of operators take milliseconds, and others wait meanwhile.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long one may take while somebody waits who must not wait for long; see [`Urgency`].
+pub const URGENT_LIMIT: Duration = Duration::from_millis(250);
 
 /// Bytes of one value or row, and of one statement: as much as the largest packet that a client may send.
 const VALUE_LIMIT: i32 = 64 << 20;
@@ -31,6 +34,31 @@ pub enum Origin {
     Operator = 1,
 }
 
+/// Says whether somebody waits for the control thread who must not wait for long: what the monitor has found out about a server
+/// counts for nothing until it is in force.
+#[derive(Debug, Clone, Default)]
+pub struct Urgency(Arc<AtomicBool>);
+
+impl Urgency {
+    /// Somebody waits, or nobody any more.
+    pub fn set(&self, is_urgent: bool) {
+        self.0.store(is_urgent, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a statement was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// It took longer than [`TIME_LIMIT`].
+    TooLong,
+    /// It took longer than [`URGENT_LIMIT`], and somebody was waiting.
+    Urgent,
+}
+
 /// Tells the hooks of one connection what they are asked about.
 #[derive(Debug, Clone)]
 pub struct Guard {
@@ -38,6 +66,9 @@ pub struct Guard {
     /// In microseconds since `start`.
     deadline: Arc<AtomicU64>,
     transaction: Arc<AtomicU8>,
+    /// Whether the last statement was ended because somebody was waiting.
+    gave_way: Arc<AtomicBool>,
+    urgency: Urgency,
     start: Instant,
     /// How long one statement may take.
     pub limit: Duration,
@@ -45,11 +76,13 @@ pub struct Guard {
 
 impl Guard {
     /// Puts the hooks and limits in place.
-    pub fn install(connection: &mut Connection) -> Result<Guard> {
+    pub fn install(connection: &mut Connection, urgency: Urgency) -> Result<Guard> {
         let guard = Guard {
             origin: Arc::default(),
             deadline: Arc::new(AtomicU64::new(u64::MAX)),
             transaction: Arc::default(),
+            gave_way: Arc::default(),
+            urgency,
             start: Instant::now(),
             limit: TIME_LIMIT,
         };
@@ -64,14 +97,26 @@ impl Guard {
     /// From now until the result is dropped statements are those of `origin`.
     pub fn enter(&self, origin: Origin) -> Entered<'_> {
         self.transaction.store(0, Ordering::Relaxed);
+        self.gave_way.store(false, Ordering::Relaxed);
         self.origin.store(origin as u8, Ordering::Relaxed);
         let end = self.start.elapsed() + self.limit;
         self.deadline.store(u64::try_from(end.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         Entered(self)
     }
 
+    /// Why the last statement was ended, where it was.
+    pub fn late(&self) -> Late {
+        if self.gave_way.load(Ordering::Relaxed) { Late::Urgent } else { Late::TooLong }
+    }
+
     fn is_late(&self) -> bool {
-        self.start.elapsed().as_micros() > u128::from(self.deadline.load(Ordering::Relaxed))
+        let (now, end) = (self.start.elapsed(), self.deadline.load(Ordering::Relaxed));
+        let end = Duration::from_micros(end);
+        let gives_way = self.urgency.is_set() && now + self.limit.saturating_sub(URGENT_LIMIT) > end;
+        if gives_way {
+            self.gave_way.store(true, Ordering::Relaxed);
+        }
+        gives_way || now > end
     }
 
     fn authorize(&self, context: &AuthContext<'_>) -> Authorization {

@@ -31,6 +31,7 @@ use crate::variables::Variable;
 pub use answer::{Answer, Cell, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
 use execute::{Access, Handle};
+pub use guard::Urgency;
 pub use layers::Candidate;
 pub use modules::{Layer, MODULES, Module};
 pub use open::{OpenError, Opening, Start};
@@ -53,6 +54,7 @@ pub struct Store {
     all: Handle,
     /// Sees statistics, as `main`.
     statistics: Handle,
+    urgency: Urgency,
     access: Access,
     running: Running,
     phase: variables::Phase,
@@ -72,6 +74,11 @@ impl Store {
             Role::Admin => self.all.run(text, self.access),
             Role::Stats => self.statistics.run(text, Access::ReadOnly),
         }
+    }
+
+    /// By what statements are told that they are waited for.
+    pub fn urgency(&self) -> Urgency {
+        self.urgency.clone()
     }
 
     /// Puts `rows` in place of all rows of `table`, which is named with its database.

@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::answer::Refusal;
 use super::execute::{Access, Handle};
+use super::guard::Urgency;
 use super::modules::{Layer, MODULES};
 use super::running::Running;
 use super::schema::{self, Database, create_missing};
@@ -210,9 +211,11 @@ impl Store {
         attach(&statistics, &monitor, Database::Monitor)?;
         attach(&statistics, &of_file_system(&history), Database::StatsHistory)
             .map_err(|source| OpenError::Database { path: history.clone(), source })?;
+        let urgency = Urgency::default();
         Ok(Store {
-            all: Handle::new(all)?,
-            statistics: Handle::new(statistics)?,
+            all: Handle::new(all, urgency.clone())?,
+            statistics: Handle::new(statistics, urgency.clone())?,
+            urgency,
             access: Access::ReadWrite,
             running: Running::default(),
             phase: variables::Phase::Starting,

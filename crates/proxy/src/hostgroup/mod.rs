@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use narrows_wire::Capabilities;
 
+use crate::rt::Instant;
 use crate::snapshot::{CheckType, HostgroupId, ServerRow, ServerStatus};
 use crate::tls::SharedTls;
 use crate::worker::{Message, Peers};
 
-pub use balance::{Latency, Load, RoundRobin};
+pub use balance::{Latency, Load, READY, RoundRobin, readiness};
 pub use openings::Openings;
 pub use settings::{Balance, Settings};
 
@@ -44,6 +45,8 @@ pub struct Server {
     pub figures: Arc<ServerFigures>,
     /// Keys and certificates, for where its row asks for TLS.
     pub tls: SharedTls,
+    /// When it has come back, where checks had found it gone.
+    pub back_since: Option<Instant>,
 }
 
 /// Figures of one server, over all workers.
@@ -115,6 +118,11 @@ impl Hostgroup {
 }
 
 impl Server {
+    /// One of that row, of which nothing is known.
+    pub fn new(row: ServerRow, tls: SharedTls) -> Server {
+        Server { row, figures: Arc::default(), tls, back_since: None }
+    }
+
     /// `host:port`, or the path of the Unix socket.
     pub fn address(&self) -> String {
         match self.row.port {

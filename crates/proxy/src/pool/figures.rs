@@ -221,6 +221,7 @@ impl Pool {
                 if !kept {
                     self.figures.before.borrow_mut().add(tally.counts.take());
                     group.failures.borrow_mut().remove(&Arc::as_ptr(figures));
+                    group.back_since.borrow_mut().remove(&Arc::as_ptr(figures));
                 }
                 kept
             });

@@ -11,6 +11,7 @@
 //! Only the waiter at the front may take; a newcomer never overtakes. A connection that is given back goes to the
 //! worker whose waiter waits longest.
 
+mod failures;
 mod figures;
 mod opening;
 mod unavailable;
@@ -21,9 +22,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want};
+use crate::backend::{Backend, DetachedBackend, ServerError, Use, Want};
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
 use crate::prepared::Identity;
 use crate::rt::{Instant, Notify, timeout_at};
@@ -32,6 +32,7 @@ use crate::state::SharedState;
 use crate::stats::ErrorTable;
 use crate::worker::{Message, Peers};
 
+use failures::{Failure, Scope};
 use figures::PoolFigures;
 pub use figures::{InUse, ServerReport, ServerTally, Tally};
 use opening::LastLogin;
@@ -62,32 +63,12 @@ struct Group {
     waiters: Waiters,
     round: RefCell<RoundRobin>,
     failures: RefCell<HashMap<*const ServerFigures, Failure>>,
+    /// Servers that could be connected to again after a while, and since when.
+    back_since: RefCell<HashMap<*const ServerFigures, Instant>>,
     /// Whom connections are opened early for; only where that is wanted.
     last_login: RefCell<Option<LastLogin>>,
     /// What is counted, by the identity of the server's figures, which are kept while they are counted for.
     tallies: RefCell<Vec<(Arc<ServerFigures>, Rc<ServerTally>)>>,
-}
-
-/// Why a server is left alone for a while.
-#[derive(Debug, Clone)]
-struct Failure {
-    text: String,
-    at: Instant,
-    /// How long it is left alone; doubles with each failure.
-    pause: Duration,
-    /// What is not done meanwhile.
-    scope: Scope,
-}
-
-/// How far a server is left alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// No connection is opened; those that are open serve.
-    Opening,
-    /// Nothing is sent there.
-    Everything,
-    /// The same, since it is read-only.
-    Writes,
 }
 
 /// What is asked of the pool.
@@ -257,7 +238,7 @@ impl Pool {
             let is_eligible = |server: &&Arc<Server>| {
                 hostgroup.may_use(server) && pause(server).is_none_or(|scope| scope == Scope::Opening)
             };
-            let mut eligible = hostgroup.servers.iter().filter(is_eligible);
+            let eligible = hostgroup.servers.iter().filter(is_eligible);
             let may_open = |server: &Server| {
                 server.has_room()
                     && pause(server).is_none()
@@ -265,10 +246,23 @@ impl Pool {
             };
             let at_hand = eligible.clone().filter(|server| may_open(server) || group.has_idle(server));
             let load = |server: &Server| group.load(server, ask.now);
-            let Some(server) = group.round.borrow_mut().next(hostgroup.settings.balance, at_hand, load)
-            else {
-                return if eligible.next().is_some() { Attempt::Busy } else { Attempt::NoServer };
-            };
+            let ready = |server: &Server| group.readiness(server, ask.now);
+            let (balance, mut round) = (hostgroup.settings.balance, group.round.borrow_mut());
+            let mut server = round.next(balance, at_hand, ready, load);
+            if server.is_none() {
+                if eligible.clone().next().is_some() {
+                    return Attempt::Busy;
+                }
+                // One that cannot be connected to may serve those who are, and there is nobody else.
+                let unreachable = |server: &&Arc<Server>| {
+                    hostgroup.may_use(server)
+                        && pause(server) == Some(Scope::Everything)
+                        && group.has_idle(server)
+                };
+                server = round.next(balance, hostgroup.servers.iter().filter(unreachable), ready, load);
+            }
+            drop(round);
+            let Some(server) = server else { return Attempt::NoServer };
             let fitting = group.take_idle(server, ask);
             self.publish_idle(group);
             match fitting {
@@ -522,6 +516,7 @@ impl Group {
             waiters: Waiters::default(),
             round: RefCell::default(),
             failures: RefCell::default(),
+            back_since: RefCell::default(),
             last_login: RefCell::default(),
             tallies: RefCell::default(),
         }
@@ -560,60 +555,6 @@ impl Group {
             }
         }
         best.map(|(index, _)| idle.remove(index))
-    }
-
-    /// How far a server is left alone now.
-    fn pause(&self, server: &Server, now: Instant) -> Option<Scope> {
-        let failures = self.failures.borrow();
-        let failure = failures.get(&std::ptr::from_ref(&*server.figures))?;
-        (failure.at + failure.pause > now).then_some(failure.scope)
-    }
-
-    /// When the first server that is left alone may be tried again.
-    fn next_unpaused(&self, hostgroup: &Hostgroup) -> Option<Instant> {
-        let failures = self.failures.borrow();
-        let eligible = hostgroup.servers.iter().filter(|server| hostgroup.may_use(server));
-        let until = |server: &Arc<Server>| {
-            failures.get(&Arc::as_ptr(&server.figures)).map(|failure| failure.at + failure.pause)
-        };
-        let now = Instant::now();
-        eligible.filter_map(until).filter(|at| *at > now).min()
-    }
-
-    /// Keeps why a server could not be had; an error about the login is the client's and says nothing about the server.
-    fn failed(&self, server: &Arc<Server>, error: BackendError) -> Result<Option<Backend>, LeaseError> {
-        if let BackendError::Server(error) = &error
-            && error.is_about_login()
-        {
-            return Err(LeaseError::Refused(error.clone()));
-        }
-        if let BackendError::Login(failure) = &error {
-            return Err(LeaseError::Refused(ServerError::of_login(server, failure)));
-        }
-        // A server that answers with an error is there, for those who are connected.
-        let scope = match &error {
-            BackendError::Server(_) => Scope::Opening,
-            BackendError::ReadOnly => Scope::Writes,
-            _ => Scope::Everything,
-        };
-        self.leave_alone(server, error.to_string(), scope);
-        Ok(None)
-    }
-
-    fn leave_alone(&self, server: &Arc<Server>, text: String, scope: Scope) {
-        server.figures.distrust();
-        let mut failures = self.failures.borrow_mut();
-        let before = failures.get(&Arc::as_ptr(&server.figures)).map(|failure| failure.pause * 2);
-        let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
-        if before.is_none() {
-            tracing::warn!(
-                hostgroup = server.row.hostgroup.0,
-                server = server.address(),
-                error = text,
-                "cannot connect to a server"
-            );
-        }
-        failures.insert(Arc::as_ptr(&server.figures), Failure { text, at: Instant::now(), pause, scope });
     }
 }
 
@@ -654,8 +595,3 @@ fn keep_idle(server: &Server, hostgroup: &Hostgroup) -> usize {
     let share = u64::from(server.row.max_connections) * u64::from(hostgroup.settings.free_connections_pct);
     usize::try_from(share.div_ceil(100)).unwrap_or(usize::MAX)
 }
-
-/// A server that could not be reached is left alone this long at first, so that a restart is hardly noticed;
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// and this long at most, so that it is found again within a second of its coming back.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);

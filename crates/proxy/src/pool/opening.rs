@@ -54,7 +54,7 @@ impl Pool {
         let known = Arc::clone(&server);
         match self.log_in(group, (variables, hostgroup), (server, slot), (ask.want, ask.state)).await {
             Ok(backend) => {
-                group.failures.borrow_mut().remove(&Arc::as_ptr(&known.figures));
+                group.succeeded(&known, Instant::now());
                 if hostgroup.settings.connection_warming {
                     let login = LastLogin { want: ask.want.clone(), state: Arc::clone(ask.state) };
                     group.last_login.replace(Some(login));

@@ -1,0 +1,125 @@
+//! Servers that could not be had: how far and how long each is left alone, and how it comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Group, LeaseError};
+use crate::backend::{Backend, BackendError, ServerError};
+use crate::hostgroup::{Hostgroup, READY, Server, readiness};
+use crate::rt::Instant;
+
+/// Why a server is left alone for a while.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    pub(super) text: String,
+    pub(super) at: Instant,
+    /// How long it is left alone; doubles with each failure.
+    pub(super) pause: Duration,
+    /// What is not done meanwhile.
+    pub(super) scope: Scope,
+    /// When the first of these failures was.
+    since: Instant,
+}
+
+/// How far a server is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// No connection is opened; those that are open serve.
+    Opening,
+    /// Nothing is sent there.
+    Everything,
+    /// The same, since it is read-only.
+    Writes,
+}
+
+impl Group {
+    /// A server could be connected to.
+    pub(super) fn succeeded(&self, server: &Server, now: Instant) {
+        let figures = std::ptr::from_ref(&*server.figures);
+        if let Some(failure) = self.failures.borrow_mut().remove(&figures)
+            && now.saturating_duration_since(failure.since) >= LONGEST_PAUSE
+        {
+            self.back_since.borrow_mut().insert(figures, now);
+        }
+    }
+
+    /// How much of its weight a server has: not all when it has just come back.
+    pub(super) fn readiness(&self, server: &Server, now: Instant) -> u32 {
+        let mut back_since = self.back_since.borrow_mut();
+        if back_since.is_empty() && server.back_since.is_none() {
+            return READY;
+        }
+        let figures = std::ptr::from_ref(&*server.figures);
+        let since = back_since.get(&figures).copied().max(server.back_since);
+        let ready = since.map_or(READY, |since| readiness(now.saturating_duration_since(since)));
+        if ready == READY {
+            back_since.remove(&figures);
+        }
+        ready
+    }
+
+    /// How far a server is left alone now.
+    pub(super) fn pause(&self, server: &Server, now: Instant) -> Option<Scope> {
+        let failures = self.failures.borrow();
+        let failure = failures.get(&std::ptr::from_ref(&*server.figures))?;
+        (failure.at + failure.pause > now).then_some(failure.scope)
+    }
+
+    /// When the first server that is left alone may be tried again.
+    pub(super) fn next_unpaused(&self, hostgroup: &Hostgroup) -> Option<Instant> {
+        let failures = self.failures.borrow();
+        let eligible = hostgroup.servers.iter().filter(|server| hostgroup.may_use(server));
+        let until = |server: &Arc<Server>| {
+            failures.get(&Arc::as_ptr(&server.figures)).map(|failure| failure.at + failure.pause)
+        };
+        let now = Instant::now();
+        eligible.filter_map(until).filter(|at| *at > now).min()
+    }
+
+    /// Keeps why a server could not be had; an error about the login is the client's and says nothing about the server.
+    pub(super) fn failed(
+        &self,
+        server: &Arc<Server>,
+        error: BackendError,
+    ) -> Result<Option<Backend>, LeaseError> {
+        if let BackendError::Server(error) = &error
+            && error.is_about_login()
+        {
+            return Err(LeaseError::Refused(error.clone()));
+        }
+        if let BackendError::Login(failure) = &error {
+            return Err(LeaseError::Refused(ServerError::of_login(server, failure)));
+        }
+        // A server that answers with an error is there, for those who are connected.
+        let scope = match &error {
+            BackendError::Server(_) => Scope::Opening,
+            BackendError::ReadOnly => Scope::Writes,
+            _ => Scope::Everything,
+        };
+        self.leave_alone(server, error.to_string(), scope);
+        Ok(None)
+    }
+
+    pub(super) fn leave_alone(&self, server: &Arc<Server>, text: String, scope: Scope) {
+        server.figures.distrust();
+        let mut failures = self.failures.borrow_mut();
+        let before = failures.get(&Arc::as_ptr(&server.figures)).map(|it| (it.pause * 2, it.since));
+        let now = Instant::now();
+        let pause = before.map_or(FIRST_PAUSE, |before| before.0).min(LONGEST_PAUSE);
+        if before.is_none() {
+            tracing::warn!(
+                hostgroup = server.row.hostgroup.0,
+                server = server.address(),
+                error = text,
+                "cannot connect to a server"
+            );
+        }
+        let since = before.map_or(now, |before| before.1);
+        failures.insert(Arc::as_ptr(&server.figures), Failure { text, at: now, pause, scope, since });
+    }
+}
+
+/// A server that could not be reached is left alone this long at first, so that a restart is hardly noticed;
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// and this long at most, so that it is found again within a second of its coming back.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
