@@ -211,11 +211,18 @@ fn engines_combined(case: &Case<'_>, line: &str) -> Option<String> {
     if !case.past.temporary_dropped || case.flavour != Flavour::MySql9 {
         return None;
     }
-    let counts = case.text.starts_with("INSERT") && line.starts_with("OK ");
+    let counts = writes(case.text) && line.starts_with("OK ");
     match line.starts_with("ROW | Warning | 6414 | ") {
         true => Some(String::new()),
-        false => counts.then(|| line.replace("warnings=1 ", "warnings=0 ")),
+        false => {
+            counts.then(|| line.replace("warnings=1 ", "warnings=0 ").replace("Warnings: 1", "Warnings: 0"))
+        }
     }
+}
+
+/// Whether a statement changes rows.
+pub fn writes(text: &str) -> bool {
+    ["INSERT", "UPDATE", "DELETE", "REPLACE"].iter().any(|word| text.starts_with(word))
 }
 
 fn asks_conditions(text: &str) -> bool {

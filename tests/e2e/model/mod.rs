@@ -285,7 +285,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a burst on the server itself. What an INSERT has warned of is asked at once, on both sides.
+    /// Runs a burst on the server itself. What a change has warned of is asked at once, on both sides.
     fn run_direct(&self, client: usize, burst: &mut Burst, direct: &mut Side<'_>) -> Vec<Vec<String>> {
         let mut answers = Vec::with_capacity(burst.steps.len() + 1);
         let mut steps = Vec::with_capacity(burst.steps.len() + 1);
@@ -293,10 +293,10 @@ impl Run<'_> {
             self.watch.note(client, format!("direct, {}: {}", burst.name, step.text()));
             let answer = direct.run(&step);
             let warned = warns(&answer);
-            let inserts = matches!(&step, Step::Query(text) if text.starts_with(b"INSERT"));
+            let writes = exceptions::writes(&step.text());
             answers.push(answer);
             steps.push(step);
-            warned && inserts
+            warned && writes
         };
         for step in burst.steps.drain(..) {
             if run(step) {
