@@ -9,6 +9,7 @@ mod load;
 mod mock_server;
 mod peers;
 mod process;
+mod restart;
 mod rules;
 mod server;
 mod slap;
@@ -55,6 +56,8 @@ enum Command {
     Compare(compare::Flags),
     /// What a query costs with ever more query rules.
     Rules(rules::Flags),
+    /// How long nobody is served when a worker process dies.
+    Restart(restart::Flags),
     /// sysbench on a real server, directly and through each proxy.
     Sysbench(sysbench::Flags),
     /// mysqldump of a large table, through each proxy.
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Forward { listen, backend } => forward::run(&listen, &backend),
         Command::Load(flags) => load(flags),
         Command::Compare(flags) => compare::run(&flags),
+        Command::Restart(flags) => restart::run(&flags),
         Command::Rules(flags) => rules::run(&flags),
         Command::Sysbench(flags) => sysbench::run(&flags),
         Command::Dump(flags) => dump::run(&flags),

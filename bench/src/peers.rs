@@ -203,7 +203,7 @@ fn serve(
     let (file, data) = (file.display().to_string(), data.display().to_string());
     let arguments: Vec<String> = match name {
         NARROWS | FAST_FORWARD | CACHED => {
-            let flags = ["-f", "-n", "--initial", "-D", &data, "-c", &file];
+            let flags = ["-f", "-n", "--no-supervisor", "--initial", "-D", &data, "-c", &file];
             flags.map(str::to_owned).to_vec()
         }
         _ => vec!["-db".into(), "-f".into(), file],

@@ -98,6 +98,34 @@ impl Process {
         Ok(total)
     }
 
+    /// The worker process that serves, of a Narrows with its supervisor, once another one is ready to take its place.
+    pub fn worker_process(&self) -> io::Result<u32> {
+        let deadline = Instant::now() + START_PATIENCE;
+        while Instant::now() < deadline {
+            let workers: Vec<u32> = self.family().into_iter().skip(1).collect();
+            let serving = workers.iter().find(|pid| has_thread(**pid, "door"));
+            let standby =
+                workers.iter().find(|pid| !has_thread(**pid, "door") && has_thread(**pid, "worker-0"));
+            if let (Some(serving), Some(_)) = (serving, standby) {
+                return Ok(*serving);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(io::Error::other(format!("{} has no two worker processes", self.name)))
+    }
+
+    /// Waits until another worker process than `former` serves.
+    pub fn wait_for_another(&self, former: u32) -> io::Result<()> {
+        let deadline = Instant::now() + START_PATIENCE;
+        while Instant::now() < deadline {
+            if self.family().into_iter().skip(1).any(|pid| pid != former && has_thread(pid, "door")) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(io::Error::other(format!("nobody follows process {former}")))
+    }
+
     /// The process and its descendants, parents first.
     fn family(&self) -> Vec<u32> {
         let mut family = vec![self.child.id()];
@@ -134,6 +162,18 @@ impl Drop for Process {
 
 fn spawn(name: &str, command: &mut Command) -> io::Result<Child> {
     command.spawn().map_err(|error| io::Error::new(error.kind(), format!("cannot start {name}: {error}")))
+}
+
+/// Whether a process has a thread of that name.
+fn has_thread(pid: u32, name: &str) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.any(|known| known.trim_end() == name)
+}
+
+/// SIGKILL to a process that this one has started.
+pub fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
 }
 
 fn signal(pid: u32, signal: Signal) {
