@@ -20,6 +20,7 @@ pub mod rules;
 pub mod server;
 pub mod session;
 pub mod snapshot;
+pub mod sockets;
 pub mod state;
 pub mod stats;
 pub mod stream;

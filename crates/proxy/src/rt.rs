@@ -3,7 +3,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -270,6 +270,19 @@ impl BoundListener {
         Ok(BoundListener::Tcp(socket.into()))
     }
 
+    /// A socket that listens already, made by another process.
+    ///
+    /// # Errors
+    /// When it is no socket.
+    pub fn adopt(socket: OwnedFd) -> io::Result<BoundListener> {
+        let socket = socket2::Socket::from(socket);
+        socket.set_nonblocking(true)?;
+        Ok(match socket.local_addr()?.is_unix() {
+            true => BoundListener::Unix(OwnedFd::from(socket).into()),
+            false => BoundListener::Tcp(socket.into()),
+        })
+    }
+
     /// The address as bound: with port 0 the port that was chosen.
     pub fn address(&self) -> String {
         match self {
@@ -292,6 +305,15 @@ impl BoundListener {
         match self {
             BoundListener::Tcp(listener) => TcpListener::from_std(listener).map(Listener::Tcp),
             BoundListener::Unix(listener) => UnixListener::from_std(listener).map(Listener::Unix),
+        }
+    }
+}
+
+impl AsFd for BoundListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            BoundListener::Tcp(listener) => listener.as_fd(),
+            BoundListener::Unix(listener) => listener.as_fd(),
         }
     }
 }

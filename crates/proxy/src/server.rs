@@ -3,10 +3,12 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
+use crate::sockets::{Own, Sockets};
 use crate::stats::{Observer, wait};
 use crate::tls::SharedTls;
 use crate::worker::{Message, Peers, Worker};
@@ -16,6 +18,7 @@ pub struct DataPlane {
     peers: Arc<Peers>,
     threads: Vec<JoinHandle<()>>,
     snapshot: Arc<Snapshot>,
+    sockets: Arc<dyn Sockets>,
     /// The interfaces as they are configured, and where each is bound: that differs where the port is 0.
     interfaces: Vec<String>,
     addresses: Vec<String>,
@@ -57,12 +60,28 @@ impl DataPlane {
     /// # Errors
     /// See [`StartError`]; nothing is left running.
     pub fn start(rows: Rows) -> Result<DataPlane, StartError> {
+        DataPlane::start_with(rows, Arc::new(Own), Listening::On)
+    }
+
+    /// The same with listening sockets of `sockets`; with [`Listening::Paused`] none is asked for before
+    /// [`DataPlane::resume`].
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running.
+    pub fn start_with(
+        rows: Rows,
+        sockets: Arc<dyn Sockets>,
+        listening: Listening,
+    ) -> Result<DataPlane, StartError> {
         let workers = match rows.variables.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let interfaces = rows.variables.interfaces.clone();
-        let listeners = interfaces.iter().map(|interface| bind(interface)).collect::<Result<Vec<_>, _>>()?;
+        let interfaces = match listening {
+            Listening::On => rows.variables.interfaces.clone(),
+            Listening::Paused => Vec::new(),
+        };
+        let listeners = bind(sockets.as_ref(), &interfaces)?;
         let addresses = listeners.iter().map(BoundListener::address).collect();
         let snapshot = Arc::new(Snapshot::compile(rows, workers, None)?);
 
@@ -81,8 +100,8 @@ impl DataPlane {
             let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(run);
             threads.push(thread.map_err(StartError::Thread)?);
         }
-        let listening = Listening::On;
-        Ok(DataPlane { peers, threads, snapshot, interfaces, addresses, listening, query_log: None })
+        let query_log = None;
+        Ok(DataPlane { peers, threads, snapshot, sockets, interfaces, addresses, listening, query_log })
     }
 
     /// The addresses that are listened on.
@@ -97,6 +116,12 @@ impl DataPlane {
 
     /// Closes the listeners, so that new clients are refused; those that are there go on. Returns when that is done.
     pub fn pause(&mut self) {
+        self.unlisten();
+        self.interfaces.iter().for_each(|interface| self.sockets.release(interface));
+    }
+
+    /// Accepts no more clients in this process; another one may go on with the same sockets.
+    pub fn unlisten(&mut self) {
         let closed = |worker| {
             let (closed, done) = rt::oneshot::channel();
             self.peers.send(worker, Message::Unlisten(closed));
@@ -119,7 +144,7 @@ impl DataPlane {
         };
         let interfaces = self.snapshot.variables.interfaces.clone();
         let wanted: Vec<String> = interfaces.iter().map(known).collect();
-        let listeners = wanted.iter().map(|interface| bind(interface)).collect::<Result<Vec<_>, _>>()?;
+        let listeners = bind(self.sockets.as_ref(), &wanted)?;
         self.addresses = listeners.iter().map(BoundListener::address).collect();
         self.interfaces = interfaces;
         for (worker, share) in shares(listeners, self.peers.workers()).into_iter().enumerate() {
@@ -190,6 +215,30 @@ impl DataPlane {
         Observer::new(Arc::clone(&self.peers))
     }
 
+    /// Has every client leave in its own time, `limit` at most: then sessions end between two transactions, and at the
+    /// end of `grace` wherever they are. Nothing is accepted any more; call [`DataPlane::pause`] or
+    /// [`DataPlane::unlisten`] first.
+    pub async fn drain(&self, limit: Duration, grace: Duration) {
+        if rt::timeout(limit, self.all_gone(Message::Drain)).await.is_err() {
+            // Whoever is in a transaction then is interrupted by the stop that follows.
+            let _ = rt::timeout(grace, self.all_gone(Message::DrainNow)).await;
+        }
+    }
+
+    /// Resolves when no worker has a client any more.
+    async fn all_gone(&self, tell: fn(rt::oneshot::Sender<()>) -> Message) {
+        let told = |worker| {
+            let (gone, all) = rt::oneshot::channel();
+            self.peers.send(worker, tell(gone));
+            all
+        };
+        let waiting: Vec<_> = (0..self.peers.workers()).map(told).collect();
+        for gone in waiting {
+            // A worker that has stopped has no clients.
+            let _ = gone.await;
+        }
+    }
+
     /// Ends all sessions and stops the workers.
     pub fn stop(self) {
         for worker in 0..self.peers.workers() {
@@ -203,9 +252,11 @@ impl DataPlane {
     }
 }
 
-fn bind(interface: &str) -> Result<BoundListener, StartError> {
-    BoundListener::bind(interface)
-        .map_err(|source| StartError::Listen { interface: interface.to_owned(), source })
+fn bind(sockets: &dyn Sockets, interfaces: &[String]) -> Result<Vec<BoundListener>, StartError> {
+    let bind = |interface: &String| {
+        sockets.bind(interface).map_err(|source| StartError::Listen { interface: interface.clone(), source })
+    };
+    interfaces.iter().map(bind).collect()
 }
 
 /// The listeners, dealt out to the workers.

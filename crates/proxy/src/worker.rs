@@ -76,6 +76,10 @@ pub enum Message {
     Listen(Vec<BoundListener>),
     /// Accept no clients any more; the answer says that the listeners are closed.
     Unlisten(oneshot::Sender<()>),
+    /// Tell when there is no client any more.
+    Drain(oneshot::Sender<()>),
+    /// The same, and end each session at its next moment between two transactions.
+    DrainNow(oneshot::Sender<()>),
     /// End all sessions and stop.
     Stop,
 }
@@ -87,6 +91,15 @@ pub enum Admission {
     Granted,
     /// It is one too many, and is told so.
     Full,
+}
+
+/// How clients leave a worker that accepts none any more.
+#[derive(Debug)]
+struct Draining {
+    /// Is told when the last one has left.
+    gone: oneshot::Sender<()>,
+    /// Whether sessions are ended between two transactions.
+    hurries: bool,
 }
 
 /// A client's place in the count of a worker, from its acceptance to its end: of many that come at once none has logged
@@ -185,6 +198,11 @@ impl Peers {
         self.clients.iter().map(|clients| clients.load(Ordering::Relaxed)).sum()
     }
 
+    /// Those of one worker.
+    fn clients_of(&self, worker: usize) -> u32 {
+        self.clients.get(worker).map_or(0, |clients| clients.load(Ordering::Relaxed))
+    }
+
     /// The id of the next client connection.
     pub fn next_connection_id(&self) -> u32 {
         self.next_connection_id.fetch_add(1, Ordering::Relaxed)
@@ -233,6 +251,8 @@ pub struct Worker {
     sessions: RefCell<HashMap<u32, Rc<Handle>>>,
     /// The tasks that accept clients.
     acceptors: RefCell<Vec<JoinHandle<()>>>,
+    /// Who waits for the last client to leave.
+    draining: RefCell<Option<Draining>>,
     /// The states that logins led to last; see [`Worker::shared_state`].
     login_states: RefCell<VecDeque<SharedState>>,
     /// No session's deadline is before this.
@@ -259,6 +279,7 @@ impl Worker {
             snapshot: RefCell::new(Rc::new(snapshot)),
             sessions: RefCell::default(),
             acceptors: RefCell::default(),
+            draining: RefCell::default(),
             login_states: RefCell::default(),
             next_deadline: Cell::new(Instant::now() + FAR),
         }
@@ -452,6 +473,8 @@ impl Worker {
             Message::LogTo(log) => drop(self.query_log.replace(Some(log))),
             Message::Listen(listeners) => self.listen(listeners),
             Message::Unlisten(closed) => self.unlisten(closed),
+            Message::Drain(gone) => self.drain(Draining { gone, hurries: false }),
+            Message::DrainNow(gone) => self.drain(Draining { gone, hurries: true }),
             Message::Stop => {}
         }
     }
@@ -479,6 +502,27 @@ impl Worker {
         KillAnswer::Done
     }
 
+    fn drain(&self, draining: Draining) {
+        self.draining.replace(Some(draining));
+        self.go_on_draining();
+    }
+
+    /// Ends the sessions that are to end and can, and tells when there are no clients any more.
+    fn go_on_draining(&self) {
+        let mut draining = self.draining.borrow_mut();
+        if draining.as_ref().is_some_and(|draining| draining.hurries) {
+            let sessions = self.sessions.borrow();
+            let between = sessions.values().filter(|handle| !handle.is_busy() && !handle.is_in_transaction());
+            between.for_each(|handle| handle.interrupt(Interrupt::Shutdown));
+        }
+        if self.peers.clients_of(self.index) == 0
+            && let Some(draining) = draining.take()
+        {
+            // Who has waited too long does not listen any more.
+            let _ = draining.gone.send(());
+        }
+    }
+
     fn interrupt_all(&self, reason: Interrupt) {
         self.sessions.borrow().values().for_each(|handle| handle.interrupt(reason));
     }
@@ -502,6 +546,7 @@ impl Worker {
         loop {
             sleep(TICK).await;
             let now = Instant::now();
+            self.go_on_draining();
             if now >= self.next_deadline.get() {
                 self.sweep(now);
             }

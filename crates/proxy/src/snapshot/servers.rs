@@ -193,6 +193,17 @@ impl CheckType {
         }
     }
 
+    /// Its name, as tables have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CheckType::ReadOnly => "read_only",
+            CheckType::InnodbReadOnly => "innodb_read_only",
+            CheckType::SuperReadOnly => "super_read_only",
+            CheckType::Either => "read_only|innodb_read_only",
+            CheckType::Both => "read_only&innodb_read_only",
+        }
+    }
+
     /// What a server is asked.
     pub fn question(self) -> &'static str {
         match self {

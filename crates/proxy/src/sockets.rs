@@ -1,0 +1,31 @@
+//! Where listening sockets come from: bound by this process, or kept by one that outlives it.
+
+use std::fmt::Debug;
+use std::io;
+
+use crate::rt::BoundListener;
+
+/// Makes listening sockets. What stands behind it may keep them open beyond the end of this process, so that clients
+/// who connect meanwhile wait instead of being refused.
+pub trait Sockets: Debug + Send + Sync {
+    /// The socket of `interface`, listening.
+    ///
+    /// # Errors
+    /// As [`BoundListener::bind`].
+    fn bind(&self, interface: &str) -> io::Result<BoundListener>;
+
+    /// Nobody is to listen on `interface` any more: clients are refused there once this process has closed its socket.
+    fn release(&self, interface: &str);
+}
+
+/// Sockets that end with this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Own;
+
+impl Sockets for Own {
+    fn bind(&self, interface: &str) -> io::Result<BoundListener> {
+        BoundListener::bind(interface)
+    }
+
+    fn release(&self, _interface: &str) {}
+}
