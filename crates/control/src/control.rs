@@ -11,13 +11,16 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use narrows_proxy::query_log::QueryLog;
-use narrows_proxy::rt::{BoundListener, MailboxSender};
+use narrows_proxy::rt::MailboxSender;
 use narrows_proxy::server::{DataPlane, Listening};
 use narrows_proxy::snapshot::{Rows, Snapshot};
+use narrows_proxy::sockets::Sockets;
 use narrows_proxy::stats::Observer;
 use narrows_proxy::tls::SharedTls;
 use rusqlite::types::Value;
@@ -26,12 +29,13 @@ use crate::admin::answer::Reply;
 use crate::admin::listener::{self, Order};
 use crate::admin::settings::{Settings, Variables};
 use crate::admin::{Caller, Request, command};
+use crate::monitor::placement::Known;
 use crate::monitor::{Monitor, Report};
 use crate::store::{Answer, Candidate, Module, Store, Warning};
 use crate::tls;
-use plane::Plane;
-pub use servers::Monitoring;
+pub use plane::Plane;
 use servers::Servers;
+pub use servers::{Monitoring, as_known};
 
 /// What the control thread is told.
 #[derive(Debug)]
@@ -42,8 +46,16 @@ pub enum Message {
     FlushLogs,
     /// Take what checks have found.
     Monitor(Report),
-    /// End all client sessions; the answer says that it is done.
-    Stop(Sender<()>),
+    /// Let go of everything but the data plane, and hand that over.
+    HandOver(HandOver),
+}
+
+/// A request for the data plane, until one side gives it up.
+#[derive(Debug)]
+pub struct HandOver {
+    /// Set by whoever comes first: the control thread, which then hands over, or who waits for it and does so no longer.
+    is_settled: Arc<AtomicBool>,
+    to: Sender<Plane>,
 }
 
 /// How the process is to end.
@@ -51,6 +63,8 @@ pub enum Message {
 pub enum End {
     /// At once.
     Now,
+    /// When clients have left, or have had the time to.
+    Orderly,
     /// And be started again.
     Again,
 }
@@ -61,8 +75,14 @@ pub struct Beginning {
     pub store: Store,
     /// The data plane, running.
     pub plane: DataPlane,
-    /// What it runs with.
+    /// What is configured; the data plane runs with that [`as_known`].
     pub rows: Rows,
+    /// What is known of servers.
+    pub known: Known,
+    /// Where listening sockets come from.
+    pub sockets: Arc<dyn Sockets>,
+    /// Keeps what runs for the process that comes after this one.
+    pub keep: Option<Keep>,
     /// Whether servers are checked.
     pub monitoring: Monitoring,
     /// The folder of everything that is written.
@@ -74,6 +94,9 @@ pub struct Beginning {
     /// Is told when the process is to end.
     pub on_end: Box<dyn Fn(End) + Send>,
 }
+
+/// Takes the bytes of [`Store::freeze`], each time something else runs.
+pub type Keep = Box<dyn Fn(&[u8]) + Send>;
 
 /// Why there is no admin interface.
 #[derive(Debug, thiserror::Error)]
@@ -110,15 +133,33 @@ impl Handle {
         let _ = self.messages.send(Message::FlushLogs);
     }
 
-    /// Ends all client sessions, unless that takes longer than `limit`.
-    pub fn stop(&self, limit: std::time::Duration) {
-        let (done, wait) = channel();
-        if self.messages.send(Message::Stop(done)).is_ok() {
-            // The process ends now in any case.
-            let _ = wait.recv_timeout(limit);
-        }
+    /// Ends the admin interface, the monitor and the store, and gives what is left: the data plane, where it runs.
+    ///
+    /// # Errors
+    /// When a statement of an administrator runs for longer than `limit`; everything goes on then.
+    pub fn hand_over(&self, limit: Duration) -> Result<Option<DataPlane>, StillBusy> {
+        let (to, handed) = channel();
+        let is_settled = Arc::new(AtomicBool::new(false));
+        let _ = self.messages.send(Message::HandOver(HandOver { is_settled: Arc::clone(&is_settled), to }));
+        let plane = match handed.recv_timeout(limit) {
+            Err(RecvTimeoutError::Timeout) if !is_settled.swap(true, Ordering::AcqRel) => {
+                return Err(StillBusy);
+            }
+            // It is on its way; a control thread that has ended has nothing to hand over.
+            Err(RecvTimeoutError::Timeout) => handed.recv().ok(),
+            handed => handed.ok(),
+        };
+        Ok(match plane {
+            Some(Plane::Running(plane)) => Some(plane),
+            Some(Plane::Stopped) | None => None,
+        })
     }
 }
+
+/// The control thread could not be reached in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a statement of an administrator is still running")]
+pub struct StillBusy;
 
 /// Starts the control thread and the thread that serves administrators.
 ///
@@ -126,7 +167,7 @@ impl Handle {
 /// See [`BeginError`].
 pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let interfaces = interfaces(&beginning.store);
-    let bind = |interface: &String| match BoundListener::bind(interface) {
+    let bind = |interface: &String| match beginning.sockets.bind(interface) {
         Ok(listener) => Ok((interface.clone(), listener)),
         Err(source) => Err(BeginError::Listen { interface: interface.clone(), source }),
     };
@@ -141,7 +182,8 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         Monitoring::Off => None,
     };
     let control = Control {
-        servers: Servers::new(monitor, &beginning.rows),
+        servers: Servers::new(monitor, &beginning.rows, beginning.store.variables(), beginning.known),
+        read_only: beginning.store.variable("admin-read_only").as_deref() == Some("true"),
         store: beginning.store,
         plane: Plane::Running(beginning.plane),
         rows: beginning.rows,
@@ -150,8 +192,9 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         reopen_log: beginning.reopen_log,
         on_end: beginning.on_end,
         orders,
+        sockets: beginning.sockets,
+        keep: beginning.keep,
         interfaces,
-        read_only: false,
         servers_version: 1,
         nodes: Vec::new(),
         taken: history::Taken::default(),
@@ -159,6 +202,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     // The thread of the sessions is there; where it is not any more there is nobody to listen for.
     let _ = control.orders.send(listen);
     control.announce_plan();
+    control.keep_what_runs();
     std::thread::Builder::new().name("control".to_owned()).spawn(move || control.run(&mailbox))?;
     Ok(Handle { messages, addresses })
 }
@@ -177,6 +221,8 @@ pub struct Control {
     reopen_log: Box<dyn Fn() -> io::Result<()> + Send>,
     on_end: Box<dyn Fn(End) + Send>,
     orders: MailboxSender<Order>,
+    sockets: Arc<dyn Sockets>,
+    keep: Option<Keep>,
     /// Where administrators are listened for, as configured.
     interfaces: Vec<String>,
     read_only: bool,
@@ -211,12 +257,20 @@ impl Control {
                 }
                 Message::FlushLogs => drop(self.flush_logs()),
                 Message::Monitor(report) => self.learn(report),
-                Message::Stop(done) => {
-                    self.plane.stop();
-                    let _ = done.send(());
+                Message::HandOver(request) => {
+                    if !request.is_settled.swap(true, Ordering::AcqRel) {
+                        let plane = self.let_go();
+                        let _ = request.to.send(plane);
+                        return;
+                    }
                 }
             }
         }
+    }
+
+    /// Ends everything but the data plane: databases are closed when this returns.
+    fn let_go(mut self) -> Plane {
+        std::mem::replace(&mut self.plane, Plane::Stopped)
     }
 
     /// Takes memory into force: all of it or nothing.
@@ -253,6 +307,7 @@ impl Control {
             Module::MysqlVariables => self.announce_settings(),
             _ => {}
         }
+        self.keep_what_runs();
         Reply::Answer(with_warnings(answer, warnings))
     }
 
@@ -282,7 +337,7 @@ impl Control {
         let wanted = interfaces(&self.store);
         let mut new = Vec::new();
         for interface in wanted.iter().filter(|interface| !self.interfaces.contains(interface)) {
-            match BoundListener::bind(interface) {
+            match self.sockets.bind(interface) {
                 Ok(listener) => new.push((interface.clone(), listener)),
                 Err(error) => {
                     warnings
@@ -298,6 +353,8 @@ impl Control {
             warnings.push(remark("the admin interface goes on where it is listening".to_owned()));
             return;
         }
+        let gone = self.interfaces.iter().filter(|interface| !kept.contains(interface));
+        gone.for_each(|interface| self.sockets.release(interface));
         self.interfaces.clone_from(&kept);
         let _ = self.orders.send(Order::Listen { wanted: kept, new });
     }
@@ -381,7 +438,7 @@ impl Control {
         if self.plane.running().is_some() {
             return Reply::error("ProxySQL already started");
         }
-        match DataPlane::start(self.running_rows()) {
+        match DataPlane::start_with(self.running_rows(), Arc::clone(&self.sockets), Listening::On) {
             Ok(mut plane) => {
                 plane.log_queries_to(self.query_log.clone());
                 self.plane = Plane::Running(plane);

@@ -15,6 +15,8 @@ pub struct Bootstrap {
     pub uuid: Option<String>,
     /// Heartbeats a worker may miss; 0: any number.
     pub restart_on_missing_heartbeats: u32,
+    /// Seconds that clients have to leave when the process is told to end, or is followed by a newer one.
+    pub drain_timeout: u32,
     /// Program to run after the process has died.
     pub execute_on_exit_failure: Option<String>,
     /// Whether listening addresses are part of what nodes share.
@@ -29,6 +31,7 @@ impl Default for Bootstrap {
             pidfile: None,
             uuid: None,
             restart_on_missing_heartbeats: 10,
+            drain_timeout: 30,
             execute_on_exit_failure: None,
             cluster_sync_interfaces: false,
         }

@@ -63,9 +63,10 @@ pub static BOOTSTRAP: Table<Bootstrap> = Table {
     columns: &[
         text("datadir", Form::NotEmpty, Null, |b, v| b.datadir = Some(v.into()), "Folder of everything Narrows writes; the current folder when absent."),
         text("errorlog", Form::NotEmpty, Null, |b, v| b.errorlog = Some(v.into()), "File of the log when not started with -f; relative paths count from `datadir`. Absent: standard error."),
-        text("pidfile", Form::NotEmpty, Null, |b, v| b.pidfile = Some(v.into()), "File that holds the process id; relative paths count from `datadir`. Stored only."),
+        text("pidfile", Form::NotEmpty, Null, |b, v| b.pidfile = Some(v.into()), "File that holds the process id of the supervisor; relative paths count from `datadir`."),
         text("uuid", Form::NotEmpty, Null, |b, v| b.uuid = Some(v), "Identity of this node. Stored only."),
         integer("restart_on_missing_heartbeats", 0, MOST, Is("10"), |b, v| b.restart_on_missing_heartbeats = to_u32(v), "Heartbeats a worker may miss before the process ends itself; 0: never. Stored only."),
+        integer("drain_timeout", 0, 86_400, Is("30"), |b, v| b.drain_timeout = to_u32(v), "Seconds that clients have to leave when the process is told to end or is upgraded; 0: none."),
         text("execute_on_exit_failure", Form::Any, Null, |b, v| b.execute_on_exit_failure = Some(v), "Program to run after the process has died. Stored only."),
         flag("cluster_sync_interfaces", Is("false"), |b, v| b.cluster_sync_interfaces = v, "Whether listening addresses are part of what nodes share. Stored only."),
     ],

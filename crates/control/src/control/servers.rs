@@ -41,14 +41,14 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Those that are configured, of which nothing is known yet.
-    pub fn new(monitor: Option<Monitor>, rows: &Rows) -> Servers {
-        let known = Known::default();
+    /// Those that are configured, with what is known of them.
+    pub fn new(monitor: Option<Monitor>, rows: &Rows, variables: &Values, known: Known) -> Servers {
+        let placement = placement(rows, &variables.for_monitor(), &known);
         Servers {
             monitor,
-            placement: Placement::new(&rows.servers, &[], &known, true),
+            running: placement.with_states(&known),
+            placement,
             known,
-            running: rows.servers.clone(),
             latencies_us: BTreeMap::new(),
             checks: CheckCounts::default(),
             purged: Instant::now(),
@@ -57,9 +57,19 @@ impl Servers {
 
     /// Where servers are once `rows` are loaded with `settings`: what is known of their roles holds for them too.
     fn place(&self, rows: &Rows, settings: &Settings) -> Placement {
-        let pairs = &rows.replication_hostgroups;
-        Placement::new(&rows.servers, pairs, &self.known, settings.writer_is_also_reader)
+        placement(rows, settings, &self.known)
     }
+}
+
+fn placement(rows: &Rows, settings: &Settings, known: &Known) -> Placement {
+    let pairs = &rows.replication_hostgroups;
+    Placement::new(&rows.servers, pairs, known, settings.writer_is_also_reader)
+}
+
+/// What runs where `rows` are configured and `known` is known of their servers.
+pub fn as_known(rows: &Rows, variables: &Values, known: &Known) -> Rows {
+    let servers = placement(rows, &variables.for_monitor(), known).with_states(known);
+    Rows { servers, ..rows.clone() }
 }
 
 impl Control {
@@ -157,6 +167,14 @@ impl Control {
         self.servers_version += 1;
         let placement = std::mem::take(&mut self.servers.placement);
         self.follow(servers, placement);
+        self.keep_what_runs();
+    }
+
+    /// Writes down what runs, for the process that comes after this one.
+    pub(super) fn keep_what_runs(&self) {
+        if let Some(keep) = &self.keep {
+            keep(&self.store.freeze(&self.servers.known));
+        }
     }
 
     fn keep_records(&mut self, records: &[Record], settings: &Settings) {

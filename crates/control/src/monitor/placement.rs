@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use narrows_proxy::snapshot::{CheckType, HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
+use serde_json::{Value as Json, json};
 
 use super::ping::Reach;
 use super::plan::{Address, Target};
@@ -23,7 +24,7 @@ pub enum Finding {
 }
 
 /// What checks have found out so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Known {
     unreachable: BTreeSet<Address>,
     roles: BTreeMap<(Address, CheckType), Role>,
@@ -71,6 +72,39 @@ impl Known {
     pub fn forget_health(&mut self) {
         self.unreachable.clear();
         self.lagging.clear();
+    }
+}
+
+impl Known {
+    /// All of it, for [`Known::from_json`].
+    pub fn to_json(&self) -> Json {
+        let role = |((address, check_type), role): (&(Address, CheckType), &Role)| {
+            json!([address.hostname, address.port, check_type.name(), *role == Role::Writer])
+        };
+        json!({
+            "unreachable": self.unreachable.iter().map(|it| json!([it.hostname, it.port])).collect::<Json>(),
+            "roles": self.roles.iter().map(role).collect::<Json>(),
+            "lagging": self.lagging.iter().map(|(in_, it)| json!([it.hostname, it.port, in_.0])).collect::<Json>(),
+        })
+    }
+
+    /// What [`Known::to_json`] has written; what cannot be read is found out again.
+    pub fn from_json(written: &Json) -> Known {
+        let list = |name: &str| written[name].as_array().map(Vec::as_slice).unwrap_or_default();
+        let address = |row: &Json| {
+            let port = u16::try_from(row[1].as_u64()?).ok()?;
+            Some(Address { hostname: row[0].as_str()?.to_owned(), port })
+        };
+        let role = |row: &Json| {
+            let role = if row[3].as_bool()? { Role::Writer } else { Role::Reader };
+            Some(((address(row)?, CheckType::named(row[2].as_str()?)), role))
+        };
+        let lagging = |row: &Json| Some((HostgroupId(i32::try_from(row[2].as_i64()?).ok()?), address(row)?));
+        Known {
+            unreachable: list("unreachable").iter().filter_map(address).collect(),
+            roles: list("roles").iter().filter_map(role).collect(),
+            lagging: list("lagging").iter().filter_map(lagging).collect(),
+        }
     }
 }
 

@@ -18,6 +18,11 @@ use super::schema::{self, Database};
 pub struct Checksum(u64);
 
 impl Checksum {
+    /// The one of that number.
+    pub(super) fn of_number(number: u64) -> Checksum {
+        Checksum(number)
+    }
+
     /// As a number.
     pub fn number(self) -> u64 {
         self.0

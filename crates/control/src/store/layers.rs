@@ -86,7 +86,7 @@ impl Store {
         let mut variables = self.running.variables.clone();
         let phase = self.phase;
         let connection = self.all.open()?;
-        let read = reading::read(connection, module, &mut rows)?;
+        let read = reading::read(&|table| reading::in_memory(connection, table), module, &mut rows)?;
         let mut candidate = Candidate {
             rows,
             variables: variables.clone(),

@@ -10,6 +10,7 @@ mod checksum;
 mod config_file;
 mod config_text;
 mod execute;
+mod frozen;
 mod functions;
 mod guard;
 mod layers;
@@ -31,6 +32,7 @@ use crate::variables::Variable;
 pub use answer::{Answer, Cell, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
 use execute::{Access, Handle};
+pub use frozen::{Frozen, FrozenError};
 pub use guard::Urgency;
 pub use layers::Candidate;
 pub use modules::{Layer, MODULES, Module};
@@ -122,6 +124,8 @@ impl Store {
     }
 }
 
+#[cfg(test)]
+mod frozen_tests;
 #[cfg(test)]
 mod layer_tests;
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::modules::{Layer, MODULES};
 use super::running::Running;
 use super::schema::{self, Database, create_missing};
 use super::takeover::{self, TakenOver};
-use super::{Store, config_file, variables};
+use super::{Frozen, Store, config_file, variables};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::{self, charset};
 
@@ -120,6 +120,31 @@ impl Store {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(opening: Opening<'_>) -> Result<Store, OpenError> {
+        let mut store = Store::fill(opening)?;
+        for module in MODULES {
+            let candidate = store.candidate(module)?;
+            store.remarks.extend(candidate.warnings.iter().map(|warning| warning.message.clone()));
+            store.accept(candidate)?;
+        }
+        store.phase = variables::Phase::Serving;
+        Ok(store)
+    }
+
+    /// Opens the databases in `opening.datadir` beside what runs already: that stays as it is, and memory is filled from
+    /// disk.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_beside(opening: Opening<'_>, frozen: &Frozen) -> Result<Store, OpenError> {
+        let mut store = Store::fill(opening)?;
+        store.running = frozen.running.clone();
+        store.phase = variables::Phase::Serving;
+        store.follow_admin_variables();
+        Ok(store)
+    }
+
+    /// Opens the databases in `opening.datadir` and fills memory and disk.
+    fn fill(opening: Opening<'_>) -> Result<Store, OpenError> {
         let disk = opening.datadir.join(DISK);
         if opening.start == Start::Initial {
             put_aside(&disk)?;
@@ -138,12 +163,6 @@ impl Store {
             store.remarks.push(format!("{}: taken over, {rows} rows", former.display()));
             store.remarks.extend(taken.left_out);
         }
-        for module in MODULES {
-            let candidate = store.candidate(module)?;
-            store.remarks.extend(candidate.warnings.iter().map(|warning| warning.message.clone()));
-            store.accept(candidate)?;
-        }
-        store.phase = variables::Phase::Serving;
         Ok(store)
     }
 

@@ -25,31 +25,40 @@ pub(super) struct Read {
     pub warnings: Vec<Warning>,
 }
 
-/// Reads the tables of `module` in memory into `rows`.
-pub(super) fn read(connection: &Connection, module: Module, rows: &mut Rows) -> Result<Read, Refusal> {
+/// Gives the rows of a table that may run: those of memory, or those that ran before.
+pub(super) type Source<'a> = &'a dyn Fn(&str) -> Result<Cells, Refusal>;
+
+/// The rows of a table in memory that may run, in the order in which they were put in.
+pub(super) fn in_memory(connection: &Connection, table: &str) -> Result<Cells, Refusal> {
+    let condition = if ONLY_ACTIVE.contains(&table) { "active = 1" } else { "1" };
+    Ok(cells_where(connection, Database::Main, table, &format!("{condition} ORDER BY rowid"))?)
+}
+
+/// Reads the tables of `module` into `rows`.
+pub(super) fn read(source: Source<'_>, module: Module, rows: &mut Rows) -> Result<Read, Refusal> {
     let mut read = Read::default();
     match module {
         Module::MysqlServers => {
-            rows.servers = read.table(connection, &tables::SERVERS, server_fault)?;
+            rows.servers = read.table(source, &tables::SERVERS, server_fault)?;
             let mut pairs: Vec<ReplicationHostgroupRow> = Vec::new();
             rows.replication_hostgroups =
-                read.table(connection, &tables::REPLICATION_HOSTGROUPS, |row| pair_fault(&mut pairs, row))?;
+                read.table(source, &tables::REPLICATION_HOSTGROUPS, |row| pair_fault(&mut pairs, row))?;
             rows.hostgroup_attributes =
-                read.table(connection, &tables::HOSTGROUP_ATTRIBUTES, attributes_fault)?;
-            rows.ssl_params = read.table(connection, &tables::SSL_PARAMS, |_| None)?;
+                read.table(source, &tables::HOSTGROUP_ATTRIBUTES, attributes_fault)?;
+            rows.ssl_params = read.table(source, &tables::SSL_PARAMS, |_| None)?;
         }
         Module::MysqlUsers => {
-            rows.users = read.table(connection, &tables::USERS, |_| None)?;
+            rows.users = read.table(source, &tables::USERS, |_| None)?;
             read.keep_accounts(&mut rows.users);
         }
         Module::MysqlQueryRules => {
-            rows.rules = read.table(connection, &tables::RULES, |_| None)?;
-            rows.fast_routing = read.table(connection, &tables::FAST_ROUTING, |_| None)?;
+            rows.rules = read.table(source, &tables::RULES, |_| None)?;
+            rows.fast_routing = read.table(source, &tables::FAST_ROUTING, |_| None)?;
         }
         Module::MysqlFirewall => {
-            rows.firewall_users = read.table(connection, &tables::FIREWALL_USERS, |_| None)?;
-            rows.firewall_rules = read.table(connection, &tables::FIREWALL_RULES, |_| None)?;
-            rows.firewall_fingerprints = read.table(connection, &tables::FIREWALL_FINGERPRINTS, |_| None)?;
+            rows.firewall_users = read.table(source, &tables::FIREWALL_USERS, |_| None)?;
+            rows.firewall_rules = read.table(source, &tables::FIREWALL_RULES, |_| None)?;
+            rows.firewall_fingerprints = read.table(source, &tables::FIREWALL_FINGERPRINTS, |_| None)?;
         }
         Module::MysqlVariables | Module::AdminVariables => {}
         Module::Scheduler | Module::Restapi | Module::ProxysqlServers => {}
@@ -57,7 +66,7 @@ pub(super) fn read(connection: &Connection, module: Module, rows: &mut Rows) -> 
     // Tables that the data plane does not read run as they are.
     for table in module.tables().iter().filter(|_| module.prefix().is_none()) {
         if !read.tables.iter().any(|(name, _)| name == table) {
-            read.tables.push((table, cells(connection, Database::Main, table)?));
+            read.tables.push((table, source(table)?));
         }
     }
     Ok(read)
@@ -69,14 +78,12 @@ const ONLY_ACTIVE: [&str; 2] = ["mysql_users", "mysql_query_rules"];
 impl Read {
     fn table<R>(
         &mut self,
-        connection: &Connection,
+        source: Source<'_>,
         table: &'static Table<R>,
         mut fault: impl FnMut(&R) -> Option<String>,
     ) -> Result<Vec<R>, Refusal> {
         let (mut rows, mut kept) = (Vec::new(), Vec::new());
-        let condition = if ONLY_ACTIVE.contains(&table.name) { "active = 1" } else { "1" };
-        let condition = format!("{condition} ORDER BY rowid");
-        for cells in cells_where(connection, Database::Main, table.name, &condition)? {
+        for cells in source(table.name)? {
             let read = table.read_cells(cells.iter().map(file_value));
             let faults: Vec<String> = match &read {
                 Ok(row) => fault(row).into_iter().collect(),
@@ -149,11 +156,6 @@ fn pair_fault(pairs: &mut Vec<ReplicationHostgroupRow>, row: &ReplicationHostgro
     }
     pairs.push(row.clone());
     None
-}
-
-/// All rows of a table, in the order in which they were put in.
-pub(super) fn cells(connection: &Connection, database: Database, table: &str) -> rusqlite::Result<Cells> {
-    cells_where(connection, database, table, "1 ORDER BY rowid")
 }
 
 /// The rows that a condition holds for.

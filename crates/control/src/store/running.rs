@@ -18,7 +18,7 @@ use crate::store::schema::Database;
 use crate::variables::Values;
 
 /// What is running.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Running {
     /// What the data plane was given.
     pub rows: Rows,
@@ -184,7 +184,7 @@ const PASSWORD: usize = 1;
 const ATTRIBUTES: usize = 12;
 
 /// A row of `mysql_servers`, in the order of its columns. As in ProxySQL this table has one word for whatever is shunned.
-fn server_cells(row: &ServerRow) -> Vec<Value> {
+pub(super) fn server_cells(row: &ServerRow) -> Vec<Value> {
     let status = match row.status {
         ServerStatus::ShunnedReplicationLag => ServerStatus::Shunned.name(),
         other => other.name(),

@@ -18,9 +18,13 @@ pub const VERBS: &[Verb] = &[
     process!("STOP", |control, _| Some(control.stop()), "Ends all client sessions and serves none."),
     process!("PAUSE", |control, _| Some(control.pause()), "Refuses new clients; those that are there go on."),
     process!("RESUME", |control, _| Some(control.resume()), "Accepts new clients again."),
-    process!("SHUTDOWN", |control, _| Some(control.end(End::Now)), "Ends the process."),
-    process!("SHUTDOWN SLOW", |control, _| Some(control.end(End::Now)), "Ends the process."),
-    process!("KILL", |control, _| Some(control.end(End::Now)), "Ends the process."),
+    process!("SHUTDOWN", |control, _| Some(control.end(End::Now)), "Ends the process at once."),
+    process!(
+        "SHUTDOWN SLOW",
+        |control, _| Some(control.end(End::Orderly)),
+        "Ends the process as SIGTERM does: clients have `drain_timeout` to leave."
+    ),
+    process!("KILL", |control, _| Some(control.end(End::Now)), "Ends the process at once."),
     process!("RESTART", |control, _| Some(control.end(End::Again)), "Ends the process and starts it again."),
     process!("FLUSH LOGS", |control, _| Some(control.flush_logs()), "Opens the log files anew."),
     process!("FLUSH QUERY CACHE", flush_query_cache, "Empties the query cache."),

@@ -1,0 +1,182 @@
+//! What runs, as bytes: for the process that comes after this one, which serves from it before it opens any database.
+//!
+//! Rows are kept as cells of tables and values of variables, so that another version reads what it knows of them. There
+//! are passwords in it: whoever keeps the bytes keeps them secret.
+
+use std::collections::BTreeMap;
+
+use narrows_proxy::snapshot::Rows;
+use rusqlite::types::Value;
+use serde_json::{Value as Json, json};
+
+use super::Store;
+use super::answer::Refusal;
+use super::checksum::Checksum;
+use super::modules::{MODULES, Module};
+use super::reading::{self, Cells};
+use super::running::{Load, Running, server_cells};
+use crate::monitor::placement::Known;
+use crate::variables::{self, Values, Variable};
+
+/// What has run, read again.
+#[derive(Debug)]
+pub struct Frozen {
+    pub(super) running: Running,
+    known: Known,
+}
+
+/// Why bytes cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FrozenError {
+    /// They are something else.
+    #[error("what ran before cannot be read: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// They are of a version that writes them in another way.
+    #[error("what ran before was written in form {found}, and this version reads form {FORM}")]
+    Form {
+        /// The form.
+        found: u64,
+    },
+    /// A part is missing.
+    #[error("what ran before lacks {0}")]
+    Lacks(&'static str),
+    /// The rows cannot be taken.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// Changed when older versions could not make sense of what is written any more.
+const FORM: u64 = 1;
+
+impl Store {
+    /// What runs, with what is known of servers.
+    pub fn freeze(&self, known: &Known) -> Vec<u8> {
+        let value = |(variable, value): (&Variable, &variables::Value)| {
+            let value = match value {
+                variables::Value::Integer(integer) => json!(integer),
+                variables::Value::Flag(flag) => json!(flag),
+                variables::Value::Text(text) => json!(text),
+            };
+            (variable.name.to_owned(), value)
+        };
+        let table = |(name, cells): (&&str, &Cells)| {
+            // What is shown of servers is where they are; what is kept is where they were configured.
+            let configured: Cells;
+            let cells = match *name {
+                "mysql_servers" => {
+                    configured = self.running.rows.servers.iter().map(server_cells).collect();
+                    &configured
+                }
+                _ => cells,
+            };
+            let rows = cells.iter().map(|row| row.iter().map(to_json).collect::<Vec<_>>());
+            ((*name).to_owned(), rows.collect::<Json>())
+        };
+        let load = |(name, load): (&&str, &Load)| {
+            ((*name).to_owned(), json!([load.version, load.epoch, load.checksum.number()]))
+        };
+        let frozen = json!({
+            "form": FORM,
+            "variables": self.running.variables.iter().map(value).collect::<serde_json::Map<_, _>>(),
+            "tables": self.running.tables.iter().map(table).collect::<serde_json::Map<_, _>>(),
+            "loads": self.running.loads.iter().map(load).collect::<serde_json::Map<_, _>>(),
+            "servers": known.to_json(),
+        });
+        frozen.to_string().into_bytes()
+    }
+}
+
+impl Frozen {
+    /// Reads what [`Store::freeze`] has written.
+    ///
+    /// # Errors
+    /// See [`FrozenError`].
+    pub fn read(bytes: &[u8]) -> Result<Frozen, FrozenError> {
+        let frozen: Json = serde_json::from_slice(bytes)?;
+        let found = frozen["form"].as_u64().unwrap_or(0);
+        if found != FORM {
+            return Err(FrozenError::Form { found });
+        }
+        let part = |name: &'static str| frozen[name].as_object().ok_or(FrozenError::Lacks(name));
+        let mut running = Running { variables: values(part("variables")?), ..Running::default() };
+        let tables = part("tables")?;
+        let cells = |table: &str| Ok(tables.get(table).map(cells).unwrap_or_default());
+        for module in MODULES {
+            let read = reading::read(&cells, module, &mut running.rows)?;
+            running.tables.extend(read.tables);
+        }
+        running.rows.variables = running.variables.for_data_plane();
+        running.loads = loads(part("loads")?);
+        Ok(Frozen { running, known: Known::from_json(&frozen["servers"]) })
+    }
+
+    /// What the data plane was given, as it is configured, without keys and certificates.
+    pub fn rows(&self) -> &Rows {
+        &self.running.rows
+    }
+
+    /// Every variable.
+    pub fn variables(&self) -> &Values {
+        &self.running.variables
+    }
+
+    /// What is known of servers.
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+}
+
+fn values(written: &serde_json::Map<String, Json>) -> Values {
+    let mut values = Values::default();
+    for (name, written) in written {
+        let value = match written {
+            Json::Bool(flag) => variables::Value::Flag(*flag),
+            Json::Number(number) => variables::Value::Integer(number.as_i64().unwrap_or(0)),
+            Json::String(text) => variables::Value::Text(text.clone()),
+            _ => continue,
+        };
+        // One that this version does not have, or has as another type, keeps the value that it has at first.
+        let Some(variable) = Variable::named(name) else { continue };
+        if std::mem::discriminant(&variable.default_value()) == std::mem::discriminant(&value) {
+            values.put(variable, value);
+        }
+    }
+    values
+}
+
+fn loads(written: &serde_json::Map<String, Json>) -> BTreeMap<&'static str, Load> {
+    let names = MODULES.into_iter().flat_map(Module::checksums);
+    let load = |name: &&'static str| {
+        let load = written.get(*name)?;
+        let (version, epoch) = (load[0].as_i64()?, load[1].as_i64()?);
+        Some((*name, Load { version, epoch, checksum: Checksum::of_number(load[2].as_u64()?) }))
+    };
+    names.filter_map(load).collect()
+}
+
+fn to_json(cell: &Value) -> Json {
+    match cell {
+        Value::Null => Json::Null,
+        Value::Integer(integer) => json!(integer),
+        Value::Real(real) => json!(real),
+        Value::Text(text) => json!(text),
+        Value::Blob(bytes) => json!([bytes]),
+    }
+}
+
+fn cells(table: &Json) -> Cells {
+    let cell = |cell: &Json| match cell {
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Number(number) => match number.as_i64() {
+            Some(integer) => Value::Integer(integer),
+            None => Value::Real(number.as_f64().unwrap_or(0.0)),
+        },
+        Json::Array(blob) => {
+            let bytes = blob.first().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+            Value::Blob(bytes.iter().filter_map(|byte| u8::try_from(byte.as_u64()?).ok()).collect())
+        }
+        _ => Value::Null,
+    };
+    let row = |row: &Json| row.as_array().map(|row| row.iter().map(cell).collect()).unwrap_or_default();
+    table.as_array().map(|rows| rows.iter().map(row).collect()).unwrap_or_default()
+}

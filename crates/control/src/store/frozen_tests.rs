@@ -1,0 +1,89 @@
+//! What runs, written down and read again.
+
+use narrows_proxy::snapshot::{CheckType, HostgroupId};
+
+use super::tests::Fixture;
+use super::*;
+use crate::monitor::ping::Reach;
+use crate::monitor::placement::{Finding, Known};
+use crate::monitor::plan::Address;
+use crate::monitor::read_only::Role as ServerRole;
+use crate::monitor::replication_lag::Lag;
+
+fn fixture() -> Fixture {
+    let mut fixture = Fixture::new();
+    for statement in [
+        "INSERT INTO mysql_servers (hostgroup_id, hostname, port, weight) VALUES (1, 'a', 3307, 7), (2, '/x', 0, 1)",
+        "INSERT INTO mysql_replication_hostgroups VALUES (1, 2, 'innodb_read_only', 'c')",
+        "INSERT INTO mysql_users (username, password, default_hostgroup) VALUES ('app', 'x', 1), ('\u{e9}', NULL, 2)",
+        "INSERT INTO mysql_query_rules (rule_id, active, match_digest, apply) VALUES (5, 1, '^SELECT', 1), (6, 0, 'x', 1)",
+        "INSERT INTO mysql_firewall_whitelist_users VALUES (1, 'app', '', 'DETECTING', '')",
+        "UPDATE global_variables SET variable_value = '77' WHERE variable_name = 'mysql-max_connections'",
+        "UPDATE global_variables SET variable_value = 'false' WHERE variable_name = 'mysql-multiplexing'",
+    ] {
+        fixture.done(statement);
+    }
+    for module in MODULES {
+        assert!(fixture.load(module).is_empty());
+    }
+    fixture
+}
+
+#[test]
+fn what_ran_runs_again() {
+    let fixture = fixture();
+    let frozen = Frozen::read(&fixture.store.freeze(&Known::default())).unwrap();
+    assert_eq!(*frozen.rows(), fixture.store.rows());
+    assert_eq!(frozen.variables(), fixture.store.variables());
+    assert_eq!(frozen.running.tables, fixture.store.running.tables);
+    assert_eq!(frozen.rows().users.len(), 2);
+    assert_eq!(frozen.rows().variables.max_connections, 77);
+}
+
+#[test]
+fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let opening = Opening { datadir: folder.path(), file: None, start: Start::Usual, uuid: None };
+    let frozen = {
+        let mut store = Store::open(opening).unwrap();
+        let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'saved')";
+        store.sql(Role::Admin, insert).unwrap();
+        store.copy(Module::MysqlServers, Layer::Memory, Layer::Disk).unwrap();
+        let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'loaded')";
+        store.sql(Role::Admin, insert).unwrap();
+        let candidate = store.candidate(Module::MysqlServers).unwrap();
+        store.accept(candidate).unwrap();
+        Frozen::read(&store.freeze(&Known::default())).unwrap()
+    };
+    let mut store = Store::open_beside(opening, &frozen).unwrap();
+    let names = |store: &mut Store, table: &str| {
+        let query = format!("SELECT hostname FROM {table} ORDER BY hostname");
+        store.refresh_runtime(&query).unwrap();
+        super::tests::rows(store.sql(Role::Admin, &query).unwrap()).concat()
+    };
+    assert_eq!(names(&mut store, "mysql_servers"), ["saved"]);
+    assert_eq!(names(&mut store, "runtime_mysql_servers"), ["loaded", "saved"]);
+}
+
+#[test]
+fn what_is_known_of_servers_is_kept() {
+    let address = |name: &str| Address { hostname: name.to_owned(), port: 3306 };
+    let mut known = Known::default();
+    for finding in [
+        Finding::Reach(address("down"), Reach::Unreachable),
+        Finding::Role(address("primary"), CheckType::Either, ServerRole::Writer),
+        Finding::Role(address("replica"), CheckType::ReadOnly, ServerRole::Reader),
+        Finding::Lag(address("late"), HostgroupId(3), Lag::TooMuch),
+    ] {
+        assert!(known.learn(&finding));
+    }
+    let frozen = Frozen::read(&fixture().store.freeze(&known)).unwrap();
+    assert_eq!(*frozen.known(), known);
+}
+
+#[test]
+fn other_bytes_are_refused_with_a_reason() {
+    assert!(matches!(Frozen::read(b"{"), Err(FrozenError::Syntax(_))));
+    assert!(matches!(Frozen::read(br#"{"form":99}"#), Err(FrozenError::Form { found: 99 })));
+    assert!(matches!(Frozen::read(br#"{"form":1}"#), Err(FrozenError::Lacks("variables"))));
+}
