@@ -26,6 +26,7 @@ bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
 	cargo build --release --workspace
 	target/release/narrows-bench compare
 	target/release/narrows-bench rules
+	target/release/narrows-bench restart
 	target/release/narrows-bench sysbench --narrows target/release/narrows
 	target/release/narrows-bench sysbench --tests oltp_read_only --threads 16 --peers direct,narrows,cached -- --skip-trx=on
 	target/release/narrows-bench slap

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand};
 use narrows_control::store::Start;
 
+use crate::launch::Launch;
+
 /// What was asked for.
 #[derive(Debug, Parser)]
 #[command(
@@ -41,6 +43,14 @@ pub enum Verb {
     },
     /// A throw-away primary with replicas, for trying things out
     Sandbox(crate::sandbox::Args),
+    /// Have the program that is on disk now take the place of the one that runs, without refusing a connection
+    Upgrade(Place),
+    /// Serve clients for a supervisor, which starts this itself
+    #[command(hide = true)]
+    Worker {
+        /// Its data folder, for those who look at processes; the supervisor tells all that counts
+        datadir: Option<PathBuf>,
+    },
     /// Connect and disconnect at a given pace, and tell who was refused and how long connects took
     ConnectSpeed(crate::connect_speed::Args),
     /// Write the pages that are made from the tables of variables and columns
@@ -51,8 +61,32 @@ pub enum Verb {
     },
 }
 
-/// The flags of running the proxy.
+/// Which of the Narrows that run is meant.
 #[derive(Debug, clap::Args)]
+pub struct Place {
+    /// Its configuration file
+    #[arg(short = 'c', long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Its data folder; goes before `datadir` of the file
+    #[arg(short = 'D', short_alias = 'd', long, alias = "directory", value_name = "DIR")]
+    datadir: Option<PathBuf>,
+}
+
+impl Place {
+    /// Its data folder, found as it was found when it was started.
+    ///
+    /// # Errors
+    /// A file that cannot be started.
+    pub fn datadir(self) -> anyhow::Result<PathBuf> {
+        match self.datadir {
+            Some(datadir) => Ok(datadir),
+            None => Ok(Launch::read(&Run { config: self.config, ..Run::default() })?.datadir),
+        }
+    }
+}
+
+/// The flags of running the proxy.
+#[derive(Debug, Default, clap::Args)]
 pub struct Run {
     /// Log to standard error whatever `errorlog` says, and stay in the foreground
     ///
@@ -71,9 +105,12 @@ pub struct Run {
     /// For ProxySQL, -n is --no-start.
     #[arg(short = 'n', short_alias = 'M', long)]
     pub no_monitor: bool,
-    /// End after a crash instead of starting again: what this version always does
+    /// End after a crash instead of starting again
     #[arg(short = 'e', long)]
     pub exit_on_error: bool,
+    /// Serve in this process, without one that starts it again: for debuggers and tests
+    #[arg(long)]
+    pub no_supervisor: bool,
     /// Read the file; what is stored is put aside
     #[arg(long, conflicts_with = "reload")]
     pub initial: bool,
@@ -116,7 +153,6 @@ impl Run {
     /// The flags that were given and that do nothing in this version.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let flags = [
-            (self.exit_on_error, "--exit-on-error"),
             (self.idle_threads, "--idle-threads"),
             (self.reuseport, "--reuseport"),
             (self.no_version_check, "--no-version-check"),

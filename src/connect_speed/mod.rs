@@ -5,6 +5,7 @@
 
 mod report;
 
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -68,8 +69,11 @@ pub struct Args {
     help: Option<bool>,
 }
 
-/// Does what `args` say; `Ok(true)` when no connection failed.
-pub fn run(args: &Args) -> anyhow::Result<bool> {
+/// Does what `args` say; a failure when any connection failed.
+///
+/// # Errors
+/// Threads that cannot be started.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let port = if args.host.starts_with('/') { 0 } else { args.port };
     let access = Access {
         username: args.user.clone(),
@@ -96,8 +100,8 @@ pub fn run(args: &Args) -> anyhow::Result<bool> {
     })?;
     let report = report.into_inner().expect("no thread panics while it has the report");
     let took = since.elapsed();
-    print!("{}", if args.json { report.json(took) } else { report.text(took, args.histogram) });
-    Ok(report.failed() == 0)
+    crate::print_lines(&if args.json { report.json(took) } else { report.text(took, args.histogram) })?;
+    Ok(if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// One thread's connections, one after another, as long as there are some of `args.count` left.

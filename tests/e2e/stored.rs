@@ -38,7 +38,7 @@ impl Site {
     fn command(&self, flags: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
         command
-            .args(["-f", "-n", "-D"])
+            .args(["-f", "-n", "--no-supervisor", "-D"])
             .arg(self.folder.path())
             .arg("-c")
             .arg(self.path("narrows.cnf"))

@@ -51,7 +51,7 @@ fn sysbench_reads_on_replicas_and_writes_on_the_primary() {
 }
 
 /// Runs it; its output. It ends at the first error that the server's own locks do not explain.
-fn sysbench(port: u16, arguments: &[&str]) -> String {
+pub fn sysbench(port: u16, arguments: &[&str]) -> String {
     let output = Command::new("sysbench")
         .args([
             "--mysql-host=127.0.0.1",
@@ -70,7 +70,7 @@ fn sysbench(port: u16, arguments: &[&str]) -> String {
 }
 
 /// The first number behind a name in sysbench's report.
-fn figure(report: &str, name: &str) -> u64 {
+pub fn figure(report: &str, name: &str) -> u64 {
     let number = report.split_once(name).and_then(|(_, rest)| rest.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {name} in {report}"))
 }

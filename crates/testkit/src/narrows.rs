@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ pub struct NarrowsConfig {
     /// Rows of other tables, with their names.
     tables: Vec<(String, String)>,
     monitor: bool,
+    supervisor: bool,
+    drain_timeout_s: u32,
     environment: Vec<(String, String)>,
 }
 
@@ -83,6 +86,20 @@ impl NarrowsConfig {
         self
     }
 
+    /// Starts a supervisor with a worker process, instead of one process that does without.
+    #[must_use]
+    pub fn supervised(mut self) -> NarrowsConfig {
+        self.supervisor = true;
+        self
+    }
+
+    /// Gives clients so long to leave when it is told to end; no time at all otherwise.
+    #[must_use]
+    pub fn drain_timeout(mut self, seconds: u32) -> NarrowsConfig {
+        self.drain_timeout_s = seconds;
+        self
+    }
+
     /// Sets a variable of its environment.
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> NarrowsConfig {
@@ -92,7 +109,10 @@ impl NarrowsConfig {
 
     /// The file, for these listeners.
     pub fn text(&self, interfaces: &str, admin: &str) -> String {
-        let mut text = format!("admin_variables = {{ mysql_ifaces=\"{admin}\" }}\nmysql_variables =\n{{\n");
+        let mut text = format!(
+            "drain_timeout={}\nadmin_variables = {{ mysql_ifaces=\"{admin}\" }}\nmysql_variables =\n{{\n",
+            self.drain_timeout_s
+        );
         writeln!(text, "    interfaces=\"{interfaces}\"").expect("a String takes all");
         if !self.variables.iter().any(|(name, _)| name == "threads") {
             text.push_str("    threads=2\n");
@@ -131,6 +151,24 @@ pub enum Monitor {
     Off,
 }
 
+/// Whether a worker process that dies is followed by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Supervision {
+    /// It is.
+    On,
+    /// `--no-supervisor`: there is one process, which all figures are of.
+    Off,
+}
+
+/// How it is started.
+#[derive(Debug, Clone)]
+struct Mode<'a> {
+    binary: &'a str,
+    environment: &'a [(String, String)],
+    monitor: Monitor,
+    supervision: Supervision,
+}
+
 /// A running Narrows; stopped when dropped.
 #[derive(Debug)]
 pub struct Narrows {
@@ -146,10 +184,13 @@ impl Narrows {
     /// # Panics
     /// When it does not start; the message has its log.
     pub fn start(binary: &str, config: &NarrowsConfig) -> Narrows {
-        let monitor = if config.monitor { Monitor::On } else { Monitor::Off };
-        Narrows::start_in(&config.environment, binary, monitor, |interfaces, admin| {
-            config.text(interfaces, admin)
-        })
+        let mode = Mode {
+            binary,
+            environment: &config.environment,
+            monitor: if config.monitor { Monitor::On } else { Monitor::Off },
+            supervision: if config.supervisor { Supervision::On } else { Supervision::Off },
+        };
+        Narrows::start_in(&mode, |interfaces, admin| config.text(interfaces, admin))
     }
 
     /// The same in a folder that `prepare` has put files into.
@@ -157,7 +198,9 @@ impl Narrows {
     /// # Panics
     /// When it does not start; the message has its log.
     pub fn start_prepared(binary: &str, config: &NarrowsConfig, prepare: impl Fn(&Path)) -> Narrows {
-        Narrows::start_in(&config.environment, binary, Monitor::Off, |interfaces, admin| {
+        let environment = &config.environment;
+        let mode = Mode { binary, environment, monitor: Monitor::Off, supervision: Supervision::Off };
+        Narrows::start_in(&mode, |interfaces, admin| {
             let socket = interfaces.split(';').find(|part| part.starts_with('/'));
             prepare(socket.and_then(|socket| Path::new(socket).parent()).expect("a socket in its folder"));
             config.text(interfaces, admin)
@@ -169,15 +212,10 @@ impl Narrows {
     /// # Panics
     /// When it does not start; the message has its log.
     pub fn start_with(binary: &str, monitor: Monitor, text: impl Fn(&str, &str) -> String) -> Narrows {
-        Narrows::start_in(&[], binary, monitor, text)
+        Narrows::start_in(&Mode { binary, environment: &[], monitor, supervision: Supervision::Off }, text)
     }
 
-    fn start_in(
-        environment: &[(String, String)],
-        binary: &str,
-        monitor: Monitor,
-        text: impl Fn(&str, &str) -> String,
-    ) -> Narrows {
+    fn start_in(mode: &Mode<'_>, text: impl Fn(&str, &str) -> String) -> Narrows {
         let folder = TempFolder::new("narrows");
         // Another process may take a port between its choice and its use.
         for _ in 0..5 {
@@ -187,7 +225,7 @@ impl Narrows {
             // What is stored goes before the file, and an attempt may have stored another port.
             let _ = fs::remove_file(folder.file("narrows.db"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
-            if let Some(process) = launch(environment, binary, monitor, &folder) {
+            if let Some(process) = launch(mode, &folder) {
                 return Narrows { process, port, admin_port, folder };
             }
         }
@@ -254,6 +292,35 @@ impl Narrows {
         &mut self.process
     }
 
+    /// Starts another supervisor in the same folder, as after the first one's end.
+    ///
+    /// # Panics
+    /// When it does not serve.
+    pub fn start_again(&mut self, binary: &str) {
+        let mode = Mode { binary, environment: &[], monitor: Monitor::Off, supervision: Supervision::On };
+        let before = self.log().len();
+        self.process = spawn(&mode, &self.folder);
+        let has_begun = |line: &str| line.contains(" serving interfaces=") || line.contains("was taken over");
+        self.wait_for_log(before, has_begun);
+    }
+
+    /// The process that serves clients: the supervisor's worker process.
+    ///
+    /// # Panics
+    /// When none serves after ten seconds.
+    pub fn worker(&self) -> u32 {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            // One that leaves has been there for longer.
+            let serving = worker_processes(self.folder.path()).into_iter().filter(|worker| worker.serves);
+            if let Some(worker) = serving.max_by_key(|worker| worker.begun) {
+                return worker.pid;
+            }
+            assert!(Instant::now() < deadline, "no worker process serves:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// A session of `sbtest`.
     pub fn client(&self) -> RawClient {
         RawClient::open(&self.endpoint(), &Login::new("sbtest", "sbtest"))
@@ -263,6 +330,8 @@ impl Narrows {
 impl Drop for Narrows {
     fn drop(&mut self) {
         self.process.stop(Duration::from_secs(5));
+        // Those that a killed supervisor has left behind.
+        worker_processes(self.folder.path()).iter().for_each(|worker| kill(worker.pid));
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
@@ -277,23 +346,63 @@ impl Drop for Narrows {
     }
 }
 
-/// Starts it; `None` when it ended at once.
-fn launch(
-    environment: &[(String, String)],
-    binary: &str,
-    monitor: Monitor,
-    folder: &TempFolder,
-) -> Option<Process> {
+/// A worker process.
+struct Worker {
+    pid: u32,
+    /// In ticks since the machine's start.
+    begun: u64,
+    /// Whether it serves or has served, and does not only wait to take another's place.
+    serves: bool,
+}
+
+/// The worker processes that serve, or wait to, from `folder`: their command lines say so.
+fn worker_processes(folder: &Path) -> Vec<Worker> {
+    let mut wanted = b"narrows\0worker\0".to_vec();
+    wanted.extend_from_slice(folder.as_os_str().as_bytes());
+    wanted.push(0);
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let of_folder = |pid: u32| {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let is_ours = fs::read(process.join("cmdline")).ok()? == wanted;
+        let has_door = || {
+            let tasks = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+            let mut names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+            names.any(|name| name == "door\n")
+        };
+        // The 22nd field, the 20th behind the name (proc(5)).
+        let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+        let begun = stat.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(19)?.parse().ok());
+        is_ours.then(|| Worker { pid, begun: begun.unwrap_or(0), serves: has_door() })
+    };
+    pids.filter_map(of_folder).collect()
+}
+
+/// SIGKILL to a process that is known to be ours.
+pub fn kill(pid: u32) {
+    // SAFETY: kill touches nothing of this process.
+    unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
+}
+
+fn spawn(mode: &Mode<'_>, folder: &TempFolder) -> Process {
     let log =
         fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
-    let mut command = Command::new(binary);
+    let mut command = Command::new(mode.binary);
     command.arg("-f").arg("-c").arg(folder.file("narrows.cnf")).arg("-D").arg(folder.path());
-    if monitor == Monitor::Off {
+    if mode.monitor == Monitor::Off {
         command.arg("-n");
     }
-    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    if mode.supervision == Supervision::Off {
+        command.arg("--no-supervisor");
+    }
+    command.envs(mode.environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file descriptor")).stderr(log);
-    let mut process = Process::spawn(command).unwrap_or_else(|error| panic!("start {binary}: {error}"));
+    Process::spawn(command).unwrap_or_else(|error| panic!("start {}: {error}", mode.binary))
+}
+
+/// Starts it; `None` when it ended at once.
+fn launch(mode: &Mode<'_>, folder: &TempFolder) -> Option<Process> {
+    let mut process = spawn(mode, folder);
     let deadline = Instant::now() + Duration::from_secs(20);
     while process.try_wait().is_none() {
         // The last line of its start; only what is written after it belongs to a test that counts lines.

@@ -1,3 +1,68 @@
-//! What clients see of a restart, and the tool that shows it.
+//! What clients see of the end of a process, whoever ends it; and the tool that shows it.
 
 mod connect_speed;
+mod crash;
+mod stop;
+mod upgrade;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig};
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_narrows");
+
+/// A server, and a supervised Narrows before it.
+fn scene(config: impl Fn(NarrowsConfig) -> NarrowsConfig) -> (FakeMysql, Narrows) {
+    let server = FakeMysql::start(Conversation::new().on("DO 1", &[Move::ok()]));
+    let config = config(NarrowsConfig::in_front_of(server.port())).supervised();
+    let narrows = Narrows::start(BINARY, &config);
+    (server, narrows)
+}
+
+/// `narrows connect-speed` at work.
+struct Connects(Child);
+
+impl Connects {
+    fn begin(narrows: &Narrows, arguments: &[&str]) -> Connects {
+        let child = Command::new(BINARY)
+            .args(["connect-speed", "-u", "sbtest", "-p", "sbtest", "--json", "-P"])
+            .arg(narrows.port().to_string())
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        Connects(child)
+    }
+
+    fn is_at_work(&mut self) -> bool {
+        self.0.try_wait().expect("a child of ours").is_none()
+    }
+
+    fn report(self) -> Value {
+        let output = self.0.wait_with_output().expect("it ends");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+}
+
+/// Runs `narrows upgrade`; whether it worked, and what it said.
+fn upgrade(program: &Path, narrows: &Narrows) -> (bool, String) {
+    let output = Command::new(program)
+        .args(["upgrade", "-D"])
+        .arg(narrows.folder())
+        .output()
+        .expect("the program starts");
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Waits until another worker process than `former` serves.
+fn wait_for_another(narrows: &Narrows, former: u32) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while narrows.worker() == former {
+        assert!(Instant::now() < deadline, "nobody follows:\n{}", narrows.log());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

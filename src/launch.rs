@@ -1,0 +1,96 @@
+//! What a serving process must know before it reads anything: from the command line, and from the top of the file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use narrows_control::config::{self, Loaded};
+use narrows_control::control::Monitoring;
+use narrows_control::store::{Opening, Start};
+use serde::{Deserialize, Serialize};
+
+use crate::cli::Run;
+
+/// What is to be served, from where, and how it ends. The supervisor hands it to each of its worker processes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Launch {
+    /// The configuration file.
+    pub file: Option<PathBuf>,
+    /// Folder of everything that is written.
+    pub datadir: PathBuf,
+    /// File of the log; `None`: standard error.
+    pub log: Option<PathBuf>,
+    /// File that holds the process id.
+    pub pidfile: Option<PathBuf>,
+    /// What is stored is put aside.
+    pub initial: bool,
+    /// The file goes over what is stored.
+    pub reload: bool,
+    uuid: Option<String>,
+    no_monitor: bool,
+    drain_timeout_s: u32,
+}
+
+impl Launch {
+    /// Reads `flags` and the top of the file.
+    ///
+    /// # Errors
+    /// A file that cannot be started.
+    pub fn read(flags: &Run) -> anyhow::Result<Launch> {
+        let file = flags.config.clone().or_else(config::find);
+        let mut bootstrap = match &file {
+            Some(path) => load(path)?.bootstrap,
+            None => Loaded::default().bootstrap,
+        };
+        if let Some(datadir) = &flags.datadir {
+            bootstrap.datadir = Some(datadir.clone());
+        }
+        let errorlog = bootstrap.errorlog.as_ref().filter(|_| !flags.foreground);
+        Ok(Launch {
+            log: errorlog.map(|path| bootstrap.resolve(path)),
+            pidfile: bootstrap.pidfile.as_ref().map(|path| bootstrap.resolve(path)),
+            datadir: bootstrap.datadir.unwrap_or_default(),
+            file,
+            initial: flags.start() == Start::Initial,
+            reload: flags.start() == Start::Reload,
+            uuid: flags.uuid.clone().or(bootstrap.uuid),
+            no_monitor: flags.no_monitor,
+            drain_timeout_s: bootstrap.drain_timeout,
+        })
+    }
+
+    /// The same for a start that is not the first: flags that put aside what is stored have done so.
+    pub fn again(&self) -> Launch {
+        Launch { initial: false, reload: false, ..self.clone() }
+    }
+
+    /// What the store is opened with.
+    pub fn opening(&self) -> Opening<'_> {
+        let start = match (self.initial, self.reload) {
+            (true, _) => Start::Initial,
+            (_, true) => Start::Reload,
+            _ => Start::Usual,
+        };
+        Opening { datadir: &self.datadir, file: self.file.as_deref(), start, uuid: self.uuid.as_deref() }
+    }
+
+    /// Whether servers are checked.
+    pub fn monitoring(&self) -> Monitoring {
+        if self.no_monitor { Monitoring::Off } else { Monitoring::On }
+    }
+
+    /// The time that clients have to leave.
+    pub fn drain_timeout(&self) -> Duration {
+        Duration::from_secs(self.drain_timeout_s.into())
+    }
+}
+
+/// Reads a whole configuration file.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn load(path: &Path) -> anyhow::Result<Loaded> {
+    config::load(path).map_err(|diagnostics| {
+        let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("the configuration cannot be started\n{}", lines.join("\n"))
+    })
+}

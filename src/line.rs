@@ -1,0 +1,297 @@
+//! The worker process's end of the line to its supervisor, of which there may be none for a while, and later another.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use narrows_proxy::rt::BoundListener;
+use narrows_proxy::sockets::Sockets;
+use rustix::fs::MemfdFlags;
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::{info, warn};
+
+use crate::supervisor::channel::{Channel, Door, Received, ToSupervisor, ToWorker};
+use crate::supervisor::takeover;
+
+/// What arrives by the line.
+#[derive(Debug)]
+pub enum Order {
+    /// The supervisor's word.
+    Told(ToWorker),
+    /// There is no supervisor any more.
+    Cut,
+}
+
+/// The line, and all that a supervisor must have.
+#[derive(Debug)]
+pub struct Line {
+    orders: UnboundedSender<Order>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    channel: Option<Arc<Channel>>,
+    /// Listening sockets by interface.
+    sockets: BTreeMap<String, OwnedFd>,
+    frozen: Option<Frozen>,
+    /// Whether this process ends, and is no use to another supervisor.
+    is_leaving: bool,
+}
+
+/// What runs, in memory that can be handed over.
+#[derive(Debug)]
+struct Frozen {
+    memory: OwnedFd,
+    hash: u64,
+}
+
+impl Line {
+    /// The line by which this process was begun, of which the first message was read.
+    pub fn new(
+        channel: Channel,
+        sockets: Vec<(String, OwnedFd)>,
+        orders: UnboundedSender<Order>,
+    ) -> Arc<Line> {
+        let line = Arc::new(Line { orders, kept: Mutex::default() });
+        line.lock().sockets.extend(sockets);
+        line.follow(Arc::new(channel));
+        line
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what `channel` says on a thread of its own, until it is cut.
+    fn follow(self: &Arc<Line>, channel: Arc<Channel>) {
+        self.lock().channel = Some(Arc::clone(&channel));
+        let line = Arc::clone(self);
+        let read = move || {
+            loop {
+                match channel.receive() {
+                    Ok(Received::Message(message, sockets)) => line.take(message, sockets),
+                    Ok(Received::Unknown) => warn!("the supervisor says what this version does not know"),
+                    Ok(Received::End) | Err(_) => break,
+                }
+            }
+            let mut kept = line.lock();
+            // Another supervisor may have come meanwhile.
+            if kept.channel.as_ref().is_some_and(|current| Arc::ptr_eq(current, &channel)) {
+                kept.channel = None;
+                let _ = line.orders.send(Order::Cut);
+            }
+        };
+        let thread = std::thread::Builder::new().name("supervisor".to_owned()).spawn(read);
+        if let Err(error) = thread {
+            warn!(%error, "the supervisor cannot be listened to");
+        }
+    }
+
+    fn take(&self, message: ToWorker, sockets: Vec<OwnedFd>) {
+        if let ToWorker::Serve(interfaces) = &message {
+            self.lock().sockets.extend(interfaces.iter().cloned().zip(sockets));
+        }
+        // A process that ends does not listen any more.
+        let _ = self.orders.send(Order::Told(message));
+    }
+
+    /// Tells the supervisor something, if there is one.
+    pub fn tell(&self, message: &ToSupervisor) {
+        tell(&self.lock(), message, &[]);
+    }
+
+    /// Notes that the supervisor has given this process what runs: another one is to have it too.
+    pub fn was_given(&self, memory: OwnedFd, frozen: &[u8]) {
+        self.lock().frozen = Some(Frozen { memory, hash: hash(frozen) });
+    }
+
+    /// Has the supervisor keep what runs.
+    pub fn keep(&self, frozen: &[u8]) {
+        let hash = hash(frozen);
+        let mut kept = self.lock();
+        if kept.frozen.as_ref().is_some_and(|known| known.hash == hash) {
+            return;
+        }
+        match in_memory(frozen) {
+            Ok(memory) => {
+                tell(&kept, &ToSupervisor::Frozen, &[memory.as_fd()]);
+                kept.frozen = Some(Frozen { memory, hash });
+            }
+            Err(error) => warn!(%error, "what runs cannot be kept for the next process"),
+        }
+    }
+
+    /// Waits for other supervisors, from now on.
+    pub fn open_door(self: &Arc<Line>, datadir: &Path) {
+        let line = Arc::clone(self);
+        let opened = Door::open(&takeover::door(datadir)).and_then(|door| {
+            std::thread::Builder::new().name("door".to_owned()).spawn(move || {
+                loop {
+                    match door.accept() {
+                        Ok(channel) => line.greet(channel),
+                        Err(error) => return warn!(%error, "another supervisor would not be heard"),
+                    }
+                }
+            })
+        });
+        if let Err(error) = opened {
+            warn!(%error, "another supervisor would not find this process");
+        }
+    }
+
+    /// Gives another supervisor all that it must have.
+    fn greet(self: &Arc<Line>, channel: Channel) {
+        let kept = self.lock();
+        if kept.is_leaving {
+            return;
+        }
+        let (interfaces, mut along): (Vec<_>, Vec<_>) =
+            kept.sockets.iter().map(|(interface, socket)| (interface.clone(), socket.as_fd())).unzip();
+        along.extend(kept.frozen.as_ref().map(|frozen| frozen.memory.as_fd()));
+        if let Err(error) = channel.send(&ToSupervisor::Hello(interfaces), &along) {
+            return warn!(%error, "another supervisor cannot be greeted");
+        }
+        drop(kept);
+        info!("another supervisor has come");
+        self.follow(Arc::new(channel));
+    }
+
+    /// This process ends: no supervisor is to take it over, and with [`Leaving::Stop`] nobody is to connect any more.
+    pub fn leave(&self, sockets: Leaving) {
+        let mut kept = self.lock();
+        kept.is_leaving = true;
+        if sockets == Leaving::Stop {
+            for interface in std::mem::take(&mut kept.sockets).into_keys() {
+                tell(&kept, &ToSupervisor::Release(interface), &[]);
+            }
+        }
+    }
+}
+
+/// Why a worker process leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaving {
+    /// Another one goes on with the same sockets.
+    HandedOver,
+    /// Another one is started when it has ended, and has the same sockets.
+    Again,
+    /// Nothing is to be served any more.
+    Stop,
+}
+
+fn tell(kept: &Kept, message: &ToSupervisor, sockets: &[BorrowedFd<'_>]) {
+    if let Some(Err(error)) = kept.channel.as_ref().map(|channel| channel.send(message, sockets)) {
+        // Its end is seen by whoever reads.
+        tracing::debug!(%error, "the supervisor cannot be told something");
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// `bytes` in memory that no file system knows.
+fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let memory = rustix::fs::memfd_create("narrows-frozen", MemfdFlags::CLOEXEC)?;
+    let mut file = std::fs::File::from(memory);
+    file.write_all(bytes)?;
+    Ok(file.into())
+}
+
+impl Sockets for Line {
+    fn bind(&self, interface: &str) -> io::Result<BoundListener> {
+        let interface = normal(interface);
+        let mut kept = self.lock();
+        if let Some(socket) = kept.sockets.get(&interface) {
+            return BoundListener::adopt(socket.try_clone()?);
+        }
+        let listener = BoundListener::bind(&interface)?;
+        tell(&kept, &ToSupervisor::Keep(interface.clone()), &[listener.as_fd()]);
+        kept.sockets.insert(interface, listener.as_fd().try_clone_to_owned()?);
+        Ok(listener)
+    }
+
+    fn release(&self, interface: &str) {
+        let mut kept = self.lock();
+        let interface = normal(interface);
+        if kept.sockets.remove(&interface).is_some() {
+            tell(&kept, &ToSupervisor::Release(interface), &[]);
+        }
+    }
+}
+
+/// An address in the one form that a socket tells it in, so that those of a service manager are found.
+fn normal(interface: &str) -> String {
+    let address: Result<std::net::SocketAddr, _> = interface.parse();
+    address.map_or_else(|_| interface.to_owned(), |address| address.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    #[test]
+    fn a_socket_that_was_handed_over_is_not_bound_again() {
+        let (channel, supervisor) = Channel::pair().unwrap();
+        let (orders, _told) = unbounded_channel();
+        let line = Line::new(channel, Vec::new(), orders);
+        let listener = line.bind("127.0.0.1:0").unwrap();
+        let Received::Message(ToSupervisor::Keep(interface), mut sockets) = supervisor.receive().unwrap()
+        else {
+            panic!("the socket is to be kept")
+        };
+        let kept = BoundListener::adopt(sockets.pop().unwrap()).unwrap();
+        assert_eq!((interface.as_str(), kept.address()), ("127.0.0.1:0", listener.address()));
+        assert_eq!(line.bind("127.0.0.1:0").unwrap().address(), kept.address());
+        line.release("127.0.0.1:0");
+        assert!(matches!(supervisor.receive().unwrap(), Received::Message(ToSupervisor::Release(_), _)));
+    }
+
+    #[test]
+    fn what_runs_is_handed_over_when_it_has_changed() {
+        let (channel, supervisor) = Channel::pair().unwrap();
+        let (orders, mut told) = unbounded_channel();
+        let line = Line::new(channel, Vec::new(), orders);
+        for bytes in [b"one", b"one", b"two"] {
+            line.keep(bytes);
+        }
+        for _ in 0..2 {
+            assert!(matches!(supervisor.receive().unwrap(), Received::Message(ToSupervisor::Frozen, _)));
+        }
+        let nothing = supervisor.try_receive::<ToSupervisor>().unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        drop(supervisor);
+        assert!(matches!(told.blocking_recv(), Some(Order::Cut)));
+    }
+
+    #[test]
+    fn another_supervisor_gets_all_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (channel, supervisor) = Channel::pair().unwrap();
+        let (orders, mut told) = unbounded_channel();
+        let line = Line::new(channel, Vec::new(), orders);
+        let listener = line.bind("127.0.0.1:0").unwrap();
+        line.keep(b"what runs");
+        drop(supervisor);
+        assert!(matches!(told.blocking_recv(), Some(Order::Cut)));
+        assert!(takeover::find(folder.path()).unwrap().is_none());
+        line.open_door(folder.path());
+        let found = takeover::find(folder.path()).unwrap().expect("a process that lives");
+        assert_eq!(found.pid.as_raw_nonzero().get(), i32::try_from(std::process::id()).unwrap());
+        assert!(found.frozen.is_some());
+        let [(interface, socket)] = <[_; 1]>::try_from(found.sockets).unwrap();
+        assert_eq!(interface, "127.0.0.1:0");
+        assert_eq!(BoundListener::adopt(socket).unwrap().address(), listener.address());
+        found.channel.send(&ToWorker::OpenStore, &[]).unwrap();
+        assert!(matches!(told.blocking_recv(), Some(Order::Told(ToWorker::OpenStore))));
+        line.leave(Leaving::Stop);
+        assert!(takeover::find(folder.path()).is_err());
+    }
+}

@@ -1,0 +1,442 @@
+//! The process that serves clients: alone, or as the worker process of a supervisor.
+
+use std::io::IsTerminal;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use narrows_control::control::{self, Beginning, End, Handle, Keep};
+use narrows_control::monitor::placement::Known;
+use narrows_control::store::{Frozen, Store};
+use narrows_control::variables::Values;
+use narrows_control::{query_log, tls};
+use narrows_proxy::query_log::QueryLog;
+use narrows_proxy::server::{DataPlane, Listening};
+use narrows_proxy::snapshot::Rows;
+use narrows_proxy::sockets::{Own, Sockets};
+use narrows_proxy::tls::SharedTls;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tracing::{error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::launch::{self, Launch};
+use crate::line::{Leaving, Line, Order};
+use crate::log_file::LogFile;
+use crate::supervisor::AGAIN;
+use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWorker};
+
+/// Serves as the only process until told to end.
+///
+/// # Errors
+/// What prevents serving.
+pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
+    let (_nobody, orders) = unbounded_channel();
+    match (Server { launch, log, line: None, orders }).run(None)? {
+        End::Again => start_again(),
+        End::Now | End::Orderly => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Serves as the worker process of the supervisor that has started this one.
+///
+/// # Errors
+/// What prevents serving; the supervisor was told too.
+pub fn as_worker() -> anyhow::Result<ExitCode> {
+    let channel = Channel::inherited().context("finding the supervisor")?;
+    let (launch, stance, interfaces, along) = match channel.receive().context("hearing the supervisor")? {
+        Received::Message(ToWorker::Begin(launch, stance, interfaces), along) => {
+            (launch, stance, interfaces, along)
+        }
+        _ => bail!("this is started by the supervisor only"),
+    };
+    // The kernel has named it after the way its program was found.
+    let _ = rustix::thread::set_name(c"narrows");
+    let log = open_log(launch.log.as_deref())?;
+    let (told, orders) = unbounded_channel();
+    let (sockets, frozen) = match stance {
+        Stance::Cold => (interfaces.into_iter().zip(along).collect(), None),
+        Stance::Ready | Stance::Check => (Vec::new(), along.into_iter().next()),
+    };
+    let line = Line::new(channel, sockets, told);
+    let serve = || {
+        let frozen = match (stance, frozen) {
+            (Stance::Cold, _) => None,
+            (_, Some(memory)) => Some(thaw(memory, &line)?),
+            (_, None) => bail!("there is nothing that ran before"),
+        };
+        if let (Stance::Check, Some(file)) = (stance, &launch.file) {
+            launch::load(file)?;
+        }
+        (Server { launch: &launch, log, line: Some(Arc::clone(&line)), orders }).run(frozen)
+    };
+    match serve() {
+        Ok(end) => {
+            let status = if end == End::Again { AGAIN } else { 0 };
+            line.tell(&ToSupervisor::Ends(status.into()));
+            Ok(ExitCode::from(status))
+        }
+        Err(error) => {
+            line.tell(&ToSupervisor::Unfit(format!("{error:#}").replace('\n', "; ")));
+            Err(error)
+        }
+    }
+}
+
+/// Reads what ran before.
+fn thaw(memory: OwnedFd, line: &Line) -> anyhow::Result<Frozen> {
+    let file = std::fs::File::from(memory);
+    let length = file.metadata().context("measuring what ran before")?.len();
+    let mut bytes = vec![0; usize::try_from(length)?];
+    // The place in the file is shared by all processes that have it.
+    file.read_exact_at(&mut bytes, 0).context("reading what ran before")?;
+    let frozen = Frozen::read(&bytes)?;
+    line.was_given(file.into(), &bytes);
+    Ok(frozen)
+}
+
+struct Server<'a> {
+    launch: &'a Launch,
+    log: LogFile,
+    line: Option<Arc<Line>>,
+    orders: UnboundedReceiver<Order>,
+}
+
+/// A data plane that serves, and the store beside it.
+struct Serving {
+    store: Store,
+    plane: DataPlane,
+    rows: Rows,
+    known: Known,
+}
+
+impl Server<'_> {
+    fn run(mut self, frozen: Option<Frozen>) -> anyhow::Result<End> {
+        raise_open_files_limit();
+        keep_memory_private();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let _entered = runtime.enter();
+        // Taken before anything is served, so that no signal falls between.
+        let mut signals = Signals::take()?;
+        let query_log = query_log::start(&self.launch.datadir).context("starting the query log")?;
+        let is_cold = frozen.is_none();
+        let serving = match frozen {
+            None => self.begin_cold()?,
+            Some(frozen) => match runtime.block_on(self.begin_ready(&frozen, &query_log, &mut signals))? {
+                Some(serving) => serving,
+                None => return Ok(End::Now),
+            },
+        };
+        let Serving { store, mut plane, rows, known } = serving;
+        plane.log_queries_to(query_log.clone());
+        let (interfaces, workers) = (plane.addresses().join(", "), plane.workers());
+        let (ends, mut ended) = unbounded_channel();
+        let log = self.log.clone();
+        let control = control::begin(Beginning {
+            store,
+            plane,
+            rows,
+            known,
+            sockets: self.sockets(),
+            keep: self.keep(),
+            monitoring: self.launch.monitoring(),
+            datadir: self.launch.datadir.clone(),
+            query_log,
+            reopen_log: Box::new(move || log.reopen()),
+            on_end: Box::new(move |end| {
+                // Nobody waits for it any more only when the process ends already.
+                let _ = ends.send(end);
+            }),
+        })?;
+        info!(interfaces = control.addresses().join(", "), "administrators are served");
+        info!(interfaces, workers, "serving");
+        if is_cold {
+            self.is_serving();
+        }
+        let departure = runtime.block_on(self.told_to_end(&mut signals, &control, &mut ended));
+        self.leave(&runtime, signals, departure)
+    }
+
+    /// Reads the databases, and serves.
+    fn begin_cold(&self) -> anyhow::Result<Serving> {
+        let store = Store::open(self.launch.opening())?;
+        store.remarks().iter().for_each(|remark| warn!("{remark}"));
+        let mut rows = store.rows();
+        rows.tls = self.keys(store.variables(), &rows)?;
+        let plane = DataPlane::start_with(rows.clone(), self.sockets(), Listening::On)?;
+        Ok(Serving { store, plane, rows, known: Known::default() })
+    }
+
+    /// Prepares everything but the sockets, waits until it is time, and serves; only then come the databases. `None`: it
+    /// is not to serve any more.
+    async fn begin_ready(
+        &mut self,
+        frozen: &Frozen,
+        query_log: &QueryLog,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Option<Serving>> {
+        let mut rows = frozen.rows().clone();
+        rows.tls = self.keys(frozen.variables(), &rows)?;
+        let known = frozen.known().clone();
+        let as_known = control::as_known(&rows, frozen.variables(), &known);
+        let mut plane = DataPlane::start_with(as_known, self.sockets(), Listening::Paused)?;
+        self.tell(&ToSupervisor::Ready);
+        if !self.heard(|message| matches!(message, ToWorker::Serve(_))).await {
+            // A supervisor that has gone has no use for a process that waits.
+            return Ok(None);
+        }
+        plane.log_queries_to(query_log.clone());
+        plane.resume()?;
+        self.is_serving();
+        if !self.heard(|message| matches!(message, ToWorker::OpenStore)).await {
+            // It has gone meanwhile, and so has whoever had the databases.
+            warn!("the supervisor ended before it said whose the databases are");
+        }
+        loop {
+            match Store::open_beside(self.launch.opening(), frozen) {
+                Ok(store) => {
+                    store.remarks().iter().for_each(|remark| warn!("{remark}"));
+                    return Ok(Some(Serving { store, plane, rows, known }));
+                }
+                Err(error) => error!(%error, "clients are served, administrators are not: tried again"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(STORE_RETRY) => {}
+                signal = signals.next_end() => {
+                    info!(signal, "stopping");
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn keys(&self, variables: &Values, rows: &Rows) -> anyhow::Result<SharedTls> {
+        let keys = tls::load(&self.launch.datadir, variables, &rows.ssl_params)
+            .context("reading keys and certificates")?;
+        keys.remarks.iter().for_each(|remark| warn!("{remark}"));
+        Ok(keys.tls)
+    }
+
+    fn sockets(&self) -> Arc<dyn Sockets> {
+        match &self.line {
+            Some(line) => Arc::clone(line) as Arc<dyn Sockets>,
+            None => Arc::new(Own),
+        }
+    }
+
+    fn keep(&self) -> Option<Keep> {
+        let line = Arc::clone(self.line.as_ref()?);
+        Some(Box::new(move |frozen| line.keep(frozen)))
+    }
+
+    fn tell(&self, message: &ToSupervisor) {
+        if let Some(line) = &self.line {
+            line.tell(message);
+        }
+    }
+
+    fn is_serving(&self) {
+        if let Some(line) = &self.line {
+            line.open_door(&self.launch.datadir);
+            line.tell(&ToSupervisor::Serving);
+        }
+    }
+
+    /// Waits for a message; false when there is no supervisor any more.
+    async fn heard(&mut self, fits: impl Fn(&ToWorker) -> bool) -> bool {
+        loop {
+            match self.orders.recv().await {
+                Some(Order::Told(message)) if fits(&message) => return true,
+                Some(Order::Told(_)) => {}
+                Some(Order::Cut) | None => return false,
+            }
+        }
+    }
+
+    /// Waits until the process is to end, and brings down what is not of the data plane.
+    async fn told_to_end(
+        &mut self,
+        signals: &mut Signals,
+        control: &Handle,
+        ended: &mut UnboundedReceiver<End>,
+    ) -> Departure {
+        loop {
+            let end = tokio::select! {
+                _ = signals.terminate.recv() => {
+                    info!(signal = "SIGTERM", "stopping");
+                    End::Orderly
+                }
+                _ = signals.interrupt.recv() => {
+                    info!(signal = "SIGINT", "stopping");
+                    End::Orderly
+                }
+                _ = signals.user.recv() => {
+                    control.flush_logs();
+                    continue;
+                }
+                Some(end) = ended.recv() => {
+                    info!(by = "an administrator", "stopping");
+                    end
+                }
+                Some(order) = self.orders.recv() => {
+                    match order {
+                        Order::Told(ToWorker::HandOver) => {}
+                        Order::Told(_) => continue,
+                        Order::Cut => {
+                            warn!("the supervisor has gone; this process goes on and waits for the next one");
+                            continue;
+                        }
+                    }
+                    match control.hand_over(TIME_TO_STOP) {
+                        Ok(plane) => return Departure { plane, end: End::Orderly, leaving: Leaving::HandedOver },
+                        Err(error) => self.tell(&ToSupervisor::NotHandedOver(error.to_string())),
+                    }
+                    continue;
+                }
+            };
+            // A statement of an administrator that takes longer is no reason to stay.
+            let plane = control.hand_over(TIME_TO_STOP).ok().flatten();
+            let leaving = if end == End::Again { Leaving::Again } else { Leaving::Stop };
+            return Departure { plane, end, leaving };
+        }
+    }
+
+    /// Lets clients leave, as far as they are to, and ends.
+    fn leave(
+        &self,
+        runtime: &tokio::runtime::Runtime,
+        mut signals: Signals,
+        departure: Departure,
+    ) -> anyhow::Result<End> {
+        let Departure { plane, end, leaving } = departure;
+        let Some(mut plane) = plane else { return Ok(end) };
+        match leaving {
+            Leaving::Stop => plane.pause(),
+            Leaving::HandedOver | Leaving::Again => plane.unlisten(),
+        }
+        if let Some(line) = &self.line {
+            line.leave(leaving);
+        }
+        if leaving == Leaving::HandedOver {
+            self.tell(&ToSupervisor::HandedOver);
+            info!("another process goes on; clients have time to leave");
+        }
+        let limit = self.launch.drain_timeout();
+        if end == End::Orderly && !limit.is_zero() {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = plane.drain(limit, GRACE) => {}
+                    signal = signals.next_end() => info!(signal, "stopping at once"),
+                }
+            });
+        }
+        let (done, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            plane.stop();
+            done.send(())
+        });
+        // The process ends now in any case.
+        let _ = wait.recv_timeout(TIME_TO_STOP);
+        Ok(end)
+    }
+}
+
+/// What is left of a server that was told to end.
+struct Departure {
+    /// `None`: it does not run, or cannot be had.
+    plane: Option<DataPlane>,
+    end: End,
+    leaving: Leaving,
+}
+
+/// What the process is told from outside.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    /// Of log rotation.
+    user: Signal,
+}
+
+impl Signals {
+    fn take() -> anyhow::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate()).context("taking SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("taking SIGINT")?,
+            user: signal(SignalKind::user_defined1()).context("taking SIGUSR1")?,
+        })
+    }
+
+    async fn next_end(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Has log lines written to standard error, or to a file.
+///
+/// # Errors
+/// A file that cannot be written; a filter that is none.
+pub fn open_log(file: Option<&Path>) -> anyhow::Result<LogFile> {
+    let wanted = std::env::var("NARROWS_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = EnvFilter::try_new(wanted).context("reading NARROWS_LOG")?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter);
+    let Some(path) = file else {
+        log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
+        return Ok(LogFile::none());
+    };
+    let opened = LogFile::open(path).with_context(|| format!("opening the log file {}", path.display()))?;
+    let writer = opened.clone();
+    log.with_writer(move || writer.clone()).with_ansi(false).init();
+    Ok(opened)
+}
+
+/// Every client and every backend connection is an open file, so the process takes as many as it may have.
+fn raise_open_files_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    limit.current = limit.maximum;
+    match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => info!(open_files = ?limit.current, "limit of open files raised"),
+        Err(e) => warn!(error = %e, "the limit of open files stays where it is"),
+    }
+}
+
+/// Passwords and keys are in memory: no core file is written, and other processes of the same user do not look in.
+fn keep_memory_private() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    if std::env::var_os("NARROWS_CORE_FILES").is_some() {
+        warn!("NARROWS_CORE_FILES is set: a core file would hold passwords and keys");
+        return;
+    }
+    if let Err(e) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        warn!(error = %e, "core files cannot be prevented");
+    }
+}
+
+/// The same program with the same arguments, in place of this one.
+fn start_again() -> anyhow::Result<ExitCode> {
+    use std::os::unix::process::CommandExt;
+    let mut arguments = std::env::args_os();
+    let program = std::env::current_exe().context("finding the program to start again")?;
+    let error = std::process::Command::new(program).args(arguments.by_ref().skip(1)).exec();
+    Err(error).context("starting again")
+}
+
+/// The end of client sessions takes milliseconds; only a statement of an administrator can be in its way, and that is no
+/// reason to stay.
+const TIME_TO_STOP: Duration = Duration::from_secs(3);
+
+/// A disk that is full or away is looked at again after so long.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// What a transaction may still take when the time of clients to leave is over.
+const GRACE: Duration = Duration::from_secs(5);

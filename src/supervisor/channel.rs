@@ -1,0 +1,278 @@
+//! The line between the supervisor and a worker process: messages in JSON, one per packet, with sockets beside them.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::launch::Launch;
+
+/// What a worker process is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// The first message: what it is for, and the interfaces whose sockets come along; to one that waits what runs comes
+    /// along instead.
+    Begin(Box<Launch>, Stance, Vec<String>),
+    /// Serve clients, on these sockets where they are for interfaces that are configured.
+    Serve(Vec<String>),
+    /// The databases are nobody else's any more.
+    OpenStore,
+    /// Another process goes on: close the databases, accept no more clients, and end when they have left.
+    HandOver,
+}
+
+/// How a worker process begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stance {
+    /// It reads the databases and serves.
+    Cold,
+    /// It takes what ran before, which comes along, and waits for [`ToWorker::Serve`].
+    Ready,
+    /// The same, but it looks at the configuration file too: it may be of another version.
+    Check,
+}
+
+/// What a worker process tells.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToSupervisor {
+    /// It listens on this interface, by the socket that comes along.
+    Keep(String),
+    /// It does so no longer.
+    Release(String),
+    /// What runs from now on; it comes along.
+    Frozen,
+    /// It could serve.
+    Ready,
+    /// It cannot, for this reason, and ends.
+    Unfit(String),
+    /// It serves.
+    Serving,
+    /// It ends with this status, as it was told to.
+    Ends(i32),
+    /// It has let go of the databases, and accepts no more clients.
+    HandedOver,
+    /// It cannot let go of them, for this reason, and goes on.
+    NotHandedOver(String),
+    /// To a supervisor that it did not begin with: the interfaces it listens on; their sockets come along and, behind
+    /// them, what runs, where it is known.
+    Hello(Vec<String>),
+}
+
+/// One end.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+/// What was received.
+#[derive(Debug)]
+pub enum Received<M> {
+    /// A message, and what came with it.
+    Message(M, Vec<OwnedFd>),
+    /// A message that another version understands.
+    Unknown,
+    /// The other end is closed.
+    End,
+}
+
+impl Channel {
+    /// Both ends.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub fn pair() -> io::Result<(Channel, Channel)> {
+        let (one, other) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Channel(one), Channel(other)))
+    }
+
+    /// The end that this process was started with: its standard input.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn inherited() -> io::Result<Channel> {
+        std::io::stdin().as_fd().try_clone_to_owned().map(Channel)
+    }
+
+    /// Connects to a worker process that listens at `path`.
+    ///
+    /// # Errors
+    /// As `connect(2)`.
+    pub fn connect(path: &Path) -> io::Result<Channel> {
+        let socket = new_socket()?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Channel(socket))
+    }
+
+    /// The socket, to be handed to a process.
+    pub fn into_socket(self) -> OwnedFd {
+        self.0
+    }
+
+    /// Sends a message with sockets. Never waits: an end that does not read loses what does not fit.
+    ///
+    /// # Errors
+    /// As `sendmsg(2)`.
+    pub fn send<M: Serialize>(&self, message: &M, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let text = serde_json::to_vec(message)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_SOCKETS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !sockets.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(sockets)) {
+            return Err(io::Error::other(format!("{} sockets are too many", sockets.len())));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        rustix::net::sendmsg(&self.0, &[IoSlice::new(&text)], &mut ancillary, flags)?;
+        Ok(())
+    }
+
+    /// Waits for a message.
+    ///
+    /// # Errors
+    /// As `recvmsg(2)`.
+    pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Received<M>> {
+        self.receive_with(RecvFlags::empty())
+    }
+
+    /// The message that is there.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is none; as `recvmsg(2)`.
+    pub fn try_receive<M: DeserializeOwned>(&self) -> io::Result<Received<M>> {
+        self.receive_with(RecvFlags::DONTWAIT)
+    }
+
+    fn receive_with<M: DeserializeOwned>(&self, flags: RecvFlags) -> io::Result<Received<M>> {
+        let mut text = vec![0; LONGEST];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_SOCKETS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        let count = loop {
+            let into = &mut [IoSliceMut::new(&mut text)];
+            match rustix::net::recvmsg(&self.0, into, &mut ancillary, flags) {
+                Ok(received) => break received.bytes,
+                Err(rustix::io::Errno::INTR) => {}
+                // What was not read by an end that was killed.
+                Err(rustix::io::Errno::CONNRESET) => break 0,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if count == 0 {
+            return Ok(Received::End);
+        }
+        let mut sockets = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                sockets.extend(received);
+            }
+        }
+        text.truncate(count);
+        Ok(match serde_json::from_slice(&text) {
+            Ok(message) => Received::Message(message, sockets),
+            Err(_) => Received::Unknown,
+        })
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for Channel {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Where a worker process waits for the next supervisor.
+#[derive(Debug)]
+pub struct Door(OwnedFd);
+
+impl Door {
+    /// Listens at `path`, in the place of whoever did.
+    ///
+    /// # Errors
+    /// As `bind(2)` and `rename(2)`.
+    pub fn open(path: &Path) -> io::Result<Door> {
+        let socket = new_socket()?;
+        let new = path.with_extension(std::process::id().to_string());
+        let _ = std::fs::remove_file(&new);
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&new)?)?;
+        rustix::net::listen(&socket, 1)?;
+        // Whoever connects gets sockets and passwords.
+        std::fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        std::fs::rename(&new, path)?;
+        Ok(Door(socket))
+    }
+
+    /// Waits for a supervisor.
+    ///
+    /// # Errors
+    /// As `accept(2)`.
+    pub fn accept(&self) -> io::Result<Channel> {
+        Ok(Channel(rustix::net::accept_with(&self.0, SocketFlags::CLOEXEC)?))
+    }
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sockets that come along with one message: far above the interfaces that anybody configures, below the kernel's 253.
+const MOST_SOCKETS: usize = 128;
+
+/// The longest message, in bytes: paths and names of interfaces, and a reason in words.
+const LONGEST: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek, Write};
+
+    #[test]
+    fn messages_arrive_whole_with_what_comes_along() {
+        let (one, other) = Channel::pair().unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"what runs").unwrap();
+        one.send(&ToSupervisor::Keep("a:1".to_owned()), &[]).unwrap();
+        one.send(&ToSupervisor::Frozen, &[file.as_fd()]).unwrap();
+        let Received::Message(ToSupervisor::Keep(interface), sockets) = other.receive().unwrap() else {
+            panic!("the first message")
+        };
+        assert_eq!((interface.as_str(), sockets.len()), ("a:1", 0));
+        let Received::Message(ToSupervisor::Frozen, mut sockets) = other.receive().unwrap() else {
+            panic!("the second message")
+        };
+        let mut received = std::fs::File::from(sockets.pop().unwrap());
+        received.rewind().unwrap();
+        let mut text = String::new();
+        received.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "what runs");
+    }
+
+    #[test]
+    fn an_end_that_is_closed_is_seen_behind_its_last_message() {
+        let (one, other) = Channel::pair().unwrap();
+        one.send(&ToSupervisor::Ready, &[]).unwrap();
+        drop(one);
+        assert!(matches!(other.receive().unwrap(), Received::Message(ToSupervisor::Ready, _)));
+        assert!(matches!(other.receive::<ToSupervisor>().unwrap(), Received::End));
+        assert!(other.send(&ToWorker::OpenStore, &[]).is_err());
+    }
+
+    #[test]
+    fn what_another_version_says_is_no_end() {
+        let (one, other) = Channel::pair().unwrap();
+        one.send(&"NobodyKnowsThis", &[]).unwrap();
+        assert!(matches!(other.receive::<ToWorker>().unwrap(), Received::Unknown));
+        let nothing = other.try_receive::<ToWorker>().unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+    }
+}

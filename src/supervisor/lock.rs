@@ -1,0 +1,67 @@
+//! One Narrows per data folder.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+/// Held as long as the process lives: the kernel lets go of it, however that ends.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "held, and never looked at")] Option<File>);
+
+impl Lock {
+    /// Takes the lock of `datadir`.
+    ///
+    /// # Errors
+    /// When another process has it.
+    pub fn take(datadir: &Path) -> anyhow::Result<Lock> {
+        let path = datadir.join("narrows.lock");
+        let opened =
+            OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
+        let mut file = match opened {
+            Ok(file) => file,
+            // The databases cannot be written either, and what opens them says so better.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+            {
+                return Ok(Lock(None));
+            }
+            Err(error) => return Err(error).with_context(|| format!("opening {}", path.display())),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // Empty when it has only begun: then it is some process.
+                let _ = file.read_to_string(&mut pid);
+                bail!("{}: another Narrows uses this folder, process {}", path.display(), pid.trim());
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("locking {}", path.display()));
+            }
+        }
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .context("writing the lock")?;
+        Ok(Lock(Some(file)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_one_process_s_and_free_when_that_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = Lock::take(folder.path()).unwrap();
+        let refusal = Lock::take(folder.path()).unwrap_err().to_string();
+        assert!(
+            refusal.ends_with(&format!("another Narrows uses this folder, process {}", std::process::id()))
+        );
+        drop(lock);
+        Lock::take(folder.path()).unwrap();
+    }
+}

@@ -1,0 +1,220 @@
+//! A newer program takes the place of this one: a worker process of it checks itself and waits; then the old one lets go
+//! of the databases, and the supervisor becomes the newer program too, as the same process.
+//!
+//! Until the old one has let go, nothing has changed: whatever the newcomer does, it is ended and that was all.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use super::channel::{Stance, ToSupervisor, ToWorker};
+use super::process::{Death, Id};
+use super::{Standby, Supervisor};
+
+/// An upgrade that is under way.
+pub struct Upgrade {
+    newcomer: Option<Standby>,
+    asker: Asker,
+    begun: Instant,
+}
+
+impl Upgrade {
+    /// When it is given up.
+    pub fn deadline(&self) -> Instant {
+        self.begun + LIMIT
+    }
+}
+
+/// Who has asked for an upgrade, and is told what came of it.
+#[derive(Debug)]
+pub struct Asker(Option<UnixStream>);
+
+impl Asker {
+    /// A signal: the log has it.
+    pub fn nobody() -> Asker {
+        Asker(None)
+    }
+
+    fn tell(&self, verdict: &str) {
+        if let Asker(Some(stream)) = self {
+            // One that has left reads the log.
+            let _ = writeln!(&mut &*stream, "{verdict}");
+        }
+    }
+}
+
+impl Supervisor {
+    /// Starts the program that is on disk now, and has it check itself.
+    pub(super) fn begin_upgrade(&mut self, asker: Asker) {
+        let hindrance = match (&self.upgrade, &self.serving, &self.frozen) {
+            (Some(_), ..) => Some("an upgrade is under way already"),
+            _ if self.is_stopping => Some("Narrows is stopping"),
+            (None, Some(_), Some(_)) => None,
+            _ => Some("nothing is served yet"),
+        };
+        if let Some(hindrance) = hindrance {
+            return asker.tell(&format!("ERR {hindrance}"));
+        }
+        info!(program = %self.program.display(), "an upgrade begins");
+        self.manager.tell("STATUS=a newer program checks itself");
+        let upgrade = |newcomer| Upgrade { newcomer, asker, begun: Instant::now() };
+        match self.start_process(&self.program.clone(), Stance::Check) {
+            Ok(process) => self.upgrade = Some(upgrade(Some(Standby { process, is_ready: false }))),
+            Err(error) => {
+                self.upgrade = Some(upgrade(None));
+                self.give_up_upgrade(&format!("the program cannot be started: {error:#}"));
+            }
+        }
+    }
+
+    /// The newcomer has found nothing wrong: the old process is to let go.
+    pub(super) fn newcomer_is_ready(&mut self, id: Id) {
+        let newcomer = self.upgrade.as_mut().and_then(|upgrade| upgrade.newcomer.as_mut());
+        let Some(newcomer) = newcomer.filter(|newcomer| newcomer.process.id == id) else { return };
+        newcomer.is_ready = true;
+        match &self.serving {
+            Some(process) => process.tell(&ToWorker::HandOver, &[]),
+            // It has died meanwhile: there is nothing to wait for.
+            None => self.newcomer_serves(),
+        }
+    }
+
+    pub(super) fn upgrade_heard(&mut self, id: Id, message: ToSupervisor) {
+        let is_serving = self.serving.as_ref().is_some_and(|process| process.id == id);
+        match message {
+            ToSupervisor::HandedOver if is_serving => {
+                self.leaving.extend(self.serving.take());
+                self.newcomer_serves();
+            }
+            ToSupervisor::NotHandedOver(reason) if is_serving => self.give_up_upgrade(&reason),
+            ToSupervisor::Unfit(reason) if self.is_newcomer(id) => self.give_up_upgrade(&reason),
+            ToSupervisor::Unfit(reason) => warn!(reason, "a worker process cannot serve"),
+            _ => {}
+        }
+    }
+
+    fn is_newcomer(&self, id: Id) -> bool {
+        let newcomer = self.upgrade.as_ref().and_then(|upgrade| upgrade.newcomer.as_ref());
+        newcomer.is_some_and(|newcomer| newcomer.process.id == id)
+    }
+
+    fn newcomer_serves(&mut self) {
+        let newcomer = self.upgrade.as_mut().and_then(|upgrade| upgrade.newcomer.take());
+        if let Some(Standby { mut process, is_ready: true }) = newcomer {
+            process.since = std::time::Instant::now();
+            self.have_serve(&process);
+            self.serving = Some(process);
+        } else {
+            // It was given up just now, and the old one has let go all the same.
+            self.start_next();
+        }
+    }
+
+    pub(super) fn newcomer_ended(&mut self, id: Id, death: Death) {
+        if self.is_newcomer(id) {
+            self.give_up_upgrade(&format!("it ended before it could serve: {death}"));
+        }
+    }
+
+    pub(super) fn upgrade_takes_too_long(&mut self) {
+        self.give_up_upgrade(&format!("it was not ready after {} seconds", LIMIT.as_secs()));
+    }
+
+    /// Everything stays as it was.
+    pub(super) fn give_up_upgrade(&mut self, reason: &str) {
+        let Some(upgrade) = self.upgrade.take() else { return };
+        if let Some(newcomer) = upgrade.newcomer {
+            newcomer.process.signal(Signal::KILL);
+        }
+        error!(reason, "the upgrade has failed; the old program goes on");
+        self.manager.tell("STATUS=an upgrade has failed; the old program goes on");
+        upgrade.asker.tell(&format!("ERR {reason}"));
+    }
+
+    /// The newer worker process serves: this process becomes the newer program too.
+    pub(super) fn finish_upgrade(&mut self) {
+        // With a newcomer that still waits, the one that serves is its predecessor's successor after a crash.
+        let Some(upgrade) = self.upgrade.take_if(|upgrade| upgrade.newcomer.is_none()) else { return };
+        let Some(pid) = self.serving.as_ref().map(|serving| serving.pid) else { return };
+        let leaving: Vec<String> = self.leaving.iter().map(|process| process.pid.to_string()).collect();
+        info!(%pid, leaving = leaving.join(" "), "the newer program serves");
+        self.dismiss_standby();
+        upgrade.asker.tell(&format!("OK process {pid} serves"));
+        let error = Command::new(&self.program)
+            .args(std::env::args_os().skip(1))
+            .env(LEAVING, leaving.join(" "))
+            // Those of the service manager are kept by now.
+            .env_remove("LISTEN_FDS")
+            .exec();
+        error!(%error, "the supervisor stays of the old version");
+        self.standby_at = Some(Instant::now());
+    }
+}
+
+/// The processes that the former program of this process waits for.
+pub fn left_by_predecessor() -> Vec<Pid> {
+    let pids = std::env::var(LEAVING).unwrap_or_default();
+    pids.split(' ').filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+fn door(datadir: &Path) -> PathBuf {
+    datadir.join("narrows.control")
+}
+
+/// Listens for [`ask`] on a thread of its own.
+pub fn listen(datadir: &Path, askers: UnboundedSender<Asker>) {
+    let path = door(datadir);
+    let _ = std::fs::remove_file(&path);
+    let opened = UnixListener::bind(&path).and_then(|listener| {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if askers.send(Asker(Some(stream))).is_err() {
+                    return;
+                }
+            }
+        })
+    });
+    if let Err(error) = opened {
+        warn!(%error, "`narrows upgrade` has nowhere to ask; SIGUSR2 does the same");
+    }
+}
+
+/// Nobody is to ask any more.
+pub fn forget(datadir: &Path) {
+    let _ = std::fs::remove_file(door(datadir));
+}
+
+/// `narrows upgrade`: asks the supervisor of `datadir`, and tells what came of it.
+///
+/// # Errors
+/// Nobody to ask; why nothing was changed.
+pub fn ask(datadir: &Path) -> anyhow::Result<String> {
+    let path = door(datadir);
+    let stream = UnixStream::connect(&path)
+        .with_context(|| format!("{}: no Narrows that could be upgraded", path.display()))?;
+    stream.set_read_timeout(Some(LIMIT * 2)).context("limiting the wait")?;
+    let mut verdict = String::new();
+    BufReader::new(stream).read_line(&mut verdict).context("waiting for an answer")?;
+    match verdict.trim_end().split_once(' ') {
+        Some(("OK", what)) => Ok(format!("upgraded: {what}\n")),
+        Some((_, reason)) => bail!("nothing was changed: {reason}"),
+        None => bail!("the supervisor has ended without an answer"),
+    }
+}
+
+/// What a newer program may take to check itself, and the old one to let go: both take well below a second.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Names the processes that a supervisor has waited for, to the program that takes its place.
+const LEAVING: &str = "NARROWS_LEAVING";

@@ -1,0 +1,77 @@
+//! Orderly ends: clients have time to leave, and no more than that.
+
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{ErrorPacket, Login, Narrows, RawClient, command};
+
+use super::{BINARY, scene, wait_for_another};
+
+const SIGTERM: i32 = 15;
+
+#[test]
+fn clients_finish_what_they_do_before_the_process_ends() {
+    let (_server, mut narrows) = scene(|config| config.drain_timeout(30));
+    let mut client = narrows.client();
+    client.query("DO 1").ok().expect("it serves");
+    narrows.process().signal(SIGTERM);
+    narrows.wait_for_log(0, |line| line.contains("stopping signal=\"SIGTERM\""));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    // Nobody new is let in, and nobody waits in vain.
+    while std::net::TcpStream::connect(("127.0.0.1", narrows.port())).is_ok() {
+        assert!(Instant::now() < deadline, "clients still come in");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for _ in 0..10 {
+        client.query("DO 1").ok().expect("who is there goes on");
+    }
+    assert!(narrows.process().try_wait().is_none());
+    drop(client);
+    let status = narrows.process().wait_for(Duration::from_secs(10)).expect("the last client has left");
+    assert!(status.success());
+}
+
+#[test]
+fn administrators_start_it_again_and_end_it() {
+    let (_server, mut narrows) = scene(|config| config);
+    let ask = |narrows: &Narrows, statement: &str| {
+        let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        admin.send_command(command::QUERY, statement.as_bytes()).expect("it reads");
+        assert!(admin.is_closed_within(Duration::from_secs(10)), "{statement} has no answer");
+    };
+    let former = narrows.worker();
+    ask(&narrows, "PROXYSQL RESTART");
+    wait_for_another(&narrows, former);
+    narrows.client().query("DO 1").ok().expect("it serves again");
+    // A supervisor that has not started the worker process understands it all the same.
+    narrows.process().kill();
+    narrows.start_again(BINARY);
+    ask(&narrows, "PROXYSQL SHUTDOWN");
+    let status =
+        narrows.process().wait_for(Duration::from_secs(10)).expect("it ends with the worker process");
+    assert!(status.success());
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let (_server, mut narrows) = scene(|config| config.drain_timeout(60));
+    let _client = narrows.client();
+    narrows.process().signal(SIGTERM);
+    narrows.wait_for_log(0, |line| line.contains("stopping signal=\"SIGTERM\""));
+    assert!(narrows.process().try_wait().is_none());
+    narrows.process().signal(SIGTERM);
+    let status =
+        narrows.process().wait_for(Duration::from_secs(10)).expect("it does not wait for the client");
+    assert!(status.success());
+}
+
+#[test]
+fn sessions_end_between_two_transactions_when_their_time_is_over() {
+    let (_server, mut narrows) = scene(|config| config.drain_timeout(1));
+    let mut idle = narrows.client();
+    idle.query("DO 1").ok().expect("it serves");
+    narrows.process().signal(SIGTERM);
+    let status = narrows.process().wait_for(Duration::from_secs(10)).expect("its time is over");
+    assert!(status.success());
+    let last = idle.read().expect("it is told why");
+    assert_eq!(ErrorPacket::decode(&last.payload).map(|error| error.code), Some(1053));
+}

@@ -1,0 +1,161 @@
+//! A newer program takes the place of one that runs; one that cannot does not.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, ServerOptions,
+};
+
+use super::{BINARY, Connects, upgrade};
+use crate::sysbench::{figure, sysbench};
+
+/// A program in a folder of its own, that can be replaced while it runs.
+struct Program {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Program {
+    fn new() -> Program {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("narrows");
+        fs::copy(BINARY, &path).expect("room for a copy");
+        Program { path, _folder: folder }
+    }
+
+    /// Puts another program in its place, as an installer does.
+    fn replace(&self, install: impl Fn(&Path)) {
+        let new = self.path.with_extension("new");
+        install(&new);
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        fs::rename(&new, &self.path).expect("it is ours");
+    }
+
+    fn copy(&self) {
+        self.replace(|new| assert!(fs::copy(BINARY, new).expect("room for a copy") > 0));
+    }
+
+    fn script(&self, text: &str) {
+        self.replace(|new| fs::write(new, text).expect("room for a script"));
+    }
+
+    fn start(&self) -> (FakeMysql, Narrows) {
+        let server = FakeMysql::start(Conversation::new().on("DO 1", &[Move::ok()]));
+        let narrows = self.start_before(server.port());
+        (server, narrows)
+    }
+
+    fn start_before(&self, port: u16) -> Narrows {
+        let config = NarrowsConfig::in_front_of(port).supervised().drain_timeout(20);
+        Narrows::start(self.path.to_str().expect("UTF-8"), &config)
+    }
+}
+
+#[test]
+fn an_upgrade_refuses_nobody_and_loses_nobody() {
+    let program = Program::new();
+    let (_server, mut narrows) = program.start();
+    let supervisor = narrows.process().pid();
+    let mut client = narrows.client();
+    let former = narrows.worker();
+    let connects = Connects::begin(&narrows, &["-i", "500", "-c", "3000", "-q", "2", "-t", "4"]);
+    for round in 0..3 {
+        program.copy();
+        let (done, text) = upgrade(Path::new(BINARY), &narrows);
+        assert!(done, "round {round}: {text}\n{}", narrows.log());
+        assert!(text.starts_with("upgraded: process "), "{text}");
+        client.query("DO 1").ok().expect("who was there goes on");
+    }
+    let report = connects.report();
+    println!("{report}");
+    assert_eq!((&report["ok"], &report["err"]), (&3_000.into(), &0.into()), "{}", narrows.log());
+    assert_ne!(narrows.worker(), former);
+    // The supervisor is the newer program too, as the same process.
+    assert!(narrows.process().try_wait().is_none());
+    let running = fs::read_link(format!("/proc/{supervisor}/exe")).expect("it runs");
+    assert_eq!(running, program.path);
+    // The former process waits for its client, and for nothing else.
+    assert!(Path::new(&format!("/proc/{former}")).exists());
+    drop(client);
+    wait_for_end(former);
+    narrows.client().query("DO 1").ok().expect("the newer one serves");
+}
+
+#[test]
+fn sysbench_with_transactions_sees_nothing_of_an_upgrade() {
+    let server = ServerOptions::new(Flavour::MariaDb).start();
+    server.execute(&["CREATE DATABASE sbtest"]);
+    sysbench(server.port(), &["oltp_common", "prepare", "--threads=4"]);
+    let program = Program::new();
+    let narrows = program.start_before(server.port());
+    let (former, port) = (narrows.worker(), narrows.port());
+    // All of its clients connect anew every three seconds.
+    let work = std::thread::spawn(move || {
+        (0..5).map(|_| sysbench(port, &["oltp_read_write", "run", "--threads=64", "--time=3"])).collect()
+    });
+    // Not before it works.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while clients(&narrows) < 64 {
+        assert!(Instant::now() < deadline, "sysbench does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for _ in 0..2 {
+        program.copy();
+        let (done, text) = upgrade(Path::new(BINARY), &narrows);
+        assert!(done, "{text}");
+    }
+    // Each report is of a run without any error but those that the server's own locks explain.
+    let reports: Vec<String> = work.join().expect("no error");
+    wait_for_end(former);
+    for report in &reports {
+        assert!(figure(report, "transactions:") > 0, "{report}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_or_hangs_or_refuses_the_configuration_changes_nothing() {
+    let program = Program::new();
+    let (_server, narrows) = program.start();
+    let mut client = narrows.client();
+    let worker = narrows.worker();
+    let mut fails = |reason: &str| {
+        let (done, text) = upgrade(Path::new(BINARY), &narrows);
+        assert!(!done && text.contains("nothing was changed: ") && text.contains(reason), "{text}");
+        assert_eq!(narrows.worker(), worker);
+        client.query("DO 1").ok().expect("the old one goes on");
+        narrows.client().query("DO 1").ok().expect("and accepts");
+    };
+    program.script("#!/bin/sh\nexit 3\n");
+    fails("it ended before it could serve: exit status 3");
+    program.script("#!/bin/sh\nexec sleep 60\n");
+    fails("it was not ready after 10 seconds");
+    program.script("no program at all");
+    fails("the program cannot be started");
+    program.copy();
+    let file = narrows.folder().join("narrows.cnf");
+    let good = fs::read_to_string(&file).expect("the configuration");
+    fs::write(&file, good.replace("threads=2", "threads=1000")).expect("it is ours");
+    fails("threads: expected an integer from 0 to 255, found 1000");
+    fs::write(&file, good).expect("it is ours");
+    let (done, text) = upgrade(Path::new(BINARY), &narrows);
+    assert!(done, "{text}");
+    drop(client);
+    wait_for_end(worker);
+}
+
+fn clients(narrows: &Narrows) -> usize {
+    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    admin.query("SELECT SessionID FROM stats_mysql_processlist").text_rows().len()
+}
+
+fn wait_for_end(pid: u32) {
+    let path = format!("/proc/{pid}");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Path::new(&path).exists() {
+        assert!(Instant::now() < deadline, "process {pid} does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
