@@ -78,8 +78,10 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
             let process = supervisor.look_after(pid);
             supervisor.leaving.extend(process);
         }
+        // Taken before anything is served, so that none falls between two programs for longer than it must.
+        let signals = Signals::take()?;
         supervisor.begin()?;
-        supervisor.attend(mailbox).await
+        supervisor.attend(mailbox, signals).await
     });
     if let Some(path) = &launch.pidfile {
         let _ = std::fs::remove_file(path);
@@ -154,10 +156,12 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn attend(&mut self, mut mailbox: UnboundedReceiver<Event>) -> anyhow::Result<ExitCode> {
-        let take = |kind| signal(kind).context("taking signals");
-        let (mut terminate, mut interrupt) = (take(SignalKind::terminate())?, take(SignalKind::interrupt())?);
-        let (mut user, mut user2) = (take(SignalKind::user_defined1())?, take(SignalKind::user_defined2())?);
+    async fn attend(
+        &mut self,
+        mut mailbox: UnboundedReceiver<Event>,
+        signals: Signals,
+    ) -> anyhow::Result<ExitCode> {
+        let Signals { mut terminate, mut interrupt, mut user, mut user2 } = signals;
         let (asking, mut asked): (UnboundedSender<Asker>, _) = unbounded_channel();
         upgrade::listen(&self.launch.datadir, asking);
         let watchdog = self.manager.watchdog();
@@ -425,6 +429,28 @@ impl Supervisor {
     fn look_after(&mut self, process: rustix::process::Pid) -> Option<Process> {
         let (channel, _) = channel::Channel::pair().ok()?;
         self.nursery.watch(process, channel).ok()
+    }
+}
+
+/// What the supervisor is told from outside.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    /// Of log rotation.
+    user: tokio::signal::unix::Signal,
+    /// Of an upgrade.
+    user2: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn take() -> anyhow::Result<Signals> {
+        let take = |kind| signal(kind).context("taking signals");
+        Ok(Signals {
+            terminate: take(SignalKind::terminate())?,
+            interrupt: take(SignalKind::interrupt())?,
+            user: take(SignalKind::user_defined1())?,
+            user2: take(SignalKind::user_defined2())?,
+        })
     }
 }
 

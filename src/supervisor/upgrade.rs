@@ -3,7 +3,7 @@
 //!
 //! Until the old one has let go, nothing has changed: whatever the newcomer does, it is ended and that was all.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -201,8 +201,19 @@ pub fn forget(datadir: &Path) {
 /// Nobody to ask; why nothing was changed.
 pub fn ask(datadir: &Path) -> anyhow::Result<String> {
     let path = door(datadir);
-    let stream = UnixStream::connect(&path)
-        .with_context(|| format!("{}: no Narrows that could be upgraded", path.display()))?;
+    let deadline = std::time::Instant::now() + BETWEEN_PROGRAMS;
+    let stream = loop {
+        match UnixStream::connect(&path) {
+            // A supervisor that has just become another program does not listen yet.
+            Err(error)
+                if error.kind() == ErrorKind::ConnectionRefused && std::time::Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            connected => break connected,
+        }
+    };
+    let stream = stream.with_context(|| format!("{}: no Narrows that could be upgraded", path.display()))?;
     stream.set_read_timeout(Some(LIMIT * 2)).context("limiting the wait")?;
     let mut verdict = String::new();
     BufReader::new(stream).read_line(&mut verdict).context("waiting for an answer")?;
@@ -215,6 +226,9 @@ pub fn ask(datadir: &Path) -> anyhow::Result<String> {
 
 /// What a newer program may take to check itself, and the old one to let go: both take well below a second.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a supervisor may take from one program to the next: reading the top of a file.
+const BETWEEN_PROGRAMS: Duration = Duration::from_secs(3);
 
 /// Names the processes that a supervisor has waited for, to the program that takes its place.
 const LEAVING: &str = "NARROWS_LEAVING";
