@@ -33,6 +33,12 @@ bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
 	target/release/narrows-bench dump
 	cargo test --release --test load monitored -- --nocapture
 
+deb: ## The Debian package, into target/debian, and its check: installed, started, upgraded and removed in a folder.
+	scripts/setup.sh rust deb
+	cargo build --release -p narrows
+	scripts/deb.sh
+	scripts/deb-test.sh
+
 fuzz: ## Every fuzz target for FUZZ_SECONDS (30) seconds each.
 	scripts/fuzz.sh
 
@@ -40,4 +46,4 @@ docs: ## The API documentation, into target/doc.
 	scripts/setup.sh rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-.PHONY: help check test model demo bench fuzz docs
+.PHONY: help check test model demo bench deb fuzz docs

@@ -6,6 +6,7 @@
 #   load     sysbench and HAProxy, for the demo and the benches; valgrind, which counts instructions
 #   drivers  the drivers that tests connect with, into target/drivers
 #   mysql9   MySQL 9 of Debian sid, into /opt/mysql9
+#   deb      what the Debian package is made and checked with
 #   fuzz     nightly Rust and cargo-fuzz
 # Without arguments: rust, servers and load.
 set -euo pipefail
@@ -107,6 +108,8 @@ install_mysql9() {
   fi
 }
 
+install_deb() { packages dpkg-dev binutils systemd adduser; }
+
 install_fuzz() {
   install_rust
   command_or_package c++ g++
@@ -117,7 +120,7 @@ install_fuzz() {
 [ $# -gt 0 ] || set -- rust servers load
 for what in "$@"; do
   case $what in
-    rust | servers | load | drivers | mysql9 | fuzz) "install_$what" ;;
+    rust | servers | load | drivers | mysql9 | deb | fuzz) "install_$what" ;;
     *) die "unknown: $what; see the head of $0" ;;
   esac
 done

@@ -1,0 +1,81 @@
+#!/bin/bash
+# deb-test.sh: the package that scripts/deb.sh has made, in a copy of this machine's file system that is gone afterwards
+# (a namespace of its own, with an overlay of which only the upper half is written): installed, started as its unit says,
+# upgraded while clients connect, removed, purged. Needs root, or namespaces of users.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() { echo "deb-test: $*" >&2; exit 1; }
+
+package=$(ls -t target/debian/narrows_*.deb 2> /dev/null | head -n 1)
+[ -n "$package" ] || die "no package in target/debian: run scripts/deb.sh"
+
+if [ "${1:-}" != inside ]; then
+  dpkg-deb --info "$package" > /dev/null
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  as=()
+  [ "$(id -u)" = 0 ] || as=(--map-root-user)
+  unshare --mount --pid --fork --kill-child "${as[@]}" "$0" inside "$folder" "$PWD/$package"
+  exit
+fi
+
+folder=$2
+package=$3
+mount -t tmpfs none "$folder"
+mkdir "$folder"/{upper,work,root}
+mount -t overlay overlay -o "lowerdir=/,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
+mount -t proc proc "$folder/root/proc"
+mount --rbind /dev "$folder/root/dev"
+# No service manager here: scripts of the package see that, and units are carried out by hand below.
+mount -t tmpfs none "$folder/root/run"
+cp "$package" "$folder/root/narrows.deb"
+
+cat > "$folder/root/check.sh" << 'CHECK'
+set -euo pipefail
+die() { echo "deb-test: $*" >&2; tail -n 20 /narrows.log >&2 || true; exit 1; }
+value() { sed -n "s/^$1=//p" /usr/lib/systemd/system/narrows.service; }
+until_true() { for _ in $(seq 200); do "$@" > /dev/null 2>&1 && return; sleep 0.05; done; die "not in time: $*"; }
+
+dpkg -i /narrows.deb > /dev/null
+[ "$(stat -c %U:%a /var/lib/narrows)" = narrows:700 ] || die "the data folder is not private"
+[ "$(stat -c %G:%a /etc/narrows/narrows.toml)" = narrows:640 ] || die "the configuration is not private"
+systemd-analyze verify /usr/lib/systemd/system/narrows.service /usr/lib/systemd/system/narrows.socket
+narrows check /etc/narrows/narrows.toml
+
+# Ports of this machine may be taken.
+sed -i "s/^interfaces = .*/interfaces = \"127.0.0.1:$PORT\"/; s/^mysql_ifaces = .*/mysql_ifaces = \"127.0.0.1:$ADMIN\"/" /etc/narrows/narrows.toml
+printf '[[mysql_users]]\nusername = "app"\npassword = "app"\n' >> /etc/narrows/narrows.toml
+as_service() { setpriv --reuid narrows --regid narrows --clear-groups -- "$@"; }
+setpriv --reuid narrows --regid narrows --clear-groups -- $(value ExecStart) < /dev/null > /narrows.log 2>&1 &
+supervisor=$!
+until_true grep -q ' serving interfaces=' /narrows.log
+narrows connect-speed -u app -p app -P "$PORT" -c 100 > /dev/null || die "it does not serve"
+
+echo "upgrading while clients connect"
+narrows connect-speed -u app -p app -P "$PORT" -c 2000 -t 4 -i 2000 --json > /connects.json &
+connects=$!
+before=$(readlink /proc/$supervisor/exe)
+dpkg -i /narrows.deb > /dev/null
+# What the package's script asks of a service manager.
+for _ in 1 2 3; do as_service $(value ExecReload); done
+became() { [ "$(grep -c 'was taken over' /narrows.log)" = 3 ]; }
+until_true became
+wait $connects || die "clients failed: $(cat /connects.json)"
+cat /connects.json
+[ "$(readlink /proc/$supervisor/exe)" = "$before" ] || die "the supervisor runs another file: $(readlink /proc/$supervisor/exe)"
+
+echo "stopping and removing"
+kill $supervisor
+wait $supervisor || die "it did not end in order"
+dpkg -r narrows > /dev/null 2>&1
+[ ! -e /usr/bin/narrows ] || die "the program is still there"
+[ -e /etc/narrows/narrows.toml ] || die "the configuration was removed, and nobody asked for that"
+dpkg -P narrows > /dev/null 2>&1
+for left in /etc/narrows /var/lib/narrows /usr/share/doc/narrows; do
+  [ ! -e $left ] || die "$left is left: $(ls -A $left)"
+done
+echo "the package installs, serves, upgrades in place and leaves nothing behind"
+CHECK
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+PORT=$(free_port) ADMIN=$(free_port) chroot "$folder/root" bash /check.sh
