@@ -319,7 +319,7 @@ fn no_server_is_9001_with_its_causes() {
         "default_hostgroup=7",
     );
     let narrows = start(&config);
-    let line = assert_one_line(&narrows, || {
+    let lines = log_lines(&narrows, || {
         let began = Instant::now();
         let mut client = RawClient::open(&narrows.endpoint(), &Login::new("u_down", "p"));
         let error = client.query("SELECT 1").error().expect("an error");
@@ -330,7 +330,13 @@ fn no_server_is_9001_with_its_causes() {
         assert!(began.elapsed() < SOON, "after {:?}", began.elapsed());
         assert!(client.command(command::PING, b"").ok().is_some(), "the session goes on");
     });
-    assert!(line.contains("hostgroup=5"), "{line}");
+    // That a server is gone is one event, that a client was told so another, with what it was told.
+    let warnings: Vec<&String> = lines.iter().filter(|line| line.contains(" WARN ")).collect();
+    let [gone, told] = warnings[..] else { panic!("two events, two lines: {lines:#?}") };
+    assert!(gone.contains("cannot connect to a server") && gone.contains("hostgroup=5"), "{gone}");
+    for part in ["hostgroup=5", "cause=\"connect_failed\"", &format!("127.0.0.1:{port} ONLINE (pool 0/")] {
+        assert!(told.contains(part), "no {part:?} in {told}");
+    }
     let mut client = RawClient::open(&narrows.endpoint(), &Login::new("u_none", "p"));
     let error = client.query("SELECT 1").error().expect("an error");
     assert_eq!(error.code, 9001);
