@@ -8,9 +8,9 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::client;
-use crate::peers::{self, Account, Running, Setup};
+use crate::peers::Running;
 use crate::process::{Process, find_program};
-use crate::server::Server;
+use crate::stand::Stand;
 
 /// Options of `dump`.
 #[derive(Debug, Args)]
@@ -36,35 +36,16 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     let program = find_program("mariadb-dump")
         .or_else(|| find_program("mysqldump"))
         .ok_or_else(|| io::Error::other("mysqldump is missing: apt-get install mariadb-client"))?;
-    let peers = peers::choose(&flags.peers)?;
-    let folder = tempfile::tempdir()?;
-    let account = Account { user: "dump".to_owned(), password: "dump".to_owned() };
-    let server = Server::start(folder.path(), &account, SCHEMA)?;
-    let setup = Setup {
-        primary: server.address(),
-        replicas: Vec::new(),
-        account: account.clone(),
-        folder: folder.path(),
-        core: None,
-        narrows: &flags.narrows,
-        rules: peers::Rules::default(),
-        max_stmts: None,
-    };
-    let direct = setup.primary.parse().map_err(io::Error::other)?;
     let fill = format!(
         "CREATE TABLE {SCHEMA}.t (id INT PRIMARY KEY, c CHAR(189) NOT NULL);\n\
          INSERT INTO {SCHEMA}.t SELECT seq, REPEAT('x', 189) FROM {SCHEMA}.seq_1_to_{};",
         flags.rows
     );
-    client::execute(&direct, &account, &fill)?;
-    let parties = peers
-        .into_iter()
-        .map(|peer| Ok((peer.name, (peer.start)(&setup)?)))
-        .collect::<io::Result<Vec<_>>>()?;
+    let Stand { parties, account, .. } = &Stand::start(SCHEMA, &fill, &flags.peers, &flags.narrows)?;
     let mut costs: Vec<(f64, f64)> = vec![(f64::MAX, f64::MAX); parties.len()];
     for _ in 0..flags.rounds {
         for ((_, running), (seconds, cpu)) in parties.iter().zip(&mut costs) {
-            let command = client::command(&program, &running.address, &account);
+            let command = client::command(&program, &running.address, account);
             let measured = dump(command, running, flags.rows)?;
             *seconds = seconds.min(measured.0);
             *cpu = cpu.min(measured.1);

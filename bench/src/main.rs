@@ -14,6 +14,7 @@ mod rules;
 mod server;
 mod slap;
 mod socket;
+mod stand;
 mod sysbench;
 mod tls;
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::client;
-use crate::peers::{self, Account, Running, Setup};
+use crate::peers::{Account, Running};
 use crate::process::{Process, find_program};
-use crate::server::Server;
+use crate::stand::Stand;
 
 /// Options of `slap`.
 #[derive(Debug, Args)]
@@ -42,40 +42,21 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     let program = find_program("mariadb-slap")
         .or_else(|| find_program("mysqlslap"))
         .ok_or_else(|| io::Error::other("mysqlslap is missing: apt-get install mariadb-client"))?;
-    let peers = peers::choose(&flags.peers)?;
-    let folder = tempfile::tempdir()?;
-    let account = Account { user: "slap".to_owned(), password: "slap".to_owned() };
-    let server = Server::start(folder.path(), &account, SCHEMA)?;
-    let setup = Setup {
-        primary: server.address(),
-        replicas: Vec::new(),
-        account: account.clone(),
-        folder: folder.path(),
-        core: None,
-        narrows: &flags.narrows,
-        rules: peers::Rules::default(),
-        max_stmts: None,
-    };
-    let direct = setup.primary.parse().map_err(io::Error::other)?;
     let fill = format!(
         "CREATE TABLE {SCHEMA}.proxytest (id INT PRIMARY KEY, c CHAR(96) NOT NULL);\n\
          INSERT INTO {SCHEMA}.proxytest SELECT seq, REPEAT('x', 96) FROM {SCHEMA}.seq_1_to_{};",
         flags.rows
     );
-    client::execute(&direct, &account, &fill)?;
+    let Stand { parties, account, .. } = &Stand::start(SCHEMA, &fill, &flags.peers, &flags.narrows)?;
     println!("{} x {STATEMENT}, {} rows of 100 bytes, best of {}", flags.queries, flags.rows, flags.rounds);
     println!(
         "  {:<10}{:>9}{:>10}{:>12}{:>10}{:>14}",
         "", "clients", "seconds", "queries/s", "x direct", "CPU us/query"
     );
-    let parties = peers
-        .into_iter()
-        .map(|peer| Ok((peer.name, (peer.start)(&setup)?)))
-        .collect::<io::Result<Vec<_>>>()?;
     for clients in &flags.clients {
         let mut direct_seconds = None;
-        for (name, running) in &parties {
-            let Measured { seconds, cpu_us } = best(&program, flags, *clients, running, &account)?;
+        for (name, running) in parties {
+            let Measured { seconds, cpu_us } = best(&program, flags, *clients, running, account)?;
             let base = *direct_seconds.get_or_insert(seconds);
             let rate = f64::from(flags.queries) / seconds;
             let cpu = cpu_us.map_or_else(|| "-".to_owned(), |us| format!("{us:.2}"));
