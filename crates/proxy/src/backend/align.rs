@@ -229,11 +229,8 @@ impl Backend {
         // Whether the character sets are those of the login or the server's defaults depends on the server.
         // Neither is assumed: a state without them differs from that of every client.
         self.login.state = Arc::new(self.login.state.after_reset());
-        self.login.statements.forget_all();
         self.login.residue = None;
-        self.login.insert_id_before = InsertIdBefore::Is(0);
-        self.login.must_commit = false;
-        self.login.tracking = None;
+        self.login.begin_anew();
         Ok(())
     }
 
@@ -264,14 +261,11 @@ impl Backend {
         };
         timeout(limit, log_in).await.unwrap_or(Err(BackendError::Timeout))?;
         self.login.greeting.0 = *exchange.nonce();
-        self.login.statements.forget_all();
         self.login.account = Arc::clone(&want.account);
         let mut state = SessionState::after_login(collation.charset, Some(collation.name));
         state.multi_statements = self.login.state.multi_statements;
         self.login.state = Arc::new(state);
-        self.login.tracking = None;
-        self.login.insert_id_before = InsertIdBefore::Is(0);
-        self.login.must_commit = false;
+        self.login.begin_anew();
         Ok(())
     }
 

@@ -370,6 +370,14 @@ impl Use {
 }
 
 impl Login {
+    /// The server's session is as after a login: what it was told and what it knew is gone.
+    fn begin_anew(&mut self) {
+        self.statements.forget_all();
+        self.tracking = None;
+        self.insert_id_before = InsertIdBefore::Is(0);
+        self.must_commit = false;
+    }
+
     /// Counts one more lease.
     pub fn count_lease(&mut self) {
         self.leases += 1;
