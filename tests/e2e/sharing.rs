@@ -189,6 +189,16 @@ fn a_client_without_a_schema_does_not_have_the_character_set_of_one() {
 }
 
 #[test]
+fn the_default_of_a_client_without_a_schema_is_not_that_of_anothers_schema() {
+    on_one_connection(|one, other| {
+        let global = cell(one, "SELECT @@global.collation_database");
+        other.query("USE shared");
+        one.query("SET collation_database = DEFAULT");
+        assert_eq!(cell(one, "SELECT @@collation_database"), global);
+    });
+}
+
+#[test]
 fn a_variable_that_is_null_has_the_type_of_none() {
     on_one_connection(|one, other| {
         one.query("SET @b = NULL");

@@ -89,10 +89,10 @@ impl SessionState {
             multi_statements: self.multi_statements,
             ..SessionState::default()
         };
-        CHARSETS.iter().for_each(|slot| state.set_literal(slot, "unknown"));
+        CHARSETS.iter().for_each(|slot| state.set_literal(slot, UNKNOWN));
         if self.schema.is_some() {
             // Servers keep the schema and forget its character set; only choosing it again brings that back.
-            state.set_literal(SCHEMA_COLLATION, "unknown");
+            state.set_literal(SCHEMA_COLLATION, UNKNOWN);
         }
         state
     }
@@ -423,6 +423,9 @@ pub fn slot(name: &str) -> &str {
 
 /// Follows the schema; only choosing the schema again puts it back.
 pub const SCHEMA_COLLATION: &str = "collation_database";
+
+/// The value, in the state of a backend connection, of a variable that may have any: no client wants this one.
+pub const UNKNOWN: &str = "unknown";
 
 /// What `utf8mb4` is ordered by when nobody says otherwise (MySQL).
 pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";

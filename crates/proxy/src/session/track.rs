@@ -19,7 +19,8 @@ use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
 use crate::rt::Instant;
 use crate::state::{
-    CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, SessionState, UTF8MB4_COLLATION, WRONG_DEFAULTS, quoted, slot,
+    CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, SessionState, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS,
+    quoted, slot,
 };
 
 macro_rules! reasons {
@@ -479,6 +480,12 @@ impl Session {
                 return None;
             }
             self.change_state(backend, |state| state.set_default(name));
+            if slot(name) == SCHEMA_COLLATION && self.state.schema.is_none() {
+                // The server means the character set of the schema it was in last, which was another client's.
+                let mut state = (*backend.login.state).clone();
+                state.set_literal(SCHEMA_COLLATION, UNKNOWN);
+                backend.login.state = Arc::new(state);
+            }
             return None;
         }
         was_not_reported(outcome, name)?;
