@@ -38,8 +38,12 @@ pub struct Past {
     in_transaction: bool,
     /// A statement has failed in a transaction, and no OK came since.
     failed_in_transaction: bool,
-    /// A temporary table was dropped, and no transaction has ended since.
+    /// A temporary table was dropped, and nobody has asked for the warnings of a write since.
     temporary_dropped: bool,
+    /// A row was written since then.
+    written_since: bool,
+    /// A user variable was made of another in the same session, which may be a number.
+    text_made: bool,
     /// `COM_INIT_DB` has failed, and nothing but questions about that came since.
     init_db_failed: bool,
 }
@@ -81,14 +85,19 @@ impl Past {
                 self.init_db_failed &= asks_conditions(&text) && !text.starts_with("SELECT");
                 self.routine |= calls_routine(&text);
                 // The statement that may warn, and the question about it.
-                self.temporary_dropped &= !asks_conditions(&text);
+                self.temporary_dropped &= !(asks_conditions(&text) && self.written_since);
+                self.written_since = self.temporary_dropped && (self.written_since || writes(&text));
                 self.temporary_dropped |= text.starts_with("DROP TEMPORARY");
+                self.text_made |= text.starts_with("SET @a = CONCAT(");
                 if let Some(undefined) = leaves_found_rows_undefined(&text, flavour, answer) {
                     self.found_rows_undefined = undefined;
                 }
             }
             Step::Reconnect { .. } => *self = Past::default(),
-            Step::ResetConnection | Step::ChangeUser { .. } => self.routine = false,
+            Step::ResetConnection | Step::ChangeUser { .. } => {
+                self.routine = false;
+                self.text_made = false;
+            }
             Step::Kill { .. } => {}
             Step::InitDb(_) => {
                 self.init_db_failed = answer.last().is_none_or(|line| line.starts_with("ERR"));
@@ -143,10 +152,12 @@ fn flag_of_routine(case: &Case<'_>, line: &str) -> Option<String> {
 }
 
 fn schema_behind_routine(case: &Case<'_>, line: &str) -> Option<String> {
-    let upper = case.text.to_ascii_uppercase();
-    let sets_schema =
-        upper.starts_with("USE ") || upper.contains("; USE ") || upper.starts_with("DROP DATABASE");
-    if !case.past.routine || sets_schema || !line.starts_with("OK ") {
+    let text = case.text.to_ascii_lowercase();
+    let sets_schema = text.starts_with("use ") || text.starts_with("drop database");
+    // Of several statements one may choose a schema; its own report is compared.
+    let chosen = text.split_once("; use ").and_then(|(_, schema)| schema.split(';').next());
+    let is_of_choice = chosen.is_some_and(|schema| line.to_ascii_lowercase().contains(schema.trim()));
+    if !case.past.routine || sets_schema || is_of_choice || !line.starts_with("OK ") {
         return None;
     }
     Some(without_reports(line, "\"1:"))
@@ -232,8 +243,16 @@ fn asks_conditions(text: &str) -> bool {
 }
 
 fn text_of_number(case: &Case<'_>, line: &str) -> Option<String> {
-    let is_text = case.text.contains("CONCAT(@b, 'x') AS s") && line.starts_with("COLUMN s ");
-    (is_text && case.flavour == Flavour::MySql9).then(|| "COLUMN s".to_owned())
+    if case.flavour != Flavour::MySql9 {
+        return None;
+    }
+    if case.text.contains("CONCAT(@b, 'x') AS s") && line.starts_with("COLUMN s ") {
+        return Some("COLUMN s".to_owned());
+    }
+    // What was made of it has its own character set, but the length of one that was converted.
+    let made = case.past.text_made && (line.starts_with("COLUMN @a ") || line.starts_with("COLUMN @A "));
+    let (before, behind) = line.split_once(" length=").filter(|_| made)?;
+    Some(format!("{before} {}", behind.split_once(' ').map_or("", |(_, rest)| rest)))
 }
 
 fn calls_routine(text: &str) -> bool {

@@ -38,13 +38,11 @@ use side::{LogIn, Side, Step};
 use watch::Watch;
 
 #[test]
-#[ignore = "one answer in some 100,000 differs still, which differs from run to run; `make model` runs it"]
 fn no_client_sees_another_on_mariadb() {
     run_model(Flavour::MariaDb);
 }
 
 #[test]
-#[ignore = "one answer in some 100,000 differs still, which differs from run to run; `make model` runs it"]
 fn no_client_sees_another_on_mysql9() {
     if Flavour::both().contains(&Flavour::MySql9) {
         run_model(Flavour::MySql9);
