@@ -30,7 +30,7 @@ bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
 	target/release/narrows-bench sysbench --narrows target/release/narrows
 	target/release/narrows-bench sysbench --tests oltp_read_only --threads 16 --peers direct,narrows,cached -- --skip-trx=on
 	target/release/narrows-bench slap
-	target/release/narrows-bench dump
+	target/release/narrows-bench dump --rows 10000000
 	cargo test --release --test load monitored -- --nocapture
 
 deb: ## The Debian package, into target/debian, and its check: installed, started, upgraded and removed in a folder.

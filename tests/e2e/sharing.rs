@@ -51,6 +51,22 @@ fn last_insert_id_is_nobody_elses() {
 }
 
 #[test]
+fn last_insert_id_is_that_of_an_insert_that_failed_half_way() {
+    on_one_connection(|one, other| {
+        one.query("INSERT INTO shared.t (v) VALUES (1)");
+        other.query("SELECT 1");
+        let failed = one.query("INSERT INTO shared.t (id, v) VALUES (NULL, 2), (1, 3)");
+        assert_eq!(failed.error().map(|error| error.code), Some(1062));
+        other.query("INSERT INTO shared.t (v) VALUES (4)");
+        assert_eq!(cell(one, "SELECT LAST_INSERT_ID()").as_deref(), Some("2"));
+        let failed = one.query("INSERT INTO shared.t (id, v) VALUES (1, 5)");
+        assert!(failed.error().is_some());
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT LAST_INSERT_ID()").as_deref(), Some("2"));
+    });
+}
+
+#[test]
 fn last_insert_id_is_not_that_of_a_client_that_has_left() {
     on_one_connection(|one, other| {
         one.query("INSERT INTO shared.t (v) VALUES (1)");

@@ -49,9 +49,12 @@ impl Session {
         }
         // Asked and not told: it may have been set by the asking, `LAST_INSERT_ID(5)`.
         look_back.insert_id_is_here |= statement.flags.intersects(Flags::LAST_INSERT_ID);
-        // `INSERT .. RETURNING` answers with rows, whose end names no id.
-        let inserts = matches!(statement.kind, Kind::Insert | Kind::Replace);
-        look_back.insert_id_is_here |= inserts && outcome.affected_rows.is_none() && outcome.error.is_none();
+        look_back.insert_id_is_here |= match outcome.error {
+            // The rows before the one that failed may have set it, which an ERR packet does not tell.
+            Some(_) => may_set_an_id(statement),
+            // `INSERT .. RETURNING` answers with rows, whose end names no id.
+            None => matches!(statement.kind, Kind::Insert | Kind::Replace) && outcome.affected_rows.is_none(),
+        };
         look_back.row_count = match (outcome.error, outcome.affected_rows) {
             (None, _) if statement.kind == Kind::GetDiagnostics => look_back.row_count,
             (None, Some(rows)) => i64::try_from(rows).unwrap_or(i64::MAX),
@@ -225,7 +228,7 @@ impl Session {
     /// Before an insert, an unknown id of somebody else gives way to one that is like no other, so that it can be told
     /// whether the insert has set it.
     pub(super) fn foreign_insert_id(&self, statement: &Statement) -> Option<u64> {
-        (!self.look_back.insert_id_is_here && may_tell_an_id(statement)).then_some(FOREIGN_INSERT_ID)
+        (!self.look_back.insert_id_is_here && may_set_an_id(statement)).then_some(FOREIGN_INSERT_ID)
     }
 
     /// Whether `LAST_INSERT_ID()` has to be waited for: another session fetches it, or will.
@@ -339,8 +342,9 @@ impl Session {
     }
 }
 
-/// Whether the answer may tell an insert id that is not what `LAST_INSERT_ID()` is then: one that was given explicitly.
-fn may_tell_an_id(statement: &Statement) -> bool {
+/// Whether a statement may set what `LAST_INSERT_ID()` answers, and its answer tell nothing of it, or another id: one that
+/// was given explicitly.
+fn may_set_an_id(statement: &Statement) -> bool {
     let inserts = matches!(
         statement.kind,
         Kind::Insert
