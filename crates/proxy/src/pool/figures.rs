@@ -58,8 +58,10 @@ pub struct Tally {
 #[derive(Debug)]
 pub struct InUse {
     tally: Rc<ServerTally>,
-    /// When it was leased.
+    /// When it was leased,
     since: Instant,
+    /// and how many others were in use.
+    beside: u64,
 }
 
 /// What a worker tells of one server.
@@ -108,7 +110,7 @@ impl InUse {
         let used = tally.used.get() + 1;
         tally.used.set(used);
         tally.most_used.set(tally.most_used.get().max(used));
-        InUse { tally, since }
+        InUse { tally, since, beside: used - 1 }
     }
 
     /// Changes the counts of the connection's server.
@@ -118,7 +120,7 @@ impl InUse {
 
     /// A statement that came at `came` was answered at `now`.
     pub fn answered(&self, came: Instant, now: Instant) {
-        self.tally.latency.add(now.saturating_duration_since(came.max(self.since)), now);
+        self.tally.latency.add(came.max(self.since), self.beside, now);
     }
 }
 
@@ -149,10 +151,9 @@ impl Group {
     pub(super) fn load(&self, server: &Server, now: Instant) -> Load {
         let tallies = self.tallies.borrow();
         let tally = tallies.iter().find(|(figures, _)| Arc::ptr_eq(figures, &server.figures));
-        tally.map_or(Load { outstanding: 0, latency_us: 0.0 }, |(_, tally)| Load {
-            outstanding: tally.used.get(),
-            latency_us: tally.latency.us(now),
-        })
+        let (outstanding, (latency_us, beside)) =
+            tally.map_or((0, (0.0, 0.0)), |(_, tally)| (tally.used.get(), tally.latency.at(now)));
+        Load { outstanding, latency_us, beside }
     }
 }
 
