@@ -185,6 +185,20 @@ fn a_servers_character_set_undoes_its_collation() {
 }
 
 #[test]
+fn a_transaction_that_ends_by_autocommit_leaves_its_access_mode_to_its_client() {
+    on_one_connection(|one, other| {
+        one.query("SET autocommit = 0");
+        one.query("START TRANSACTION READ ONLY");
+        one.query("SET autocommit = 1");
+        let update = b"UPDATE shared.t SET v = 1 WHERE id = 1";
+        other.send_command(command::QUERY, update).expect("the client is connected");
+        one.query("BEGIN");
+        one.query("COMMIT");
+        assert_eq!(other.answer(command::QUERY).error(), None);
+    });
+}
+
+#[test]
 fn set_character_set_takes_the_collation_of_the_schema() {
     on_one_connection(|one, other| {
         one.query("USE shared");

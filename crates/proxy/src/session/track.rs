@@ -197,7 +197,7 @@ impl Session {
     ) {
         let before = pins.reasons;
         self.settle_statement(&mut backend, &mut pins, job, outcome);
-        let was_in_transaction = self.status.contains(Status::IN_TRANS);
+        let status_before = self.status;
         self.take_report(&mut backend, outcome);
         self.read_statements(&mut backend, &mut pins, job, text, outcome);
         if let Some(status) = outcome.status {
@@ -208,7 +208,7 @@ impl Session {
             Family::MySql => outcome.warnings,
             Family::MariaDb => 0,
         };
-        self.note_transaction(&mut pins, job, outcome, was_in_transaction);
+        self.note_transaction(&mut pins, job, outcome, status_before);
         self.note_results(job, text, backend.login.family, outcome);
         if job.orders.keeps_multiplexing {
             let by_variables = PinReason(PinReason::USER_VARIABLE.0 | PinReason::UNKNOWN_SET.0);
@@ -289,7 +289,7 @@ impl Session {
         }
     }
 
-    fn note_transaction(&mut self, pins: &mut Pins, job: &Job, outcome: &Outcome, was_in_transaction: bool) {
+    fn note_transaction(&mut self, pins: &mut Pins, job: &Job, outcome: &Outcome, before: Status) {
         let in_transaction = match outcome.status {
             Some(status) => status.contains(Status::IN_TRANS),
             // An ERR packet has no flags: a transaction may have ended, or begun where autocommit is off.
@@ -300,8 +300,15 @@ impl Session {
             self.transaction_since.get_or_insert_with(Instant::now);
         } else {
             // Where an error left it open whether there is one, none may have been.
-            if was_in_transaction {
+            if before.contains(Status::IN_TRANS) {
+                let of_one_transaction = pins.reasons.intersects(PinReason::NEXT_TRANSACTION)
+                    || before.contains(Status::IN_TRANS_READONLY)
+                    || self.state.literal("transaction_read_only").is_some();
                 pins.reasons = pins.reasons.without(PinReason::NEXT_TRANSACTION);
+                // `SET autocommit = 1` commits, but what was for this transaction alone is then for the next one.
+                if job.statement.kind == Kind::Set && of_one_transaction {
+                    pins.reasons.add(PinReason::NEXT_TRANSACTION);
+                }
             }
             pins.reasons = pins.reasons.without(PinReason::TRANSACTION);
             self.transaction_since = None;
