@@ -13,6 +13,7 @@ use rustix::fs::MemfdFlags;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
 
+use crate::keeper::Keeper;
 use crate::supervisor::channel::{Channel, Door, Received, ToSupervisor, ToWorker};
 use crate::supervisor::takeover;
 
@@ -38,6 +39,9 @@ struct Kept {
     /// Listening sockets by interface.
     sockets: BTreeMap<String, OwnedFd>,
     frozen: Option<Frozen>,
+    keeper: Option<Keeper>,
+    /// The ways by which the clients of processes that have died come, and whether those were killed.
+    estates: Vec<(OwnedFd, bool)>,
     /// Whether this process ends, and is no use to another supervisor.
     is_leaving: bool,
 }
@@ -92,6 +96,10 @@ impl Line {
     }
 
     fn take(&self, message: ToWorker, sockets: Vec<OwnedFd>) {
+        if let ToWorker::Adopt { was_killed } = message {
+            self.lock().estates.extend(sockets.into_iter().next().map(|way| (way, was_killed)));
+            return;
+        }
         if let ToWorker::Serve(interfaces) = &message {
             self.lock().sockets.extend(interfaces.iter().cloned().zip(sockets));
         }
@@ -102,6 +110,18 @@ impl Line {
     /// Tells the supervisor something, if there is one.
     pub fn tell(&self, message: &ToSupervisor) {
         tell(&self.lock(), message, &[]);
+    }
+
+    /// Has the supervisor, and each one that follows it, know the keeper of this process.
+    pub fn has_keeper(&self, keeper: Keeper) {
+        let mut kept = self.lock();
+        tell_of(&kept, &keeper);
+        kept.keeper = Some(keeper);
+    }
+
+    /// The ways by which the clients of processes that have died come, and whether those were killed.
+    pub fn take_estates(&self) -> Vec<(OwnedFd, bool)> {
+        std::mem::take(&mut self.lock().estates)
     }
 
     /// Notes that the supervisor has given this process what runs: another one is to have it too.
@@ -158,6 +178,8 @@ impl Line {
         drop(kept);
         info!("another supervisor has come");
         self.follow(Arc::new(channel));
+        let kept = self.lock();
+        kept.keeper.iter().for_each(|keeper| tell_of(&kept, keeper));
     }
 
     /// This process ends: no supervisor is to take it over, and with [`Leaving::Stop`] nobody is to connect any more.
@@ -188,6 +210,10 @@ fn tell(kept: &Kept, message: &ToSupervisor, sockets: &[BorrowedFd<'_>]) {
         // Its end is seen by whoever reads.
         tracing::debug!(%error, "the supervisor cannot be told something");
     }
+}
+
+fn tell_of(kept: &Kept, keeper: &Keeper) {
+    tell(kept, &ToSupervisor::Keeper, &[keeper.estate.as_fd(), keeper.end.as_fd()]);
 }
 
 fn hash(bytes: &[u8]) -> u64 {

@@ -2,6 +2,8 @@
 
 mod cli;
 mod connect_speed;
+mod estate;
+mod keeper;
 mod launch;
 mod line;
 mod log_file;

@@ -14,8 +14,9 @@ use narrows_control::monitor::placement::Known;
 use narrows_control::store::{Frozen, Store};
 use narrows_control::variables::Values;
 use narrows_control::{query_log, tls};
+use narrows_proxy::keep::ledger;
 use narrows_proxy::query_log::QueryLog;
-use narrows_proxy::server::{DataPlane, Listening};
+use narrows_proxy::server::{DataPlane, Heir, Listening};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
 use narrows_proxy::tls::SharedTls;
@@ -24,6 +25,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
+use crate::estate::Estate;
+use crate::keeper::Keeper;
 use crate::launch::{self, Launch};
 use crate::line::{Leaving, Line, Order};
 use crate::log_file::LogFile;
@@ -35,6 +38,8 @@ use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWork
 /// # Errors
 /// What prevents serving.
 pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
+    raise_open_files_limit();
+    keep_memory_private();
     let (_nobody, orders) = unbounded_channel();
     match (Server { launch, log, line: None, orders }).run(None)? {
         End::Again => start_again(),
@@ -57,12 +62,20 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
     // The kernel has named it after the way its program was found.
     let _ = rustix::thread::set_name(c"narrows");
     let log = open_log(launch.log.as_deref())?;
+    raise_open_files_limit();
+    keep_memory_private();
+    // Before there is a second thread.
+    let keeper = Keeper::begin();
     let (told, orders) = unbounded_channel();
     let (sockets, frozen) = match stance {
         Stance::Cold => (interfaces.into_iter().zip(along).collect(), None),
         Stance::Ready | Stance::Check => (Vec::new(), along.into_iter().next()),
     };
     let line = Line::new(channel, sockets, told);
+    match keeper {
+        Ok(keeper) => line.has_keeper(keeper),
+        Err(error) => warn!(%error, "clients will not outlive this process"),
+    }
     let serve = || {
         let frozen = match (stance, frozen) {
             (Stance::Cold, _) => None,
@@ -74,7 +87,11 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
         }
         (Server { launch: &launch, log, line: Some(Arc::clone(&line)), orders }).run(frozen)
     };
-    match serve() {
+    let served = serve();
+    if let Some(ledger) = ledger() {
+        ledger.close();
+    }
+    match served {
         Ok(end) => {
             let status = if end == End::Again { AGAIN } else { 0 };
             line.tell(&ToSupervisor::Ends(status.into()));
@@ -116,8 +133,6 @@ struct Serving {
 
 impl Server<'_> {
     fn run(mut self, frozen: Option<Frozen>) -> anyhow::Result<End> {
-        raise_open_files_limit();
-        keep_memory_private();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let _entered = runtime.enter();
         // Taken before anything is served, so that no signal falls between.
@@ -190,8 +205,10 @@ impl Server<'_> {
             return Ok(None);
         }
         plane.log_queries_to(query_log.clone());
+        let estates = self.begin_estates(&plane.heir());
         plane.resume()?;
         self.is_serving();
+        self.take_estates(estates, plane.heir());
         if !self.heard(|message| matches!(message, ToWorker::OpenStore)).await {
             // It has gone meanwhile, and so has whoever had the databases.
             warn!("the supervisor ended before it said whose the databases are");
@@ -211,6 +228,25 @@ impl Server<'_> {
                     return Ok(None);
                 }
             }
+        }
+    }
+
+    /// Hears what processes that have died have left. Numbers of connections begin behind theirs, and what they had open is
+    /// closed then, the databases too.
+    fn begin_estates(&self, heir: &Heir) -> Vec<Estate> {
+        let ways = self.line.as_ref().map(|line| line.take_estates()).unwrap_or_default();
+        ways.into_iter().map(|(way, was_killed)| Estate::begin(way, was_killed, heir)).collect()
+    }
+
+    /// Goes on with their clients, on a thread of its own, and tells the supervisor when there are no more.
+    fn take_estates(&self, estates: Vec<Estate>, heir: Heir) {
+        let Some(line) = self.line.clone().filter(|_| !estates.is_empty()) else { return };
+        let take = move || {
+            estates.into_iter().for_each(|estate| estate.take(&heir));
+            line.tell(&ToSupervisor::Adopted);
+        };
+        if let Err(error) = std::thread::Builder::new().name("heir".to_owned()).spawn(take) {
+            warn!(%error, "the clients of the former process are lost");
         }
     }
 
@@ -313,6 +349,10 @@ impl Server<'_> {
         departure: Departure,
     ) -> anyhow::Result<End> {
         let Departure { plane, end, leaving } = departure;
+        // Whoever is still there then is not to be gone on with.
+        if let Some(ledger) = ledger() {
+            ledger.close();
+        }
         let Some(mut plane) = plane else { return Ok(end) };
         match leaving {
             Leaving::Stop => plane.pause(),

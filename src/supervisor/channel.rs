@@ -20,6 +20,12 @@ pub enum ToWorker {
     /// The first message: what it is for, and the interfaces whose sockets come along; to one that waits what runs comes
     /// along instead.
     Begin(Box<Launch>, Stance, Vec<String>),
+    /// Go on with the clients of a process that has died; the way that its keeper sends them comes along. Comes before
+    /// [`ToWorker::Serve`].
+    Adopt {
+        /// Somebody has killed it: it was no statement that did it.
+        was_killed: bool,
+    },
     /// Serve clients, on these sockets where they are for interfaces that are configured.
     Serve(Vec<String>),
     /// The databases are nobody else's any more.
@@ -60,6 +66,10 @@ pub enum ToSupervisor {
     HandedOver,
     /// It cannot let go of them, for this reason, and goes on.
     NotHandedOver(String),
+    /// It has a keeper: the way by which that sends what the process leaves comes along, and what its end is seen by.
+    Keeper,
+    /// It goes on with all clients that it was given.
+    Adopted,
     /// To a supervisor that it did not begin with: the interfaces it listens on; their sockets come along and, behind
     /// them, what runs, where it is known.
     Hello(Vec<String>),

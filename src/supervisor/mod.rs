@@ -64,6 +64,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
             sockets,
             frozen: None,
             serving: None,
+            estates: Vec::new(),
             announced: None,
             standby: None,
             leaving: Vec::new(),
@@ -111,6 +112,8 @@ struct Supervisor {
     /// What runs, as the worker process has written it down.
     frozen: Option<OwnedFd>,
     serving: Option<Process>,
+    /// What processes that have died have left to the next one.
+    estates: Vec<Estate>,
     /// How it has said that it ends.
     announced: Option<Death>,
     standby: Option<Standby>,
@@ -130,6 +133,13 @@ struct Supervisor {
 struct Standby {
     process: Process,
     is_ready: bool,
+}
+
+/// What a process that has died has left: its clients.
+struct Estate {
+    /// By which its keeper sends them.
+    way: OwnedFd,
+    was_killed: bool,
 }
 
 /// What came of an event.
@@ -194,7 +204,7 @@ impl Supervisor {
             Event::Ended(id, death) => {
                 if self.serving.as_ref().is_some_and(|process| process.id == id) {
                     let process = self.serving.take().expect("looked at just now");
-                    return self.serving_ended(&process, death);
+                    return self.serving_ended(process, death);
                 }
                 if self.standby.as_ref().is_some_and(|standby| standby.process.id == id) {
                     warn!(%death, "the standby process ended");
@@ -229,6 +239,17 @@ impl Supervisor {
                     self.finish_upgrade();
                 }
                 ToSupervisor::Ready => self.is_ready(id),
+                ToSupervisor::Keeper => {
+                    let mut sockets = sockets.into_iter();
+                    let (way, keeper) = (sockets.next(), sockets.next());
+                    if let Some(process) = self.process(id) {
+                        process.estate = way;
+                    }
+                    keeper.into_iter().for_each(process::bury);
+                }
+                ToSupervisor::Adopted if self.serving.as_ref().is_some_and(|it| it.id == id) => {
+                    self.estates.clear();
+                }
                 ToSupervisor::Ends(status) if self.serving.as_ref().is_some_and(|it| it.id == id) => {
                     self.announced = Some(Death::Exited(status));
                 }
@@ -236,6 +257,13 @@ impl Supervisor {
             },
         }
         Next::Go
+    }
+
+    fn process(&mut self, id: process::Id) -> Option<&mut Process> {
+        let standby = self.standby.as_mut().map(|standby| &mut standby.process);
+        let newcomer = self.upgrade.as_mut().and_then(Upgrade::process);
+        let mut all = self.serving.as_mut().into_iter().chain(standby).chain(newcomer);
+        all.find(|process| process.id == id)
     }
 
     fn is_ready(&mut self, id: process::Id) {
@@ -261,7 +289,7 @@ impl Supervisor {
         }
     }
 
-    fn serving_ended(&mut self, process: &Process, death: Death) -> Next {
+    fn serving_ended(&mut self, process: Process, death: Death) -> Next {
         // The end of a process that was taken over is not seen, but it was told.
         let announced = self.announced.take();
         let death = if death == Death::Unknown { announced.unwrap_or(death) } else { death };
@@ -294,8 +322,11 @@ impl Supervisor {
         self.deaths_in_a_row = if served < IMMEDIATE { self.deaths_in_a_row + 1 } else { 0 };
         let excess = self.deaths_in_a_row.saturating_sub(FREE_DEATHS);
         if excess == 0 {
+            let was_killed = death == Death::Killed(Signal::KILL.as_raw());
+            self.estates.extend(process.estate.map(|way| Estate { way, was_killed }));
             return self.start_next();
         }
+        self.estates.clear();
         // What it runs with may be what kills it: the databases say it anew.
         self.frozen = None;
         self.dismiss_standby();
@@ -333,6 +364,8 @@ impl Supervisor {
     }
 
     fn start_cold(&mut self) -> anyhow::Result<()> {
+        // It takes too long for anybody to wait for.
+        self.estates.clear();
         let process = self.start_process(Path::new(THIS_PROGRAM), Stance::Cold)?;
         self.serving = Some(process);
         Ok(())
@@ -374,6 +407,9 @@ impl Supervisor {
     }
 
     fn have_serve(&self, process: &Process) {
+        for Estate { way, was_killed } in &self.estates {
+            process.tell(&ToWorker::Adopt { was_killed: *was_killed }, &[way.as_fd()]);
+        }
         let (interfaces, sockets) = self.listening();
         process.tell(&ToWorker::Serve(interfaces), &sockets);
         process.tell(&ToWorker::OpenStore, &[]);
@@ -407,6 +443,7 @@ impl Supervisor {
         self.serve_again_at = None;
         // Nobody is to wait in a queue that nobody takes from.
         self.sockets.clear();
+        self.estates.clear();
         self.dismiss_all();
         match &self.serving {
             Some(process) => process.signal(Signal::TERM),

@@ -62,6 +62,8 @@ pub struct Process {
     pub pid: Pid,
     /// When it began, or was taken over.
     pub since: Instant,
+    /// The way by which its keeper sends what it leaves.
+    pub estate: Option<OwnedFd>,
     descriptor: Arc<OwnedFd>,
     channel: Arc<Channel>,
 }
@@ -110,6 +112,7 @@ impl Nursery {
             id,
             pid,
             since: Instant::now(),
+            estate: None,
             descriptor: Arc::clone(&descriptor),
             channel: Arc::clone(&channel),
         };
@@ -131,6 +134,20 @@ impl Process {
     pub fn signal(&self, signal: Signal) {
         let _ = pidfd_send_signal(&self.descriptor, signal);
     }
+}
+
+/// Takes note of the end of a keeper, where that falls to this process because it is the first one of its namespace.
+pub fn bury(keeper: OwnedFd) {
+    if std::process::id() != 1 {
+        return;
+    }
+    let wait = move || {
+        // Its parent has ended before it does, or else takes note itself.
+        let _ = poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None);
+        let _ = waitid(WaitId::PidFd(keeper.as_fd()), WaitIdOptions::EXITED);
+    };
+    // Without one it stays in the list of processes, and does no other harm.
+    let _ = std::thread::Builder::new().name("bury".to_owned()).spawn(wait);
 }
 
 /// Reads what one process tells, and waits for its end, on a thread of its own.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use super::channel::{Stance, ToSupervisor, ToWorker};
-use super::process::{Death, Id};
+use super::process::{Death, Id, Process};
 use super::{Standby, Supervisor};
 
 /// An upgrade that is under way.
@@ -32,6 +32,11 @@ impl Upgrade {
     /// When it is given up.
     pub fn deadline(&self) -> Instant {
         self.begun + LIMIT
+    }
+
+    /// The newer program's worker process, while it waits.
+    pub(super) fn process(&mut self) -> Option<&mut Process> {
+        self.newcomer.as_mut().map(|newcomer| &mut newcomer.process)
     }
 }
 

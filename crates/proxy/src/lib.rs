@@ -9,6 +9,7 @@ pub mod cache;
 pub mod client;
 mod hash;
 pub mod hostgroup;
+pub mod keep;
 pub mod mirror;
 pub mod packets;
 pub mod pool;

@@ -126,6 +126,22 @@ impl Socket {
         Ok(count)
     }
 
+    /// Reads what is there into several places, one after another.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there.
+    pub fn try_read_vectored(&self, places: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
+        let room: usize = places.iter().map(|place| place.len()).sum();
+        let count = match self {
+            Socket::Tcp(stream) => stream.try_read_vectored(places)?,
+            Socket::Unix(stream) => stream.try_read_vectored(places)?,
+        };
+        if 0 < count && count < room {
+            self.set_drained();
+        }
+        Ok(count)
+    }
+
     /// A read that got less than it had room for has taken all there was: the next one waits for the kernel to say that
     /// there is more, instead of asking it in vain. The end of a stream is not forgotten by that.
     fn set_drained(&self) {
@@ -216,6 +232,27 @@ impl Socket {
 }
 
 impl DetachedSocket {
+    /// Its file descriptor, to be shown.
+    pub fn descriptor(&self) -> i32 {
+        use std::os::fd::AsRawFd;
+        match self {
+            DetachedSocket::Tcp(stream) => stream.as_raw_fd(),
+            DetachedSocket::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+
+    /// A connected socket that another process has had.
+    ///
+    /// # Errors
+    /// When it is no socket.
+    pub fn adopt(socket: OwnedFd) -> io::Result<DetachedSocket> {
+        let socket = socket2::Socket::from(socket);
+        Ok(match socket.local_addr()?.is_unix() {
+            true => DetachedSocket::Unix(OwnedFd::from(socket).into()),
+            false => DetachedSocket::Tcp(socket.into()),
+        })
+    }
+
     /// Hands the socket to the calling thread's runtime.
     ///
     /// # Errors

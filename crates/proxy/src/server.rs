@@ -1,15 +1,18 @@
 //! The data plane as a whole: listeners and worker threads, started and stopped.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::keep::{Parcel, ledger};
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
 use crate::sockets::{Own, Sockets};
 use crate::stats::{Observer, wait};
+use crate::stream::DetachedStream;
 use crate::tls::SharedTls;
 use crate::worker::{Message, Peers, Worker};
 
@@ -33,6 +36,25 @@ pub enum Listening {
     On,
     /// They are refused; those that are there go on.
     Paused,
+}
+
+/// Goes on with what a process that has died has left.
+#[derive(Debug, Clone)]
+pub struct Heir(Arc<Peers>);
+
+impl Heir {
+    /// Numbers of connections begin behind those that have been given.
+    pub fn begin_ids_at(&self, id: u32) {
+        self.0.begin_ids_at(id);
+    }
+
+    /// Goes on with one client; one that cannot be gone on with is closed. Returns whether it could.
+    pub fn take(&self, parcel: Parcel) -> bool {
+        let Some(heritage) = parcel.heritage else { return false };
+        let Some(stream) = DetachedStream::adopted(parcel.socket, &heritage) else { return false };
+        self.0.adopt(stream, Box::new(heritage));
+        true
+    }
 }
 
 /// Why the data plane cannot start.
@@ -82,8 +104,9 @@ impl DataPlane {
             Listening::Paused => Vec::new(),
         };
         let listeners = bind(sockets.as_ref(), &interfaces)?;
-        let addresses = listeners.iter().map(BoundListener::address).collect();
+        let addresses: Vec<String> = listeners.iter().map(BoundListener::address).collect();
         let snapshot = Arc::new(Snapshot::compile(rows, workers, None)?);
+        note_ports(&addresses);
 
         let (senders, mailboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| rt::mailbox()).unzip();
         let peers = Arc::new(Peers::new(senders));
@@ -146,6 +169,7 @@ impl DataPlane {
         let wanted: Vec<String> = interfaces.iter().map(known).collect();
         let listeners = bind(self.sockets.as_ref(), &wanted)?;
         self.addresses = listeners.iter().map(BoundListener::address).collect();
+        note_ports(&self.addresses);
         self.interfaces = interfaces;
         for (worker, share) in shares(listeners, self.peers.workers()).into_iter().enumerate() {
             self.peers.send(worker, Message::Listen(share));
@@ -210,6 +234,11 @@ impl DataPlane {
         }
     }
 
+    /// What hands clients of a process that has died to the workers.
+    pub fn heir(&self) -> Heir {
+        Heir(Arc::clone(&self.peers))
+    }
+
     /// What asks the workers for figures.
     pub fn observer(&self) -> Observer {
         Observer::new(Arc::clone(&self.peers))
@@ -249,6 +278,14 @@ impl DataPlane {
                 tracing::error!("a worker ended by a panic");
             }
         }
+    }
+}
+
+/// Notes where clients come from, before the first one does.
+fn note_ports(addresses: &[String]) {
+    if let Some(ledger) = ledger() {
+        let port = |address: &String| address.parse().ok().map(|address: SocketAddr| address.port());
+        ledger.note_ports(&addresses.iter().filter_map(port).collect::<Vec<_>>());
     }
 }
 

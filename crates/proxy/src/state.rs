@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use narrows_wire::charset::{Collation, Family};
 
+mod written;
+
 /// One session variable that differs from the server's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {

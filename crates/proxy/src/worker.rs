@@ -14,6 +14,7 @@ use crate::buffer::BufferPool;
 use crate::cache::{self, Cache};
 use crate::client;
 use crate::hostgroup::ServerFigures;
+use crate::keep::Heritage;
 use crate::mirror::Mirror;
 use crate::pool::Pool;
 use crate::prepared::Registry;
@@ -33,6 +34,8 @@ use crate::stream::{DetachedStream, Stream};
 pub enum Message {
     /// A client that another worker has accepted.
     Client(DetachedStream, Admission, Place),
+    /// A client that a process which has died has served.
+    Adopt(DetachedStream, Box<Heritage>, Place),
     /// The configuration is now this one.
     Publish(Arc<Snapshot>),
     /// Another worker has waiters of a hostgroup; lend it an idle connection.
@@ -201,6 +204,18 @@ impl Peers {
     /// Those of one worker.
     fn clients_of(&self, worker: usize) -> u32 {
         self.clients.get(worker).map_or(0, |clients| clients.load(Ordering::Relaxed))
+    }
+
+    /// Has a worker go on with a client of a process that has died.
+    pub fn adopt(self: &Arc<Peers>, stream: DetachedStream, heritage: Box<Heritage>) {
+        let worker = self.least_loaded(0);
+        let place = Place::take(self, worker);
+        self.send(worker, Message::Adopt(stream, heritage, place));
+    }
+
+    /// No client connection has this id yet, nor a greater one.
+    pub fn begin_ids_at(&self, id: u32) {
+        self.next_connection_id.fetch_max(id, Ordering::Relaxed);
     }
 
     /// The id of the next client connection.
@@ -411,7 +426,7 @@ impl Worker {
     async fn accept(self: Rc<Worker>, listener: Listener) {
         loop {
             match listener.accept().await {
-                Ok(socket) => self.place(socket.into()),
+                Ok(socket) => self.place(Stream::accepted(socket)),
                 Err(error) => {
                     // Out of descriptors, usually: others close theirs meanwhile.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -446,8 +461,23 @@ impl Worker {
         });
     }
 
+    /// Goes on with a client of another process.
+    fn adopt(self: &Rc<Worker>, stream: DetachedStream, heritage: Box<Heritage>, place: Place) {
+        let stream = match stream.attach() {
+            Ok(stream) => stream,
+            Err(error) => return tracing::warn!(%error, "a client of the former process was lost"),
+        };
+        let worker = Rc::clone(self);
+        spawn_local(async move {
+            let _place = place;
+            let _witness = PanicWitness(Rc::clone(&worker));
+            client::go_on(worker, stream, Admission::Granted, heritage).await;
+        });
+    }
+
     fn receive(self: &Rc<Worker>, message: Message) {
         match message {
+            Message::Adopt(stream, heritage, place) => self.adopt(stream, heritage, place),
             Message::Client(stream, admission, place) => match stream.attach() {
                 Ok(stream) => self.serve(stream, admission, place),
                 Err(error) => tracing::warn!(%error, "a client was lost between two workers"),

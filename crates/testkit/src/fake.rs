@@ -225,6 +225,17 @@ impl FakeMysql {
         })
     }
 
+    /// Waits until a COM_QUERY of this text has come so many times.
+    ///
+    /// # Panics
+    /// When it has not after 30 seconds.
+    pub fn wait_for_times(&self, statement: &str, times: usize) {
+        self.shared.wait_until(&format!("not {times} of {statement}"), |state| {
+            let wanted = |received: &&Received| received.code == command::QUERY && received.body == statement;
+            (state.received.iter().filter(wanted).count() >= times).then_some(())
+        });
+    }
+
     /// Waits until this many connections are open.
     ///
     /// # Panics

@@ -4,6 +4,7 @@
 
 mod crowd;
 mod idle;
+mod keep;
 mod limits;
 mod monitored;
 mod swarm;

@@ -69,6 +69,10 @@ pub(super) async fn authenticate(
     loop {
         step = match step {
             Step::Send(question) => {
+                // The client may answer with its password as it is.
+                if let Some(kept) = stream.kept().filter(|_| stream.transport() != Transport::Tcp) {
+                    kept.forget();
+                }
                 send(stream, &mut sequence, &question).await?;
                 let header = read_packet(stream, input, SMALL_PACKET).await?;
                 sequence = header.sequence.wrapping_add(1);

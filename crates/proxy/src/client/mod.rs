@@ -19,6 +19,7 @@ use narrows_wire::{Capabilities, Errno, Header, Status};
 use zeroize::Zeroize;
 
 use crate::buffer::Buffer;
+use crate::keep::{After, Hail, Heritage};
 use crate::packets::{ReadError, SMALL_PACKET, payload, read_packet};
 use crate::reply::put_error;
 use crate::rt::timeout;
@@ -56,6 +57,8 @@ pub struct Client {
     pub nonce: Nonce,
     /// Its address and port.
     pub peer: (String, u16),
+    /// What its session was in, where another process has served it.
+    pub after: Option<After>,
 }
 
 /// Why a login came to nothing.
@@ -76,24 +79,37 @@ enum LoginError {
 
 /// Serves one client from its first byte to its last.
 pub async fn serve(worker: Rc<Worker>, stream: Stream, admission: Admission) {
+    go_on(worker, stream, admission, Box::new(Heritage::fresh())).await;
+}
+
+/// Goes on with a client that another process has begun to serve: its login is gone through once more, by what it said then,
+/// and it is told what it has not been told yet.
+pub async fn go_on(worker: Rc<Worker>, stream: Stream, admission: Admission, heritage: Box<Heritage>) {
     // Boxed, so that an idle client's task does not keep the room that its login needed.
-    if let Some(session) = Box::pin(begin(worker, stream, admission)).await {
+    if let Some(session) = Box::pin(begin(worker, stream, admission, heritage)).await {
         session.run().await;
     }
 }
 
 /// The login; the session that it leads to.
-async fn begin(worker: Rc<Worker>, stream: Stream, admission: Admission) -> Option<Box<Session>> {
+async fn begin(
+    worker: Rc<Worker>,
+    stream: Stream,
+    admission: Admission,
+    heritage: Box<Heritage>,
+) -> Option<Box<Session>> {
     let snapshot = worker.snapshot();
     let variables = &snapshot.variables;
     let hosts = &worker.peers.client_hosts;
     let mut peer = stream.peer();
-    let login =
-        timeout(variables.connect_timeout_client, log_in(&worker, &snapshot, stream, admission, &mut peer));
+    let log_in = log_in(&worker, &snapshot, stream, admission, &mut peer, *heritage);
+    let login = timeout(variables.connect_timeout_client, log_in);
     match login.await.unwrap_or(Err(LoginError::Timeout)) {
         Ok(client) => {
-            hosts.succeeded(variables, &peer.0);
-            worker.counters.borrow_mut().logins += 1;
+            if client.after.is_none() {
+                hosts.succeeded(variables, &peer.0);
+                worker.counters.borrow_mut().logins += 1;
+            }
             Some(Session::new(worker, client))
         }
         Err(error) => {
@@ -130,23 +146,26 @@ async fn log_in(
     stream: Stream,
     admission: Admission,
     peer: &mut (String, u16),
+    heritage: Heritage,
 ) -> Result<Client, LoginError> {
     stream.set_keepalive(snapshot.variables.tcp_keepalive);
     let hosts = &worker.peers.client_hosts;
-    if hosts.refuse(&snapshot.variables, &peer.0) {
-        return Err(TOO_MANY_FAILURES);
-    }
-    if admission == Admission::Full {
-        return refuse(&stream, 0, Errno::CON_COUNT_ERROR, "Too many connections".to_owned()).await;
-    }
-    let nonce = nonce_from(rand::random());
-    let offered = offered(snapshot);
-    let greeting = greeting(worker, snapshot, nonce, offered);
-    let mut out = Vec::with_capacity(128);
-    put_encoded(&mut out, &mut 0, |out| greeting.encode(out));
-    stream.write_all(&out).await.map_err(ReadError::Io)?;
-
+    let hail = match heritage.hail {
+        Some(hail) => hail,
+        None => {
+            if hosts.refuse(&snapshot.variables, &peer.0) {
+                return Err(TOO_MANY_FAILURES);
+            }
+            if admission == Admission::Full {
+                let text = "Too many connections".to_owned();
+                return refuse(&stream, 0, Errno::CON_COUNT_ERROR, text).await;
+            }
+            greet(worker, snapshot, &stream).await?
+        }
+    };
+    let Hail { id, nonce, offered } = hail;
     let mut input = Buffer::default();
+    input.append(&heritage.login);
     if snapshot.variables.proxy_protocol_networks.contain(&peer.0)
         && let Some(client) = proxied(&stream, &mut input).await?
     {
@@ -172,17 +191,37 @@ async fn log_in(
     let capabilities = response.capabilities.intersection(offered);
     let state = worker.shared_state(first_state(snapshot, &account.account, &response, capabilities));
     let login = (&account, &secret);
-    if let Some((errno, text)) = schema::refusal(worker, snapshot, login, capabilities, &state).await {
+    let is_new = heritage.after.is_none();
+    if is_new
+        && let Some((errno, text)) = schema::refusal(worker, snapshot, login, capabilities, &state).await
+    {
         return refuse(&stream, sequence, errno, text).await;
     }
     send_ok(&stream, sequence, capabilities, None).await?;
+    if stream.kept().is_some_and(|kept| !kept.has_logged_in()) {
+        return Err(LoginError::Closed("the former process has answered the login in another way"));
+    }
     let mut stream = stream;
     if let Some(algorithm) = Algorithm::negotiated(capabilities, response.zstd_level) {
         let early = std::mem::take(&mut input);
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
     }
-    let (id, peer) = (greeting.connection_id, peer.clone());
-    Ok(Client { stream, input, id, account, secret, capabilities, state, nonce, peer })
+    let (peer, after) = (peer.clone(), heritage.after);
+    Ok(Client { stream, input, id, account, secret, capabilities, state, nonce, peer, after })
+}
+
+/// Greets a client.
+async fn greet(worker: &Worker, snapshot: &Snapshot, stream: &Stream) -> Result<Hail, LoginError> {
+    let (nonce, offered) = (nonce_from(rand::random()), offered(snapshot));
+    let greeting = greeting(worker, snapshot, nonce, offered);
+    let hail = Hail { id: greeting.connection_id, nonce, offered };
+    let mut out = Vec::with_capacity(128);
+    put_encoded(&mut out, &mut 0, |out| greeting.encode(out));
+    if let Some(kept) = stream.kept() {
+        kept.greets(&hail, out.len());
+    }
+    stream.write_all(&out).await.map_err(ReadError::Io)?;
+    Ok(hail)
 }
 
 /// Takes the PROXY header, where the client's first bytes are one; whose connection it says it is.

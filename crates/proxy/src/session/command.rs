@@ -15,6 +15,7 @@ use super::query::Job;
 use super::request::Request;
 use super::{End, Session};
 use crate::client::{self, LoginClaim};
+use crate::keep::Run;
 use crate::snapshot::Account;
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
@@ -30,6 +31,7 @@ impl Session {
         let Some(command) = Command::from_code(request.code()) else {
             return self.unknown_command(request).await;
         };
+        self.note_command(command, request);
         match command {
             Command::Query => self.query(request).await,
             Command::Quit => Err(End::Quit),
@@ -52,6 +54,18 @@ impl Session {
             Command::BinlogDump | Command::BinlogDumpGtid | Command::RegisterSlave => {
                 self.unknown_command(request).await
             }
+        }
+    }
+
+    /// Notes for another process that a command runs. A query may wait for long before it does.
+    fn note_command(&self, command: Command, request: &Request) {
+        let Some(kept) = self.stream.kept() else { return };
+        match command {
+            Command::Query | Command::Quit => {}
+            Command::Ping => kept.runs(request.ahead(), Run::Again),
+            // The login is not who it is any more.
+            Command::ChangeUser => kept.forget(),
+            _ => kept.is_tied(),
         }
     }
 

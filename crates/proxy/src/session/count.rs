@@ -57,7 +57,11 @@ impl Session {
     /// The command is over, or the session begins: it waits for a command now. Returns the time.
     pub(super) fn rest(&mut self) -> Instant {
         let now = self.ended.take().unwrap_or_else(Instant::now);
-        self.handle.rests(&self.state, now);
+        if self.handle.rests(&self.state, now)
+            && let Some(kept) = self.stream.kept()
+        {
+            kept.has_new_state();
+        }
         self.worker.figures.give_back_text(self.handle.show(Vec::new()));
         now
     }

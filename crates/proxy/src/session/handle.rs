@@ -138,14 +138,16 @@ impl Handle {
         self.doing.get()
     }
 
-    /// The command has ended; the session is in `state`.
-    pub(super) fn rests(&self, state: &SharedState, now: Instant) {
+    /// The command has ended; the session is in `state`. Returns whether that is another value than before.
+    pub(super) fn rests(&self, state: &SharedState, now: Instant) -> bool {
         self.doing.set(Doing::Sleep);
         self.since.set(now);
         let mut known = self.state.borrow_mut();
-        if !Arc::ptr_eq(&known, state) {
+        let is_another = !Arc::ptr_eq(&known, state);
+        if is_another {
             *known = Arc::clone(state);
         }
+        is_another
     }
 
     /// When the command at hand began, or the last one ended.

@@ -12,7 +12,7 @@ use narrows_wire::charset::Family;
 
 use super::query::Job;
 use super::relay::Outcome;
-use super::{Kept, Session, Whereabouts};
+use super::{Kept, LookBack, Session, Whereabouts};
 use crate::backend::{
     Backend, BackendError, FOREIGN_INSERT_ID, InsertId, InsertIdBefore, Keepsake, Kinds, Left, Residue,
 };
@@ -32,6 +32,17 @@ pub(super) fn asks_about_last(statement: &Statement) -> bool {
 pub(super) fn asks_conditions(statement: &Statement) -> bool {
     matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics)
         || statement.flags.intersects(Flags::WARNING_COUNT)
+}
+
+impl LookBack {
+    /// Whether `LAST_INSERT_ID()` may be another than 0.
+    pub(super) fn has_inserted(&self) -> bool {
+        self.insert_id != 0
+            || self.settled_insert_id != 0
+            || self.insert_id_is_here
+            || !self.insert_id_at.is_empty()
+            || self.forgotten.insert_id
+    }
 }
 
 impl Session {

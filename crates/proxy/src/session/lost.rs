@@ -8,10 +8,13 @@ use narrows_sql::{Flags, Kind};
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
+use super::look_back::asks_about_last;
 use super::query::Job;
 use super::relay::{GOING_AWAY, HoldBack};
+use super::request::Request;
 use super::{End, Session};
 use crate::backend::{Backend, ServerError};
+use crate::keep::Run;
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
@@ -74,6 +77,37 @@ impl Tries {
 }
 
 impl Session {
+    /// Notes for another process that a command is about to be sent to a server.
+    pub(super) fn note_run(&self, job: &Job, request: &Request) {
+        let Some(kept) = self.stream.kept() else { return };
+        let may_again = Tries::new(job, &self.snapshot()).retries > 0 && is_repeatable(job);
+        kept.runs(
+            request.ahead(),
+            match job.command {
+                Command::Query if !request.whole => Run::Tied,
+                Command::Query if may_again => Run::Again,
+                Command::Query if leaves_nothing_tied(job) => Run::Once,
+                _ => Run::Tied,
+            },
+        );
+    }
+
+    /// What a statement asks that the process knew which served the session before: its client is told so, and the session
+    /// ends, since it would be another one.
+    pub(super) async fn refuse_forgotten(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
+        let forgotten = &mut self.look_back.forgotten;
+        let asks_id = forgotten.insert_id && job.statement.flags.intersects(Flags::LAST_INSERT_ID);
+        if !(std::mem::take(&mut forgotten.last) && asks_about_last(&job.statement) || asks_id) {
+            return Ok(());
+        }
+        let text = "Lost connection to MySQL server during query (the statement asks about one before it, and the \
+                    process of Narrows that knew has died). It has not run.";
+        self.count_failed(request, job);
+        self.discard(request).await?;
+        self.reply_error_at(request.answer(), Errno::SERVER_LOST, text).await?;
+        Err(End::Told(text.to_owned()))
+    }
+
     /// A connection was lost before it had heard of the statement: what only it knew is gone, and any other will do.
     pub(super) fn lost_unused(&mut self, server: &str, error: &str) {
         tracing::debug!(id = self.handle.id, server, error, "a connection was found closed");
@@ -140,24 +174,33 @@ pub(super) fn lost(address: &str, since: Option<Instant>, text: &str, fate: Fate
 
 /// Whether running a statement twice does no more than running it once.
 fn is_repeatable(job: &Job) -> bool {
-    let effects = Flags::FOR_UPDATE
-        | Flags::INTO_OUTFILE
-        | Flags::INTO_VARIABLE
-        | Flags::ASSIGNS_USER_VARIABLE
-        | Flags::GET_LOCK
-        | Flags::RELEASE_LOCK
-        | Flags::RELEASE_ALL_LOCKS
-        | Flags::FUNCTION_CALL_UNKNOWN
-        | Flags::WRITING_CTE
-        | Flags::MULTI;
     match job.command {
         Command::StmtPrepare => return true,
         // What a cursor leaves behind, and what was sent in parts, is gone with the connection.
         Command::Query | Command::StmtExecute if job.expect == Expect::Result => {}
         _ => return false,
     }
-    matches!(job.statement.kind, Kind::Select | Kind::Show) && !job.statement.flags.intersects(effects)
+    let reads = matches!(job.statement.kind, Kind::Select | Kind::Show | Kind::Do);
+    reads && !job.statement.flags.intersects(EFFECTS.union(Flags::FOR_UPDATE))
 }
+
+/// Whether a statement that has run outside of transactions leaves nothing behind but what it has changed in tables, and an
+/// insert id.
+fn leaves_nothing_tied(job: &Job) -> bool {
+    let kinds = [Kind::Select, Kind::Show, Kind::Do, Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete];
+    kinds.contains(&job.statement.kind) && !job.statement.flags.intersects(EFFECTS)
+}
+
+/// What a statement may do besides reading, or writing to tables.
+const EFFECTS: Flags = Flags::INTO_OUTFILE
+    .union(Flags::INTO_VARIABLE)
+    .union(Flags::ASSIGNS_USER_VARIABLE)
+    .union(Flags::GET_LOCK)
+    .union(Flags::RELEASE_LOCK)
+    .union(Flags::RELEASE_ALL_LOCKS)
+    .union(Flags::FUNCTION_CALL_UNKNOWN)
+    .union(Flags::WRITING_CTE)
+    .union(Flags::MULTI);
 
 /// Whether a statement waits for another server where the one at hand turns out to be read only: it goes to servers that may
 /// be written to, and one that refuses it has done nothing of it.

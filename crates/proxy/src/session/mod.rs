@@ -31,10 +31,11 @@ use crate::backend::{Backend, Keepsake, Kinds, Residue, Use, Want};
 use crate::buffer::{Buffer, Side};
 use crate::cache::Recording;
 use crate::client::{AccountPlace, Client};
+use crate::keep::After;
 use crate::reply::put_error;
 use crate::rt::{Instant, select, spawn_local};
 use crate::snapshot::HostgroupId;
-use crate::state::SharedState;
+use crate::state::{SessionState, SharedState};
 use crate::stream::Stream;
 use crate::worker::{LocalSnapshot, Worker};
 
@@ -131,6 +132,40 @@ struct LookBack {
     warning_count: u16,
     /// `@@error_count`.
     error_count: u16,
+    /// What was lost with the process that served the session before.
+    forgotten: Forgotten,
+}
+
+/// What a session cannot tell any more that another process has begun.
+#[derive(Debug, Clone, Copy, Default)]
+struct Forgotten {
+    /// `LAST_INSERT_ID()`.
+    insert_id: bool,
+    /// What tells of the last statement, until there is another one.
+    last: bool,
+}
+
+/// What a session begins with.
+struct Resumed {
+    state: SharedState,
+    status: Status,
+    look_back: LookBack,
+}
+
+impl Resumed {
+    fn at_login(state: &SharedState) -> Resumed {
+        let (state, status) = (Arc::clone(state), Status::AUTOCOMMIT);
+        Resumed { state, status, look_back: LookBack::default() }
+    }
+
+    fn of(after: After, worker: &Worker, login: &SharedState) -> Resumed {
+        // It was written by this version of the program.
+        let state = SessionState::read(&after.state);
+        let state = state.map_or_else(|| Arc::clone(login), |state| worker.shared_state(state));
+        let forgotten = Forgotten { insert_id: after.inserted, last: after.used };
+        let look_back = LookBack { forgotten, ..LookBack::default() };
+        Resumed { state, status: Status(after.status), look_back }
+    }
 }
 
 /// A connection that was given back.
@@ -181,21 +216,29 @@ impl Session {
         let handle = Handle::new(client.id, username, client.peer, &client.state);
         worker.enter(&handle);
         let account = Arc::clone(&client.account.account);
+        let mut input = client.input;
+        let Resumed { state, status, look_back } = match client.after {
+            Some(after) => {
+                input.append(&after.pending);
+                Resumed::of(after, &worker, &client.state)
+            }
+            None => Resumed::at_login(&client.state),
+        };
         Box::new(Session {
             handle,
             local: client.stream.local(),
             stream: client.stream,
             // What the login was read with is not kept by a client that has nothing more to say.
-            input: Some(client.input).filter(|input| !input.is_empty()).unwrap_or_default(),
+            input: Some(input).filter(|input| !input.is_empty()).unwrap_or_default(),
             want: Want::new(account, client.secret, client.capabilities, &worker.snapshot()),
             account: client.account,
             capabilities: client.capabilities,
             nonce: client.nonce,
-            state: Arc::clone(&client.state),
+            state,
             login_state: client.state,
-            status: Status::AUTOCOMMIT,
+            status,
             warnings: 0,
-            look_back: LookBack::default(),
+            look_back,
             statements: ClientStatements::default(),
             pinned: None,
             transaction_since: None,
@@ -234,6 +277,10 @@ impl Session {
 
     async fn serve(&mut self) -> End {
         if self.want.account.row.fast_forward {
+            // What of its bytes is under way nobody knows.
+            if let Some(kept) = self.stream.kept() {
+                kept.forget();
+            }
             if let Err(end) = self.next_bytes().await {
                 return end;
             }
@@ -269,6 +316,7 @@ impl Session {
     /// Waits for the beginning of the next command.
     async fn next_bytes(&mut self) -> Result<(), End> {
         let now = self.rest();
+        self.note_rest();
         self.set_idle_deadline(now);
         loop {
             if !self.input.is_empty() {
@@ -349,6 +397,9 @@ impl Session {
         };
         let mut out = Vec::with_capacity(64);
         narrows_wire::frame::put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.capabilities));
+        if let Some(kept) = self.stream.kept() {
+            kept.answer_ends(out.len(), false);
+        }
         self.send(&out).await
     }
 
@@ -359,6 +410,29 @@ impl Session {
             biased;
             written = self.stream.write_all(bytes) => written.map_err(|_| End::Gone),
             end = self.must_end() => Err(end),
+        }
+    }
+
+    /// Notes for another process what could be gone on with here.
+    fn note_rest(&self) {
+        let Some(kept) = self.stream.kept() else { return };
+        let is_free = self.pinned.is_none()
+            && self.statements.is_empty()
+            && self.transaction_since.is_none()
+            && !self.status.contains(Status::IN_TRANS)
+            && self.next_flag_in == 0
+            && !self.multiplexing_off;
+        if is_free {
+            kept.rests(self.input.filled().len(), self.status.0, self.look_back.has_inserted(), &self.state);
+        } else {
+            kept.is_tied();
+        }
+    }
+
+    /// Notes that the command at hand must not run once more.
+    fn note_tie(&self) {
+        if let Some(kept) = self.stream.kept() {
+            kept.is_tied();
         }
     }
 

@@ -104,7 +104,10 @@ impl Session {
                 self.show_statement(request.behind(job.attributes));
                 self.execute(request, job).await
             }
-            Decision::Kill(target) => self.kill(target).await,
+            Decision::Kill(target) => {
+                self.note_tie();
+                self.kill(target).await
+            }
             Decision::Ok(text) => self.reply_ok(&text).await,
             Decision::Error(errno, text) => {
                 self.discard(request).await?;
@@ -126,6 +129,7 @@ impl Session {
         let verdict = &judgement.verdict;
         self.next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
         if judgement.passes && verdict.is_mirrored() && request.whole {
+            self.note_tie();
             self.mirror(&snapshot, &statement, request.behind(attributes), verdict);
         }
         if let Some(text) = judgement.rewritten.filter(|text| request.takes_text(text)) {
@@ -159,6 +163,10 @@ impl Session {
 
     /// Runs a command, from lease to settlement, unless its answer is at hand.
     pub(super) async fn execute(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
+        let forgotten = &self.look_back.forgotten;
+        if forgotten.insert_id || forgotten.last {
+            Box::pin(self.refuse_forgotten(request, &job)).await?;
+        }
         if let Some(caching) = job.orders.caching
             && let Source::Cache = self.look_in_cache(request, &job, caching).await?
         {
@@ -430,6 +438,7 @@ impl Session {
         job: &Job,
         replaced: Option<Vec<u8>>,
     ) -> Result<Outcome, Broken> {
+        self.note_run(job, request);
         let Some(statement) = &job.prepared else {
             self.send_job(backend, request, job, replaced).await?;
             return self.timed_relay(backend, request, Answering::plain(job)).await;

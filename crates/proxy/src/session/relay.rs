@@ -127,6 +127,8 @@ struct Relay<'a> {
     started: bool,
     /// The client cannot be asked for a file; the statement has failed for it.
     file_refused: bool,
+    /// What is ready is the end of the answer.
+    is_last: bool,
     /// The statement was killed because it took too long.
     timed_out: bool,
     /// An EOF packet is owed to the client behind the columns; see [`Relay::owed_eof`].
@@ -165,6 +167,7 @@ impl Session {
             out: Vec::new(),
             started: false,
             file_refused: false,
+            is_last: false,
             timed_out: false,
             eof_owed: false,
             is_init_db,
@@ -211,6 +214,7 @@ impl Relay<'_> {
                 if self.buffer.filled().len() > self.ready {
                     return self.lost("bytes behind the end of an answer".to_owned()).await;
                 }
+                self.is_last = true;
                 return self.flush().await;
             }
         }
@@ -587,12 +591,28 @@ impl Relay<'_> {
             return Ok(());
         }
         self.started = true;
+        if self.is_last
+            && let Some(kept) = self.session.stream.kept()
+            && self.leaves_everything()
+        {
+            kept.answer_ends(bytes.len(), self.outcome.last_insert_id != 0);
+        }
         self.outcome.bytes += bytes.len() as u64;
         self.session.send_and_record(bytes).await.map_err(Broken::Session)?;
         self.buffer.consume(self.ready);
         self.ready = 0;
         self.out.clear();
         Ok(())
+    }
+
+    /// Whether the session is after this answer what it was before, but for an insert id.
+    fn leaves_everything(&self) -> bool {
+        let outcome = &self.outcome;
+        outcome.variables.is_empty()
+            && outcome.schema.is_none()
+            && !outcome.status.unwrap_or_default().contains(Status::IN_TRANS)
+            && !self.session.multiplexing_off
+            && self.session.next_flag_in == 0
     }
 
     /// Reads on, and meanwhile looks after the client and after interrupts.

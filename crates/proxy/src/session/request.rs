@@ -223,12 +223,16 @@ impl Request {
         self.buffer
     }
 
+    /// Bytes that the client has sent behind the command, as far as they were read.
+    pub(super) fn ahead(&self) -> usize {
+        self.buffer.filled().len() - if self.consumed { 0 } else { self.packet().len() }
+    }
+
     /// Waits for the client's end. Bytes that it sends meanwhile are kept, up to a bound; behind that, and for
     /// the rest of a long command, nothing is read and its end is noticed by writing only.
     pub(super) async fn client_gone(&mut self, stream: &Stream) {
         loop {
-            let ahead = self.buffer.filled().len() - if self.consumed { 0 } else { self.packet().len() };
-            if ahead >= AHEAD || !self.whole {
+            if self.ahead() >= AHEAD || !self.whole {
                 return std::future::pending().await;
             }
             if stream.readable().await.is_err() {

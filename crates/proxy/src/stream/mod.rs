@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use narrows_wire::compression::{Algorithm, End};
 
+use crate::keep::{Entry, Heritage, Kept};
 use crate::rt::{DetachedSocket, Socket};
 use layers::Layers;
 
@@ -21,6 +22,8 @@ pub use tls::{TlsError, TlsInfo};
 pub enum Stream {
     /// Bytes as they are.
     Plain(Socket),
+    /// The same of a client that another process could go on with.
+    Kept(Kept),
     /// TLS, compression, or the one inside the other.
     Layered(Box<Layered>),
 }
@@ -37,6 +40,7 @@ pub struct Layered {
 #[derive(Debug)]
 pub struct DetachedStream {
     socket: DetachedSocket,
+    entry: Option<Entry>,
     layers: Option<Box<Layers>>,
 }
 
@@ -52,6 +56,19 @@ pub enum Transport {
 }
 
 impl Stream {
+    /// A client's connection that was just accepted.
+    pub fn accepted(socket: Socket) -> Stream {
+        match Entry::begin(&socket) {
+            Some(entry) => Stream::Kept(Kept::new(socket, entry)),
+            None => Stream::Plain(socket),
+        }
+    }
+
+    /// What is noted of it for another process.
+    pub fn kept(&self) -> Option<&Kept> {
+        if let Stream::Kept(kept) = self { Some(kept) } else { None }
+    }
+
     /// Connects over TCP; each address of the name is tried.
     ///
     /// # Errors
@@ -74,10 +91,16 @@ impl Stream {
     /// When the runtime cannot let go of it.
     pub fn detach(self) -> io::Result<DetachedStream> {
         match self {
-            Stream::Plain(socket) => Ok(DetachedStream { socket: socket.detach()?, layers: None }),
+            Stream::Plain(socket) => {
+                Ok(DetachedStream { socket: socket.detach()?, entry: None, layers: None })
+            }
+            Stream::Kept(kept) => {
+                let (socket, entry) = kept.into_parts();
+                Ok(DetachedStream { socket: socket.detach()?, entry: Some(entry), layers: None })
+            }
             Stream::Layered(layered) => {
                 let (socket, layers) = layered.into_parts();
-                Ok(DetachedStream { socket: socket.detach()?, layers: Some(Box::new(layers)) })
+                Ok(DetachedStream { socket: socket.detach()?, entry: None, layers: Some(Box::new(layers)) })
             }
         }
     }
@@ -85,7 +108,7 @@ impl Stream {
     /// How the peer is connected.
     pub fn transport(&self) -> Transport {
         let tls = match self {
-            Stream::Plain(_) => false,
+            Stream::Plain(_) | Stream::Kept(_) => false,
             Stream::Layered(layered) => layered.layers.borrow().has_tls(),
         };
         match self.socket() {
@@ -103,7 +126,7 @@ impl Stream {
     /// What the TLS handshake came to; `None` without TLS.
     pub fn tls(&self) -> Option<TlsInfo> {
         match self {
-            Stream::Plain(_) => None,
+            Stream::Plain(_) | Stream::Kept(_) => None,
             Stream::Layered(layered) => layered.layers.borrow().tls_info(),
         }
     }
@@ -153,6 +176,8 @@ impl Stream {
     fn into_parts(self) -> (Socket, Layers) {
         match self {
             Stream::Plain(socket) => (socket, Layers::default()),
+            // Keys are not handed on.
+            Stream::Kept(kept) => (kept.into_parts().0, Layers::default()),
             Stream::Layered(layered) => layered.into_parts(),
         }
     }
@@ -160,6 +185,7 @@ impl Stream {
     fn socket(&self) -> &Socket {
         match self {
             Stream::Plain(socket) => socket,
+            Stream::Kept(kept) => &kept.socket,
             Stream::Layered(layered) => layered.socket(),
         }
     }
@@ -171,6 +197,7 @@ impl Stream {
     pub async fn readable(&self) -> io::Result<()> {
         let socket = match self {
             Stream::Plain(socket) => socket,
+            Stream::Kept(kept) => &kept.socket,
             Stream::Layered(layered) if layered.layers.borrow().has_unread() => return Ok(()),
             Stream::Layered(layered) => layered.socket(),
         };
@@ -184,6 +211,7 @@ impl Stream {
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => socket.try_read(buffer),
+            Stream::Kept(kept) => kept.try_read(buffer),
             Stream::Layered(layered) => layered.layers.borrow_mut().try_read(layered.socket(), buffer),
         }
     }
@@ -208,6 +236,7 @@ impl Stream {
     pub async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Stream::Plain(socket) => socket.write_all(bytes).await?,
+            Stream::Kept(kept) => kept.write_all(bytes).await?,
             Stream::Layered(layered) => layered.write_all(bytes).await?,
         }
         #[cfg(test)]
@@ -300,15 +329,22 @@ impl From<Socket> for Stream {
 }
 
 impl DetachedStream {
+    /// A client's connection that another process has had; `None` when nothing can be noted of it here.
+    pub fn adopted(socket: DetachedSocket, heritage: &Heritage) -> Option<DetachedStream> {
+        let entry = Entry::adopt(&socket, heritage)?;
+        Some(DetachedStream { socket, entry: Some(entry), layers: None })
+    }
+
     /// Hands the connection to the calling thread's runtime.
     ///
     /// # Errors
     /// When the runtime cannot take it (no memory, no descriptor).
     pub fn attach(self) -> io::Result<Stream> {
         let socket = self.socket.attach()?;
-        Ok(match self.layers {
-            None => Stream::Plain(socket),
-            Some(layers) => Stream::Layered(Layered::new(socket, *layers)),
+        Ok(match (self.layers, self.entry) {
+            (None, None) => Stream::Plain(socket),
+            (None, Some(entry)) => Stream::Kept(Kept::new(socket, entry)),
+            (Some(layers), _) => Stream::Layered(Layered::new(socket, *layers)),
         })
     }
 }

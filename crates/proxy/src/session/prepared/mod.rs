@@ -110,6 +110,11 @@ enum Ruling {
 }
 
 impl ClientStatements {
+    /// Whether none is open.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// The server has forgotten all of them.
     pub(super) fn clear(&mut self) {
         self.open.clear();

@@ -1,0 +1,282 @@
+//! The way of connections from the keeper of a process that has died to the process that goes on.
+//!
+//! The first packet tells what there is, each further one has slots, the areas that they name, and the sockets.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::ledger::{AREA, Ledger, SLOT};
+use super::truth::{cookie, local_port, truth};
+use super::{Cause, Heritage};
+use crate::rt::DetachedSocket;
+
+/// What the first packet tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// No connection has this number yet, nor a greater one.
+    pub next_id: u32,
+    /// Connections that follow, at the most.
+    pub connections: u32,
+    /// Clients with whom nobody can go on: they are in the midst of something, or have something tied to them.
+    pub lost: u32,
+}
+
+/// What was received.
+#[derive(Debug)]
+pub enum Received {
+    /// The first packet.
+    Opening(Opening),
+    /// Connections.
+    Parcels(Vec<Parcel>),
+    /// There is no more, or another version has written it.
+    End,
+}
+
+/// A connection that was received.
+#[derive(Debug)]
+pub struct Parcel {
+    /// The socket.
+    pub socket: DetachedSocket,
+    /// What is known of it; `None`: it cannot be gone on with.
+    pub heritage: Option<Heritage>,
+}
+
+/// Sends what the process that has noted in `ledger` has left, to whoever has the other end of `way`. For the keeper only, once
+/// that process has ended: everything that is open and is not sent is closed before anything is sent, the databases' locks
+/// with it.
+///
+/// # Errors
+/// Nobody takes it.
+pub fn bequeath(ledger: Ledger, way: RawFd) -> io::Result<()> {
+    let mut lost: u32 = 0;
+    let mut left = Vec::new();
+    for descriptor in 0..=ledger.highest().saturating_add(UNSEEN) {
+        match find(ledger, descriptor) {
+            Found::Client if descriptor != way => left.push(descriptor),
+            Found::Lost => lost += 1,
+            _ => {}
+        }
+    }
+    let mut kept = left.clone();
+    kept.push(way);
+    kept.sort_unstable();
+    close_all_but(&kept);
+    let mut opening = [MAGIC, &[OPENING]].concat();
+    opening.extend_from_slice(&ledger.next_id().to_le_bytes());
+    opening.extend_from_slice(&u32::try_from(left.len()).unwrap_or(u32::MAX).to_le_bytes());
+    opening.extend_from_slice(&lost.to_le_bytes());
+    send(way, &opening, &[])?;
+    for batch in left.chunks(AT_ONCE) {
+        let mut text = Vec::with_capacity(LONGEST);
+        text.extend_from_slice(MAGIC);
+        text.push(PARCELS);
+        for descriptor in batch {
+            put(ledger, *descriptor, &mut text);
+        }
+        send(way, &text, batch)?;
+        for descriptor in batch {
+            // SAFETY: this process alone has the descriptor, and does not use it any more.
+            drop(unsafe { OwnedFd::from_raw_fd(*descriptor) });
+        }
+    }
+    Ok(())
+}
+
+/// What a descriptor is.
+enum Found {
+    /// A client's connection, and there may be something to go on with.
+    Client,
+    /// One with which nobody can go on.
+    Lost,
+    Other,
+}
+
+fn find(ledger: Ledger, descriptor: RawFd) -> Found {
+    let Ok(cookie) = cookie(descriptor) else { return Found::Other };
+    let comes_from_client = || local_port(descriptor).is_some_and(|port| ledger.has_port(port));
+    match ledger.slot(descriptor) {
+        Some(slot) if slot.is_of(cookie) && slot.is_lost() => Found::Lost,
+        Some(slot) if slot.is_of(cookie) => Found::Client,
+        // The process was killed between accepting it and noting so.
+        _ if comes_from_client() && is_untouched(descriptor) => Found::Client,
+        _ => Found::Other,
+    }
+}
+
+fn is_untouched(descriptor: RawFd) -> bool {
+    truth(descriptor).is_some_and(|truth| truth.read == 0 && truth.written == 0)
+}
+
+fn put(ledger: Ledger, descriptor: RawFd, text: &mut Vec<u8>) {
+    let of_socket = cookie(descriptor).ok();
+    let slot = ledger.slot(descriptor).filter(|slot| of_socket.is_some_and(|cookie| slot.is_of(cookie)));
+    text.push(u8::from(slot.is_some()));
+    let Some(slot) = slot else { return };
+    // SAFETY: a slot is so many bytes, all of them initialised, and the process that changed them has ended.
+    let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(slot).cast::<u8>(), SLOT) };
+    text.extend_from_slice(bytes);
+    let area = ledger.area(slot.area.load(Relaxed));
+    text.push(u8::from(area.is_some()));
+    if let Some(area) = area {
+        // SAFETY: as above.
+        text.extend_from_slice(unsafe { area.as_ref() });
+    }
+}
+
+/// The next packet. `cause` is what the process has died of.
+///
+/// # Errors
+/// As `recvmsg(2)`; `InvalidData` for a packet that is none.
+pub fn receive(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received> {
+    let (text, sockets) = receive_packet(way)?;
+    let Some((kind, text)) = text.strip_prefix(MAGIC).and_then(<[u8]>::split_first) else {
+        return Ok(Received::End);
+    };
+    if *kind == OPENING {
+        let number =
+            |place: usize| text.get(place..place + 4)?.first_chunk().copied().map(u32::from_le_bytes);
+        let opening = || Some(Opening { next_id: number(0)?, connections: number(4)?, lost: number(8)? });
+        return opening().map(Received::Opening).ok_or_else(|| io::ErrorKind::InvalidData.into());
+    }
+    let mut rest = text;
+    let parcel = |socket| parcel(&mut rest, socket, cause);
+    sockets.into_iter().map(parcel).collect::<io::Result<_>>().map(Received::Parcels)
+}
+
+/// What the front of `rest` tells of `socket`.
+fn parcel(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<Parcel> {
+    let mut take = |count: usize| {
+        let (part, behind) = rest.split_at_checked(count).ok_or(io::ErrorKind::InvalidData)?;
+        *rest = behind;
+        io::Result::Ok(part)
+    };
+    let descriptor = socket.as_raw_fd();
+    let heritage = match take(1)? {
+        [0] => is_untouched(descriptor).then(Heritage::fresh),
+        _ => {
+            let slot = take(SLOT)?;
+            let area = if take(1)? == [0] { None } else { Some(take(AREA)?) };
+            Heritage::of(slot, area, truth(descriptor), cause)
+        }
+    };
+    Ok(Parcel { socket: DetachedSocket::adopt(socket)?, heritage })
+}
+
+fn send(way: RawFd, text: &[u8], sockets: &[RawFd]) -> io::Result<()> {
+    let mut control = Control::new();
+    let mut part = libc::iovec { iov_base: text.as_ptr().cast_mut().cast(), iov_len: text.len() };
+    let mut message = control.message(&mut part);
+    if sockets.is_empty() {
+        message.msg_control = std::ptr::null_mut();
+        message.msg_controllen = 0;
+    } else {
+        let bytes = std::mem::size_of_val(sockets) as u32;
+        // SAFETY: the buffer has room for AT_ONCE descriptors, and there are no more.
+        unsafe {
+            message.msg_controllen = libc::CMSG_SPACE(bytes) as _;
+            let header = libc::CMSG_FIRSTHDR(&message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
+            let data = libc::CMSG_DATA(header).cast::<RawFd>();
+            std::ptr::copy_nonoverlapping(sockets.as_ptr(), data, sockets.len());
+        }
+    }
+    // SAFETY: the message names memory that lives until the call has ended.
+    let sent = unsafe { libc::sendmsg(way, &message, libc::MSG_NOSIGNAL) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn receive_packet(way: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut text = vec![0; LONGEST];
+    let mut control = Control::new();
+    let mut part = libc::iovec { iov_base: text.as_mut_ptr().cast(), iov_len: text.len() };
+    let mut message = control.message(&mut part);
+    let count = loop {
+        // SAFETY: the message names memory that lives until the call has ended.
+        let count = unsafe { libc::recvmsg(way.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
+        match usize::try_from(count) {
+            Ok(count) => break count,
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    };
+    let mut sockets = Vec::new();
+    // SAFETY: the kernel has filled in the headers; descriptors that it has put there are this process's, and new.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                for index in 0..bytes / size_of::<RawFd>() {
+                    sockets.push(OwnedFd::from_raw_fd(data.add(index).read_unaligned()));
+                }
+            }
+            header = libc::CMSG_NXTHDR(&message, header);
+        }
+    }
+    text.truncate(count);
+    Ok((text, sockets))
+}
+
+/// Memory for descriptors that travel with a packet.
+#[repr(align(16))]
+struct Control([u8; CONTROL]);
+
+impl Control {
+    fn new() -> Control {
+        Control([0; CONTROL])
+    }
+
+    fn message(&mut self, part: &mut libc::iovec) -> libc::msghdr {
+        // SAFETY: zeroes are a message without anything.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = part;
+        message.msg_iovlen = 1;
+        message.msg_control = self.0.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL as _;
+        message
+    }
+}
+
+/// Closes all descriptors but these, which are in order.
+fn close_all_but(kept: &[RawFd]) {
+    let mut from: u32 = 0;
+    for descriptor in kept {
+        let descriptor = u32::try_from(*descriptor).unwrap_or_default();
+        if descriptor > from {
+            close_range(from, descriptor - 1);
+        }
+        from = descriptor + 1;
+    }
+    close_range(from, u32::MAX);
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: this process alone has them, and uses none of them any more. Kernels before 5.9 do not know the call, nor what
+    // `pidfd_open` is to others of this module: nothing is kept there.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
+/// Says which version has written a packet: another one has other slots.
+const MAGIC: &[u8] = concat!("narrows ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+
+/// What a packet has.
+const OPENING: u8 = 0;
+const PARCELS: u8 = 1;
+
+/// Connections in one packet: below the kernel's 253 descriptors, and so that packets pass the default send buffer.
+const AT_ONCE: usize = 32;
+
+/// The longest packet.
+const LONGEST: usize = MAGIC.len() + 1 + AT_ONCE * (2 + SLOT + AREA);
+
+/// Bytes of control data for so many descriptors.
+const CONTROL: usize = 16 + AT_ONCE * size_of::<RawFd>() + 16;
+
+/// Descriptors above the highest that was noted: connections that were accepted last.
+const UNSEEN: i32 = 256;

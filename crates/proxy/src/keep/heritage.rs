@@ -1,0 +1,335 @@
+//! What one process has left to the next of a connection, and whether that can honestly be gone on with.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use narrows_wire::Capabilities;
+use narrows_wire::auth::Nonce;
+
+use super::ledger::{AREA, BYTES, INSERTED, MOST_RUNS, NOWHERE, ONE_TRY, Phase, SLOT, Slot, TRIES};
+use super::truth::Truth;
+
+/// What a client was greeted with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hail {
+    /// What Narrows calls the connection.
+    pub id: u32,
+    /// The challenge.
+    pub nonce: Nonce,
+    /// What was offered.
+    pub offered: Capabilities,
+}
+
+/// What the client has had of what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// Nothing: it is to be sent.
+    Wanted,
+    /// All of it, until the login is through.
+    AllButTheEnd,
+    /// So many bytes of it.
+    Behind(u64),
+}
+
+/// How the former process has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Somebody has killed it.
+    Killed,
+    /// It may have been a command that did it: none runs again.
+    Itself,
+}
+
+/// A connection that is gone on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heritage {
+    /// `None`: it was not greeted yet.
+    pub hail: Option<Hail>,
+    /// Bytes of the greeting.
+    pub(super) greeting: u32,
+    /// What the client has sent to log in.
+    pub login: Vec<u8>,
+    /// What it has had of the answer.
+    pub output: Output,
+    pub(super) read: u64,
+    pub(super) written: u64,
+    /// What is under way was under way in so many other processes before ([`TRIES`]).
+    pub(super) tried: u32,
+    /// The session; `None`: the client was logging in.
+    pub after: Option<After>,
+}
+
+/// A session that is gone on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After {
+    /// Its state, as it was written down.
+    pub state: Vec<u8>,
+    /// Status flags of the last answer.
+    pub status: u16,
+    /// What the client has sent and was not answered.
+    pub pending: Vec<u8>,
+    /// Whether `LAST_INSERT_ID()` may be another than 0.
+    pub inserted: bool,
+    /// Whether statements have run, which others may ask about.
+    pub used: bool,
+}
+
+impl Heritage {
+    /// A connection of which nothing was said or heard.
+    pub fn fresh() -> Heritage {
+        Heritage {
+            hail: None,
+            greeting: 0,
+            login: Vec::new(),
+            output: Output::Wanted,
+            read: 0,
+            written: 0,
+            tried: 0,
+            after: None,
+        }
+    }
+
+    /// Whether the client waits for something that the former process may have died of.
+    pub(super) fn is_under_way(&self) -> bool {
+        match &self.after {
+            Some(after) => !after.pending.is_empty(),
+            None => !self.login.is_empty(),
+        }
+    }
+
+    /// What is to become of a connection of which this is known; `None`: it is closed. `area` is what was read of the
+    /// command at hand, where there is one.
+    pub fn of(slot: &[u8], area: Option<&[u8]>, truth: Option<Truth>, cause: Cause) -> Option<Heritage> {
+        let slot = View::of(slot)?;
+        let truth = match truth {
+            Some(truth) => truth,
+            None if slot.transfers == 0 => Truth { read: slot.read, written: slot.written },
+            None => return None,
+        };
+        let mut heritage = match slot.phase {
+            Phase::Login => slot.login(truth)?,
+            Phase::Idle if truth.written == slot.written => slot.session(truth, slot.resume, area)?,
+            Phase::Running if truth.written == slot.written => slot.session(truth, slot.resume, area)?,
+            Phase::Answered if truth.written == slot.mark => slot.session(truth, slot.next, area)?,
+            _ => return None,
+        };
+        if !heritage.is_under_way() {
+            return Some(heritage);
+        }
+        // What is behind an answer was not under way before.
+        let tried = if slot.phase == Phase::Answered { 0 } else { slot.flags & TRIES };
+        let most = if slot.phase == Phase::Running { MOST_RUNS } else { TRIES };
+        heritage.tried = tried + ONE_TRY;
+        (cause == Cause::Killed && heritage.tried < most).then_some(heritage)
+    }
+}
+
+/// A slot that nobody changes any more.
+struct View {
+    phase: Phase,
+    flags: u32,
+    id: u32,
+    read: u64,
+    written: u64,
+    mark: u64,
+    resume: u64,
+    next: u64,
+    base: u64,
+    offered: u64,
+    greeting: u32,
+    login: u32,
+    state: u32,
+    status: u32,
+    transfers: u32,
+    nonce: Nonce,
+    bytes: Vec<u8>,
+}
+
+impl View {
+    fn of(bytes: &[u8]) -> Option<View> {
+        let bytes: &[u8; SLOT] = bytes.try_into().ok()?;
+        // SAFETY: there are as many bytes as a slot has, and any bytes are a slot: it has numbers only.
+        let slot: Slot = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+        Some(View {
+            phase: slot.phase(),
+            flags: slot.flags(),
+            id: slot.id.load(Relaxed),
+            read: slot.read.load(Relaxed),
+            written: slot.written.load(Relaxed),
+            mark: slot.mark.load(Relaxed),
+            resume: slot.resume.load(Relaxed),
+            next: slot.next.load(Relaxed),
+            base: if slot.area.load(Relaxed) == 0 { NOWHERE } else { slot.base.load(Relaxed) },
+            offered: slot.offered.load(Relaxed),
+            greeting: slot.greeting.load(Relaxed),
+            login: slot.login.load(Relaxed),
+            state: slot.state.load(Relaxed),
+            status: slot.status.load(Relaxed),
+            transfers: slot.transfers.load(Relaxed),
+            nonce: slot.nonce.into_inner(),
+            bytes: slot.bytes.into_inner().to_vec(),
+        })
+    }
+
+    fn hail(&self) -> Hail {
+        Hail { id: self.id, nonce: self.nonce, offered: Capabilities(self.offered) }
+    }
+
+    fn login(&self, truth: Truth) -> Option<Heritage> {
+        let read = usize::try_from(truth.read).ok().filter(|read| *read <= BYTES)?;
+        let login = self.bytes.get(..read)?.to_vec();
+        let begun = Heritage { login, read: truth.read, ..Heritage::fresh() };
+        if truth.written == 0 {
+            return Some(begun);
+        }
+        let had = truth.written.checked_sub(self.greeting.into()).filter(|_| self.greeting > 0)?;
+        Some(Heritage {
+            hail: Some(self.hail()),
+            greeting: self.greeting,
+            output: if had == 0 { Output::Wanted } else { Output::Behind(had) },
+            written: truth.written,
+            ..begun
+        })
+    }
+
+    /// A session whose next command begins behind so many bytes.
+    fn session(&self, truth: Truth, resume: u64, area: Option<&[u8]>) -> Option<Heritage> {
+        let place = |position: u64| usize::try_from(position.checked_sub(self.base)?).ok();
+        let pending = match truth.read.checked_sub(resume)? {
+            0 => Vec::new(),
+            _ => area?.get(place(resume)?..place(truth.read)?)?.to_vec(),
+        };
+        debug_assert!(pending.len() <= AREA);
+        let login = self.login as usize;
+        let after = After {
+            state: self.bytes.get(login..login + self.state as usize)?.to_vec(),
+            status: u16::try_from(self.status).ok()?,
+            pending,
+            inserted: self.flags & INSERTED != 0,
+            used: resume > u64::from(self.login),
+        };
+        Some(Heritage {
+            hail: Some(self.hail()),
+            greeting: self.greeting,
+            login: self.bytes.get(..login).filter(|login| !login.is_empty())?.to_vec(),
+            output: Output::AllButTheEnd,
+            read: truth.read,
+            written: truth.written,
+            tried: 0,
+            after: Some(after),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ledger::Ledger;
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    const KILLED: Cause = Cause::Killed;
+
+    /// A slot of a session that has logged in with 10 bytes, after a greeting of 80, and was told OK in 11 more; a command
+    /// of 5 bytes was read behind that.
+    fn slot(phase: Phase, flags: u32) -> &'static Slot {
+        static NEXT: AtomicU32 = AtomicU32::new(3);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let ledger = Ledger::new(64).unwrap();
+        let slot = ledger.slot(i32::try_from(number).unwrap()).unwrap();
+        for (place, value) in [(&slot.read, 15), (&slot.written, 91), (&slot.resume, 10), (&slot.next, 15)] {
+            place.store(value, Relaxed);
+        }
+        for (place, value) in [(&slot.id, 7), (&slot.greeting, 80), (&slot.login, 10), (&slot.status, 2)] {
+            place.store(value, Relaxed);
+        }
+        slot.base.store(10, Relaxed);
+        slot.area.store(1, Relaxed);
+        slot.enter(phase, flags);
+        slot
+    }
+
+    fn heritage(slot: &Slot, read: u64, written: u64, cause: Cause) -> Option<Heritage> {
+        // SAFETY: a slot is so many initialised bytes, and nobody changes it meanwhile.
+        let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(slot).cast::<u8>(), SLOT) };
+        let mut area = [0; AREA];
+        area[..9].copy_from_slice(b"DO 1;DO 2");
+        Heritage::of(bytes, Some(&area), Some(Truth { read, written }), cause)
+    }
+
+    fn pending(slot: &Slot, read: u64, written: u64) -> Option<Vec<u8>> {
+        Some(heritage(slot, read, written, KILLED)?.after?.pending)
+    }
+
+    #[test]
+    fn an_idle_session_goes_on_with_what_was_read() {
+        let slot = slot(Phase::Idle, 0);
+        assert_eq!(pending(slot, 15, 91), Some(b"DO 1;".to_vec()));
+        // The process was killed before it took note of what it had read, or of less than that.
+        assert_eq!(pending(slot, 10, 91), Some(Vec::new()));
+        assert_eq!(pending(slot, 19, 91), Some(b"DO 1;DO 2".to_vec()));
+        assert_eq!(pending(slot, 9, 91), None);
+        assert_eq!(pending(slot, 10 + AREA as u64 + 1, 91), None);
+        // The client has something that nobody has taken note of.
+        assert_eq!(pending(slot, 10, 92), None);
+        let whole = heritage(slot, 15, 91, KILLED).unwrap();
+        assert_eq!((whole.output, whole.login.len(), whole.hail.unwrap().id), (Output::AllButTheEnd, 10, 7));
+    }
+
+    #[test]
+    fn what_may_have_been_the_cause_does_not_run_again() {
+        let idle = slot(Phase::Idle, 0);
+        assert!(heritage(idle, 15, 91, Cause::Itself).is_none());
+        assert!(heritage(idle, 10, 91, Cause::Itself).is_some());
+        let tried = |phase, times| pending(slot(phase, times * ONE_TRY), 15, 91).is_some();
+        assert_eq!([0, 1, 2, 3].map(|times| tried(Phase::Running, times)), [true, true, false, false]);
+        assert!(tried(Phase::Idle, 3) && !tried(Phase::Idle, 15));
+    }
+
+    #[test]
+    fn an_answer_is_whole_or_was_not_begun() {
+        let running = slot(Phase::Running, 0);
+        assert_eq!(pending(running, 15, 91), Some(b"DO 1;".to_vec()));
+        assert_eq!(pending(running, 15, 92), None);
+        let answered = slot(Phase::Answered, 0);
+        answered.mark.store(100, Relaxed);
+        assert_eq!(pending(answered, 15, 91), None);
+        assert_eq!(pending(answered, 15, 95), None);
+        assert_eq!(pending(answered, 15, 100), Some(Vec::new()));
+        assert_eq!(pending(answered, 19, 100), Some(b"DO 2".to_vec()));
+        for phase in [Phase::Lost, Phase::Busy, Phase::Writing, Phase::Answering] {
+            assert_eq!(pending(slot(phase, 0), 15, 91), None, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn a_login_goes_on_where_the_client_was_told_last() {
+        let login = slot(Phase::Login, 0);
+        let output = |written| heritage(login, 15, written, KILLED).map(|heritage| heritage.output);
+        assert_eq!(output(0), Some(Output::Wanted));
+        assert_eq!(output(79), None);
+        assert_eq!(output(80), Some(Output::Wanted));
+        assert_eq!(output(91), Some(Output::Behind(11)));
+        assert!(heritage(login, 0, 80, Cause::Itself).is_some());
+        assert!(heritage(login, 15, 80, Cause::Itself).is_none());
+        assert!(heritage(login, 10_000, 80, KILLED).is_none());
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic() {
+        let mut state = 1_u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u8
+        };
+        for _ in 0..20_000 {
+            let mut bytes: Vec<u8> = (0..SLOT).map(|_| random()).collect();
+            // Small numbers come further.
+            for number in bytes[8..120].chunks_exact_mut(4) {
+                number[1..].fill(0);
+            }
+            let truth = Truth { read: random().into(), written: random().into() };
+            let _ = Heritage::of(&bytes, Some(&[0; AREA]), Some(truth), KILLED);
+            let _ = Heritage::of(&bytes, None, None, KILLED);
+        }
+        assert_eq!(Heritage::of(&[0; SLOT - 1], None, None, KILLED), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! What the kernel knows of a socket: its name, and how many bytes have gone through it. It is right at every moment, also
+//! between two instructions of a process that was killed there.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::RawFd;
+
+/// Bytes that were taken of a TCP socket and put into it, by all processes that ever had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Truth {
+    /// Read, and so gone from the kernel.
+    pub read: u64,
+    /// Written, whether they have arrived or not.
+    pub written: u64,
+}
+
+/// The name of a socket, which no other one has had since the machine's start.
+///
+/// # Errors
+/// When it is no socket.
+pub fn cookie(socket: RawFd) -> io::Result<u64> {
+    let mut cookie = 0_u64.to_ne_bytes();
+    option(socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
+    Ok(u64::from_ne_bytes(cookie))
+}
+
+/// What has gone through a TCP socket; `None` where it is another one, or its peer has gone.
+pub fn truth(socket: RawFd) -> Option<Truth> {
+    // The peer goes on meanwhile: what it takes, or sends, between two questions would be counted twice, or not at all.
+    (0..MOST_QUESTIONS).find_map(|_| {
+        let before = Counts::of(socket)?;
+        let unread = queue(socket, libc::FIONREAD)?;
+        let unsent = queue(socket, libc::TIOCOUTQ)?;
+        if Counts::of(socket)? != before {
+            return None;
+        }
+        let read = before.received.checked_sub(unread)?;
+        Some(Truth { read, written: before.acknowledged + unsent })
+    })
+}
+
+/// Bytes that have come, and those that the peer has said it has.
+#[derive(Debug, PartialEq, Eq)]
+struct Counts {
+    received: u64,
+    acknowledged: u64,
+}
+
+impl Counts {
+    fn of(socket: RawFd) -> Option<Counts> {
+        let mut info = [0; INFO];
+        let length = option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
+        // An older kernel does not count.
+        if length < INFO {
+            return None;
+        }
+        let number =
+            |place: usize| info.get(place..place + 8)?.first_chunk().copied().map(u64::from_ne_bytes);
+        // The end of what the peer sends counts as a byte.
+        let ended = match *info.first()? {
+            ESTABLISHED => 0,
+            CLOSE_WAIT => 1,
+            _ => return None,
+        };
+        let received = number(BYTES_RECEIVED)?.checked_sub(ended)?;
+        Some(Counts { received, acknowledged: number(BYTES_ACKED)? })
+    }
+}
+
+/// The local port of a TCP connection; `None` for whatever else it is.
+pub fn local_port(socket: RawFd) -> Option<u16> {
+    let mut listens = 0_i32.to_ne_bytes();
+    option(socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, &mut listens).ok()?;
+    if i32::from_ne_bytes(listens) != 0 {
+        return None;
+    }
+    // SAFETY: whoever calls this has the socket open, and it is not closed here.
+    let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(socket) };
+    let socket = socket2::SockRef::from(&socket);
+    socket.peer_addr().ok()?;
+    socket.local_addr().ok()?.as_socket().map(|address| address.port())
+}
+
+fn option<const N: usize>(socket: RawFd, level: i32, name: i32, value: &mut [u8; N]) -> io::Result<usize> {
+    let mut length = N as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which `value` has; a descriptor that is none is an error.
+    let done = unsafe { libc::getsockopt(socket, level, name, value.as_mut_ptr().cast(), &mut length) };
+    if done == 0 { Ok(length as usize) } else { Err(io::Error::last_os_error()) }
+}
+
+fn queue(socket: RawFd, of: libc::c_ulong) -> Option<u64> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: both requests write one int.
+    let done = unsafe { libc::ioctl(socket, of as _, &mut count) };
+    (done == 0).then(|| u64::try_from(count).ok())?
+}
+
+/// Places in `struct tcp_info` (linux/tcp.h), which only ever grows at its end.
+const BYTES_ACKED: usize = 120;
+const BYTES_RECEIVED: usize = 128;
+const INFO: usize = BYTES_RECEIVED + size_of::<u64>();
+
+/// Questions after which it is given up: a client that waits for an answer hardly does anything meanwhile.
+const MOST_QUESTIONS: u32 = 100;
+
+const ESTABLISHED: u8 = 1;
+const CLOSE_WAIT: u8 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn the_kernel_counts_what_was_read_and_written() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let now = || truth(server.as_raw_fd()).unwrap();
+        assert_eq!(now(), Truth { read: 0, written: 0 });
+        (&server).write_all(b"greeting").unwrap();
+        client.write_all(b"login").unwrap();
+        client.read_exact(&mut [0; 8]).unwrap();
+        assert_eq!(now(), Truth { read: 0, written: 8 });
+        (&server).read_exact(&mut [0; 2]).unwrap();
+        assert_eq!(now(), Truth { read: 2, written: 8 });
+        client.shutdown(Shutdown::Write).unwrap();
+        server.read_exact(&mut [0; 3]).unwrap();
+        assert_eq!(server.read(&mut [0; 3]).unwrap(), 0);
+        assert_eq!(truth(server.as_raw_fd()).unwrap(), Truth { read: 5, written: 8 });
+        assert_eq!(local_port(server.as_raw_fd()), Some(listener.local_addr().unwrap().port()));
+        assert_eq!(local_port(listener.as_raw_fd()), None);
+        let other = cookie(client.as_raw_fd()).unwrap();
+        assert_ne!(cookie(server.as_raw_fd()).unwrap(), other);
+        assert_eq!(cookie(client.try_clone().unwrap().as_raw_fd()).unwrap(), other);
+    }
+}

@@ -1,0 +1,79 @@
+//! What a worker process that has died has left to this one, as its keeper sends it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use narrows_proxy::keep::{Cause, Received, receive};
+use narrows_proxy::server::Heir;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use tracing::{info, warn};
+
+/// Clients that are to come.
+pub struct Estate {
+    way: OwnedFd,
+    cause: Cause,
+    begun: Instant,
+    taken: Taken,
+}
+
+/// What has become of clients.
+#[derive(Default)]
+struct Taken {
+    kept: usize,
+    closed: usize,
+    /// There are no more.
+    is_all: bool,
+}
+
+impl Estate {
+    /// Waits for the first word of the keeper.
+    pub fn begin(way: OwnedFd, was_killed: bool, heir: &Heir) -> Estate {
+        let cause = if was_killed { Cause::Killed } else { Cause::Itself };
+        let mut estate = Estate { way, cause, begun: Instant::now(), taken: Taken::default() };
+        let limit = set_socket_timeout(&estate.way, Timeout::Recv, Some(FIRST_WORD));
+        if let Err(error) = limit {
+            warn!(%error, "a wait cannot be limited");
+        }
+        estate.receive(heir);
+        estate
+    }
+
+    /// Goes on with all that come.
+    pub fn take(mut self, heir: &Heir) {
+        // The keeper ends in time; this is for one that was stopped.
+        let _ = set_socket_timeout(&self.way, Timeout::Recv, Some(LAST_WORD));
+        while !self.taken.is_all {
+            self.receive(heir);
+        }
+        let Taken { kept, closed, .. } = self.taken;
+        let took_ms = self.begun.elapsed().as_millis();
+        info!(kept, closed, took_ms, "the clients of the former process go on");
+    }
+
+    fn receive(&mut self, heir: &Heir) {
+        match receive(self.way.as_fd(), self.cause) {
+            Ok(Received::Opening(opening)) => {
+                heir.begin_ids_at(opening.next_id);
+                self.taken.closed += opening.lost as usize;
+            }
+            Ok(Received::Parcels(parcels)) => {
+                for parcel in parcels {
+                    let counted =
+                        if heir.take(parcel) { &mut self.taken.kept } else { &mut self.taken.closed };
+                    *counted += 1;
+                }
+            }
+            Ok(Received::End) => self.taken.is_all = true,
+            Err(error) => {
+                warn!(%error, "the clients of the former process cannot be received");
+                self.taken.is_all = true;
+            }
+        }
+    }
+}
+
+/// A keeper has nothing else to do; on a busy machine it may have to wait for a processor.
+const FIRST_WORD: Duration = Duration::from_secs(1);
+
+/// Above the time that a keeper has in all.
+const LAST_WORD: Duration = Duration::from_secs(31);

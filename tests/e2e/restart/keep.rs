@@ -1,0 +1,229 @@
+//! What becomes of clients whose worker process is killed: those who can honestly be gone on with notice nothing, the others
+//! are closed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use narrows_testkit::{
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, command,
+    kill,
+};
+
+use super::{BINARY, scene, wait_for_another};
+
+/// How long a client that is closed may have to see it.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Kills the worker process, and waits until another one serves.
+fn killed(narrows: &Narrows) {
+    let worker = narrows.worker();
+    kill(worker);
+    wait_for_another(narrows, worker);
+}
+
+fn before(server: &FakeMysql) -> Narrows {
+    Narrows::start(BINARY, &NarrowsConfig::in_front_of(server.port()).supervised())
+}
+
+fn admin(narrows: &Narrows) -> RawClient {
+    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
+}
+
+/// What the greeting calls the connection.
+fn id(client: &mut RawClient) -> u32 {
+    client.greeting().expect("a greeting").connection_id
+}
+
+#[test]
+fn idle_clients_go_on_under_their_numbers() {
+    let (_server, narrows) = scene(|config| config);
+    let mut clients: Vec<RawClient> = (0..100).map(|_| narrows.client()).collect();
+    for _ in 0..3 {
+        clients.iter_mut().step_by(2).for_each(|client| drop(client.query("DO 1").ok().expect("it serves")));
+        killed(&narrows);
+        for client in &mut clients {
+            client.query("DO 1").ok().unwrap_or_else(|| panic!("another one serves:\n{}", narrows.log()));
+        }
+        clients.extend((0..10).map(|_| narrows.client()));
+    }
+    let ids: BTreeSet<u32> = clients.iter_mut().map(id).collect();
+    assert_eq!(ids.len(), clients.len(), "two clients have one number");
+    let mut admin = admin(&narrows);
+    let shown = admin.query("SELECT SessionID FROM stats_mysql_processlist").text_rows();
+    let shown: BTreeSet<u32> = shown.iter().filter_map(|row| row[0].as_deref()?.parse().ok()).collect();
+    assert_eq!(shown, ids);
+    let connected = "SELECT Variable_Value FROM stats_mysql_global \
+                     WHERE Variable_Name = 'Client_Connections_connected'";
+    assert_eq!(admin.query(connected).cell(), Some(clients.len().to_string()));
+}
+
+#[test]
+fn clients_that_go_on_count_under_the_limits() {
+    let server = FakeMysql::start(Conversation::new());
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), "")
+        .user("sbtest", "sbtest", "max_connections=3")
+        .supervised();
+    let narrows = Narrows::start(BINARY, &config);
+    let mut clients: Vec<RawClient> = (0..3).map(|_| narrows.client()).collect();
+    killed(&narrows);
+    clients.iter_mut().for_each(|client| drop(client.query("DO 1").ok().expect("it serves")));
+    let mut other = RawClient::connect(&narrows.endpoint());
+    let refusal = other.login(&Login::new("sbtest", "sbtest")).expect_err("there are as many as may be");
+    assert!(refusal.message.contains("max_user_connections"), "{refusal:?}");
+}
+
+#[test]
+fn a_login_goes_on_at_whatever_point() {
+    let (_server, narrows) = scene(|config| config);
+    let mut greeted = RawClient::connect(&narrows.endpoint());
+    let number = id(&mut greeted);
+    killed(&narrows);
+    killed(&narrows);
+    greeted.login(&Login::new("sbtest", "sbtest")).expect("the same challenge counts");
+    greeted.query("DO 1").ok().expect("it serves");
+    assert_eq!(id(&mut greeted), number);
+    // A wrong password is one in the next process too.
+    let mut stranger = RawClient::connect(&narrows.endpoint());
+    id(&mut stranger);
+    killed(&narrows);
+    stranger.login(&Login::new("sbtest", "other")).expect_err("it is wrong");
+}
+
+#[test]
+fn a_read_that_runs_is_run_again() {
+    let reads = [Move::Wait, Move::rows("n", &["1"])];
+    let server = FakeMysql::start(Conversation::new().on("SELECT n FROM t", &reads));
+    let narrows = before(&server);
+    let mut client = narrows.client();
+    client.send_command(command::QUERY, b"SELECT n FROM t").expect("it takes it");
+    server.wait_for("SELECT n FROM t");
+    killed(&narrows);
+    server.wait_for_times("SELECT n FROM t", 2);
+    // The connection of the killed process waits too.
+    server.release();
+    server.release();
+    assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("1"), "{}", narrows.log());
+    let times = server.received().iter().filter(|command| command.body == "SELECT n FROM t").count();
+    assert_eq!(times, 2);
+    client.query("DO 1").ok().expect("it goes on");
+}
+
+#[test]
+fn a_read_that_runs_at_every_death_does_not_run_for_ever() {
+    let server = FakeMysql::start(Conversation::new().on("SELECT n FROM t", &[Move::Hang]));
+    let narrows = before(&server);
+    let mut client = narrows.client();
+    client.send_command(command::QUERY, b"SELECT n FROM t").expect("it takes it");
+    for times in 1..=3 {
+        server.wait_for_times("SELECT n FROM t", times);
+        killed(&narrows);
+    }
+    assert!(client.is_closed_within(SOON), "{}", narrows.log());
+    assert_eq!(server.received().iter().filter(|command| command.body == "SELECT n FROM t").count(), 3);
+}
+
+#[test]
+fn a_write_that_runs_is_not_repeated() {
+    let server =
+        FakeMysql::start(Conversation::new().on("INSERT INTO t VALUES (1)", &[Move::Wait, Move::ok()]));
+    let narrows = before(&server);
+    let mut client = narrows.client();
+    client.send_command(command::QUERY, b"INSERT INTO t VALUES (1)").expect("it takes it");
+    server.wait_for("INSERT INTO t VALUES (1)");
+    killed(&narrows);
+    server.release();
+    assert!(client.is_closed_within(SOON), "{}", narrows.log());
+    narrows.client().query("DO 1").ok().expect("it serves");
+    let writes = server.received().iter().filter(|command| command.body.contains("INSERT")).count();
+    assert_eq!(writes, 1);
+}
+
+#[test]
+fn half_a_command_is_kept_and_the_next_process_reads_the_rest() {
+    let (server, narrows) = scene(|config| config);
+    let mut client = narrows.client();
+    client.query("DO 1").ok().expect("it serves");
+    let statement = b"\x0a\0\0\0\x03DO 1 + 23";
+    client.send_bytes(&statement[..7]).expect("it takes it");
+    // What was sent before it on another connection has arrived, so this has.
+    narrows.client().query("DO 1").ok().expect("it serves");
+    killed(&narrows);
+    client.send_bytes(&statement[7..]).expect("it takes it");
+    assert!(client.answer(command::QUERY).ok().is_some(), "{}", narrows.log());
+    server.wait_for("DO 1 + 23");
+}
+
+#[test]
+fn what_a_session_has_set_goes_on_with_it() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    server.execute(&["CREATE DATABASE IF NOT EXISTS kept", "CREATE OR REPLACE TABLE kept.t (n INT)"]);
+    let narrows = Narrows::start(BINARY, &NarrowsConfig::in_front_of(server.port()).supervised());
+    let mut client = narrows.client();
+    for statement in
+        ["USE kept", "SET NAMES latin1, sql_mode = 'ANSI'", "SET @kept = 'yes'", "INSERT INTO t VALUES (7)"]
+    {
+        client.query(statement).ok().expect(statement);
+    }
+    killed(&narrows);
+    let asked = "SELECT CONCAT_WS(' ', DATABASE(), @@character_set_client, @@sql_mode LIKE '%ANSI%', @kept, n) FROM t";
+    assert_eq!(client.query(asked).cell().as_deref(), Some("kept latin1 1 yes 7"), "{}", narrows.log());
+}
+
+#[test]
+fn a_transaction_ends_with_its_process_and_so_does_its_client() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    server.execute(&["CREATE DATABASE IF NOT EXISTS kept", "CREATE OR REPLACE TABLE kept.open (n INT)"]);
+    let narrows = Narrows::start(BINARY, &NarrowsConfig::in_front_of(server.port()).supervised());
+    let mut client = narrows.client();
+    client.query("START TRANSACTION");
+    client.query("INSERT INTO kept.open VALUES (1)").ok().expect("a row");
+    let mut prepared = narrows.client();
+    prepared.command(command::STMT_PREPARE, b"SELECT 1");
+    killed(&narrows);
+    assert!(client.is_closed_within(SOON), "{}", narrows.log());
+    assert!(prepared.is_closed_within(SOON), "{}", narrows.log());
+    let locked = "SELECT n FROM kept.open FOR UPDATE";
+    assert!(server.rows(locked).is_empty(), "the row is still there");
+}
+
+#[test]
+fn what_only_the_killed_process_knew_is_not_made_up() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    server.execute(&[
+        "CREATE DATABASE IF NOT EXISTS kept",
+        "CREATE OR REPLACE TABLE kept.ids (id INT AUTO_INCREMENT PRIMARY KEY)",
+    ]);
+    let narrows = Narrows::start(BINARY, &NarrowsConfig::in_front_of(server.port()).supervised());
+    let asks = ["SELECT LAST_INSERT_ID()", "SELECT ROW_COUNT()", "SHOW WARNINGS"];
+    let mut clients: Vec<RawClient> = asks.iter().map(|_| narrows.client()).collect();
+    let mut others: Vec<RawClient> = asks.iter().map(|_| narrows.client()).collect();
+    for client in &mut clients {
+        client.query("INSERT INTO kept.ids VALUES ()").ok().expect("a row");
+    }
+    killed(&narrows);
+    for (client, asked) in clients.iter_mut().zip(asks) {
+        let refusal = client.query(asked).error().unwrap_or_else(|| panic!("{asked} is answered"));
+        assert!(refusal.message.contains("has died"), "{refusal:?}");
+        assert!(client.is_closed_within(SOON));
+    }
+    // Who has done nothing yet has nothing to forget; and another statement has other answers.
+    assert_eq!(others[0].query("SELECT LAST_INSERT_ID()").cell().as_deref(), Some("0"));
+    others[1].query("SELECT 1");
+    assert_eq!(others[1].query("SELECT FOUND_ROWS()").cell().as_deref(), Some("1"));
+}
+
+#[test]
+fn clients_outlive_their_process_under_another_supervisor_too() {
+    let (_server, mut narrows) = scene(|config| config);
+    let mut client = narrows.client();
+    narrows.process().kill();
+    narrows.start_again(BINARY);
+    killed(&narrows);
+    client.query("DO 1").ok().expect("it goes on");
+    // With both gone there is nobody to go on with anything, and nobody is kept waiting.
+    let worker = narrows.worker();
+    narrows.process().kill();
+    kill(worker);
+    assert!(client.is_closed_within(SOON));
+}
