@@ -116,6 +116,23 @@ fn last_insert_id_is_fetched_from_an_idle_connection() {
 }
 
 #[test]
+fn last_insert_id_outlives_a_client_that_leaves_while_it_is_fetched() {
+    for flavour in Flavour::both() {
+        let (mut server, narrows) = stand(flavour, 1);
+        let mut one = RawClient::open(&narrows.endpoint(), &login().schema("shared"));
+        one.query("SELECT LAST_INSERT_ID(25)");
+        // Without a schema: the connection is logged in anew, and is asked before.
+        let mut leaving = RawClient::open(&narrows.endpoint(), &login());
+        server.freeze();
+        leaving.send_command(command::QUERY, b"SELECT 1").expect("the client is connected");
+        leaving.vanish();
+        narrows.wait_for_log(0, |line| line.contains("the client went away"));
+        server.thaw();
+        assert_eq!(cell(&mut one, "SELECT LAST_INSERT_ID()").as_deref(), Some("25"));
+    }
+}
+
+#[test]
 fn a_temporary_table_of_another_engine_does_not_warn_the_next_client() {
     on_one_connection(|one, other| {
         other.query("CREATE TEMPORARY TABLE shared.tmp (id INT) ENGINE=MyISAM");
@@ -374,21 +391,30 @@ fn on_one_connection(test: impl Fn(&mut RawClient, &mut RawClient)) {
 /// The same, where the server itself is asked too.
 fn before_a_server(connections: u32, test: impl Fn(&RealServer, &mut RawClient, &mut RawClient)) {
     for flavour in Flavour::both() {
-        let server: RealServer = ServerOptions::new(flavour).start();
-        server.execute(&[
-            "CREATE DATABASE shared CHARACTER SET latin1 COLLATE latin1_bin",
-            "CREATE TABLE shared.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
-        ]);
-        let config = NarrowsConfig::new()
-            .server(0, server.port(), &format!("max_connections={connections}"))
-            .variable("threads", "1")
-            .user("sbtest", "sbtest", "");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
-        let login = Login::new("sbtest", "sbtest");
-        let mut one = RawClient::open(&narrows.endpoint(), &login);
-        let mut other = RawClient::open(&narrows.endpoint(), &login);
+        let (server, narrows) = stand(flavour, connections);
+        let mut one = RawClient::open(&narrows.endpoint(), &login());
+        let mut other = RawClient::open(&narrows.endpoint(), &login());
         test(&server, &mut one, &mut other);
     }
+}
+
+/// A server, and Narrows with so many connections to it.
+fn stand(flavour: Flavour, connections: u32) -> (RealServer, Narrows) {
+    let server: RealServer = ServerOptions::new(flavour).start();
+    server.execute(&[
+        "CREATE DATABASE shared CHARACTER SET latin1 COLLATE latin1_bin",
+        "CREATE TABLE shared.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
+    ]);
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), &format!("max_connections={connections}"))
+        .variable("threads", "1")
+        .user("sbtest", "sbtest", "");
+    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    (server, narrows)
+}
+
+fn login() -> Login {
+    Login::new("sbtest", "sbtest")
 }
 
 fn cell(client: &mut RawClient, statement: &str) -> Option<String> {

@@ -22,11 +22,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::backend::{Backend, DetachedBackend, ServerError, Use, Want};
+use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want};
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
 use crate::prepared::Identity;
-use crate::rt::{Instant, Notify, timeout_at};
+use crate::rt::{Instant, Notify, spawn_local, timeout_at};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SharedState;
 use crate::stats::ErrorTable;
@@ -476,28 +477,31 @@ impl Search<'_> {
     }
 
     /// Logs an idle connection in anew where it is another account's, or has a schema that must go.
-    async fn adapt(&self, mut backend: Backend) -> Result<Option<Backend>, LeaseError> {
-        match fitness(&backend, &self.ask) {
-            0..NEW_LOGIN => Ok(Some(backend)),
-            NEW_LOGIN => {
-                let server = Arc::clone(&backend.login.server);
-                let limit = self.snapshot.variables.connect_timeout_server;
-                self.group.tally(&server).count(|tally| tally.change_users += 1);
-                match backend.change_user(self.ask.want, limit).await {
-                    Ok(()) => Ok(Some(backend)),
-                    Err(error) => self.group.failed(&server, error),
-                }
-            }
-            _ => {
-                let limit = self.snapshot.variables.connect_timeout_server;
-                if let Err(error) = backend.settle_residue(limit).await {
-                    tracing::debug!(%error, "what a connection kept is lost with it");
-                }
-                match backend.into_slot() {
-                    (server, Some(slot)) => self.open(server, slot).await,
-                    (_, None) => Ok(None),
-                }
-            }
+    async fn adapt(&self, backend: Backend) -> Result<Option<Backend>, LeaseError> {
+        let fitness = fitness(&backend, &self.ask);
+        if fitness < NEW_LOGIN {
+            return Ok(Some(backend));
+        }
+        let limit = self.snapshot.variables.connect_timeout_server;
+        let (mut backend, settled) = settle(backend, limit).await;
+        if fitness == NEW_LOGIN {
+            let server = Arc::clone(&backend.login.server);
+            self.group.tally(&server).count(|tally| tally.change_users += 1);
+            let changed = match settled {
+                Ok(()) => backend.change_user(self.ask.want, limit).await,
+                Err(error) => Err(error),
+            };
+            return match changed {
+                Ok(()) => Ok(Some(backend)),
+                Err(error) => self.group.failed(&server, error),
+            };
+        }
+        if let Err(error) = settled {
+            tracing::debug!(%error, "what a connection kept is lost with it");
+        }
+        match backend.into_slot() {
+            (server, Some(slot)) => self.open(server, slot).await,
+            (_, None) => Ok(None),
         }
     }
 
@@ -556,6 +560,19 @@ impl Group {
         }
         best.map(|(index, _)| idle.remove(index))
     }
+}
+
+/// Fetches what a connection keeps for another client. A task of its own does that: when the search is given up meanwhile,
+/// because its own client has gone, the other one must not lose anything by it.
+async fn settle(mut backend: Backend, limit: Duration) -> (Backend, Result<(), BackendError>) {
+    if !backend.keeps_something() {
+        return (backend, Ok(()));
+    }
+    let settling = spawn_local(async move {
+        let settled = backend.settle_residue(limit).await;
+        (backend, settled)
+    });
+    settling.await.expect("it neither panics nor is aborted")
 }
 
 fn count(counter: &Cell<u64>) {
