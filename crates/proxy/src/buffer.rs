@@ -190,11 +190,11 @@ impl BufferPool {
 pub const SMALL: usize = 16 * 1024;
 
 /// Large enough that the cost of a system call is small beside that of copying.
-pub const LARGE: usize = 128 * 1024;
+pub const LARGE: usize = 256 * 1024;
 
 /// Spare buffers kept per worker: 4 MiB of each size.
 const SPARE_SMALL: usize = 256;
-const SPARE_LARGE: usize = 32;
+const SPARE_LARGE: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -44,6 +44,10 @@ pub struct Past {
     kill_failed: bool,
     /// A row was written since then.
     written_since: bool,
+    /// `COM_CHANGE_USER` came in this session.
+    user_changed: bool,
+    /// The collation of the schema was set to DEFAULT behind that.
+    collation_by_default: bool,
     /// A user variable was made of another in the same session, which may be a number.
     text_made: bool,
     /// `COM_INIT_DB` has failed, and nothing but questions about that came since.
@@ -71,6 +75,8 @@ const EXCEPTIONS: &[Exception] = &[
         name: "a warning about the engine of a temporary table that is gone",
         mask: engines_combined,
     },
+    // Without a schema, servers take that of the schema before the change of user, of which a session should know nothing.
+    Exception { name: "DEFAULT of collation_database behind COM_CHANGE_USER", mask: collation_by_default },
     // A number remembers the character set of the connection that it was sent in; its value and its own collation do not.
     Exception { name: "column definition of text made of a number in a user variable", mask: text_of_number },
 ];
@@ -95,6 +101,7 @@ impl Past {
                 self.temporary_dropped &= !(asks_conditions(&text) && self.written_since);
                 self.written_since = self.temporary_dropped && (self.written_since || writes(&text));
                 self.temporary_dropped |= text.starts_with("DROP TEMPORARY");
+                self.collation_by_default |= self.user_changed && sets_collation_to_default(&text);
                 self.text_made |= text.starts_with("SET @a = CONCAT(");
                 if let Some(undefined) = leaves_found_rows_undefined(&text, flavour, answer) {
                     self.found_rows_undefined = undefined;
@@ -104,6 +111,8 @@ impl Past {
             Step::ResetConnection | Step::ChangeUser { .. } => {
                 self.routine = false;
                 self.text_made = false;
+                self.collation_by_default = false;
+                self.user_changed |= matches!(step, Step::ChangeUser { .. });
             }
             Step::Kill { .. } => {}
             Step::InitDb(_) => {
@@ -266,6 +275,20 @@ fn text_of_number(case: &Case<'_>, line: &str) -> Option<String> {
     let made = case.past.text_made && (line.starts_with("COLUMN @a ") || line.starts_with("COLUMN @A "));
     let (before, behind) = line.split_once(" length=").filter(|_| made)?;
     Some(format!("{before} {}", behind.split_once(' ').map_or("", |(_, rest)| rest)))
+}
+
+fn sets_collation_to_default(text: &str) -> bool {
+    text.starts_with("SET ") && text.contains("collation_database") && text.ends_with("DEFAULT")
+}
+
+fn collation_by_default(case: &Case<'_>, line: &str) -> Option<String> {
+    if !case.past.collation_by_default || !line.starts_with("ROW | ") {
+        return None;
+    }
+    let mut shown = ["character_set_database", "collation_database"].into_iter();
+    let shown = shown.find(|name| line.starts_with(&format!("ROW | {name} | ")));
+    let asked = case.text.contains("@@collation_database").then_some("collation_database, among others");
+    shown.or(asked).map(|name| format!("ROW | {name}"))
 }
 
 fn calls_routine(text: &str) -> bool {
