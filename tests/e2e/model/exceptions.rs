@@ -44,6 +44,8 @@ pub struct Past {
     kill_failed: bool,
     /// A row was written since then.
     written_since: bool,
+    /// `sql_auto_is_null` was set, and no row was inserted since.
+    null_is_set: bool,
     /// `COM_CHANGE_USER` came in this session.
     user_changed: bool,
     /// The collation of the schema was set to DEFAULT behind that.
@@ -75,6 +77,8 @@ const EXCEPTIONS: &[Exception] = &[
         name: "a warning about the engine of a temporary table that is gone",
         mask: engines_combined,
     },
+    // Whether an id still counts for it is known to the connection that inserted, and lives longer there than where it was set.
+    Exception { name: "rows WHERE id IS NULL behind SET sql_auto_is_null", mask: null_behind_set },
     // Without a schema, servers take that of the schema before the change of user, of which a session should know nothing.
     Exception { name: "DEFAULT of collation_database behind COM_CHANGE_USER", mask: collation_by_default },
     // A number remembers the character set of the connection that it was sent in; its value and its own collation do not.
@@ -101,6 +105,10 @@ impl Past {
                 self.temporary_dropped &= !(asks_conditions(&text) && self.written_since);
                 self.written_since = self.temporary_dropped && (self.written_since || writes(&text));
                 self.temporary_dropped |= text.starts_with("DROP TEMPORARY");
+                let inserted =
+                    answer.last().is_some_and(|line| line.starts_with("OK ") && !line.contains(" id=0 "));
+                self.null_is_set &= !inserted;
+                self.null_is_set |= text.starts_with("SET ") && text.contains("sql_auto_is_null");
                 self.collation_by_default |= self.user_changed && sets_collation_to_default(&text);
                 self.text_made |= text.starts_with("SET @a = CONCAT(");
                 if let Some(undefined) = leaves_found_rows_undefined(&text, flavour, answer) {
@@ -275,6 +283,11 @@ fn text_of_number(case: &Case<'_>, line: &str) -> Option<String> {
     let made = case.past.text_made && (line.starts_with("COLUMN @a ") || line.starts_with("COLUMN @A "));
     let (before, behind) = line.split_once(" length=").filter(|_| made)?;
     Some(format!("{before} {}", behind.split_once(' ').map_or("", |(_, rest)| rest)))
+}
+
+fn null_behind_set(case: &Case<'_>, line: &str) -> Option<String> {
+    let asks = case.past.null_is_set && case.text.ends_with("WHERE id IS NULL");
+    (asks && line.starts_with("ROW | ")).then(String::new)
 }
 
 fn sets_collation_to_default(text: &str) -> bool {
