@@ -28,6 +28,9 @@ pub struct Launch {
     uuid: Option<String>,
     no_monitor: bool,
     drain_timeout_s: u32,
+    /// Heartbeats that a worker process may miss; 0: any number.
+    #[serde(default)]
+    pub missing_heartbeats: u32,
 }
 
 impl Launch {
@@ -55,6 +58,7 @@ impl Launch {
             uuid: flags.uuid.clone().or(bootstrap.uuid),
             no_monitor: flags.no_monitor,
             drain_timeout_s: bootstrap.drain_timeout,
+            missing_heartbeats: bootstrap.restart_on_missing_heartbeats,
         })
     }
 

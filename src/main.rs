@@ -4,6 +4,7 @@ mod cli;
 mod connect_speed;
 mod estate;
 mod keeper;
+mod last_words;
 mod launch;
 mod line;
 mod log_file;

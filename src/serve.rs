@@ -16,7 +16,7 @@ use narrows_control::variables::Values;
 use narrows_control::{query_log, tls};
 use narrows_proxy::keep::ledger;
 use narrows_proxy::query_log::QueryLog;
-use narrows_proxy::server::{DataPlane, Heir, Listening};
+use narrows_proxy::server::{DataPlane, Heir, Listening, Pulse};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
 use narrows_proxy::tls::SharedTls;
@@ -27,6 +27,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::estate::Estate;
 use crate::keeper::Keeper;
+use crate::last_words;
 use crate::launch::{self, Launch};
 use crate::line::{Leaving, Line, Order};
 use crate::log_file::LogFile;
@@ -64,6 +65,7 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
     let log = open_log(launch.log.as_deref())?;
     raise_open_files_limit();
     keep_memory_private();
+    last_words::prepare(&launch.datadir);
     // Before there is a second thread.
     let keeper = Keeper::begin();
     let (told, orders) = unbounded_channel();
@@ -148,9 +150,10 @@ impl Server<'_> {
         };
         let Serving { store, mut plane, rows, known } = serving;
         plane.log_queries_to(query_log.clone());
+        let pulse = plane.pulse();
         let (interfaces, workers) = (plane.addresses().join(", "), plane.workers());
         let (ends, mut ended) = unbounded_channel();
-        let log = self.log.clone();
+        let (log, line) = (self.log.clone(), self.line.clone());
         let control = control::begin(Beginning {
             store,
             plane,
@@ -161,7 +164,11 @@ impl Server<'_> {
             monitoring: self.launch.monitoring(),
             datadir: self.launch.datadir.clone(),
             query_log,
-            reopen_log: Box::new(move || log.reopen()),
+            reopen_log: Box::new(move || {
+                let reopened = log.reopen();
+                line.iter().for_each(|line| line.tell(&ToSupervisor::LogReopened));
+                reopened
+            }),
             on_end: Box::new(move |end| {
                 // Nobody waits for it any more only when the process ends already.
                 let _ = ends.send(end);
@@ -170,7 +177,7 @@ impl Server<'_> {
         info!(interfaces = control.addresses().join(", "), "administrators are served");
         info!(interfaces, workers, "serving");
         if is_cold {
-            self.is_serving();
+            self.is_serving(pulse);
         }
         let departure = runtime.block_on(self.told_to_end(&mut signals, &control, &mut ended));
         self.leave(&runtime, signals, departure)
@@ -200,16 +207,16 @@ impl Server<'_> {
         let as_known = control::as_known(&rows, frozen.variables(), &known);
         let mut plane = DataPlane::start_with(as_known, self.sockets(), Listening::Paused)?;
         self.tell(&ToSupervisor::Ready);
-        if !self.heard(|message| matches!(message, ToWorker::Serve(_))).await {
+        if !self.heard(signals, |message| matches!(message, ToWorker::Serve(_))).await {
             // A supervisor that has gone has no use for a process that waits.
             return Ok(None);
         }
         plane.log_queries_to(query_log.clone());
         let estates = self.begin_estates(&plane.heir());
         plane.resume()?;
-        self.is_serving();
+        self.is_serving(plane.pulse());
         self.take_estates(estates, plane.heir());
-        if !self.heard(|message| matches!(message, ToWorker::OpenStore)).await {
+        if !self.heard(signals, |message| matches!(message, ToWorker::OpenStore)).await {
             // It has gone meanwhile, and so has whoever had the databases.
             warn!("the supervisor ended before it said whose the databases are");
         }
@@ -275,17 +282,27 @@ impl Server<'_> {
         }
     }
 
-    fn is_serving(&self) {
+    fn is_serving(&self, pulse: Pulse) {
         if let Some(line) = &self.line {
             line.open_door(&self.launch.datadir);
             line.tell(&ToSupervisor::Serving);
+            tell_pulse(Arc::clone(line), pulse);
         }
     }
 
     /// Waits for a message; false when there is no supervisor any more.
-    async fn heard(&mut self, fits: impl Fn(&ToWorker) -> bool) -> bool {
+    async fn heard(&mut self, signals: &mut Signals, fits: impl Fn(&ToWorker) -> bool) -> bool {
         loop {
-            match self.orders.recv().await {
+            let order = tokio::select! {
+                order = self.orders.recv() => order,
+                _ = signals.user.recv() => {
+                    if let Err(error) = self.log.reopen() {
+                        warn!(%error, "the log cannot be opened anew");
+                    }
+                    continue;
+                }
+            };
+            match order {
                 Some(Order::Told(message)) if fits(&message) => return true,
                 Some(Order::Told(_)) => {}
                 Some(Order::Cut) | None => return false,
@@ -462,6 +479,21 @@ fn keep_memory_private() {
     }
 }
 
+/// Tells the supervisor, for as long as the process lives, that all workers do something.
+fn tell_pulse(line: Arc<Line>, mut pulse: Pulse) {
+    let tell = move || {
+        loop {
+            std::thread::sleep(HEARTBEAT);
+            if pulse.beats() {
+                line.tell(&ToSupervisor::Alive);
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("pulse".to_owned()).spawn(tell) {
+        warn!(%error, "nobody would notice if this process hung");
+    }
+}
+
 /// The same program with the same arguments, in place of this one.
 fn start_again() -> anyhow::Result<ExitCode> {
     use std::os::unix::process::CommandExt;
@@ -474,6 +506,9 @@ fn start_again() -> anyhow::Result<ExitCode> {
 /// The end of client sessions takes milliseconds; only a statement of an administrator can be in its way, and that is no
 /// reason to stay.
 const TIME_TO_STOP: Duration = Duration::from_secs(3);
+
+/// How often the supervisor is told that all is well: a few times in each of its intervals.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// A disk that is full or away is looked at again after so long.
 const STORE_RETRY: Duration = Duration::from_secs(1);

@@ -68,6 +68,10 @@ pub enum ToSupervisor {
     NotHandedOver(String),
     /// It has a keeper: the way by which that sends what the process leaves comes along, and what its end is seen by.
     Keeper,
+    /// All of its worker threads have done something since it last said so.
+    Alive,
+    /// An administrator has had it open its log anew.
+    LogReopened,
     /// It goes on with all clients that it was given.
     Adopted,
     /// To a supervisor that it did not begin with: the interfaces it listens on; their sockets come along and, behind

@@ -12,6 +12,7 @@ pub mod channel;
 pub mod lock;
 mod notify;
 mod process;
+mod pulse;
 pub mod takeover;
 pub mod upgrade;
 
@@ -28,12 +29,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::last_words;
 use crate::launch::Launch;
 use crate::log_file::LogFile;
 use channel::{Stance, ToSupervisor, ToWorker};
 use lock::Lock;
 use notify::Manager;
 use process::{Death, Event, Nursery, Process};
+use pulse::Verdict;
 use upgrade::{Asker, Upgrade};
 
 /// The exit status of a worker process that an administrator has told to start again.
@@ -55,7 +58,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
     let outcome = runtime.block_on(async {
         let (events, mailbox) = unbounded_channel();
         let mut supervisor = Supervisor {
-            program: std::env::current_exe().context("finding this program")?,
+            program: own_program().context("finding this program")?,
             nursery: Nursery::new(events),
             launch: launch.clone(),
             on_death,
@@ -63,6 +66,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
             manager,
             sockets,
             frozen: None,
+            frozen_at: None,
             serving: None,
             estates: Vec::new(),
             announced: None,
@@ -90,6 +94,14 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
     outcome
 }
 
+/// This program as it is found on disk: under its name, also where it was replaced between its start and now.
+fn own_program() -> std::io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    // The kernel's word for a file that has lost its name (proc(5)).
+    let name = path.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    Ok(name.filter(|_| !path.exists()).unwrap_or(path))
+}
+
 /// What follows when a worker process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDeath {
@@ -111,6 +123,8 @@ struct Supervisor {
     sockets: BTreeMap<String, OwnedFd>,
     /// What runs, as the worker process has written it down.
     frozen: Option<OwnedFd>,
+    /// When that was.
+    frozen_at: Option<Instant>,
     serving: Option<Process>,
     /// What processes that have died have left to the next one.
     estates: Vec<Estate>,
@@ -176,6 +190,9 @@ impl Supervisor {
         upgrade::listen(&self.launch.datadir, asking);
         let watchdog = self.manager.watchdog();
         let mut alive_at = watchdog.map(|_| Instant::now());
+        let mut pulse = tokio::time::interval(pulse::INTERVAL);
+        // After a pause of this process itself nobody has missed anything.
+        pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let next = tokio::select! {
                 Some(event) = mailbox.recv() => self.act_on(event),
@@ -187,6 +204,7 @@ impl Supervisor {
                 () = until(self.upgrade.as_ref().map(Upgrade::deadline)) => { self.upgrade_takes_too_long(); Next::Go }
                 () = until(self.serve_again_at) => { self.serve_again_at = None; self.start_next() }
                 () = until(self.standby_at) => { self.standby_at = None; self.start_standby(); Next::Go }
+                _ = pulse.tick() => { self.look_at_pulse(); Next::Go }
                 () = until(alive_at) => {
                     self.manager.tell("WATCHDOG=1");
                     alive_at = watchdog.map(|interval| Instant::now() + interval);
@@ -230,15 +248,26 @@ impl Supervisor {
                 ToSupervisor::Release(interface) => drop(self.sockets.remove(&interface)),
                 ToSupervisor::Frozen => {
                     self.frozen = sockets.into_iter().next();
-                    // The standby has what ran before. Operators often load several times in a row.
+                    // The standby has what ran before. Operators often load several times in a row: the first time is
+                    // acted on at once.
                     self.dismiss_standby();
-                    self.standby_at = Some(Instant::now() + QUIET);
+                    let now = Instant::now();
+                    let is_first = self.frozen_at.replace(now).is_none_or(|last| now - last > BURST);
+                    self.standby_at = Some(if is_first { now } else { now + QUIET });
                 }
                 ToSupervisor::Serving if self.serving.as_ref().is_some_and(|it| it.id == id) => {
                     self.serves();
                     self.finish_upgrade();
                 }
                 ToSupervisor::Ready => self.is_ready(id),
+                ToSupervisor::Alive => {
+                    if let Some(process) = self.process(id) {
+                        process.pulse.beats();
+                    }
+                }
+                ToSupervisor::LogReopened if self.serving.as_ref().is_some_and(|it| it.id == id) => {
+                    self.reopen_logs();
+                }
                 ToSupervisor::Keeper => {
                     let mut sockets = sockets.into_iter();
                     let (way, keeper) = (sockets.next(), sockets.next());
@@ -313,7 +342,11 @@ impl Supervisor {
             Death::Exited(_) if !self.has_served => return Next::End(ExitCode::FAILURE),
             _ => {}
         }
-        error!(pid = %process.pid, %death, served_s = served.as_secs_f64(), "the worker process has died");
+        let pid = process.pid.as_raw_nonzero().get().unsigned_abs();
+        let said = last_words::said(&self.launch.datadir, pid);
+        let backtrace = said.map_or(String::new(), |path| path.display().to_string());
+        let served_s = served.as_secs_f64();
+        error!(pid, %death, served_s, backtrace, "the worker process has died");
         takeover::report_death(&self.launch, process.pid, &death.to_string());
         if self.on_death == OnDeath::End {
             self.dismiss_all();
@@ -453,12 +486,36 @@ impl Supervisor {
         Next::Go
     }
 
+    /// Has everybody open the log anew; the process that serves says so when it has.
     fn flush_logs(&self) {
+        match &self.serving {
+            Some(process) => process.signal(Signal::USR1),
+            None => self.reopen_logs(),
+        }
+    }
+
+    /// Opens the log anew, here and in the processes that do not serve.
+    fn reopen_logs(&self) {
         if let Err(error) = self.log.reopen() {
             warn!(%error, "the log cannot be opened anew");
         }
-        if let Some(process) = &self.serving {
-            process.signal(Signal::USR1);
+        let standby = self.standby.iter().map(|standby| &standby.process);
+        standby.chain(&self.leaving).for_each(|process| process.signal(Signal::USR1));
+    }
+
+    /// Counts the heartbeats that the process which serves has missed, and ends one that hangs.
+    fn look_at_pulse(&mut self) {
+        let most = self.launch.missing_heartbeats;
+        let Some(process) = self.serving.as_mut().filter(|_| most > 0 && !self.is_stopping) else { return };
+        let verdict = process.pulse.look(most, process.pid);
+        match verdict {
+            Verdict::Fine => {}
+            Verdict::Hangs => {
+                error!(pid = %process.pid, missed = most, "the worker process does nothing any more, and is aborted");
+                process.signal(Signal::ABORT);
+            }
+            // It has not even come to its last words.
+            Verdict::StillHangs => process.signal(Signal::KILL),
         }
     }
 
@@ -510,8 +567,11 @@ const FREE_DEATHS: u32 = 5;
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
-/// A standby is made when nothing was loaded for so long.
+/// In a burst of loads a standby is made when nothing was loaded for so long.
 const QUIET: Duration = Duration::from_millis(200);
+
+/// Loads that follow each other within this time are a burst.
+const BURST: Duration = Duration::from_secs(2);
 
 /// When the standby dies by itself, the next one is made after so long.
 const STANDBY_RETRY: Duration = Duration::from_secs(5);

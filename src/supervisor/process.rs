@@ -15,6 +15,7 @@ use rustix::process::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::channel::{Channel, Received, ToSupervisor, ToWorker};
+use super::pulse::Pulse;
 
 /// Tells processes apart; their numbers may come again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Process {
     pub since: Instant,
     /// The way by which its keeper sends what it leaves.
     pub estate: Option<OwnedFd>,
+    /// Whether it still does anything.
+    pub pulse: Pulse,
     descriptor: Arc<OwnedFd>,
     channel: Arc<Channel>,
 }
@@ -113,6 +116,7 @@ impl Nursery {
             pid,
             since: Instant::now(),
             estate: None,
+            pulse: Pulse::default(),
             descriptor: Arc::clone(&descriptor),
             channel: Arc::clone(&channel),
         };

@@ -42,6 +42,23 @@ pub enum Listening {
 #[derive(Debug, Clone)]
 pub struct Heir(Arc<Peers>);
 
+/// Tells whether the workers still do anything.
+#[derive(Debug)]
+pub struct Pulse {
+    peers: Arc<Peers>,
+    last: Vec<u64>,
+}
+
+impl Pulse {
+    /// Whether each worker has done something since this was asked last.
+    pub fn beats(&mut self) -> bool {
+        let now = self.peers.beats();
+        let all = now.iter().zip(&self.last).all(|(now, last)| now > last);
+        self.last = now;
+        all
+    }
+}
+
 impl Heir {
     /// Numbers of connections begin behind those that have been given.
     pub fn begin_ids_at(&self, id: u32) {
@@ -237,6 +254,11 @@ impl DataPlane {
     /// What hands clients of a process that has died to the workers.
     pub fn heir(&self) -> Heir {
         Heir(Arc::clone(&self.peers))
+    }
+
+    /// What tells whether the workers still do anything.
+    pub fn pulse(&self) -> Pulse {
+        Pulse { peers: Arc::clone(&self.peers), last: self.peers.beats() }
     }
 
     /// What asks the workers for figures.

@@ -146,6 +146,8 @@ pub enum KillAnswer {
 pub struct Peers {
     mailboxes: Box<[MailboxSender<Message>]>,
     clients: Box<[AtomicU32]>,
+    /// How often each worker has come to keep time.
+    beats: Box<[AtomicU64]>,
     next_connection_id: AtomicU32,
     /// Connections accepted since the start.
     pub accepted: AtomicU64,
@@ -164,6 +166,7 @@ impl Peers {
     pub fn new(mailboxes: Vec<MailboxSender<Message>>) -> Peers {
         Peers {
             clients: mailboxes.iter().map(|_| AtomicU32::new(0)).collect(),
+            beats: mailboxes.iter().map(|_| AtomicU64::new(0)).collect(),
             mailboxes: mailboxes.into(),
             next_connection_id: AtomicU32::new(1),
             accepted: AtomicU64::new(0),
@@ -199,6 +202,11 @@ impl Peers {
     /// Client connections in all, those included that have not logged in yet.
     pub fn clients(&self) -> u32 {
         self.clients.iter().map(|clients| clients.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How often each worker has come to keep time since the start; one that hangs stands still.
+    pub fn beats(&self) -> Vec<u64> {
+        self.beats.iter().map(|beats| beats.load(Ordering::Relaxed)).collect()
     }
 
     /// Those of one worker.
@@ -575,6 +583,9 @@ impl Worker {
     async fn keep_time(self: Rc<Worker>) {
         loop {
             sleep(TICK).await;
+            if let Some(beats) = self.peers.beats.get(self.index) {
+                beats.fetch_add(1, Ordering::Relaxed);
+            }
             let now = Instant::now();
             self.go_on_draining();
             if now >= self.next_deadline.get() {

@@ -24,7 +24,7 @@ pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
 pub use namespace::Namespace;
-pub use narrows::{Monitor, Narrows, NarrowsConfig, kill};
+pub use narrows::{Monitor, Narrows, NarrowsConfig, kill, serving_worker};
 pub use process::{Process, free_port};
 pub use protocol::{
     Column, ErrorPacket, Greeting, OkPacket, Packet, capability, command, reader, scramble, writer,

@@ -21,6 +21,7 @@ pub struct NarrowsConfig {
     monitor: bool,
     supervisor: bool,
     drain_timeout_s: u32,
+    missing_heartbeats: Option<u32>,
     environment: Vec<(String, String)>,
 }
 
@@ -100,6 +101,13 @@ impl NarrowsConfig {
         self
     }
 
+    /// Has a worker process killed that has missed so many heartbeats.
+    #[must_use]
+    pub fn missing_heartbeats(mut self, most: u32) -> NarrowsConfig {
+        self.missing_heartbeats = Some(most);
+        self
+    }
+
     /// Sets a variable of its environment.
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> NarrowsConfig {
@@ -113,6 +121,9 @@ impl NarrowsConfig {
             "drain_timeout={}\nadmin_variables = {{ mysql_ifaces=\"{admin}\" }}\nmysql_variables =\n{{\n",
             self.drain_timeout_s
         );
+        if let Some(most) = self.missing_heartbeats {
+            text.insert_str(0, &format!("restart_on_missing_heartbeats={most}\n"));
+        }
         writeln!(text, "    interfaces=\"{interfaces}\"").expect("a String takes all");
         if !self.variables.iter().any(|(name, _)| name == "threads") {
             text.push_str("    threads=2\n");
@@ -311,10 +322,8 @@ impl Narrows {
     pub fn worker(&self) -> u32 {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            // One that leaves has been there for longer.
-            let serving = worker_processes(self.folder.path()).into_iter().filter(|worker| worker.serves);
-            if let Some(worker) = serving.max_by_key(|worker| worker.begun) {
-                return worker.pid;
+            if let Some(worker) = serving_worker(self.folder.path()) {
+                return worker;
             }
             assert!(Instant::now() < deadline, "no worker process serves:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(1));
@@ -353,6 +362,13 @@ struct Worker {
     begun: u64,
     /// Whether it serves or has served, and does not only wait to take another's place.
     serves: bool,
+}
+
+/// The worker process that serves from `folder`, if one does.
+pub fn serving_worker(folder: &Path) -> Option<u32> {
+    // One that leaves has been there for longer.
+    let serving = worker_processes(folder).into_iter().filter(|worker| worker.serves);
+    serving.max_by_key(|worker| worker.begun).map(|worker| worker.pid)
 }
 
 /// The worker processes that serve, or wait to, from `folder`: their command lines say so.

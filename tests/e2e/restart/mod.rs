@@ -2,6 +2,7 @@
 
 mod connect_speed;
 mod crash;
+mod faults;
 mod keep;
 mod stop;
 mod upgrade;

@@ -13,7 +13,7 @@ pub struct Bootstrap {
     pub pidfile: Option<PathBuf>,
     /// Identity of this node.
     pub uuid: Option<String>,
-    /// Heartbeats a worker may miss; 0: any number.
+    /// Heartbeats that a worker process may miss; 0: any number.
     pub restart_on_missing_heartbeats: u32,
     /// Seconds that clients have to leave when the process is told to end, or is followed by a newer one.
     pub drain_timeout: u32,

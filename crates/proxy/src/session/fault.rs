@@ -1,5 +1,5 @@
-//! A fault that tests ask for: a panic while a statement holds a backend connection. Debug builds only, and only where
-//! `NARROWS_INJECT_PANIC` is set when Narrows starts.
+//! A fault that tests ask for: a panic, an abort, or a thread that hangs, while a statement holds a backend connection. Debug
+//! builds only, and only where `NARROWS_INJECT_PANIC` is set when Narrows starts.
 
 /// When the panic comes.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,12 @@ pub(super) fn inject(moment: Moment, text: &[u8]) {
     static IS_WANTED: OnceLock<bool> = OnceLock::new();
     if !IS_WANTED.get_or_init(|| std::env::var_os("NARROWS_INJECT_PANIC").is_some()) {
         return;
+    }
+    if text.ends_with(b"/* abort */") {
+        std::process::abort();
+    }
+    while text.ends_with(b"/* hang */") {
+        std::thread::park();
     }
     let word: &[u8] = match moment {
         Moment::Before => b"/* panic before */",

@@ -1,0 +1,90 @@
+//! Whether a worker process still does anything.
+//!
+//! It says so as long as each of its threads that serve clients comes to keep time. A process that says nothing for long hangs:
+//! a statement that its lexer does not get out of, a lock that is never given back. One that was stopped by a debugger does not,
+//! and one that waits for a processor is given much time.
+
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+/// What is known of one process.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// It is of a version that says when it is alive, and has begun to.
+    is_told: bool,
+    missed: u32,
+}
+
+/// What follows.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Fine,
+    /// It hangs.
+    Hangs,
+    /// It was told to end, and has not.
+    StillHangs,
+}
+
+impl Pulse {
+    /// It has said that it is alive.
+    pub fn beats(&mut self) {
+        *self = Pulse { is_told: true, missed: 0 };
+    }
+
+    /// To be called each [`INTERVAL`].
+    pub fn look(&mut self, most: u32, pid: Pid) -> Verdict {
+        if !self.is_told || is_stopped(pid) {
+            return Verdict::Fine;
+        }
+        self.missed += 1;
+        // The first look behind a beat finds nothing missing.
+        match self.missed.saturating_sub(1) {
+            missed if missed == most => Verdict::Hangs,
+            missed if missed > most => Verdict::StillHangs,
+            _ => Verdict::Fine,
+        }
+    }
+}
+
+/// Whether a process was stopped, or is traced.
+fn is_stopped(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state stands behind the name, which may have spaces and parentheses (proc(5)).
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
+/// How often processes say that they are alive.
+pub const INTERVAL: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_misses_its_heartbeats_hangs_and_one_that_never_had_any_does_not() {
+        let own = rustix::process::getpid();
+        let mut pulse = Pulse::default();
+        assert!((0..10).all(|_| pulse.look(2, own) == Verdict::Fine));
+        pulse.beats();
+        let looks = |pulse: &mut Pulse| [(); 4].map(|()| pulse.look(2, own));
+        assert_eq!(looks(&mut pulse), [Verdict::Fine, Verdict::Fine, Verdict::Hangs, Verdict::StillHangs]);
+        pulse.beats();
+        assert_eq!(pulse.look(2, own), Verdict::Fine);
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_misses_none() {
+        use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let mut pulse = Pulse::default();
+        pulse.beats();
+        kill_process(pid, Signal::STOP).unwrap();
+        waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+        assert!((0..10).all(|_| pulse.look(2, pid) == Verdict::Fine));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
