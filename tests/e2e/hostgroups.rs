@@ -233,3 +233,105 @@ fn what_null_means_for_the_lag_is_up_to_the_hostgroup() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+/// Two servers, of which traffic shuns one after so many failures in a second, for so long, in seconds.
+fn one_of_two_is_gone(alive: &FakeMysql, gone: u16, failures: u32, rest_s: u32) -> Narrows {
+    let config = NarrowsConfig::new()
+        .user("sbtest", "sbtest", "")
+        .variable("shun_on_failures", &failures.to_string())
+        .variable("shun_recovery_time_sec", &rest_s.to_string())
+        .server(0, alive.port(), "")
+        .server(0, gone, "");
+    start(&config)
+}
+
+/// What the pool says of a server: its status, and how many connects have failed.
+fn pool(admin: &mut RawClient, port: u16) -> (String, String) {
+    let question = format!("SELECT status, ConnERR FROM stats_mysql_connection_pool WHERE srv_port = {port}");
+    let rows = admin.query(&question).text_rows();
+    let cell = |index: usize| rows[0][index].clone().unwrap_or_default();
+    (cell(0), cell(1))
+}
+
+/// Runs statements until `done`, which all must succeed.
+fn run_until(narrows: &Narrows, mut done: impl FnMut() -> bool) {
+    let mut client = narrows.client();
+    let give_up = std::time::Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert_eq!(client.query(STATEMENT).cell().as_deref(), Some("me"));
+        assert!(std::time::Instant::now() < give_up, "nothing has come of it: {}", narrows.log());
+    }
+}
+
+#[test]
+fn traffic_shuns_a_server_that_cannot_be_connected_to_and_brings_it_back_when_its_time_is_over() {
+    let (alive, gone) = (server(), FakeMysql::nobody());
+    let narrows = one_of_two_is_gone(&alive, gone, 2, 2);
+    run_until(&narrows, || narrows.log().contains("a server is shunned: too many connects have failed"));
+    let mut admin = admin(&narrows);
+    let failed = pool(&mut admin, gone);
+    assert_eq!(failed.0, "SHUNNED");
+    let runtime = format!("SELECT status FROM runtime_mysql_servers WHERE port = {gone}");
+    assert_eq!(admin.query(&runtime).cell().as_deref(), Some("SHUNNED"));
+
+    // While it rests nobody tries.
+    let again = FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
+    let mut left = 200;
+    run_until(&narrows, || {
+        left -= 1;
+        left == 0
+    });
+    assert_eq!((pool(&mut admin, gone), again.received().len()), (failed, 0));
+
+    run_until(&narrows, || narrows.log().contains("a shunned server is back"));
+    assert_eq!(pool(&mut admin, gone).0, "ONLINE");
+    let before = again.received().len();
+    left = 100;
+    run_until(&narrows, || {
+        left -= 1;
+        left == 0
+    });
+    let share = again.received().len() - before;
+    assert!(share < 30, "it gets {share} of 100 at once");
+}
+
+#[test]
+fn a_load_brings_back_at_once_what_traffic_has_shunned_for_good() {
+    let (alive, gone) = (server(), FakeMysql::nobody());
+    let narrows = one_of_two_is_gone(&alive, gone, 1, 0);
+    run_until(&narrows, || narrows.log().contains("a server is shunned: too many connects have failed"));
+    let again = FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
+    load(&mut admin(&narrows), "UPDATE mysql_servers SET comment = 'repaired'");
+    run_until(&narrows, || again.received().iter().any(|received| received.body == STATEMENT));
+}
+
+#[test]
+fn the_last_server_is_tried_however_often_it_has_failed() {
+    let [gone, nobody] = [FakeMysql::nobody(), FakeMysql::nobody()];
+    let config = NarrowsConfig::new()
+        .user("sbtest", "sbtest", "")
+        .variable("shun_on_failures", "1")
+        .variable("shun_recovery_time_sec", "60")
+        .server(0, gone, "")
+        .server(0, nobody, "");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+    client.send_command(command::QUERY, STATEMENT.as_bytes()).unwrap();
+    narrows.wait_for_log(0, |line| line.contains("a server is shunned"));
+    // The other one is the last then, and so is this one when that is no better.
+    let _again = FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
+    assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("me"));
+}
+
+#[test]
+fn what_runs_is_cut_off_when_more_servers_are_online_than_may_be() {
+    let server = FakeMysql::start(Conversation::new().on("DO 1", &[Move::Wait]));
+    let narrows = start(&attributes("max_num_online_servers=1").server(0, server.port(), ""));
+    let mut client = narrows.client();
+    client.send_command(command::QUERY, b"DO 1").unwrap();
+    server.wait_for("DO 1");
+    load(&mut admin(&narrows), "UPDATE mysql_hostgroup_attributes SET max_num_online_servers = 0");
+    let error = client.answer(command::QUERY).error().expect("it is cut off");
+    assert!(error.code == 2013 && error.message.contains("max_num_online_servers"), "{error:?}");
+    server.release();
+}

@@ -220,6 +220,14 @@ impl DataPlane {
         Ok(())
     }
 
+    /// Has servers that traffic has found broken tried again: their operator says so.
+    pub fn end_shuns(&self) {
+        let now = self.peers.started.elapsed();
+        for server in self.snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
+            server.figures.shun.end(now);
+        }
+    }
+
     /// Puts other keys and certificates into force: for connections that begin from now on. None is dropped.
     pub fn replace_tls(&mut self, tls: SharedTls) {
         let snapshot = Arc::new(self.snapshot.with_tls(tls));

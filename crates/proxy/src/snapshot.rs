@@ -84,8 +84,16 @@ pub struct Variables {
     pub connect_timeout_server: Duration,
     /// Time in all to obtain a backend connection; after it error 9001.
     pub connect_timeout_server_max: Duration,
-    /// Attempts to connect per request.
+    /// Further attempts to connect per request.
     pub connect_retries_on_failure: u32,
+    /// Least time between two attempts to connect to a server that failed.
+    pub connect_retries_delay: Duration,
+    /// Connects within a second that must fail before a server is shunned.
+    pub shun_on_failures: u32,
+    /// How long it is; zero: until an operator says otherwise.
+    pub shun_recovery_time: Duration,
+    /// Candidates from which on those that answer pings more slowly than the average get no work.
+    pub min_num_servers_latency_awareness: usize,
     /// Idle time after which a client is closed.
     pub wait_timeout: Duration,
     /// Idle time in a transaction after which a client is closed.
@@ -220,6 +228,10 @@ impl Default for Variables {
             connect_timeout_server: Duration::from_secs(1),
             connect_timeout_server_max: Duration::from_secs(10),
             connect_retries_on_failure: 10,
+            connect_retries_delay: Duration::from_millis(1),
+            shun_on_failures: 5,
+            shun_recovery_time: Duration::from_secs(10),
+            min_num_servers_latency_awareness: 1_000,
             wait_timeout: Duration::from_secs(28_800),
             max_transaction_idle_time: Duration::from_secs(14_400),
             max_transaction_time: Duration::from_secs(14_400),
@@ -605,12 +617,17 @@ impl Snapshot {
         self.variables.multiplexing && here()
     }
 
-    /// Whether the server that these figures are of still gets work in its hostgroup, and else what it is; `None` where it
-    /// is no longer there.
-    pub fn status(&self, server: &Server) -> Option<ServerStatus> {
-        let servers = &self.hostgroups.get(&server.row.hostgroup)?.servers;
+    /// Why what runs on a server is cut off, if it is.
+    pub fn cuts_off(&self, server: &Server, in_transaction: bool) -> Option<&'static str> {
+        let hostgroup = self.hostgroups.get(&server.row.hostgroup)?;
         let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
-        servers.iter().find(same).map(|server| server.row.status)
+        let server = hostgroup.servers.iter().find(same)?;
+        let status = server.row.status;
+        if status.cuts_off(in_transaction) {
+            return Some(status.reason().unwrap_or_else(|| status.name()));
+        }
+        let is_overfull = hostgroup.is_overfull && status == ServerStatus::Online;
+        is_overfull.then_some("more servers of its hostgroup are ONLINE than max_num_online_servers")
     }
 
     /// Compiles rows for `workers` worker threads. Figures of servers and users that `previous` has too go on.

@@ -524,7 +524,9 @@ impl Worker {
         self.figures.recent_digests.forget();
         self.cache.take_over(&snapshot.variables);
         self.pool.forget_gone(&snapshot);
-        self.sessions.borrow().values().for_each(|handle| handle.cut_off(|server| snapshot.status(server)));
+        self.sessions.borrow().values().for_each(|handle| {
+            handle.cut_off(|server, in_transaction| snapshot.cuts_off(server, in_transaction))
+        });
     }
 
     /// Ends a session or its statement; with `username`, only when it is that user's.

@@ -76,6 +76,11 @@ impl Control {
     /// The rows that are to run in the place of `rows`, of which `module` is loaded, and where servers are then.
     pub(super) fn placed(&mut self, module: Module, rows: &Rows, variables: &Values) -> (Rows, Placement) {
         let (before, settings) = (self.store.variables().for_monitor(), variables.for_monitor());
+        if module == Module::MysqlServers
+            && let Some(plane) = self.plane.running()
+        {
+            plane.end_shuns();
+        }
         if !settings.enabled {
             self.servers.known.forget_health();
         } else if module == Module::MysqlServers {

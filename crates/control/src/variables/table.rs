@@ -38,7 +38,8 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-client_session_track_gtid", Useful, true, "Whether clients that ask for it are told the GTIDs of their transactions."),
     flag("mysql-commands_stats", Useful, true, "Whether statements are counted by kind.")
         .read_as_flag(|v, b| v.commands_stats = b),
-    integer("mysql-connect_retries_delay", Obscure, 1, 0, 10_000, "Milliseconds between two attempts to connect."),
+    integer("mysql-connect_retries_delay", Obscure, 1, 0, 10_000, "Milliseconds between two attempts to connect to a server that failed, at least; Narrows waits 20 ms at first.")
+        .read_as_integer(|v, n| v.connect_retries_delay = ms(n)),
     integer("mysql-connect_retries_on_failure", Useful, 10, 0, 1000, "Further attempts to connect for one statement.")
         .read_as_integer(|v, n| v.connect_retries_on_failure = count(n)),
     integer("mysql-connect_timeout_client", Useful, 10_000, 500, 3_600_000, "Milliseconds a client has to log in.")
@@ -126,7 +127,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.max_transaction_idle_time = ms(n)),
     integer("mysql-max_transaction_time", Useful, 14_400_000, 1000, 1_728_000_000, "Milliseconds a transaction may last before its client is disconnected.")
         .read_as_integer(|v, n| v.max_transaction_time = ms(n)),
-    integer("mysql-min_num_servers_lantency_awareness", Obscure, 1000, 0, 10_000, "Servers a hostgroup must have before their latency influences the choice. (The name is spelt like this.)"),
+    integer("mysql-min_num_servers_lantency_awareness", Obscure, 1000, 0, 10_000, "Servers a hostgroup must have before their latency influences the choice: those that answer pings more slowly than the average get no work. (The name is spelt like this.)")
+        .read_as_integer(|v, n| v.min_num_servers_latency_awareness = usize::try_from(n).unwrap_or(usize::MAX)),
     integer("mysql-mirror_max_concurrency", Useful, 16, 1, 8192, "Mirrored statements that run at the same time at most.")
         .read_as_integer(|v, n| v.mirror_max_concurrency = size(n)),
     integer("mysql-mirror_max_queue_length", Useful, 32_000, 0, 1_048_576, "Mirrored statements that wait at most; the next ones are dropped.")
@@ -243,8 +245,10 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-set_parser_algorithm", Obscure, 2, 1, 2, "ProxySQL's choice of SET parser. Narrows has one."),
     integer("mysql-set_query_lock_on_hostgroup", Essential, 1, 0, 1, "1: a SET that is not understood keeps the session in its hostgroup. Narrows pins such a session to its connection for as long as needed instead."),
     integer("mysql-show_processlist_extended", Obscure, 0, 0, 2, "Whether the process list has details as JSON: 0 none, 1 compact, 2 indented."),
-    integer("mysql-shun_on_failures", Useful, 5, 0, 10_000_000, "Failures within a second that take a server out."),
-    integer("mysql-shun_recovery_time_sec", Useful, 10, 0, 31_536_000, "Seconds after which a server that failed is tried again; 0: only when somebody says so."),
+    integer("mysql-shun_on_failures", Useful, 5, 0, 10_000_000, "Failures to connect within a second that take a server out, where its hostgroup has another; no more than `connect_retries_on_failure` + 1.")
+        .read_as_integer(|v, n| v.shun_on_failures = count(n)),
+    integer("mysql-shun_recovery_time_sec", Useful, 10, 0, 31_536_000, "Seconds after which a server that was taken out is tried again, one second less than `connect_timeout_server_max` at most; 0: only after LOAD MYSQL SERVERS TO RUNTIME.")
+        .read_as_integer(|v, n| v.shun_recovery_time = seconds(n)),
     text("mysql-ssl_p2s_ca", Useful, Form::Any, "", "File of the authorities that server certificates are checked against."),
     text("mysql-ssl_p2s_capath", Useful, Form::Any, "", "Folder of such files."),
     text("mysql-ssl_p2s_cert", Useful, Form::Any, "", "Certificate shown to servers."),

@@ -48,31 +48,34 @@ impl Load {
 }
 
 impl RoundRobin {
-    /// The next of `candidates`, as `balance` has it. `ready` tells how much of its weight each has, of [`READY`].
+    /// The next of those of `candidates` that are at hand, as `balance` has it; the others keep their turns for later. `ready` tells
+    /// how much of its weight each has, of [`READY`].
     pub fn next<'a>(
         &mut self,
         balance: Balance,
         candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
+        is_at_hand: impl Fn(&Server) -> bool,
         ready: impl Fn(&Server) -> u32,
         load: impl Fn(&Server) -> Load,
     ) -> Option<&'a Arc<Server>> {
         let mut first_two = candidates.clone();
         if let (Some(only), None) = (first_two.next(), first_two.next()) {
-            return Some(only);
+            return is_at_hand(only).then_some(only);
         }
         let weight = |server: &Server| i64::from(server.row.weight) * i64::from(ready(server));
         match balance {
-            Balance::LeastOutstanding => self.in_turn(candidates, weight, load),
-            Balance::WeightedRandom => by_chance(candidates, weight),
+            Balance::LeastOutstanding => self.in_turn(candidates, is_at_hand, weight, load),
+            Balance::WeightedRandom => by_chance(candidates.filter(|server| is_at_hand(server)), weight),
         }
     }
 
-    /// Of `candidates` each gains its weight; of those that do not cost [`PATIENCE`] times as much as another the richest is
+    /// Of `candidates` each gains its weight; of those at hand that do not cost [`PATIENCE`] times as much as another the richest is
     /// chosen, and pays for all. One that is passed over is tried from time to time, the more seldom the more it costs: nobody
     /// would know else that it is well again.
     fn in_turn<'a>(
         &mut self,
         candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
+        is_at_hand: impl Fn(&Server) -> bool,
         weight: impl Fn(&Server) -> i64,
         load: impl Fn(&Server) -> Load,
     ) -> Option<&'a Arc<Server>> {
@@ -86,7 +89,8 @@ impl RoundRobin {
             let share = weight(server) as f64 * f64::from(count) / total as f64;
             load(server).cost(share)
         };
-        let least = candidates.clone().map(cost).fold(f64::INFINITY, f64::min);
+        let at_hand = candidates.filter(|server| is_at_hand(server));
+        let least = at_hand.clone().map(cost).fold(f64::INFINITY, f64::min);
         let credit = |server: &Arc<Server>| {
             self.turns.get(&Arc::as_ptr(&server.figures)).map_or(i64::MIN, |turn| turn.credit)
         };
@@ -96,7 +100,7 @@ impl RoundRobin {
             _ => Some(it),
         };
         let (mut in_turn, mut too_dear) = (None, None);
-        for it in candidates.map(|server| (server, cost(server) / least)) {
+        for it in at_hand.map(|server| (server, cost(server) / least)) {
             if it.1 <= PATIENCE { in_turn = richer(in_turn, it) } else { too_dear = richer(too_dear, it) }
         }
         let (mut server, _) = in_turn?;
@@ -255,7 +259,8 @@ mod tests {
         let mut round = RoundRobin::default();
         let mut turns = HashMap::new();
         for _ in 0..1_000 {
-            let chosen = round.next(Balance::LeastOutstanding, servers.iter(), |_| READY, &load).unwrap();
+            let chosen =
+                round.next(Balance::LeastOutstanding, servers.iter(), |_| true, |_| READY, &load).unwrap();
             *turns.entry(chosen.row.hostname.clone()).or_default() += 1;
         }
         turns
@@ -311,7 +316,8 @@ mod tests {
                 let (latency_us, beside) = latency.at(now);
                 Load { outstanding: out.get(), latency_us, beside }
             };
-            let server = round.next(Balance::LeastOutstanding, servers.iter(), |_| READY, load).unwrap();
+            let server =
+                round.next(Balance::LeastOutstanding, servers.iter(), |_| true, |_| READY, load).unwrap();
             let index = place(server);
             let out = &figures[index].0;
             out.set(out.get() + 1);
@@ -407,7 +413,7 @@ mod tests {
                         "b" => readiness(Duration::from_millis(age_ms)),
                         _ => READY,
                     };
-                    let next = |_| round.next(balance, servers.iter(), ready, |_| IDLE).unwrap();
+                    let next = |_| round.next(balance, servers.iter(), |_| true, ready, |_| IDLE).unwrap();
                     (0..49_000).map(next).filter(|server| server.row.hostname == "b").count()
                 })
                 .collect();
@@ -437,16 +443,32 @@ mod tests {
     }
 
     #[test]
+    fn a_server_whose_connections_were_all_in_use_is_paid_back() {
+        let servers = servers([("a", 1), ("b", 1), ("c", 1)]);
+        let (mut round, mut counts) = (RoundRobin::default(), HashMap::<&str, u32>::new());
+        for turn in 0..3_000 {
+            // In the first half there is something of b with every fourth statement only.
+            let is_at_hand = |it: &Server| it.row.hostname != "b" || turn > 1_500 || turn % 4 == 0;
+            let balance = Balance::LeastOutstanding;
+            let next = round.next(balance, servers.iter(), is_at_hand, |_| READY, |_| IDLE).unwrap();
+            assert!(is_at_hand(next));
+            *counts.entry(next.row.hostname.as_str()).or_default() += 1;
+        }
+        assert!(counts.values().all(|count| count.abs_diff(1_000) <= 1), "{counts:?}");
+    }
+
+    #[test]
     fn who_was_passed_over_is_paid_back_for_a_while_only() {
         let servers = servers([("a", 1), ("b", 1), ("c", 1)]);
         let mut round = RoundRobin::default();
         let slow =
             |it: &Server| if it.row.hostname == "b" { Load { latency_us: 50_000.0, ..IDLE } } else { IDLE };
         for _ in 0..100_000 {
-            round.next(Balance::LeastOutstanding, servers.iter(), |_| READY, slow);
+            round.next(Balance::LeastOutstanding, servers.iter(), |_| true, |_| READY, slow);
         }
-        let next = (0..90_000)
-            .map(|_| round.next(Balance::LeastOutstanding, servers.iter(), |_| READY, |_| IDLE).unwrap());
+        let next = (0..90_000).map(|_| {
+            round.next(Balance::LeastOutstanding, servers.iter(), |_| true, |_| READY, |_| IDLE).unwrap()
+        });
         let count = next.filter(|server| server.row.hostname == "b").count();
         // Its third, and what 20,000 rounds bring it beyond that: both it and the others are at the ends of what is remembered.
         assert!((43_000..=44_000).contains(&count), "{count}");

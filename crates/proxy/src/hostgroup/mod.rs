@@ -1,8 +1,9 @@
 //! Hostgroups and their servers: what the configuration says of them, and the few atomics that workers share.
 
 mod balance;
-mod openings;
+mod per_second;
 mod settings;
+mod shun;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,8 +17,9 @@ use crate::tls::SharedTls;
 use crate::worker::{Message, Peers};
 
 pub use balance::{Latency, Load, READY, RoundRobin, readiness};
-pub use openings::Openings;
+pub use per_second::PerSecond;
 pub use settings::{Balance, Settings};
+pub use shun::{Shun, ShunLimits};
 
 /// One hostgroup of a snapshot.
 #[derive(Debug, Clone)]
@@ -72,6 +74,8 @@ pub struct ServerFigures {
     latency_us: AtomicU64,
     /// Capabilities of its greeting; 0 until it was seen.
     capabilities: AtomicU64,
+    /// What traffic has learnt of it.
+    pub shun: Shun,
     /// Whether it may be another than it was; see [`ServerFigures::distrust`].
     is_distrusted: AtomicBool,
 }
@@ -86,6 +90,18 @@ impl Hostgroup {
     /// Whether a server may get new work.
     pub fn may_use(&self, server: &Server) -> bool {
         !self.is_overfull && server.is_eligible() && self.latency_above(server).is_none()
+    }
+
+    /// Above which ping time, in us, a server of `candidates` leaves its turns to the others: their average, once there are as many
+    /// as `mysql-min_num_servers_lantency_awareness` says and all have answered a ping.
+    pub fn latency_limit<'a>(&self, candidates: impl Iterator<Item = &'a Arc<Server>>) -> Option<u64> {
+        if self.servers.len() < self.settings.latency_aware_from {
+            return None;
+        }
+        let latencies: Vec<u64> = candidates.map(|server| server.figures.latency_us()).collect();
+        let known = latencies.len() >= self.settings.latency_aware_from && latencies.iter().all(|us| *us > 0);
+        (known && !latencies.is_empty())
+            .then(|| latencies.iter().sum::<u64>().div_ceil(latencies.len() as u64))
     }
 
     /// Why a server gets no new work, whatever becomes of its connections; `None`: it does.
@@ -257,7 +273,7 @@ pub struct Demand {
     /// The hostgroup.
     pub hostgroup: HostgroupId,
     /// Connections that were opened lately.
-    pub openings: Openings,
+    pub openings: PerSecond,
     workers: Box<[WorkerDemand]>,
 }
 
@@ -275,7 +291,7 @@ impl Demand {
     pub fn new(hostgroup: HostgroupId, workers: usize) -> Demand {
         let fresh = || WorkerDemand { oldest_waiter: AtomicU64::new(u64::MAX), idle: AtomicU32::new(0) };
         let workers = std::iter::repeat_with(fresh).take(workers).collect();
-        Demand { hostgroup, openings: Openings::default(), workers }
+        Demand { hostgroup, openings: PerSecond::default(), workers }
     }
 
     /// Says since when the oldest waiter of a worker waits.

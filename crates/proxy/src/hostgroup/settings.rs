@@ -21,6 +21,8 @@ pub struct Settings {
     pub openings_per_second: u32,
     /// While more servers than this are ONLINE, none gets work.
     pub max_online: usize,
+    /// Candidates from which on those that answer pings more slowly than the average get no work.
+    pub latency_aware_from: usize,
     /// Ping time above which a server gets no work, where its row says nothing; zero: none.
     pub max_latency: Duration,
 }
@@ -39,6 +41,7 @@ impl Settings {
     /// Those of a hostgroup with that row, if it has one.
     pub fn of(variables: &Variables, row: Option<&HostgroupAttributesRow>) -> Settings {
         let max_latency = variables.default_max_latency;
+        let latency_aware_from = variables.min_num_servers_latency_awareness;
         match row {
             Some(row) => Settings {
                 balance: row.balance().unwrap_or_default(),
@@ -48,6 +51,7 @@ impl Settings {
                 multiplex: row.multiplex,
                 openings_per_second: row.throttle_connections_per_sec,
                 max_online: row.max_num_online_servers as usize,
+                latency_aware_from,
                 max_latency,
             },
             None => Settings {
@@ -58,6 +62,7 @@ impl Settings {
                 multiplex: true,
                 openings_per_second: variables.throttle_connections_per_sec_to_hostgroup,
                 max_online: usize::MAX,
+                latency_aware_from,
                 max_latency,
             },
         }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Group, LeaseError};
+use super::{Group, LeaseError, Pool};
 use crate::backend::{Backend, BackendError, ServerError};
-use crate::hostgroup::{Hostgroup, READY, Server, readiness};
+use crate::hostgroup::{Hostgroup, READY, Server, ShunLimits, readiness};
 use crate::rt::Instant;
+use crate::snapshot::Variables;
 
 /// Why a server is left alone for a while.
 #[derive(Debug, Clone)]
@@ -32,9 +33,70 @@ pub(super) enum Scope {
     Writes,
 }
 
-impl Group {
+impl Scope {
+    /// How far a server is left alone that has failed like this.
+    fn of(error: &BackendError) -> Scope {
+        match error {
+            // A server that answers with an error is there, for those who are connected.
+            BackendError::Server(_) => Scope::Opening,
+            BackendError::ReadOnly => Scope::Writes,
+            _ => Scope::Everything,
+        }
+    }
+}
+
+impl Pool {
     /// A server could be connected to.
-    pub(super) fn succeeded(&self, server: &Server, now: Instant) {
+    pub(super) fn succeeded(&self, group: &Group, server: &Server) {
+        group.succeeded(server, Instant::now());
+        if server.figures.shun.end(self.epoch.elapsed()) {
+            tracing::info!(
+                hostgroup = server.row.hostgroup.0,
+                server = server.address(),
+                "a shunned server is back"
+            );
+        }
+    }
+
+    /// Keeps why a server could not be had, and shuns it for a while when that was so too often; an error about the login is the
+    /// client's and says nothing about the server.
+    pub(super) fn failed(
+        &self,
+        group: &Group,
+        (variables, hostgroup): (&Variables, &Hostgroup),
+        server: &Arc<Server>,
+        error: BackendError,
+    ) -> Result<Option<Backend>, LeaseError> {
+        let scope = Scope::of(&error);
+        let kept = group.failed(server, error, variables.connect_retries_delay)?;
+        if scope == Scope::Everything
+            && group.has_another(hostgroup, server)
+            && server.figures.shun.failed(ShunLimits::of(variables), self.epoch.elapsed())
+        {
+            tracing::warn!(
+                hostgroup = server.row.hostgroup.0,
+                server = server.address(),
+                "a server is shunned: too many connects have failed"
+            );
+        }
+        Ok(kept)
+    }
+}
+
+impl Group {
+    /// Whether the hostgroup has a server in use beside `server`.
+    fn has_another(&self, hostgroup: &Hostgroup, server: &Server) -> bool {
+        let failures = self.failures.borrow();
+        hostgroup.servers.iter().any(|other| {
+            !std::ptr::eq(&*other.figures, &*server.figures)
+                && hostgroup.may_use(other)
+                && !other.figures.shun.is_shunned()
+                && !failures.contains_key(&Arc::as_ptr(&other.figures))
+        })
+    }
+
+    /// A server could be connected to.
+    fn succeeded(&self, server: &Server, now: Instant) {
         let figures = std::ptr::from_ref(&*server.figures);
         if let Some(failure) = self.failures.borrow_mut().remove(&figures)
             && now.saturating_duration_since(failure.since) >= LONGEST_PAUSE
@@ -76,11 +138,11 @@ impl Group {
         eligible.filter_map(until).filter(|at| *at > now).min()
     }
 
-    /// Keeps why a server could not be had; an error about the login is the client's and says nothing about the server.
-    pub(super) fn failed(
+    fn failed(
         &self,
         server: &Arc<Server>,
         error: BackendError,
+        delay: Duration,
     ) -> Result<Option<Backend>, LeaseError> {
         if let BackendError::Server(error) = &error
             && error.is_about_login()
@@ -90,22 +152,17 @@ impl Group {
         if let BackendError::Login(failure) = &error {
             return Err(LeaseError::Refused(ServerError::of_login(server, failure)));
         }
-        // A server that answers with an error is there, for those who are connected.
-        let scope = match &error {
-            BackendError::Server(_) => Scope::Opening,
-            BackendError::ReadOnly => Scope::Writes,
-            _ => Scope::Everything,
-        };
-        self.leave_alone(server, error.to_string(), scope);
+        self.leave_alone(server, error.to_string(), Scope::of(&error), delay);
         Ok(None)
     }
 
-    pub(super) fn leave_alone(&self, server: &Arc<Server>, text: String, scope: Scope) {
+    /// Leaves a server alone for a while, and not for less than `delay`.
+    pub(super) fn leave_alone(&self, server: &Arc<Server>, text: String, scope: Scope, delay: Duration) {
         server.figures.distrust();
         let mut failures = self.failures.borrow_mut();
         let before = failures.get(&Arc::as_ptr(&server.figures)).map(|it| (it.pause * 2, it.since));
         let now = Instant::now();
-        let pause = before.map_or(FIRST_PAUSE, |before| before.0).min(LONGEST_PAUSE);
+        let pause = before.map_or(FIRST_PAUSE, |before| before.0).min(LONGEST_PAUSE).max(delay);
         if before.is_none() {
             tracing::warn!(
                 hostgroup = server.row.hostgroup.0,

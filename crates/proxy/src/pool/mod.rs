@@ -234,22 +234,30 @@ impl Pool {
             self.publish_idle(group);
             return Attempt::Idle(backend);
         }
+        let now = ask.now.saturating_duration_since(self.epoch);
         loop {
             let pause = |server: &Server| group.pause(server, ask.now);
-            let is_eligible = |server: &&Arc<Server>| {
+            let is_there = |server: &Server| {
                 hostgroup.may_use(server) && pause(server).is_none_or(|scope| scope == Scope::Opening)
             };
-            let eligible = hostgroup.servers.iter().filter(is_eligible);
+            let rests = |server: &Server| server.figures.shun.rests(now);
+            // One that rests is better than none.
+            let all_rest = !hostgroup.servers.iter().any(|server| is_there(server) && !rests(server));
+            let awake =
+                hostgroup.servers.iter().filter(|server| is_there(server) && (all_rest || !rests(server)));
+            let most_us = hostgroup.latency_limit(awake.clone()).unwrap_or(u64::MAX);
+            let eligible = awake.filter(|server| server.figures.latency_us() <= most_us);
             let may_open = |server: &Server| {
                 server.has_room()
                     && pause(server).is_none()
                     && self.opening_pause(hostgroup, ask.now).is_none()
             };
-            let at_hand = eligible.clone().filter(|server| may_open(server) || group.has_idle(server));
+            let is_at_hand = |server: &Server| may_open(server) || group.has_idle(server);
             let load = |server: &Server| group.load(server, ask.now);
-            let ready = |server: &Server| group.readiness(server, ask.now);
+            let ready =
+                |server: &Server| group.readiness(server, ask.now).min(server.figures.shun.readiness(now));
             let (balance, mut round) = (hostgroup.settings.balance, group.round.borrow_mut());
-            let mut server = round.next(balance, at_hand, ready, load);
+            let mut server = round.next(balance, eligible.clone(), is_at_hand, ready, load);
             if server.is_none() {
                 if eligible.clone().next().is_some() {
                     return Attempt::Busy;
@@ -260,7 +268,8 @@ impl Pool {
                         && pause(server) == Some(Scope::Everything)
                         && group.has_idle(server)
                 };
-                server = round.next(balance, hostgroup.servers.iter().filter(unreachable), ready, load);
+                server =
+                    round.next(balance, hostgroup.servers.iter().filter(unreachable), |_| true, ready, load);
             }
             drop(round);
             let Some(server) = server else { return Attempt::NoServer };
@@ -329,7 +338,7 @@ impl Pool {
         let group = self.group(&hostgroup.demand);
         group.idle.borrow_mut().retain(|idle| !Arc::ptr_eq(&idle.login.server.figures, &server.figures));
         self.publish_idle(&group);
-        group.leave_alone(&server, text.to_owned(), Scope::Writes);
+        group.leave_alone(&server, text.to_owned(), Scope::Writes, snapshot.variables.connect_retries_delay);
     }
 
     /// Another worker has sent a connection.
@@ -493,7 +502,10 @@ impl Search<'_> {
             };
             return match changed {
                 Ok(()) => Ok(Some(backend)),
-                Err(error) => self.group.failed(&server, error),
+                Err(error) => {
+                    let settings = (&self.snapshot.variables, self.hostgroup);
+                    self.pool.failed(self.group, settings, &server, error)
+                }
             };
         }
         if let Err(error) = settled {

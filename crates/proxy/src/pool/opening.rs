@@ -54,14 +54,14 @@ impl Pool {
         let known = Arc::clone(&server);
         match self.log_in(group, (variables, hostgroup), (server, slot), (ask.want, ask.state)).await {
             Ok(backend) => {
-                group.succeeded(&known, Instant::now());
+                self.succeeded(group, &known);
                 if hostgroup.settings.connection_warming {
                     let login = LastLogin { want: ask.want.clone(), state: Arc::clone(ask.state) };
                     group.last_login.replace(Some(login));
                 }
                 Ok(Some(backend))
             }
-            Err(error) => group.failed(&known, error),
+            Err(error) => self.failed(group, (variables, hostgroup), &known, error),
         }
     }
 
@@ -73,8 +73,11 @@ impl Pool {
         for group in self.groups.borrow().values() {
             let Some(login) = group.last_login.borrow().clone() else { continue };
             let Some(hostgroup) = snapshot.hostgroups.get(&group.demand.hostgroup) else { continue };
-            let usable =
-                |server: &&Arc<Server>| hostgroup.may_use(server) && group.pause(server, now).is_none();
+            let usable = |server: &&Arc<Server>| {
+                hostgroup.may_use(server)
+                    && group.pause(server, now).is_none()
+                    && !server.figures.shun.is_shunned()
+            };
             for server in hostgroup.servers.iter().filter(usable) {
                 let open = usize::try_from(server.figures.connections()).unwrap_or(usize::MAX);
                 let missing = keep_idle(server, hostgroup).saturating_sub(open).min(OPENED_AT_ONCE);
@@ -100,7 +103,7 @@ impl Pool {
             Ok(backend) => self.release(snapshot, backend, Instant::now()),
             Err(error) => {
                 // The account may be gone; whoever opens a connection next is the one to follow.
-                if group.failed(&known, error).is_err() {
+                if self.failed(&group, (&snapshot.variables, hostgroup), &known, error).is_err() {
                     group.last_login.take();
                 }
             }

@@ -141,7 +141,10 @@ impl Pool {
 impl Group {
     /// A server in words: where, what it is and why, what it has in use, and what went wrong last.
     fn describe(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> String {
-        let state = hostgroup.why_not(server).unwrap_or_else(|| server.row.status.name().to_owned());
+        let shunned =
+            || server.figures.shun.is_shunned().then(|| "SHUNNED: too many connects have failed".to_owned());
+        let state =
+            hostgroup.why_not(server).or_else(shunned).unwrap_or_else(|| server.row.status.name().to_owned());
         let (used, most) = (server.figures.connections(), server.row.max_connections);
         let failures = self.failures.borrow();
         let failure = failures.get(&std::ptr::from_ref(&*server.figures)).map(|failure| {

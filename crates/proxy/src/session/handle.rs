@@ -12,7 +12,7 @@ use super::PinReason;
 use crate::backend::Card;
 use crate::hostgroup::Server;
 use crate::rt::Instant;
-use crate::snapshot::{HostgroupId, ServerStatus};
+use crate::snapshot::HostgroupId;
 use crate::state::SharedState;
 use crate::stats::{Doing, PinLine, ProcessBackend, ProcessLine};
 
@@ -207,14 +207,13 @@ impl Handle {
         self.pins.borrow().iter().any(|pin| pin.reason == PinReason::TRANSACTION)
     }
 
-    /// Ends the backend connection at hand where its server is out at once, for the reason that `status` tells.
-    pub fn cut_off(&self, status: impl Fn(&Server) -> Option<ServerStatus>) {
+    /// Ends the backend connection at hand where `why` has a reason, of its server and of whether a transaction is open.
+    pub fn cut_off(&self, why: impl Fn(&Server, bool) -> Option<&'static str>) {
         let card = self.card.borrow();
         if let Some(card) = &*card
-            && let Some(status) = status(&card.server)
-            && status.cuts_off(self.is_in_transaction())
+            && let Some(reason) = why(&card.server, self.is_in_transaction())
         {
-            card.cut_off(status.reason().unwrap_or_else(|| status.name()));
+            card.cut_off(reason);
         }
     }
 

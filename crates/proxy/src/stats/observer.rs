@@ -152,7 +152,8 @@ impl Observer {
             }
         }
         line.most_used = line.most_used.min(server.figures.most_connections().into());
-        if line.failure.is_some() && line.status == ServerStatus::Online {
+        if (line.failure.is_some() || server.figures.shun.is_shunned()) && line.status == ServerStatus::Online
+        {
             line.status = ServerStatus::Shunned;
         }
         line
