@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let since = Instant::now();
     std::thread::scope(|scope| {
         let connect = || {
-            let outcome = connect_in_turns(args, &Line::new(&target, &access), &begun);
+            let outcome = connect_in_turns(args, &Line::new(&target, &access, None), &begun);
             let mut report = report.lock().expect("no thread panics while it has the report");
             outcome.map(|part| report.add(part)).context("starting a thread's runtime")
         };

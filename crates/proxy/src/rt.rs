@@ -3,6 +3,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -28,6 +29,15 @@ pub fn mailbox<T>() -> (MailboxSender<T>, MailboxReceiver<T>) {
 pub fn block_on<T>(main: impl Future<Output = T>) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(61).build()?;
     Ok(tokio::task::LocalSet::new().block_on(&runtime, main))
+}
+
+/// The addresses of a host name, as the system resolves it, on a thread that may wait for that.
+///
+/// # Errors
+/// What the resolver says.
+pub async fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
+    let addresses = tokio::net::lookup_host((host, 0)).await?;
+    Ok(addresses.map(|address| address.ip()).collect())
 }
 
 /// A connected socket.
@@ -65,9 +75,29 @@ impl Socket {
     /// # Errors
     /// The last address's error.
     pub async fn connect_tcp(host: &str, port: u16) -> io::Result<Socket> {
-        let stream = TcpStream::connect((host, port)).await?;
+        Socket::over_tcp(TcpStream::connect((host, port)).await?)
+    }
+
+    /// Connects over TCP to the first of `addresses` that can be connected to.
+    ///
+    /// # Errors
+    /// The last address's error.
+    pub async fn connect_first(addresses: &[IpAddr], port: u16) -> io::Result<Socket> {
+        let addresses: Vec<SocketAddr> = addresses.iter().map(|address| (*address, port).into()).collect();
+        Socket::over_tcp(TcpStream::connect(&*addresses).await?)
+    }
+
+    fn over_tcp(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nodelay(true)?;
         Ok(Socket::Tcp(stream))
+    }
+
+    /// The peer's IP address; `None` for a Unix socket.
+    pub fn peer_address(&self) -> Option<IpAddr> {
+        match self {
+            Socket::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
+            Socket::Unix(_) => None,
+        }
     }
 
     /// Connects to a Unix socket.

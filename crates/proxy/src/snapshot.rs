@@ -11,7 +11,7 @@ use std::time::Duration;
 use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
 use crate::client::{LoginAttributes, Networks};
-use crate::hostgroup::{Demand, Hostgroup, Server, Settings};
+use crate::hostgroup::{Demand, Hostgroup, Names, Server, Settings};
 use crate::rt::Instant;
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
@@ -55,6 +55,8 @@ pub struct Rows {
     pub ssl_params: Vec<SslParamsRow>,
     /// Keys and certificates.
     pub tls: SharedTls,
+    /// Host names of servers, as far as they were resolved.
+    pub names: Names,
 }
 
 /// The `mysql-` variables that the data plane reads; names are theirs, units are in the types.
@@ -593,7 +595,8 @@ impl Snapshot {
     pub fn with_tls(&self, tls: SharedTls) -> Snapshot {
         let server = |server: &Arc<Server>| {
             let (row, figures) = (server.row.clone(), Arc::clone(&server.figures));
-            Arc::new(Server { row, figures, tls: tls.clone(), back_since: server.back_since })
+            let addresses = server.addresses.clone();
+            Arc::new(Server { row, figures, tls: tls.clone(), addresses, back_since: server.back_since })
         };
         let hostgroups = self.hostgroups.iter().map(|(id, hostgroup)| {
             let servers = hostgroup.servers.iter().map(server).collect();
@@ -684,6 +687,7 @@ impl Snapshot {
                 |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;
             let before = known.and_then(|known| known.servers.iter().find(same));
             let mut server = Server::new(row, rows.tls.clone());
+            server.addresses = rows.names.of(&server.row.hostname, server.row.port);
             if let Some(before) = before {
                 let status = (before.row.status, server.row.status);
                 let is_back = status == (ServerStatus::Unreachable, ServerStatus::Online);

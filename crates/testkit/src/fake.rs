@@ -4,7 +4,7 @@
 //! statements by which a proxy prepares a connection need no script. Everything received is kept, by connection.
 
 use std::io::Read;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{SocketAddr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -133,7 +133,7 @@ impl Conversation {
 /// The running server; stops when dropped.
 #[derive(Debug)]
 pub struct FakeMysql {
-    port: u16,
+    address: SocketAddr,
     shared: Arc<Shared>,
 }
 
@@ -171,8 +171,13 @@ impl FakeMysql {
 
     /// Starts it on a given port: for a server that comes back.
     pub fn start_on(port: u16, conversation: Conversation) -> FakeMysql {
-        let listener = TcpListener::bind(("127.0.0.1", port)).expect("bind a port for the fake server");
-        let port = listener.local_addr().expect("bound").port();
+        FakeMysql::start_at("127.0.0.1", port, conversation)
+    }
+
+    /// Starts it on a given address of this machine, 127.0.0.2 perhaps: for a host name that moves.
+    pub fn start_at(address: &str, port: u16, conversation: Conversation) -> FakeMysql {
+        let listener = TcpListener::bind((address, port)).expect("bind a port for the fake server");
+        let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Shared {
             conversation: Mutex::new(conversation),
             stopped: AtomicBool::new(false),
@@ -181,17 +186,17 @@ impl FakeMysql {
         });
         let acceptor = shared.clone();
         std::thread::spawn(move || accept(&listener, &acceptor));
-        FakeMysql { port, shared }
+        FakeMysql { address, shared }
     }
 
-    /// Its port on 127.0.0.1.
+    /// Its port.
     pub fn port(&self) -> u16 {
-        self.port
+        self.address.port()
     }
 
     /// Its endpoint.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::local(self.port)
+        Endpoint::local(self.port())
     }
 
     /// Changes what it says from now on, on every connection.
@@ -266,7 +271,7 @@ impl Drop for FakeMysql {
         self.hang_up();
         self.shared.changed.notify_all();
         // Wakes the accept, which then sees the flag; when that fails the process ends with it.
-        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        let _ = TcpStream::connect(self.address);
     }
 }
 

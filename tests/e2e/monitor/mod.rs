@@ -2,6 +2,7 @@
 
 mod cut_off;
 mod health;
+mod names;
 mod roles;
 
 use std::time::{Duration, Instant};

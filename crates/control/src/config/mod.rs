@@ -18,6 +18,7 @@ pub mod tree;
 
 use std::path::{Path, PathBuf};
 
+use narrows_proxy::hostgroup::Names;
 use narrows_proxy::snapshot::{
     FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow,
     ReplicationHostgroupRow, Rows, RuleRow, ServerRow, SslParamsRow, UserRow,
@@ -103,6 +104,8 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, 
             ssl_params: rows(sections.ssl_params),
             // Files are read once it is known in which folder.
             tls: SharedTls::default(),
+            // And these by the monitor.
+            names: Names::default(),
         },
         variables: sections.variables,
         bootstrap: sections.bootstrap,

@@ -1,8 +1,11 @@
 //! Servers as they are: what the monitor finds, laid over what is configured, and put into force.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use narrows_proxy::hostgroup::{NameFigures, Names};
 use narrows_proxy::server::DataPlane;
 use narrows_proxy::snapshot::{Rows, ServerRow};
 
@@ -36,6 +39,7 @@ pub(super) struct Servers {
     /// What the data plane has.
     running: Vec<ServerRow>,
     latencies_us: BTreeMap<Address, u64>,
+    names: Names,
     checks: CheckCounts,
     purged: Instant,
 }
@@ -50,6 +54,7 @@ impl Servers {
             placement,
             known,
             latencies_us: BTreeMap::new(),
+            names: Names::default(),
             checks: CheckCounts::default(),
             purged: Instant::now(),
         }
@@ -95,7 +100,7 @@ impl Control {
         let placement =
             if anew { self.servers.place(rows, &settings) } else { self.servers.placement.clone() };
         let servers = placement.with_states(&self.servers.known);
-        (Rows { servers, ..rows.clone() }, placement)
+        (Rows { servers, names: self.servers.names.clone(), ..rows.clone() }, placement)
     }
 
     /// Notes what has been put into force, and has the monitor follow.
@@ -130,7 +135,7 @@ impl Control {
 
     /// The rows that run, or would if anything did.
     pub(super) fn running_rows(&self) -> Rows {
-        Rows { servers: self.servers.running.clone(), ..self.rows.clone() }
+        Rows { servers: self.servers.running.clone(), names: self.servers.names.clone(), ..self.rows.clone() }
     }
 
     /// Takes what the monitor has found.
@@ -149,6 +154,14 @@ impl Control {
                 self.servers.placement.place(pairs, (address, *check_type), *role, also);
             }
         }
+        if let Some(table) = report.names {
+            let before = std::mem::replace(&mut self.servers.names.table, Arc::new(table));
+            let after = &self.servers.names.table;
+            let updated =
+                after.iter().filter(|(name, addresses)| before.get(*name) != Some(addresses)).count();
+            self.servers.names.figures.updated.fetch_add(updated as u64, Ordering::Relaxed);
+            self.publish_servers(self.servers.running.clone());
+        }
         if changed {
             self.put_into_force();
         }
@@ -163,16 +176,29 @@ impl Control {
         if servers == self.servers.running {
             return;
         }
-        let rows = Rows { servers: servers.clone(), ..self.rows.clone() };
-        if let Err(error) = self.plane.publish(rows) {
-            // Nothing but servers is another, and no server is a reason to refuse.
-            tracing::error!(%error, "what the monitor has found cannot be put into force");
+        if !self.publish_servers(servers.clone()) {
             return;
         }
         self.servers_version += 1;
         let placement = std::mem::take(&mut self.servers.placement);
         self.follow(servers, placement);
         self.keep_what_runs();
+    }
+
+    /// Has workers use these servers; whether they do.
+    fn publish_servers(&mut self, servers: Vec<ServerRow>) -> bool {
+        let rows = Rows { servers, names: self.servers.names.clone(), ..self.rows.clone() };
+        if let Err(error) = self.plane.publish(rows) {
+            // Nothing but servers is another, and no server is a reason to refuse.
+            tracing::error!(%error, "what the monitor has found cannot be put into force");
+            return false;
+        }
+        true
+    }
+
+    /// What is counted of host names.
+    pub fn name_figures(&self) -> &NameFigures {
+        &self.servers.names.figures
     }
 
     /// Writes down what runs, for the process that comes after this one.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use narrows_proxy::hostgroup::NameTable;
 use narrows_proxy::rt::{Notify, Semaphore, oneshot, timeout};
 
 use super::Report;
@@ -23,6 +24,8 @@ pub struct Desk {
     /// The right to run a check.
     pub places: Semaphore,
     outbox: RefCell<Outbox>,
+    /// Host names as they were told last.
+    names: RefCell<NameTable>,
     written: Notify,
     urgent: Notify,
     /// Says so to whoever keeps the control thread busy.
@@ -33,6 +36,7 @@ pub struct Desk {
 struct Outbox {
     records: Vec<Record>,
     findings: Vec<Finding>,
+    names: Option<NameTable>,
 }
 
 impl Desk {
@@ -43,6 +47,7 @@ impl Desk {
             changed: Notify::new(),
             places: Semaphore::new(MOST_AT_ONCE),
             outbox: RefCell::default(),
+            names: RefCell::default(),
             written: Notify::new(),
             urgent: Notify::new(),
             urgency,
@@ -78,6 +83,19 @@ impl Desk {
         self.urgent.notify_one();
     }
 
+    /// Has host names told at once where they are others than before; whether they are.
+    pub fn tell_names(&self, names: NameTable) -> bool {
+        if *self.names.borrow() == names {
+            return false;
+        }
+        self.names.replace(names.clone());
+        self.outbox.borrow_mut().names = Some(names);
+        self.urgency.set(true);
+        self.written.notify_one();
+        self.urgent.notify_one();
+        true
+    }
+
     /// Tells what there is: findings at once, results together. The next is told when the one before was taken, so that
     /// a control thread that is busy is not buried. Ends with it.
     pub async fn tell(self: Rc<Desk>, control: Sender<Message>) {
@@ -85,17 +103,18 @@ impl Desk {
             self.written.notified().await;
             // Urgent or not, it is told now.
             let _ = timeout(GATHERED, self.urgent.notified()).await;
-            let Outbox { records, findings } = self.outbox.take();
-            if records.is_empty() && findings.is_empty() {
+            let Outbox { records, findings, names } = self.outbox.take();
+            if records.is_empty() && findings.is_empty() && names.is_none() {
                 continue;
             }
             let (taken, wait) = oneshot::channel();
-            if control.send(Message::Monitor(Report { records, findings, taken })).is_err() {
+            if control.send(Message::Monitor(Report { records, findings, names, taken })).is_err() {
                 return;
             }
             // Dropped or answered, it is the next one's turn.
             let _ = wait.await;
-            self.urgency.set(!self.outbox.borrow().findings.is_empty());
+            let outbox = self.outbox.borrow();
+            self.urgency.set(!outbox.findings.is_empty() || outbox.names.is_some());
         }
     }
 }

@@ -4,11 +4,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_proxy::backend::{Backend, BackendError, Want, connect};
-use narrows_proxy::hostgroup::Server;
+use narrows_proxy::hostgroup::{Addresses, Server};
 use narrows_proxy::snapshot::{Account, Rows, Snapshot, UserRow};
 use narrows_proxy::state::SessionState;
 use narrows_wire::Capabilities;
@@ -20,6 +21,8 @@ use super::plan::{Access, Target};
 #[derive(Debug)]
 pub struct Line {
     server: Arc<Server>,
+    /// Where the server's name leads; `None`: it is no name, or it was not resolved.
+    pub addresses: Option<Arc<[IpAddr]>>,
     want: Want,
     idle: RefCell<Vec<Backend>>,
     /// How the server calls a replica, as far as was found out.
@@ -37,9 +40,10 @@ pub enum Spelling {
 }
 
 impl Line {
-    /// The way to `target` with `access`.
-    pub fn new(target: &Target, access: &Access) -> Line {
-        let server = Server::new(target.row(), access.tls.clone());
+    /// The way to `target` with `access`, whose name leads to `addresses`.
+    pub fn new(target: &Target, access: &Access, addresses: Option<Arc<[IpAddr]>>) -> Line {
+        let mut server = Server::new(target.row(), access.tls.clone());
+        server.addresses = Addresses::uncounted(addresses.clone());
         let want = Want {
             account: account(&access.username),
             secret: Secret::clear(access.password.as_bytes()),
@@ -49,6 +53,7 @@ impl Line {
         };
         Line {
             server: Arc::new(server),
+            addresses,
             want,
             idle: RefCell::default(),
             spelling: Cell::new(Spelling::default()),

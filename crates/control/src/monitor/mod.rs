@@ -8,6 +8,7 @@ mod connect;
 mod desk;
 pub mod line;
 pub mod log;
+pub mod names;
 pub mod ping;
 pub mod placement;
 pub mod plan;
@@ -22,12 +23,14 @@ use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use narrows_proxy::hostgroup::NameTable;
 use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, oneshot, spawn_local};
 
 use crate::control::Message;
 use crate::store::Urgency;
 use desk::Desk;
 use log::Record;
+use names::Resolver;
 use placement::Finding;
 use plan::{Address, Plan};
 use watch::Watch;
@@ -39,6 +42,8 @@ pub struct Report {
     pub records: Vec<Record>,
     /// What has changed.
     pub findings: Vec<Finding>,
+    /// The host names as they are now, where that is news.
+    pub names: Option<NameTable>,
     /// Is told, or dropped, when the report was taken.
     pub taken: oneshot::Sender<()>,
 }
@@ -76,17 +81,28 @@ impl Monitor {
 async fn run(mut plans: MailboxReceiver<Plan>, control: Sender<Message>, urgency: Urgency) {
     let desk = Rc::new(Desk::new(urgency));
     spawn_local(Rc::clone(&desk).tell(control));
+    let resolver = Rc::new(Resolver::new(&desk));
+    spawn_local(Rc::clone(&resolver).run());
     let mut watches: BTreeMap<Address, Watch> = BTreeMap::new();
-    while let Some(Plan { settings, access, targets }) = plans.recv().await {
+    loop {
+        let plan = rt::select! {
+            plan = plans.recv() => plan,
+            () = resolver.moved.notified() => {
+                watches.values().for_each(Watch::follow_names);
+                continue;
+            }
+        };
+        let Some(Plan { settings, access, targets }) = plan else { return };
         let targets = if settings.enabled { targets } else { Vec::new() };
         desk.set(settings);
+        resolver.follow(&targets);
         watches.retain(|address, _| targets.iter().any(|target| target.address == *address));
         let spread = (SPREAD_PER_SERVER * u32::try_from(targets.len()).unwrap_or(u32::MAX)).max(LEAST_SPREAD);
         for target in &targets {
             match watches.get_mut(&target.address) {
                 Some(watch) => watch.follow(target, &access),
                 None => {
-                    let watch = Watch::new(&desk, target, &access, spread);
+                    let watch = Watch::new(&desk, &resolver, target, &access, spread);
                     watches.insert(target.address.clone(), watch);
                 }
             }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::names::NameSettings;
+
 /// The variables that the monitor reads; names are theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
@@ -13,6 +15,8 @@ pub struct Settings {
     pub password: String,
     /// How long results are kept.
     pub history: Duration,
+    /// When host names are resolved.
+    pub names: NameSettings,
     /// When connecting is tried.
     pub connect: Timing,
     /// When servers are pinged.

@@ -12,6 +12,7 @@ use narrows_proxy::snapshot::{CheckType, HostgroupId};
 use super::desk::Desk;
 use super::line::Line;
 use super::log::{Kind, Record};
+use super::names::Resolver;
 use super::ping::{Heard, Pings};
 use super::placement::Finding;
 use super::plan::{Access, Address, LagLimit, Target};
@@ -44,19 +45,28 @@ struct Shared {
     target: RefCell<Target>,
     access: RefCell<Access>,
     line: RefCell<Rc<Line>>,
+    resolver: Rc<Resolver>,
     /// Checks of the server begin for the first time within this.
     spread: Duration,
 }
 
 impl Watch {
     /// Begins to look after `target`; its checks begin within `spread`, so that those of many servers do not meet.
-    pub fn new(desk: &Rc<Desk>, target: &Target, access: &Access, spread: Duration) -> Watch {
+    pub fn new(
+        desk: &Rc<Desk>,
+        resolver: &Rc<Resolver>,
+        target: &Target,
+        access: &Access,
+        spread: Duration,
+    ) -> Watch {
+        let addresses = resolver.addresses(&target.address.hostname);
         let shared = Rc::new(Shared {
             desk: Rc::clone(desk),
             address: target.address.clone(),
             target: RefCell::new(target.clone()),
             access: RefCell::new(access.clone()),
-            line: RefCell::new(Rc::new(Line::new(target, access))),
+            line: RefCell::new(Rc::new(Line::new(target, access, addresses))),
+            resolver: Rc::clone(resolver),
             spread,
         });
         let mut watch = Watch { shared, tasks: Vec::new() };
@@ -68,11 +78,22 @@ impl Watch {
     pub fn follow(&mut self, target: &Target, access: &Access) {
         let shared = &self.shared;
         if shared.target.borrow().use_ssl != target.use_ssl || *shared.access.borrow() != *access {
-            shared.line.replace(Rc::new(Line::new(target, access)));
+            let addresses = shared.resolver.addresses(&target.address.hostname);
+            shared.line.replace(Rc::new(Line::new(target, access, addresses)));
         }
         shared.target.replace(target.clone());
         shared.access.replace(access.clone());
         self.adjust();
+    }
+
+    /// Connects to where the server's name leads now, if that is elsewhere.
+    pub fn follow_names(&self) {
+        let shared = &self.shared;
+        let addresses = shared.resolver.addresses(&shared.address.hostname);
+        if shared.line().addresses != addresses {
+            let line = Line::new(&shared.target.borrow(), &shared.access.borrow(), addresses);
+            shared.line.replace(Rc::new(line));
+        }
     }
 
     /// Ends the checks that are not wanted any more, and begins those that are new.

@@ -150,9 +150,12 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-monitor_groupreplication_max_transactions_behind_for_read_only", Obscure, 1, 0, 2, "Which members the limit of transactions behind is for: 0 writers, 1 readers, 2 both."),
     integer("mysql-monitor_history", Useful, 7_200_000, 1000, 604_800_000, "Milliseconds of monitor results that are kept.")
         .monitored_as_integer(|s, n| s.history = ms(n)),
-    integer("mysql-monitor_local_dns_cache_refresh_interval", Useful, 60_000, 0, 604_800_000, "Milliseconds between two refreshes of the host names in use."),
-    integer("mysql-monitor_local_dns_cache_ttl", Useful, 300_000, 0, 604_800_000, "Milliseconds a resolved host name is remembered; 0: not at all."),
-    integer("mysql-monitor_local_dns_resolver_queue_maxsize", Obscure, 128, 16, 1024, "Waiting resolutions that make ProxySQL start another resolver thread."),
+    integer("mysql-monitor_local_dns_cache_refresh_interval", Useful, 60_000, 0, 604_800_000, "Milliseconds between two looks at the host names in use; 0: they are resolved with each connection.")
+        .monitored_as_integer(|s, n| s.names.interval = ms(n)),
+    integer("mysql-monitor_local_dns_cache_ttl", Useful, 300_000, 0, 604_800_000, "Milliseconds after which a host name is resolved anew; 0: it is resolved with each connection.")
+        .monitored_as_integer(|s, n| s.names.ttl = ms(n)),
+    integer("mysql-monitor_local_dns_resolver_queue_maxsize", Obscure, 128, 16, 1024, "Names that wait for each one that is resolved at the same time.")
+        .monitored_as_integer(|s, n| s.names.queue = usize::try_from(n).unwrap_or(usize::MAX)),
     text("mysql-monitor_password", Essential, Form::Any, "monitor", "Password of the monitor's account on the servers.")
         .monitored_as_text(|s, t| s.password = t.to_owned()),
     integer("mysql-monitor_ping_interval", Essential, 8000, 100, 604_800_000, "Milliseconds between two pings of a server.")

@@ -48,8 +48,12 @@ async fn open(
 ) -> Result<Backend, BackendError> {
     let mut stream = match server.row.port {
         0 => Stream::connect_unix(&server.row.hostname).await?,
-        port => Stream::connect_tcp(&server.row.hostname, port).await?,
+        port => match server.addresses.look_up() {
+            Some(addresses) => Stream::connect_first(&addresses, port).await?,
+            None => Stream::connect_tcp(&server.row.hostname, port).await?,
+        },
     };
+    let address = stream.peer_address();
     let mut buffer = Buffer::default();
     let header = read_packet(&stream, &mut buffer, SMALL_PACKET).await?;
     let bytes = payload(&buffer, header);
@@ -114,6 +118,7 @@ async fn open(
         leases: 0,
         created: now,
         last_used: now,
+        address,
     };
     Ok(Backend::new(stream, Box::new(login)))
 }

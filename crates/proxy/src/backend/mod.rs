@@ -8,6 +8,7 @@ mod statements;
 
 use std::cell::Cell;
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -121,6 +122,8 @@ pub struct Login {
     pub created: Instant,
     /// When it was last used.
     pub last_used: Instant,
+    /// The server's address; `None`: a Unix socket.
+    pub address: Option<IpAddr>,
 }
 
 /// `LAST_INSERT_ID()` of a connection before its client of now used it.
@@ -366,6 +369,13 @@ impl Use {
     /// Whether the connection was leased once more since, and no more than that.
     pub fn is_followed_by(&self, login: &Login) -> bool {
         self.serial == login.serial && self.lease + 1 == login.leases
+    }
+}
+
+impl Login {
+    /// Whether the name of `server`, which is this connection's, stands for another machine by now.
+    pub fn is_elsewhere(&self, server: &Server) -> bool {
+        self.address.is_some_and(|address| server.addresses.have_left(address))
     }
 }
 

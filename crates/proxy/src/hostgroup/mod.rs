@@ -1,6 +1,7 @@
 //! Hostgroups and their servers: what the configuration says of them, and the few atomics that workers share.
 
 mod balance;
+mod names;
 mod per_second;
 mod settings;
 mod shun;
@@ -17,6 +18,7 @@ use crate::tls::SharedTls;
 use crate::worker::{Message, Peers};
 
 pub use balance::{Latency, Load, READY, RoundRobin, readiness};
+pub use names::{Addresses, NameFigures, NameTable, Names};
 pub use per_second::PerSecond;
 pub use settings::{Balance, Settings};
 pub use shun::{Shun, ShunLimits};
@@ -47,6 +49,8 @@ pub struct Server {
     pub figures: Arc<ServerFigures>,
     /// Keys and certificates, for where its row asks for TLS.
     pub tls: SharedTls,
+    /// What is known of its name.
+    pub addresses: Addresses,
     /// When it has come back, where checks had found it gone.
     pub back_since: Option<Instant>,
 }
@@ -136,7 +140,7 @@ impl Hostgroup {
 impl Server {
     /// One of that row, of which nothing is known.
     pub fn new(row: ServerRow, tls: SharedTls) -> Server {
-        Server { row, figures: Arc::default(), tls, back_since: None }
+        Server { row, figures: Arc::default(), tls, addresses: Addresses::default(), back_since: None }
     }
 
     /// `host:port`, or the path of the Unix socket.

@@ -217,6 +217,10 @@ impl Pool {
 
     /// Another configuration is in force: those who wait look again.
     pub fn take_over(&self, snapshot: Arc<Snapshot>) {
+        for group in self.groups.borrow().values() {
+            group.idle.borrow_mut().retain(|backend| !has_moved(backend, &snapshot));
+            self.publish_idle(group);
+        }
         self.newest.replace(Some(snapshot));
         self.changed.notify_waiters();
         self.poke_all();
@@ -316,6 +320,9 @@ impl Pool {
         };
         let age = snapshot.variables.connection_max_age;
         if !age.is_zero() && now.duration_since(backend.login.created) > age {
+            return drop(backend);
+        }
+        if backend.login.is_elsewhere(server) {
             return drop(backend);
         }
         backend.login.server = Arc::clone(server);
@@ -585,6 +592,14 @@ async fn settle(mut backend: Backend, limit: Duration) -> (Backend, Result<(), B
         (backend, settled)
     });
     settling.await.expect("it neither panics nor is aborted")
+}
+
+/// Whether a connection leads to a machine that its server's name no longer stands for.
+fn has_moved(backend: &Backend, snapshot: &Snapshot) -> bool {
+    let known = &backend.login.server;
+    let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
+    let mut servers = hostgroup.into_iter().flat_map(|hostgroup| &hostgroup.servers);
+    servers.any(|server| Arc::ptr_eq(&server.figures, &known.figures) && backend.login.is_elsewhere(server))
 }
 
 fn count(counter: &Cell<u64>) {

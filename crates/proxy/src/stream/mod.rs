@@ -7,6 +7,7 @@ mod layers;
 mod tls;
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use narrows_wire::compression::{Algorithm, End};
@@ -75,6 +76,14 @@ impl Stream {
     /// The last address's error.
     pub async fn connect_tcp(host: &str, port: u16) -> io::Result<Stream> {
         Socket::connect_tcp(host, port).await.map(Stream::Plain)
+    }
+
+    /// Connects over TCP to the first of `addresses` that can be connected to.
+    ///
+    /// # Errors
+    /// The last address's error.
+    pub async fn connect_first(addresses: &[IpAddr], port: u16) -> io::Result<Stream> {
+        Socket::connect_first(addresses, port).await.map(Stream::Plain)
     }
 
     /// Connects to a Unix socket.
@@ -252,6 +261,11 @@ impl Stream {
     /// Address of the peer: the IP address, or `localhost` for a Unix socket.
     pub fn peer(&self) -> (String, u16) {
         self.socket().peer()
+    }
+
+    /// The peer's IP address; `None` for a Unix socket.
+    pub fn peer_address(&self) -> Option<IpAddr> {
+        self.socket().peer_address()
     }
 
     /// Address the peer connected to: IP address and port, empty for a Unix socket.

@@ -1,5 +1,8 @@
 //! `stats_mysql_global`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use narrows_proxy::hostgroup::NameFigures;
 use narrows_proxy::server::Listening;
 use narrows_proxy::stats::{Counters, Observer, wait};
 
@@ -14,9 +17,6 @@ pub const NOT_HERE: &[(&str, &str)] = &[
     ("MySQL_Monitor_Workers", "the monitor is one thread, whose checks are tasks"),
     ("MySQL_Monitor_Workers_Aux", "the monitor is one thread, whose checks are tasks"),
     ("MySQL_Monitor_Workers_Started", "the monitor is one thread, whose checks are tasks"),
-    ("MySQL_Monitor_dns_cache_queried", "names are resolved by the system"),
-    ("MySQL_Monitor_dns_cache_lookup_success", "names are resolved by the system"),
-    ("MySQL_Monitor_dns_cache_record_updated", "names are resolved by the system"),
     ("Mirror_concurrency", "mirrored statements are counted when they end"),
     ("Mirror_queue_length", "mirrored statements are counted when they end"),
 ];
@@ -31,6 +31,7 @@ pub fn figures(control: &Control, counters: &Counters) -> Vec<(&'static str, u64
     figures.push(("Servers_table_version", control.servers_version()));
     figures.push(("SQLite3_memory_bytes", sqlite_bytes()));
     figures.extend(checks(control.check_counts()));
+    figures.extend(of_names(control.name_figures()));
     figures.extend(NOT_HERE.iter().map(|(name, _)| (*name, 0)));
     figures
 }
@@ -51,6 +52,16 @@ fn checks(counts: &CheckCounts) -> Vec<(&'static str, u64)> {
         [(good_name, good), (bad_name, bad)]
     });
     counted.collect()
+}
+
+/// What is counted of host names, by name.
+fn of_names(figures: &NameFigures) -> [(&'static str, u64); 3] {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    [
+        ("MySQL_Monitor_dns_cache_queried", count(&figures.queried)),
+        ("MySQL_Monitor_dns_cache_lookup_success", count(&figures.found)),
+        ("MySQL_Monitor_dns_cache_record_updated", count(&figures.updated)),
+    ]
 }
 
 pub fn rows(control: &Control, observer: &Observer) -> Vec<Row> {
@@ -91,6 +102,7 @@ mod tests {
         let mut names: Vec<&str> = counters.rows().into_iter().map(|(name, _)| name).collect();
         names.retain(|name| !name.starts_with(OF_NARROWS));
         names.extend(checks(&CheckCounts::default()).into_iter().map(|(name, _)| name));
+        names.extend(of_names(&NameFigures::default()).map(|(name, _)| name));
         names.extend(NOT_HERE.iter().map(|(name, _)| *name));
         names.extend(["Servers_table_version", "SQLite3_memory_bytes", "mysql_listener_paused"]);
         names.sort_unstable();

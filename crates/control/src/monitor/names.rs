@@ -1,0 +1,159 @@
+//! Host names: resolved before somebody needs them, and again when their time is over. A name that cannot be resolved keeps the
+//! addresses it had.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_proxy::hostgroup::NameTable;
+use narrows_proxy::rt::{Instant, Notify, Semaphore, resolve, spawn_local, timeout};
+
+use super::desk::Desk;
+use super::plan::Target;
+
+/// When names are resolved: `mysql-monitor_local_dns_*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NameSettings {
+    /// How long what was found is good for; zero: names are resolved with each connection.
+    pub ttl: Duration,
+    /// How often names are looked at whose time is over; zero: as above.
+    pub interval: Duration,
+    /// Names that wait, for each that is resolved at the same time.
+    pub queue: usize,
+}
+
+/// What is known of names.
+#[derive(Debug)]
+pub struct Resolver {
+    desk: Rc<Desk>,
+    wanted: RefCell<BTreeSet<String>>,
+    known: RefCell<BTreeMap<String, Known>>,
+    /// Wakes the resolver: there may be other names.
+    planned: Notify,
+    /// Tells who connects by these names that some have moved.
+    pub moved: Notify,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Empty: it could not be resolved yet.
+    addresses: Arc<[IpAddr]>,
+    /// When it is to be resolved again.
+    due: Instant,
+}
+
+impl Resolver {
+    /// One that knows nothing.
+    pub fn new(desk: &Rc<Desk>) -> Resolver {
+        Resolver {
+            desk: Rc::clone(desk),
+            wanted: RefCell::default(),
+            known: RefCell::default(),
+            planned: Notify::new(),
+            moved: Notify::new(),
+        }
+    }
+
+    /// Has it look after the names of `targets`.
+    pub fn follow(&self, targets: &[Target]) {
+        let names = targets.iter().map(|target| &target.address);
+        let names = names.filter(|it| it.port != 0 && it.hostname.parse::<IpAddr>().is_err());
+        self.wanted.replace(names.map(|address| address.hostname.clone()).collect());
+        self.planned.notify_one();
+    }
+
+    /// The addresses of a name.
+    pub fn addresses(&self, name: &str) -> Option<Arc<[IpAddr]>> {
+        let known = self.known.borrow();
+        known.get(name).map(|known| Arc::clone(&known.addresses)).filter(|addresses| !addresses.is_empty())
+    }
+
+    /// Resolves what is due, again and again.
+    pub async fn run(self: Rc<Resolver>) {
+        loop {
+            let settings = self.desk.settings().names;
+            if settings.ttl.is_zero() || settings.interval.is_zero() {
+                self.known.borrow_mut().clear();
+            } else {
+                self.forget_unwanted();
+                self.resolve_due(settings).await;
+            }
+            self.tell();
+            let pause = if settings.interval.is_zero() { LONG } else { settings.interval };
+            // Whatever ends the pause, the next look decides.
+            let _ = timeout(pause, self.planned.notified()).await;
+        }
+    }
+
+    fn forget_unwanted(&self) {
+        let wanted = self.wanted.borrow();
+        self.known.borrow_mut().retain(|name, _| wanted.contains(name));
+    }
+
+    async fn resolve_due(self: &Rc<Resolver>, settings: NameSettings) {
+        let now = Instant::now();
+        let is_due = |name: &&String| self.known.borrow().get(*name).is_none_or(|known| known.due <= now);
+        let due: Vec<String> = self.wanted.borrow().iter().filter(is_due).cloned().collect();
+        let places = Rc::new(Semaphore::new(1 + due.len() / settings.queue.max(1)));
+        let resolve = |name| {
+            let (resolver, places) = (Rc::clone(self), Rc::clone(&places));
+            spawn_local(async move {
+                let _place = places.acquire().await;
+                resolver.resolve(name, settings).await;
+            })
+        };
+        let running: Vec<_> = due.into_iter().map(resolve).collect();
+        for one in running {
+            // One that has panicked has said so.
+            let _ = one.await;
+        }
+    }
+
+    async fn resolve(&self, name: String, settings: NameSettings) {
+        let answer = timeout(LONGEST, resolve(&name)).await;
+        let now = Instant::now();
+        let mut known = self.known.borrow_mut();
+        let nothing = || Known { addresses: Arc::from([]), due: now };
+        let entry = known.entry(name.clone()).or_insert_with(nothing);
+        let failure = match answer {
+            Ok(Ok(addresses)) if !addresses.is_empty() => {
+                entry.due = now + settings.ttl;
+                // Resolvers turn the order from one answer to the next.
+                let (before, after) = (set(&entry.addresses), set(&addresses));
+                if before != after {
+                    tracing::info!(name, addresses = ?after, "a host name has addresses that it had not before");
+                    entry.addresses = addresses.into();
+                }
+                return;
+            }
+            Ok(Ok(_)) => "it has no address".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {LONGEST:?}"),
+        };
+        entry.due = now;
+        tracing::warn!(name, error = failure, kept = ?set(&entry.addresses), "a host name cannot be resolved");
+    }
+
+    /// Tells what is known, where that is news.
+    fn tell(&self) {
+        let known = self.known.borrow();
+        let table = known.iter().filter(|(_, known)| !known.addresses.is_empty());
+        let table = table.map(|(name, known)| (name.clone(), Arc::clone(&known.addresses)));
+        if self.desk.tell_names(table.collect::<NameTable>()) {
+            self.moved.notify_one();
+        }
+    }
+}
+
+fn set(addresses: &[IpAddr]) -> BTreeSet<IpAddr> {
+    addresses.iter().copied().collect()
+}
+
+/// A resolver that does not answer within this is taken for one that has failed.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Nothing is to be done until the plan is another.
+const LONG: Duration = Duration::from_secs(3600);
