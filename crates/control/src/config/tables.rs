@@ -96,7 +96,7 @@ pub static SERVERS: Table<ServerRow> = Table {
         text("hostname", Form::NotEmpty, Required, |r: &mut ServerRow, v| r.hostname = v, "Name or address; with port 0 the path of a Unix socket.").or("address"),
         integer("port", 0, 65_535, Is("3306"), |r, v| r.port = to_u16(v), "TCP port; 0: `hostname` is a Unix socket."),
         integer("gtid_port", 0, 65_535, Is("0"), |r, v| r.gtid_port = to_u16(v), "Port of the GTID reader on that host; 0: none."),
-        text("status", Form::OneOf(&["ONLINE", "SHUNNED", "OFFLINE_SOFT", "OFFLINE_HARD"]), Is("ONLINE"), |r, v| r.status = status(&v), "ONLINE serves; SHUNNED is out for a while; OFFLINE_SOFT finishes what it has; OFFLINE_HARD is out at once."),
+        text("status", Form::OneOf(&STATUSES), Is("ONLINE"), |r, v| r.status = status(&v), "ONLINE serves; SHUNNED is out for a while; OFFLINE_SOFT finishes what it has; OFFLINE_HARD is out at once."),
         integer("weight", 0, 10_000_000, Is("1"), |r, v| r.weight = to_u32(v), "Share of the hostgroup's work relative to the other servers; 0: never chosen."),
         flag("compression", Is("0"), |r, v| r.compression = v, "Whether the compressed protocol is used with it."),
         integer("max_connections", 0, MOST, Is("1000"), |r, v| r.max_connections = to_u32(v), "Connections the whole process opens to it at most."),
@@ -376,13 +376,17 @@ impl<R> Column<R> {
     }
 }
 
+/// The states that an operator may give a server, by name.
+const STATUSES: [&str; 4] = {
+    let [one, two, three, four] = CONFIGURABLE;
+    [one.name(), two.name(), three.name(), four.name()]
+};
+
+const CONFIGURABLE: [ServerStatus; 4] =
+    [ServerStatus::Online, ServerStatus::Shunned, ServerStatus::OfflineSoft, ServerStatus::OfflineHard];
+
 fn status(name: &str) -> ServerStatus {
-    match name {
-        "SHUNNED" => ServerStatus::Shunned,
-        "OFFLINE_SOFT" => ServerStatus::OfflineSoft,
-        "OFFLINE_HARD" => ServerStatus::OfflineHard,
-        _ => ServerStatus::Online,
-    }
+    CONFIGURABLE.into_iter().find(|status| status.name() == name).unwrap_or(ServerStatus::Online)
 }
 
 fn firewall_mode(name: &str) -> FirewallMode {

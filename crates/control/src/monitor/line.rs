@@ -16,6 +16,7 @@ use narrows_wire::Capabilities;
 use narrows_wire::auth::Secret;
 
 use super::plan::{Access, Target};
+use crate::config::tables::USERS;
 
 /// The way to one server.
 #[derive(Debug)]
@@ -92,20 +93,7 @@ impl Line {
 
 /// The monitor's account in the form in which connections have one. It is no account of clients.
 fn account(username: &str) -> Arc<Account> {
-    let row = UserRow {
-        username: username.to_owned(),
-        password: String::new(),
-        active: true,
-        use_ssl: false,
-        default_hostgroup: narrows_proxy::snapshot::HostgroupId(0),
-        default_schema: String::new(),
-        schema_locked: false,
-        transaction_persistent: false,
-        fast_forward: false,
-        max_connections: 0,
-        attributes: String::new(),
-        comment: String::new(),
-    };
+    let row = UserRow { username: username.to_owned(), active: true, ..(USERS.blank)() };
     let rows = Rows { users: vec![row], ..Rows::default() };
     let mut users: HashMap<_, _> = Snapshot::compile(rows, 1, None).expect("there are no rules in it").users;
     users.remove(username.as_bytes()).expect("the only account, and it is active")

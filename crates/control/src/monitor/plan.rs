@@ -8,6 +8,7 @@ use narrows_proxy::snapshot::{
 use narrows_proxy::tls::SharedTls;
 
 use super::settings::Settings;
+use crate::config::tables::SERVERS;
 
 /// A server as checks know it: whatever hostgroups it is in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,18 +87,12 @@ impl Target {
     /// A row to connect with.
     pub fn row(&self) -> ServerRow {
         ServerRow {
-            hostgroup: HostgroupId(0),
             hostname: self.address.hostname.clone(),
             port: self.address.port,
-            gtid_port: 0,
-            status: ServerStatus::Online,
             weight: 1,
-            compression: false,
             max_connections: u32::MAX,
-            max_replication_lag: 0,
             use_ssl: self.use_ssl,
-            max_latency_ms: 0,
-            comment: String::new(),
+            ..(SERVERS.blank)()
         }
     }
 }

@@ -22,7 +22,7 @@ pub enum ServerStatus {
 
 impl ServerStatus {
     /// The name that operators know.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             ServerStatus::Online => "ONLINE",
             ServerStatus::Shunned | ServerStatus::Unreachable => "SHUNNED",
