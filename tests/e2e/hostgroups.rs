@@ -322,16 +322,3 @@ fn the_last_server_is_tried_however_often_it_has_failed() {
     let _again = FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
     assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("me"));
 }
-
-#[test]
-fn what_runs_is_cut_off_when_more_servers_are_online_than_may_be() {
-    let server = FakeMysql::start(Conversation::new().on("DO 1", &[Move::Wait]));
-    let narrows = start(&attributes("max_num_online_servers=1").server(0, server.port(), ""));
-    let mut client = narrows.client();
-    client.send_command(command::QUERY, b"DO 1").unwrap();
-    server.wait_for("DO 1");
-    load(&mut admin(&narrows), "UPDATE mysql_hostgroup_attributes SET max_num_online_servers = 0");
-    let error = client.answer(command::QUERY).error().expect("it is cut off");
-    assert!(error.code == 2013 && error.message.contains("max_num_online_servers"), "{error:?}");
-    server.release();
-}

@@ -626,11 +626,7 @@ impl Snapshot {
         let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
         let server = hostgroup.servers.iter().find(same)?;
         let status = server.row.status;
-        if status.cuts_off(in_transaction) {
-            return Some(status.reason().unwrap_or_else(|| status.name()));
-        }
-        let is_overfull = hostgroup.is_overfull && status == ServerStatus::Online;
-        is_overfull.then_some("more servers of its hostgroup are ONLINE than max_num_online_servers")
+        status.cuts_off(in_transaction).then(|| status.reason().unwrap_or_else(|| status.name()))
     }
 
     /// Compiles rows for `workers` worker threads. Figures of servers and users that `previous` has too go on.

@@ -4,7 +4,7 @@
 //! statements by which a proxy prepares a connection need no script. Everything received is kept, by connection.
 
 use std::io::Read;
-use std::net::{SocketAddr, Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
