@@ -1,8 +1,9 @@
 //! A primary with two replicas that lose no acknowledged write, and what an orchestrator does with them.
 //!
-//! Semi-synchronous replication (MariaDB's, AFTER_SYNC, without an end to its patience): a write is acknowledged when a
+//! On MariaDB its semi-synchronous replication (AFTER_SYNC, without an end to its patience): a write is acknowledged when a
 //! replica has it. Every server is read-only by its configuration and becomes writable by hand only, so that one that comes
-//! back from a crash takes no writes: that is the fencing, and it is the servers' own.
+//! back from a crash takes no writes: that is the fencing, and it is the servers' own. On MySQL, where a primary that was killed
+//! keeps what no replica has acknowledged and is to be filled anew, replicas follow by GTID, and no primary falls.
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ pub struct Node {
 
 /// All of them.
 pub struct Cluster {
+    pub flavour: Flavour,
     pub nodes: Vec<Node>,
     pub primary: usize,
     /// The network of the last node, where there may be namespaces.
@@ -27,20 +29,28 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts it, with `facts` and an empty `ledger` on all servers.
-    pub fn start() -> Cluster {
-        let namespace = Namespace::new()
-            .inspect_err(|why| eprintln!("SKIPPED: no server is cut off from its network here: {why}"))
-            .ok();
+    pub fn start(flavour: Flavour) -> Cluster {
+        // MySQL 9 has a root folder of its own, and is started into no namespace.
+        let namespace = match flavour {
+            Flavour::MariaDb => Namespace::new()
+                .inspect_err(|why| eprintln!("SKIPPED: no server is cut off from its network here: {why}"))
+                .ok(),
+            Flavour::MySql9 => None,
+        };
         let near =
             namespace.as_ref().map_or("127.0.0.1".to_owned(), |namespace| namespace.near().to_string());
         let node = |id: u32| {
             let inside = namespace.as_ref().filter(|_| id == NODES);
             let address = inside.map_or(near.clone(), |namespace| namespace.far().to_string());
-            Node { server: options(id, &address, inside).start(), address, id }
+            Node { server: options(flavour, id, &address, inside).start(), address, id }
         };
-        let cluster = Cluster { nodes: (1..=NODES).map(node).collect(), primary: 0, namespace };
+        let cluster = Cluster { flavour, nodes: (1..=NODES).map(node).collect(), primary: 0, namespace };
+        if flavour == Flavour::MySql9 {
+            // What each has made of itself at its start is no history to share.
+            cluster.nodes.iter().for_each(|node| node.server.execute(&["RESET BINARY LOGS AND GTIDS"]));
+        }
         cluster.primary().execute(&["SET GLOBAL read_only = 0"]);
-        let fill = format!("INSERT INTO chaos.facts SELECT seq, seq * 7 FROM chaos.seq_1_to_{FACTS}");
+        let fill = fill(FACTS);
         cluster.primary().execute(&[
             "CREATE DATABASE chaos",
             "CREATE TABLE chaos.facts (id INT PRIMARY KEY, value INT NOT NULL)",
@@ -51,8 +61,10 @@ impl Cluster {
             cluster.follow(replica);
         }
         cluster.wait_for_replicas();
-        // From now on it waits for them.
-        cluster.primary().execute(&["SET GLOBAL rpl_semi_sync_master_enabled = 1"]);
+        if flavour == Flavour::MariaDb {
+            // From now on it waits for them.
+            cluster.primary().execute(&["SET GLOBAL rpl_semi_sync_master_enabled = 1"]);
+        }
         cluster
     }
 
@@ -65,6 +77,8 @@ impl Cluster {
             .row("mysql_replication_hostgroups", "writer_hostgroup=0 reader_hostgroup=1")
             .variable("monitor_username", "app")
             .variable("monitor_password", "app")
+            // No longer than it takes to see that a server is back, and is not there yet.
+            .variable("shun_recovery_time_sec", "1")
             .variable("monitor_ping_interval", "250")
             .variable("monitor_ping_timeout", "500")
             .variable("monitor_read_only_interval", "250");
@@ -89,6 +103,18 @@ impl Cluster {
     pub fn follow(&self, index: usize) {
         let primary = &self.nodes[self.primary];
         let (host, port) = (&primary.address, primary.server.port());
+        if self.flavour == Flavour::MySql9 {
+            return self.nodes[index].server.execute(&[
+                "SET GLOBAL read_only = 1",
+                "STOP REPLICA",
+                &format!(
+                    "CHANGE REPLICATION SOURCE TO SOURCE_HOST='{host}', SOURCE_PORT={port}, SOURCE_USER='sbtest', \
+                     SOURCE_PASSWORD='sbtest', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1, \
+                     SOURCE_HEARTBEAT_PERIOD=0.5"
+                ),
+                "START REPLICA",
+            ]);
+        }
         self.nodes[index].server.execute(&[
             "SET GLOBAL read_only = 1",
             "SET GLOBAL rpl_semi_sync_master_enabled = 0",
@@ -133,19 +159,31 @@ impl Cluster {
 
     /// Waits until all replicas have all that the primary has.
     pub fn wait_for_replicas(&self) {
-        let position = self.primary().rows("SELECT @@global.gtid_binlog_pos").remove(0).remove(0);
+        let (position, wait, status) = match self.flavour {
+            Flavour::MariaDb => ("gtid_binlog_pos", "MASTER_GTID_WAIT", "SHOW SLAVE STATUS"),
+            Flavour::MySql9 => ("gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET", "SHOW REPLICA STATUS"),
+        };
+        let position = self.primary().rows(&format!("SELECT @@global.{position}")).remove(0).remove(0);
         let position = position.expect("a position");
         for replica in self.replicas() {
             let server = &self.nodes[replica].server;
-            let waited = server.rows(&format!("SELECT MASTER_GTID_WAIT('{position}', 30)"));
-            let status = server.rows("SHOW SLAVE STATUS");
+            let waited = server.rows(&format!("SELECT {wait}('{position}', 30)"));
+            let status = server.rows(status);
             assert_eq!(waited[0][0].as_deref(), Some("0"), "replica {replica}: {status:?}");
         }
     }
 }
 
-fn options(id: u32, address: &str, inside: Option<&Namespace>) -> ServerOptions {
-    let mut options = ServerOptions::new(Flavour::MariaDb);
+/// The statement that fills `chaos.facts`.
+pub fn fill(facts: u64) -> String {
+    format!(
+        "INSERT INTO chaos.facts WITH RECURSIVE n AS (SELECT 1 AS seq UNION ALL SELECT seq + 1 FROM n WHERE seq < {facts}) \
+         SELECT seq, seq * 7 FROM n"
+    )
+}
+
+fn options(flavour: Flavour, id: u32, address: &str, inside: Option<&Namespace>) -> ServerOptions {
+    let mut options = ServerOptions::new(flavour);
     if let Some(namespace) = inside {
         options = options.inside(namespace);
     }
@@ -155,29 +193,43 @@ fn options(id: u32, address: &str, inside: Option<&Namespace>) -> ServerOptions 
         &format!("--bind-address=127.0.0.1{loopback}"),
         "--read-only=1",
         "--log-bin=binlog",
-        "--log-slave-updates=1",
-        "--binlog-format=ROW",
-        "--gtid-strict-mode=1",
-        "--slave-net-timeout=2",
         // What a server has said is kept when its process is killed; the machine is not.
         "--innodb-flush-log-at-trx-commit=1",
-        // A primary that was killed forgets what no replica has acknowledged.
-        "--init-rpl-role=SLAVE",
-        "--rpl-semi-sync-slave-enabled=1",
-        "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
-        "--rpl-semi-sync-master-timeout=3600000",
     ] {
         options = options.option(option);
     }
-    // Not with all privileges: those would write to read-only servers too.
-    for statement in [
-        "CREATE USER IF NOT EXISTS 'app'@'%' IDENTIFIED BY 'app'",
-        "GRANT SELECT, INSERT, UPDATE, DELETE, PROCESS, REPLICA MONITOR ON *.* TO 'app'@'%'",
-    ] {
-        options.statements.push(statement.to_owned());
+    let of_flavour: &[&str] = match flavour {
+        Flavour::MariaDb => &MARIADB,
+        Flavour::MySql9 => &MYSQL9,
+    };
+    for option in of_flavour {
+        options = options.option(option);
     }
+    let monitor = match flavour {
+        Flavour::MariaDb => "REPLICA MONITOR",
+        Flavour::MySql9 => "REPLICATION CLIENT",
+    };
+    // Not with all privileges: those would write to read-only servers too.
+    options.statements.push("CREATE USER IF NOT EXISTS 'app'@'%' IDENTIFIED BY 'app'".to_owned());
+    let privileges = format!("SELECT, INSERT, UPDATE, DELETE, PROCESS, {monitor}");
+    options.statements.push(format!("GRANT {privileges} ON *.* TO 'app'@'%'"));
     options
 }
+
+const MARIADB: [&str; 8] = [
+    "--log-slave-updates=1",
+    "--binlog-format=ROW",
+    "--gtid-strict-mode=1",
+    "--slave-net-timeout=2",
+    // A primary that was killed forgets what no replica has acknowledged.
+    "--init-rpl-role=SLAVE",
+    "--rpl-semi-sync-slave-enabled=1",
+    "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+    "--rpl-semi-sync-master-timeout=3600000",
+];
+
+const MYSQL9: [&str; 4] =
+    ["--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--replica-net-timeout=2", "--relay-log-recovery=ON"];
 
 /// The last part of a GTID of one domain: how many transactions there were.
 fn sequence_number(position: &str) -> u64 {

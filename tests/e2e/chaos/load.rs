@@ -75,6 +75,16 @@ struct Shared {
 impl Load {
     /// Starts them.
     pub fn start(endpoint: Endpoint) -> Load {
+        let mut load = Load::of_readers(endpoint);
+        for _ in 0..WRITERS {
+            load.spawn(|shared| shared.write());
+            load.spawn(|shared| shared.transact());
+        }
+        load
+    }
+
+    /// Starts those that read.
+    pub fn of_readers(endpoint: Endpoint) -> Load {
         let shared = Arc::new(Shared {
             endpoint,
             stop: AtomicBool::new(false),
@@ -89,10 +99,6 @@ impl Load {
         }
         for number in 0..READERS_WITH_STATE {
             load.spawn(move |shared| shared.read_with_state(number));
-        }
-        for _ in 0..WRITERS {
-            load.spawn(|shared| shared.write());
-            load.spawn(|shared| shared.transact());
         }
         load
     }

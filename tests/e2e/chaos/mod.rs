@@ -9,58 +9,151 @@ mod verdict;
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Endpoint, Login, Narrows, RawClient};
+use narrows_testkit::{
+    Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions,
+};
 
-use cluster::{Cluster, wait_until};
+use crate::model::run_model_beside;
+use cluster::{Cluster, FACTS, wait_until};
 use load::Load;
 use verdict::{Change, Report, Times};
 
 #[test]
 fn clients_go_on_whatever_becomes_of_servers() {
-    let long = std::env::var("NARROWS_CHAOS").as_deref() == Ok("long");
-    let mut cluster = Cluster::start();
+    run_chaos(Flavour::MariaDb, &[kill, freeze, cut_off, exhaust, flap, fail_over_and_back]);
+}
+
+#[test]
+fn clients_go_on_whatever_becomes_of_replicas_of_mysql9() {
+    if Flavour::both().contains(&Flavour::MySql9) {
+        run_chaos(Flavour::MySql9, &[kill, freeze, exhaust, flap]);
+    }
+}
+
+/// Clients of the model, whose every answer is known, have the primary; the replicas of others fall and come back.
+#[test]
+fn the_model_holds_while_servers_of_another_hostgroup_fail() {
+    let mut servers = [1, 2].map(facts);
+    let ports = [0, 1].map(|index: usize| servers[index].port());
+    let steps = if is_long() { 40_000 } else { 2_000 };
+    let beside = |narrows: &Narrows, is_over: &dyn Fn() -> bool| {
+        let load = Load::of_readers(narrows.endpoint());
+        let mut count = 0;
+        while !is_over() {
+            let victim = count % servers.len();
+            servers[victim].kill();
+            servers[victim].restart();
+            let since = Instant::now();
+            wait_until("it gets reads again", || load.is_answered_by(victim as u32 + 1, since));
+            count += 1;
+        }
+        let tally = load.stop();
+        println!("{count} times a server was killed, {} reads, {:?}", tally.reads, tally.failures);
+        assert!(
+            count > 0 && tally.wrong.is_empty() && tally.failures.is_empty(),
+            "{:?} {:?}",
+            tally.wrong,
+            tally.failures
+        );
+    };
+    let config = |mut config: NarrowsConfig| {
+        for port in ports {
+            config = config.server(1, port, "max_connections=20");
+        }
+        config
+            .user("app", "app", "default_hostgroup=1")
+            .variable("shun_recovery_time_sec", "1")
+            .rule("rule_id=1 active=1 match_digest=\"FROM chaos.facts\" destination_hostgroup=1 apply=1")
+    };
+    run_model_beside(Flavour::MariaDb, (steps, 50), config, beside);
+}
+
+/// A server with the facts alone.
+fn facts(id: u32) -> RealServer {
+    let options =
+        ServerOptions::new(Flavour::MariaDb).option(&format!("--server-id={id}")).account("app", "app");
+    let server = options.start();
+    server.execute(&[
+        "CREATE DATABASE chaos",
+        "CREATE TABLE chaos.facts (id INT PRIMARY KEY, value INT NOT NULL)",
+        &cluster::fill(FACTS),
+    ]);
+    server
+}
+
+/// Something that goes wrong, and what comes of it.
+type Fault = fn(&mut Cluster, &mut Report);
+
+fn run_chaos(flavour: Flavour, faults: &[Fault]) {
+    let mut cluster = Cluster::start(flavour);
     let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &cluster.config());
     let load = Load::start(narrows.endpoint());
     let mut report = Report::new(load, cluster.nodes[cluster.primary].id);
     wait_for_reads_of(&cluster, &report, &cluster.replicas(), Instant::now());
-
-    report.scenario("a replica is killed and comes back", |load| {
-        restart_replica(&mut cluster, load, if long { Duration::from_secs(5) } else { MOMENT })
-    });
-    report.scenario("a replica is stopped for a while", |load| {
-        let replica = cluster.replicas()[0];
-        cluster.nodes[replica].server.freeze();
-        std::thread::sleep(if long { Duration::from_secs(10) } else { 3 * MOMENT });
-        cluster.nodes[replica].server.thaw();
-        recovered(&cluster, load, replica)
-    });
-    if let Some(namespace) = &cluster.namespace {
-        report.scenario("a replica is cut off from the network", |load| {
-            namespace.cut();
-            std::thread::sleep(if long { Duration::from_secs(20) } else { 3 * MOMENT });
-            namespace.mend();
-            recovered(&cluster, load, cluster.nodes.len() - 1)
-        });
-    } else {
-        report.skip("a replica is cut off from the network");
-    }
-    report.scenario("a replica has no connections left", |load| exhaust(&cluster, load, long));
-    report.scenario("a replica is killed every second", |load| {
-        for _ in 0..if long { 60 } else { 5 } {
-            restart_replica(&mut cluster, load, Duration::ZERO);
-            std::thread::sleep(MOMENT);
-        }
-        recovered(&cluster, load, cluster.replicas()[0])
-    });
-    for _ in 0..if long { 5 } else { 1 } {
-        report.scenario("the primary is killed, and another takes its place", |load| {
-            fail_over(&mut cluster, load, if long { Duration::from_secs(5) } else { MOMENT })
-        });
-    }
-
+    faults.iter().for_each(|fault| fault(&mut cluster, &mut report));
     let failures = report.finish(&cluster);
     assert!(narrows.process().try_wait().is_none(), "Narrows has ended");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn is_long() -> bool {
+    std::env::var("NARROWS_CHAOS").as_deref() == Ok("long")
+}
+
+fn kill(cluster: &mut Cluster, report: &mut Report) {
+    report.scenario("a replica is killed and comes back", |load| {
+        restart_replica(cluster, load, if is_long() { Duration::from_secs(5) } else { MOMENT })
+    });
+}
+
+fn freeze(cluster: &mut Cluster, report: &mut Report) {
+    report.scenario("a replica is stopped for a while", |load| {
+        let replica = cluster.replicas()[0];
+        cluster.nodes[replica].server.freeze();
+        std::thread::sleep(if is_long() { Duration::from_secs(10) } else { 3 * MOMENT });
+        cluster.nodes[replica].server.thaw();
+        recovered(cluster, load, replica)
+    });
+}
+
+fn cut_off(cluster: &mut Cluster, report: &mut Report) {
+    let Some(namespace) = &cluster.namespace else {
+        return report.skip("a replica is cut off from the network");
+    };
+    report.scenario("a replica is cut off from the network", |load| {
+        namespace.cut();
+        std::thread::sleep(if is_long() { Duration::from_secs(20) } else { 3 * MOMENT });
+        namespace.mend();
+        recovered(cluster, load, cluster.nodes.len() - 1)
+    });
+}
+
+fn exhaust(cluster: &mut Cluster, report: &mut Report) {
+    report.scenario("a replica has no connections left", |load| take_all_places(cluster, load, is_long()));
+}
+
+fn flap(cluster: &mut Cluster, report: &mut Report) {
+    // MySQL takes several seconds to start.
+    let times = match cluster.flavour {
+        _ if is_long() => 60,
+        Flavour::MariaDb => 5,
+        Flavour::MySql9 => 2,
+    };
+    report.scenario("a replica is killed every second", |load| {
+        for _ in 0..times {
+            restart_replica(cluster, load, Duration::ZERO);
+            std::thread::sleep(MOMENT);
+        }
+        recovered(cluster, load, cluster.replicas()[0])
+    });
+}
+
+fn fail_over_and_back(cluster: &mut Cluster, report: &mut Report) {
+    for _ in 0..if is_long() { 5 } else { 1 } {
+        report.scenario("the primary is killed, and another takes its place", |load| {
+            fail_over(cluster, load, if is_long() { Duration::from_secs(5) } else { MOMENT })
+        });
+    }
 }
 
 fn restart_replica(cluster: &mut Cluster, load: &mut Load, pause: Duration) -> Times {
@@ -73,7 +166,7 @@ fn restart_replica(cluster: &mut Cluster, load: &mut Load, pause: Duration) -> T
 }
 
 /// Every place of a replica is taken by others, while more clients come.
-fn exhaust(cluster: &Cluster, load: &mut Load, long: bool) -> Times {
+fn take_all_places(cluster: &Cluster, load: &mut Load, long: bool) -> Times {
     let replica = cluster.replicas()[0];
     let node = &cluster.nodes[replica];
     let address = format!("{}:{}", node.address, node.server.port());

@@ -25,6 +25,7 @@ mod watch;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 
@@ -60,9 +61,20 @@ const STEPS: usize = 100_000;
 const TOO_MANY: usize = 400;
 
 fn run_model(flavour: Flavour) {
-    let seed = number("NARROWS_SEED").unwrap_or(SEED);
     let steps = number("NARROWS_STEPS").map_or(STEPS / Flavour::both().len(), |steps| steps as usize);
     let clients = number("NARROWS_CLIENTS").unwrap_or(200) as usize;
+    run_model_beside(flavour, (steps, clients), |config| config, |_, _| ());
+}
+
+/// So many steps of so many clients, with a configuration that `configure` has changed, while `beside` goes on; it is given what
+/// tells whether the clients are through.
+pub fn run_model_beside(
+    flavour: Flavour,
+    (steps, clients): (usize, usize),
+    configure: impl FnOnce(NarrowsConfig) -> NarrowsConfig,
+    beside: impl FnOnce(&Narrows, &dyn Fn() -> bool) + Send,
+) {
+    let seed = number("NARROWS_SEED").unwrap_or(SEED);
     let what = format!("NARROWS_SEED={seed} NARROWS_STEPS={steps} NARROWS_CLIENTS={clients} on {flavour:?}");
     eprintln!("{what}");
     let started = Instant::now();
@@ -74,7 +86,7 @@ fn run_model(flavour: Flavour) {
         let truth = prepared_server(flavour, clients, None);
         (truth, other.join().expect("a server"))
     });
-    let config = config(&twin);
+    let config = configure(config(&twin));
     let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     let run = Run {
         flavour,
@@ -91,13 +103,16 @@ fn run_model(flavour: Flavour) {
         watch: Watch::new(clients),
     };
     let prepared = started.elapsed();
+    let left_to_do = AtomicUsize::new(clients);
     std::thread::scope(|scope| {
         let (running, over) = mpsc::channel::<()>();
-        let run = &run;
+        let (run, left_to_do) = (&run, &left_to_do);
+        scope.spawn(|| beside(run.narrows, &|| left_to_do.load(Ordering::SeqCst) == 0));
         scope.spawn(move || run.watch.run(&over, run.narrows, [("truth", run.truth), ("twin", run.twin)]));
         for client in 0..clients {
             let running = running.clone();
             let client = move || {
+                let _left = Left(left_to_do);
                 run.client(client);
                 run.watch.done(client);
                 drop(running);
@@ -118,6 +133,15 @@ fn run_model(flavour: Flavour) {
         found.figures.summary(&narrows.log())
     );
     assert!(found.count() == 0, "{what}\n{}", found.report());
+}
+
+/// One client that is not through; when it is dropped it is, by a panic too.
+struct Left<'s>(&'s AtomicUsize);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 fn number(variable: &str) -> Option<u64> {
