@@ -282,6 +282,17 @@ fn a_variable_may_be_set_to_one_that_is_null() {
 }
 
 #[test]
+fn an_error_counts_with_the_warnings_before_it() {
+    on_one_connection(|one, other| {
+        one.query("SET sql_mode = ''");
+        let failed = one.query("INSERT INTO shared.t (id, v) VALUES (5, '1x'), (5, 2)");
+        assert_eq!(failed.error().map(|error| error.code), Some(1062));
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT CONCAT(@@warning_count, ' ', @@error_count)").as_deref(), Some("2 1"));
+    });
+}
+
+#[test]
 fn found_rows_are_those_of_statements_without_rows_too() {
     before_a_server(1, |server, one, other| {
         let mut direct = server.root();

@@ -12,7 +12,7 @@ use narrows_wire::{Command, Errno, Reader};
 use super::look_back::{asks_conditions, is_shown_as_it_is};
 use super::query::Job;
 use super::relay::Outcome;
-use super::{End, Kept, Session};
+use super::{End, Kept, LookBack, Session};
 use crate::backend::{Backend, BackendError, Kinds, Left, ResultSet};
 use crate::reply;
 use crate::state::quoted;
@@ -77,6 +77,20 @@ impl Session {
         look_back.conditions_at = None;
     }
 
+    /// How many conditions there are, and how many of them are errors. An ERR packet tells of one; whether there were
+    /// others before it, what was left tells.
+    pub(super) async fn condition_counts(&self) -> (u16, u16) {
+        let LookBack { warning_count, error_count, .. } = self.look_back;
+        let left = match &self.look_back.conditions_at {
+            Some(kept) if error_count > 0 => self.fetched(kept).await,
+            _ => None,
+        };
+        let rows = left.and_then(|left| left.warnings.as_ref()).map_or(&[][..], |set| &set.rows);
+        let errors = rows.iter().filter(|row| is_error(row)).count();
+        let least = |rows: usize| u16::try_from(rows).unwrap_or(u16::MAX);
+        (warning_count.max(least(rows.len())), error_count.max(least(errors)))
+    }
+
     /// Whether the connection at hand must be cleared before it is asked for warnings: it has somebody else's, or
     /// none but those of our own assignments.
     pub(super) fn must_clear_conditions(&self) -> bool {
@@ -116,12 +130,12 @@ impl Session {
         let errors_only = words.iter().any(|word| word == b"ERRORS");
         let limit = self.snapshot().variables.connect_timeout_server;
         let out = if words.iter().any(|word| word == b"COUNT") {
-            let look_back = &mut self.look_back;
-            look_back.found_rows = Some(1);
-            look_back.found_rows_are_here = false;
+            let (warnings, errors) = self.condition_counts().await;
+            self.look_back.found_rows = Some(1);
+            self.look_back.found_rows_are_here = false;
             let (name, count): (&[u8], _) = match errors_only {
-                true => (b"@@session.error_count", look_back.error_count),
-                false => (b"@@session.warning_count", look_back.warning_count),
+                true => (b"@@session.error_count", errors),
+                false => (b"@@session.warning_count", warnings),
             };
             // Behind an error it is not known whether a transaction is open.
             let status = backend.status(limit).await?.of_session();
@@ -129,7 +143,7 @@ impl Session {
         } else {
             let Some(left) = self.elsewhere(backend).await? else { return Ok(None) };
             let status = backend.status(limit).await?.of_session();
-            let of_kind = |row: &&Vec<u8>| !errors_only || row.starts_with(b"\x05Error");
+            let of_kind = |row: &&Vec<u8>| !errors_only || is_error(row);
             let (offset, limit) = limit_of(&words);
             let rows: Vec<&[u8]> =
                 left.rows.iter().filter(of_kind).skip(offset).take(limit).map(Vec::as_slice).collect();
@@ -252,6 +266,11 @@ fn keeps_on_mariadb(statement: &Statement, text: &[u8]) -> bool {
         Kind::Show => is_shown_as_it_is(text) && !has(b"TABLE") && !has(b"VIEW"),
         _ => false,
     }
+}
+
+/// Whether a row of `SHOW WARNINGS` is about an error.
+fn is_error(row: &[u8]) -> bool {
+    row.starts_with(b"\x05Error")
 }
 
 fn condition(row: &[u8]) -> Option<Condition> {

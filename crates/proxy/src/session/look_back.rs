@@ -340,11 +340,15 @@ impl Session {
         let function = |name, value, shape| Substitute { name, value, shape };
         let variable =
             |name, value: u16| Substitute { name, value: value.into(), shape: variable_shape(family) };
+        let (warnings, errors) = match flags.intersects(Flags::WARNING_COUNT) {
+            true => self.condition_counts().await,
+            false => (0, 0),
+        };
         let mut known = vec![
             connection_id,
             function("ROW_COUNT", self.look_back.row_count, Shape::Signed),
-            variable("@@warning_count", self.look_back.warning_count),
-            variable("@@error_count", self.look_back.error_count),
+            variable("@@warning_count", warnings),
+            variable("@@error_count", errors),
         ];
         if !self.look_back.found_rows_are_here {
             known.push(function("FOUND_ROWS", found_rows, Shape::FoundRows));
