@@ -142,8 +142,7 @@ fn gaps(subject: &Subject, kills: usize) -> io::Result<(Vec<f64>, usize)> {
         let mut deaths = Vec::new();
         let outcome = (0..kills).try_for_each(|_| {
             let worker = subject.process.worker_process()?;
-            // Some work between one death and the next.
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(WORK);
             deaths.push(Instant::now());
             process::kill(worker);
             subject.process.wait_for_another(worker)
@@ -204,6 +203,10 @@ fn connect_speed(narrows: &Path, subject: &Subject, threads: &str) -> io::Result
     let output = child.wait_with_output()?;
     Ok(serde_json::from_slice(&output.stdout)?)
 }
+
+/// What a worker process serves before it is killed. Were it much less, the supervisor would take several deaths in a row
+/// for those of processes that cannot start, and let the next one wait.
+const WORK: Duration = Duration::from_millis(400);
 
 /// Between two connects.
 const PACE: Duration = Duration::from_micros(500);
