@@ -101,6 +101,18 @@ impl Flags {
         self.0 == 0
     }
 
+    /// What a statement may do besides reading, or writing to tables: it leaves something behind that outlives it, or there is no
+    /// telling whether it does.
+    pub const EFFECTS: Flags = Flags::INTO_OUTFILE
+        .union(Flags::INTO_VARIABLE)
+        .union(Flags::ASSIGNS_USER_VARIABLE)
+        .union(Flags::GET_LOCK)
+        .union(Flags::RELEASE_LOCK)
+        .union(Flags::RELEASE_ALL_LOCKS)
+        .union(Flags::FUNCTION_CALL_UNKNOWN)
+        .union(Flags::WRITING_CTE)
+        .union(Flags::MULTI);
+
     /// The bits of both.
     #[must_use]
     pub const fn union(self, other: Flags) -> Flags {

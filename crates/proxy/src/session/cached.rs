@@ -277,22 +277,14 @@ impl Session {
 /// Whether an answer may be given again: the statement does nothing but read, and asks for nothing that belongs to one
 /// connection.
 pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
-    const NOT_KEPT: Flags = Flags::ASSIGNS_USER_VARIABLE
-        .union(Flags::INTO_VARIABLE)
-        .union(Flags::INTO_OUTFILE)
+    const NOT_KEPT: Flags = Flags::EFFECTS
         .union(Flags::LAST_INSERT_ID)
         .union(Flags::FOUND_ROWS)
         .union(Flags::ROW_COUNT)
         .union(Flags::WARNING_COUNT)
         .union(Flags::SQL_CALC_FOUND_ROWS)
         .union(Flags::CONNECTION_ID)
-        .union(Flags::GET_LOCK)
-        .union(Flags::RELEASE_LOCK)
-        .union(Flags::RELEASE_ALL_LOCKS)
         .union(Flags::FOR_UPDATE)
-        .union(Flags::FUNCTION_CALL_UNKNOWN)
-        .union(Flags::WRITING_CTE)
-        .union(Flags::MULTI)
         .union(Flags::UNTERMINATED);
     matches!(statement.kind, Kind::Select | Kind::Show)
         && !statement.flags.intersects(NOT_KEPT)

@@ -181,26 +181,15 @@ fn is_repeatable(job: &Job) -> bool {
         _ => return false,
     }
     let reads = matches!(job.statement.kind, Kind::Select | Kind::Show | Kind::Do);
-    reads && !job.statement.flags.intersects(EFFECTS.union(Flags::FOR_UPDATE))
+    reads && !job.statement.flags.intersects(Flags::EFFECTS.union(Flags::FOR_UPDATE))
 }
 
 /// Whether a statement that has run outside of transactions leaves nothing behind but what it has changed in tables, and an
 /// insert id.
 fn leaves_nothing_tied(job: &Job) -> bool {
     let kinds = [Kind::Select, Kind::Show, Kind::Do, Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete];
-    kinds.contains(&job.statement.kind) && !job.statement.flags.intersects(EFFECTS)
+    kinds.contains(&job.statement.kind) && !job.statement.flags.intersects(Flags::EFFECTS)
 }
-
-/// What a statement may do besides reading, or writing to tables.
-const EFFECTS: Flags = Flags::INTO_OUTFILE
-    .union(Flags::INTO_VARIABLE)
-    .union(Flags::ASSIGNS_USER_VARIABLE)
-    .union(Flags::GET_LOCK)
-    .union(Flags::RELEASE_LOCK)
-    .union(Flags::RELEASE_ALL_LOCKS)
-    .union(Flags::FUNCTION_CALL_UNKNOWN)
-    .union(Flags::WRITING_CTE)
-    .union(Flags::MULTI);
 
 /// Whether a statement waits for another server where the one at hand turns out to be read only: it goes to servers that may
 /// be written to, and one that refuses it has done nothing of it.
