@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer};
+use narrows_testkit::{Flavour, Narrows, RealServer};
 
 use crate::alone;
-use crate::limits::clients_allowed;
+use crate::limits::{clients_allowed, open_to_all};
 use crate::swarm::Swarm;
 
 /// Answers per client that are measured, on average.
@@ -24,10 +24,7 @@ fn ten_thousand_clients_on_twenty_connections_wait_alike() {
         "CREATE OR REPLACE TABLE crowd.t (id INT PRIMARY KEY, c CHAR(120))",
         "INSERT INTO crowd.t SELECT seq, REPEAT('c', 119) FROM crowd.seq_1_to_100",
     ]);
-    let config = NarrowsConfig::new()
-        .server(0, server.port(), "max_connections=20")
-        .user("sbtest", "sbtest", "max_connections=100000")
-        .variable("max_connections", "100000");
+    let config = open_to_all(server.port());
     let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     let mut swarm = Swarm::log_in(narrows.port(), clients_allowed(10_000));
     (0..swarm.len()).for_each(|client| swarm.ask(client, STATEMENT));

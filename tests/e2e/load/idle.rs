@@ -5,7 +5,7 @@ use std::time::Duration;
 use narrows_testkit::{Conversation, FakeMysql, Login, Narrows, NarrowsConfig, RawClient, tls_client};
 
 use crate::alone;
-use crate::limits::clients_allowed;
+use crate::limits::{clients_allowed, open_to_all};
 use crate::swarm::Swarm;
 
 /// Resident memory per idle client.
@@ -17,10 +17,7 @@ const IDLE: Duration = Duration::from_secs(5);
 fn idle_clients_cost_less_than_a_page_each_and_no_processor_time() {
     let _alone = alone();
     let server = FakeMysql::start(Conversation::new());
-    let config = NarrowsConfig::new()
-        .server(0, server.port(), "max_connections=20")
-        .user("sbtest", "sbtest", "max_connections=100000")
-        .variable("max_connections", "100000")
+    let config = open_to_all(server.port())
         // No connection comes and goes while memory is measured.
         .variable("free_connections_pct", "100");
     let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);

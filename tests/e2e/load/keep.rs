@@ -2,21 +2,17 @@
 
 use std::time::Instant;
 
-use narrows_testkit::{Conversation, FakeMysql, Narrows, NarrowsConfig, kill};
+use narrows_testkit::{Conversation, FakeMysql, Narrows, kill};
 
 use crate::alone;
-use crate::limits::clients_allowed;
+use crate::limits::{clients_allowed, open_to_all};
 use crate::swarm::Swarm;
 
 #[test]
 fn ten_thousand_idle_clients_outlive_their_process() {
     let _alone = alone();
     let server = FakeMysql::start(Conversation::new());
-    let config = NarrowsConfig::new()
-        .server(0, server.port(), "max_connections=20")
-        .user("sbtest", "sbtest", "max_connections=100000")
-        .variable("max_connections", "100000")
-        .supervised();
+    let config = open_to_all(server.port()).supervised();
     let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     let mut swarm = Swarm::log_in(narrows.port(), clients_allowed(10_000));
     swarm.ask_all("DO 1");

@@ -1,5 +1,7 @@
-//! How many files a process may have open: every client is one in Narrows and one in the test.
+//! How many clients there may be: what Narrows is told, and how many files a process may have open. Every client is one in
+//! Narrows and one in the test.
 
+use narrows_testkit::NarrowsConfig;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Files that are neither clients nor backend connections: log, listeners, libraries, the runtime's own.
@@ -25,4 +27,12 @@ pub fn clients_allowed(wanted: u64) -> usize {
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(needed).saturating_sub(RESERVE).min(wanted);
     println!("{allowed} clients of {wanted}, by the limit of open files");
     usize::try_from(allowed).expect("fewer than fit into memory")
+}
+
+/// Twenty connections to the server at `port`, for as many clients as come.
+pub fn open_to_all(port: u16) -> NarrowsConfig {
+    NarrowsConfig::new()
+        .server(0, port, "max_connections=20")
+        .user("sbtest", "sbtest", "max_connections=100000")
+        .variable("max_connections", "100000")
 }
