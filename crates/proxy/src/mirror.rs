@@ -86,8 +86,14 @@ impl Drop for Place {
 
 async fn run(worker: &Rc<Worker>, copy: Copy) {
     let snapshot = worker.snapshot();
-    let ask =
-        Ask { want: &copy.want, state: &copy.state, untouched: None, statement: None, now: Instant::now() };
+    let ask = Ask {
+        want: &copy.want,
+        state: &copy.state,
+        untouched: None,
+        statement: None,
+        instead_of: None,
+        now: Instant::now(),
+    };
     let Ok(mut backend) = worker.pool.lease(&snapshot, copy.hostgroup, ask).await else {
         worker.counters.borrow_mut().mirrors_failed += 1;
         return;

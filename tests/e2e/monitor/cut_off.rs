@@ -49,6 +49,20 @@ fn a_read_on_a_server_that_answers_no_pings_is_run_elsewhere() {
 }
 
 #[test]
+fn a_read_whose_server_is_lost_is_run_on_another_even_if_that_one_still_takes_connections() {
+    let shuts_down = Move::error(1053, "08S01", "Server shutdown in progress");
+    for end in [Move::Close, Move::Reset, shuts_down] {
+        let first = FakeMysql::start(Conversation::new().on(READ, std::slice::from_ref(&end)));
+        let spare = FakeMysql::start(answers());
+        let narrows = start(&with_a_spare(&first, &spare));
+        let answer = narrows.client().query(READ);
+        assert_eq!(answer.error(), None, "{end:?}");
+        assert_eq!(answer.cell().as_deref(), Some("done"));
+        assert_eq!(first.received().iter().filter(|received| received.body == READ).count(), 1, "{end:?}");
+    }
+}
+
+#[test]
 fn offline_hard_ends_a_write_and_says_that_it_may_have_run() {
     let (first, spare) = (FakeMysql::start(hangs()), FakeMysql::start(answers()));
     let narrows = start(&with_a_spare(&first, &spare));

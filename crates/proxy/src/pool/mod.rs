@@ -83,6 +83,8 @@ pub struct Ask<'a> {
     pub untouched: Option<Use>,
     /// Rather one that has this statement than another whose state is as near.
     pub statement: Option<Identity>,
+    /// Rather a connection to any other server than this one.
+    pub instead_of: Option<&'a ServerFigures>,
     /// The time, read not long ago: reading the clock costs more than the rest of most leases.
     pub now: Instant,
 }
@@ -245,10 +247,16 @@ impl Pool {
                 hostgroup.may_use(server) && pause(server).is_none_or(|scope| scope == Scope::Opening)
             };
             let rests = |server: &Server| server.figures.shun.rests(now);
-            // One that rests is better than none.
-            let all_rest = !hostgroup.servers.iter().any(|server| is_there(server) && !rests(server));
-            let awake =
-                hostgroup.servers.iter().filter(|server| is_there(server) && (all_rest || !rests(server)));
+            let left = |server: &Server| ask.instead_of.is_some_and(|it| std::ptr::eq(it, &*server.figures));
+            let has = |wanted: &dyn Fn(&Server) -> bool| {
+                hostgroup.servers.iter().any(|server| is_there(server) && wanted(server))
+            };
+            // One that rests is better than none, and so is one that was left for another.
+            let all_rest = !has(&|server| !rests(server));
+            let none_else = ask.instead_of.is_none() || !has(&|server| !rests(server) && !left(server));
+            let awake = hostgroup.servers.iter().filter(|server| {
+                is_there(server) && (all_rest || !rests(server)) && (none_else || !left(server))
+            });
             let most_us = hostgroup.latency_limit(awake.clone()).unwrap_or(u64::MAX);
             let eligible = awake.filter(|server| server.figures.latency_us() <= most_us);
             let may_open = |server: &Server| {

@@ -48,6 +48,7 @@ impl Session {
             state: &self.state,
             untouched: None,
             statement: None,
+            instead_of: None,
             now: self.handle.since(),
         };
         let found = select! {

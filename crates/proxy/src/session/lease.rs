@@ -13,6 +13,7 @@ use super::request::Request;
 use super::track::Pins;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
+use crate::hostgroup::ServerFigures;
 use crate::pool::{Ask, LeaseError};
 use crate::rt::select;
 use crate::snapshot::Snapshot;
@@ -37,13 +38,14 @@ pub(super) struct Leased {
 }
 
 impl Session {
-    /// The connection for a command: the pinned one, or one of the pool brought into the client's state. The inner
-    /// error is for the client.
+    /// The connection for a command: the pinned one, or one of the pool brought into the client's state, to another server
+    /// than `instead_of` where there is one. The inner error is for the client.
     pub(super) async fn lease(
         &mut self,
         snapshot: &Arc<Snapshot>,
         request: &mut Request,
         job: &Job,
+        instead_of: Option<&ServerFigures>,
     ) -> Result<Result<Leased, NoLease>, End> {
         if let Some(pinned) = self.pinned.take() {
             if pinned.backend.is_alive() {
@@ -61,6 +63,7 @@ impl Session {
             state: &self.state,
             untouched: wanted.map(|place| place.last_use),
             statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
+            instead_of,
             now: self.handle.since(),
         };
         let doing = self.handle.doing();

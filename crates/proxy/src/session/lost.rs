@@ -4,6 +4,8 @@
 //! A statement that cannot have run may run elsewhere, and so may a read outside of transactions of whose answer the client
 //! has seen nothing. No other is run twice.
 
+use std::sync::Arc;
+
 use narrows_sql::{Flags, Kind};
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
@@ -14,6 +16,7 @@ use super::relay::{GOING_AWAY, HoldBack};
 use super::request::Request;
 use super::{End, Session};
 use crate::backend::{Backend, ServerError};
+use crate::hostgroup::ServerFigures;
 use crate::keep::Run;
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;
@@ -26,6 +29,8 @@ pub(super) struct Tries {
     found_closed: usize,
     /// Since when servers say that they are read only.
     refused_since: Option<Instant>,
+    /// The server that was lost last with the statement. Its other connections may not be known to be lost yet.
+    left: Option<Arc<ServerFigures>>,
 }
 
 /// What is known of a statement whose server was lost.
@@ -42,7 +47,17 @@ pub(super) enum Fate {
 impl Tries {
     pub(super) fn new(job: &Job, snapshot: &Snapshot) -> Tries {
         let retries = job.orders.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
-        Tries { retries, found_closed: 0, refused_since: None }
+        Tries { retries, found_closed: 0, refused_since: None, left: None }
+    }
+
+    /// A server was lost with the statement, or says that it goes away: any other is tried first.
+    pub(super) fn leave(&mut self, backend: &Backend) {
+        self.left = Some(Arc::clone(&backend.login.server.figures));
+    }
+
+    /// The server that was.
+    pub(super) fn left(&self) -> Option<&ServerFigures> {
+        self.left.as_deref()
     }
 
     /// A connection was lost that had not heard of the statement: whether another is tried.
@@ -125,6 +140,7 @@ impl Session {
     ) {
         if GOING_AWAY.contains(&error.code) {
             tries.retries = tries.retries.saturating_sub(1);
+            tries.leave(&backend);
             self.count_lost(backend, &error.message);
         } else if let Some(writer) = job.orders.writer.take() {
             // What was taken for a read is none to its server.

@@ -224,7 +224,7 @@ impl Session {
         let mut tries = Tries::new(&job, &snapshot);
         loop {
             let was_pinned = self.pinned.is_some();
-            let leased = match self.lease(&snapshot, request, &job).await? {
+            let leased = match self.lease(&snapshot, request, &job, tries.left()).await? {
                 Ok(leased) => leased,
                 // The statement has not been sent, and what the client had there is known: any other will do.
                 Err(NoLease::Lost { address, text }) if !was_pinned && tries.after_closed() => {
@@ -279,6 +279,7 @@ impl Session {
                         }
                     };
                     let text = backend.broken_by(text);
+                    tries.leave(&backend);
                     let address = self.count_lost(backend, &text);
                     if !pinned && tries.after_loss(fate, &job, request.whole) {
                         continue;

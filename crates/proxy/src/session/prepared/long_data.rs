@@ -36,7 +36,7 @@ impl Session {
         let job = self.held_job(request, command, hostgroup, Expect::Result, Rc::clone(&statement));
         for _ in 0..2 {
             let was_pinned = self.pinned.is_some();
-            let leased = match self.lease(&snapshot, request, &job).await? {
+            let leased = match self.lease(&snapshot, request, &job, None).await? {
                 Ok(leased) => leased,
                 Err(no_lease) if was_pinned => return Err(End::Told(no_lease.into_reply().1)),
                 Err(error) => {
