@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Flavour, Namespace, NarrowsConfig, RealServer, ServerOptions};
 
+use super::sysbench;
+
 /// One server.
 pub struct Node {
     pub server: RealServer,
@@ -28,7 +30,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it, with `facts` and an empty `ledger` on all servers.
+    /// Starts it, with `facts`, an empty `ledger` and the tables of sysbench on all servers.
     pub fn start(flavour: Flavour) -> Cluster {
         // MySQL 9 has a root folder of its own, and is started into no namespace.
         let namespace = match flavour {
@@ -57,6 +59,7 @@ impl Cluster {
             &fill,
             "CREATE TABLE chaos.ledger (id BIGINT PRIMARY KEY, server INT NOT NULL)",
         ]);
+        sysbench::prepare(cluster.primary());
         for replica in cluster.replicas() {
             cluster.follow(replica);
         }

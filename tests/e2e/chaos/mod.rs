@@ -5,6 +5,7 @@
 
 mod cluster;
 mod load;
+mod sysbench;
 mod verdict;
 
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use narrows_testkit::{
 use crate::model::run_model_beside;
 use cluster::{Cluster, FACTS, wait_until};
 use load::Load;
+use sysbench::Sysbench;
 use verdict::{Change, Report, Times};
 
 #[test]
@@ -87,7 +89,7 @@ type Fault = fn(&mut Cluster, &mut Report);
 fn run_chaos(flavour: Flavour, faults: &[Fault]) {
     let mut cluster = Cluster::start(flavour);
     let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &cluster.config());
-    let load = Load::start(narrows.endpoint());
+    let load = (Load::start(narrows.endpoint()), Sysbench::start(narrows.port()));
     let mut report = Report::new(load, cluster.nodes[cluster.primary].id);
     wait_for_reads_of(&cluster, &report, &cluster.replicas(), Instant::now());
     faults.iter().for_each(|fault| fault(&mut cluster, &mut report));

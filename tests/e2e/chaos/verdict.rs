@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::cluster::Cluster;
 use super::load::{Failure, Load, Tally, What};
+use super::sysbench::Sysbench;
 
 /// How long it took until everything was as before, from the end of a fault.
 #[derive(Debug, Default)]
@@ -33,6 +34,7 @@ pub struct Change {
 /// The load, and what is told of it.
 pub struct Report {
     load: Load,
+    sysbench: Sysbench,
     lines: Vec<String>,
     /// The first primary, and those after it.
     first: u32,
@@ -40,8 +42,8 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(load: Load, first: u32) -> Report {
-        Report { load, lines: Vec::new(), first, changes: Vec::new() }
+    pub fn new((load, sysbench): (Load, Sysbench), first: u32) -> Report {
+        Report { load, sysbench, lines: Vec::new(), first, changes: Vec::new() }
     }
 
     pub fn load(&self) -> &Load {
@@ -84,8 +86,12 @@ impl Report {
 
     /// Ends the load and judges; what is wrong.
     pub fn finish(self, cluster: &Cluster) -> Vec<String> {
-        let Report { load, lines, first, changes } = self;
-        let tally = load.stop();
+        let Report { load, sysbench, lines, first, changes } = self;
+        let mut tally = load.stop();
+        let outcomes = sysbench.stop();
+        for outcome in &outcomes {
+            tally.failures.extend(outcome.failures.iter().cloned());
+        }
         let (primary, replicas) = ledgers(cluster);
         let lost = count(&tally.acknowledged, |id| !primary.contains_key(id));
         let denied = count(&tally.refused, |id| primary.contains_key(id));
@@ -127,6 +133,7 @@ impl Report {
             tally.refused.len(),
             tally.failures.len(),
         );
+        outcomes.iter().for_each(|outcome| println!("{}", outcome.line));
         for text in distinct(&tally) {
             println!("  {text}");
         }

@@ -1,0 +1,69 @@
+-- One of sysbench's own scripts, CHAOS_SCRIPT, run until the file CHAOS_STOP is there instead of for a time that is known
+-- before. With CHAOS_GO_ON an error ends no run: it is a line, FAILED, when its event began and when the error came in us
+-- since 1970, and what was said, and the thread goes on with another connection.
+--
+-- That is not left to --mysql-ignore-errors: what sysbench 1.0.20 does to connect again ends it with a fault in libmariadb.
+
+local ffi = require("ffi")
+ffi.cdef [[
+typedef struct { long seconds, microseconds; } chaos_time;
+int gettimeofday(chaos_time *time, void *zone);
+int usleep(unsigned microseconds);
+]]
+
+require(os.getenv("CHAOS_SCRIPT"))
+
+local run = event
+local began
+
+local function now()
+   local time = ffi.new("chaos_time")
+   ffi.C.gettimeofday(time, nil)
+   return tonumber(time.seconds) * 1000000 + tonumber(time.microseconds)
+end
+
+local function is_over()
+   local file = io.open(os.getenv("CHAOS_STOP"))
+   if file then
+      file:close()
+   end
+   return file ~= nil
+end
+
+function event(thread)
+   if is_over() then
+      return true
+   end
+   -- A load, and not a test of speed.
+   ffi.C.usleep(20000)
+   began = now()
+   run(thread)
+end
+
+function sysbench.hooks.sql_error_ignorable(failure)
+   if not os.getenv("CHAOS_GO_ON") then
+      return false
+   end
+   local said = failure.sql_errno .. " " .. failure.sql_errmsg:gsub("\n", " ")
+   io.stdout:write(string.format("FAILED %.0f %.0f %s\n", began, now(), said))
+   io.stdout:flush()
+   return true
+end
+
+local function connect_again()
+   began = now()
+   close_statements()
+   con:disconnect()
+   con = drv:connect()
+   prepare_statements()
+end
+
+function sysbench.hooks.before_restart_event()
+   local done, failure
+   repeat
+      done, failure = pcall(connect_again)
+      if not done and type(failure) ~= "table" then
+         error(failure, 0)
+      end
+   until done
+end
