@@ -1,6 +1,6 @@
 //! Servers as they are: what the monitor finds, laid over what is configured, and put into force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -110,7 +110,7 @@ impl Control {
         if self.servers.monitor.is_some() {
             self.store.show_servers(&self.servers.running);
         }
-        self.announce_latencies();
+        self.announce_latencies(&self.servers.latencies_us);
         self.announce_plan();
     }
 
@@ -210,12 +210,11 @@ impl Control {
 
     fn keep_records(&mut self, records: &[Record], settings: &Settings) {
         records.iter().for_each(|record| self.servers.checks.add(record));
-        for record in records.iter().filter(|record| record.kind == Kind::Ping) {
-            if let Ok(took_us) = record.outcome {
-                self.servers.latencies_us.insert(record.address.clone(), took_us);
-            }
-        }
-        self.announce_latencies();
+        let pings = records.iter().filter(|record| record.kind == Kind::Ping);
+        let latency = |record: &Record| Some((record.address.clone(), *record.outcome.as_ref().ok()?));
+        let latencies: BTreeMap<Address, u64> = pings.filter_map(latency).collect();
+        self.announce_latencies(&latencies);
+        self.servers.latencies_us.extend(latencies);
         if let Err(refusal) = self.store.record(records) {
             tracing::warn!(reason = refusal.message, "results of checks are not kept");
         }
@@ -234,10 +233,12 @@ impl Control {
     }
 
     /// Tells the data plane how long pings have taken.
-    fn announce_latencies(&self) {
+    fn announce_latencies(&self, latencies_us: &BTreeMap<Address, u64>) {
         let Some(snapshot) = self.plane.running().map(DataPlane::snapshot) else { return };
+        let latencies_us: HashMap<(&str, u16), u64> =
+            latencies_us.iter().map(|(of, us)| ((of.hostname.as_str(), of.port), *us)).collect();
         for server in snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
-            if let Some(latency_us) = self.servers.latencies_us.get(&Address::of(&server.row)) {
+            if let Some(latency_us) = latencies_us.get(&(server.row.hostname.as_str(), server.row.port)) {
                 server.figures.set_latency_us(*latency_us);
             }
         }

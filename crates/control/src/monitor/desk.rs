@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use narrows_proxy::hostgroup::NameTable;
-use narrows_proxy::rt::{Notify, Semaphore, oneshot, timeout};
+use narrows_proxy::rt::{Instant, Notify, Semaphore, oneshot, timeout};
 
 use super::Report;
 use super::log::Record;
@@ -19,6 +19,8 @@ use crate::store::Urgency;
 #[derive(Debug)]
 pub struct Desk {
     settings: RefCell<Rc<Settings>>,
+    /// When beats are counted from.
+    begun: Instant,
     /// Wakes those that wait for their time: it may be another.
     pub changed: Notify,
     /// The right to run a check.
@@ -44,6 +46,7 @@ impl Desk {
     pub fn new(urgency: Urgency) -> Desk {
         Desk {
             settings: RefCell::default(),
+            begun: Instant::now(),
             changed: Notify::new(),
             places: Semaphore::new(MOST_AT_ONCE),
             outbox: RefCell::default(),
@@ -57,6 +60,14 @@ impl Desk {
     /// The settings in force.
     pub fn settings(&self) -> Rc<Settings> {
         Rc::clone(&self.settings.borrow())
+    }
+
+    /// The first beat that is not before `due`. Checks begin on beats: the thread wakes once for many of them.
+    pub fn next_beat(&self, due: Instant) -> Instant {
+        let beat = u32::try_from(BEAT.as_nanos()).expect("it is short");
+        let since = due.saturating_duration_since(self.begun);
+        let late = u32::try_from(since.as_nanos() % u128::from(beat)).expect("less than a beat");
+        if late == 0 { due } else { due + Duration::from_nanos((beat - late).into()) }
     }
 
     /// Puts other settings into force.
@@ -127,3 +138,23 @@ const MOST_RECORDS: usize = 10_000;
 
 /// Results are told together this often, which costs the control thread a transaction.
 const GATHERED: Duration = Duration::from_millis(200);
+
+/// From one beat to the next: little beside the shortest interval of checks (100 ms), and a thousand servers' checks of one beat
+/// keep each other waiting for less than a millisecond.
+const BEAT: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beat_is_never_early_and_less_than_one_beat_late() {
+        let desk = Desk::new(Urgency::default());
+        for us in [0, 1, 19_999, 20_000, 20_001, 123_456_789] {
+            let due = desk.begun + Duration::from_micros(us);
+            let (beat, late) = (desk.next_beat(due), desk.next_beat(due).duration_since(due));
+            assert!(beat >= due && late < BEAT, "{us}");
+            assert!((beat - desk.begun).as_micros().is_multiple_of(BEAT.as_micros()), "{us}");
+        }
+    }
+}

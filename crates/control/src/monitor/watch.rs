@@ -280,7 +280,7 @@ impl Clock {
             let interval = (self.timing)(&self.desk.settings()).interval;
             let due = self.begun + self.delay.unwrap_or(interval).min(interval);
             let changed = self.desk.changed.notified();
-            if timeout_at(due, changed).await.is_err() {
+            if timeout_at(self.desk.next_beat(due), changed).await.is_err() {
                 break due;
             }
         };
