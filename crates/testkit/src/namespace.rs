@@ -2,6 +2,7 @@
 //!
 //! Made with `ip` of iproute2, which takes the rights of an administrator.
 
+use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -67,9 +68,9 @@ impl Namespace {
     }
 
     /// The command that runs `program` inside.
-    pub(crate) fn command(name: &str, program: &str) -> Command {
+    pub(crate) fn command(name: &str, program: &OsStr) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", name, program]);
+        command.args(["netns", "exec", name]).arg(program);
         command
     }
 

@@ -3,6 +3,7 @@
 //! The data folder is a copy of a template made once per machine and kept below `target/`; nothing is durable.
 //! Accounts: `root` without a password and `sbtest`/`sbtest`, both from everywhere and with all privileges.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,7 +58,7 @@ impl ServerOptions {
         self
     }
 
-    /// Has it run in a network namespace; MariaDB only.
+    /// Has it run in a network namespace.
     #[must_use]
     pub fn inside(mut self, namespace: &Namespace) -> ServerOptions {
         self.namespace = Some(namespace.name().to_owned());
@@ -268,17 +269,17 @@ fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Pro
 
 /// The server program with the options that come first.
 fn server_command(flavour: Flavour, namespace: Option<&str>) -> Command {
+    let start = |program: &OsStr| match namespace {
+        Some(name) => Namespace::command(name, program),
+        None => Command::new(program),
+    };
     let mut command = match flavour {
         Flavour::MariaDb => {
-            let program = "mariadbd";
-            let mut command = match namespace {
-                Some(name) => Namespace::command(name, program),
-                None => Command::new(program),
-            };
+            let mut command = start("mariadbd".as_ref());
             command.arg("--no-defaults");
             command
         }
-        Flavour::MySql9 => mysql9_command(),
+        Flavour::MySql9 => mysql9_command(start),
     };
     // SAFETY: geteuid has no preconditions.
     if unsafe { libc::geteuid() } == 0 {
@@ -288,7 +289,7 @@ fn server_command(flavour: Flavour, namespace: Option<&str>) -> Command {
 }
 
 /// MySQL 9 is unpacked beside the host's libraries, so its own loader starts it.
-fn mysql9_command() -> Command {
+fn mysql9_command(start: impl FnOnce(&OsStr) -> Command) -> Command {
     let root = std::env::var_os("NARROWS_MYSQL9").map_or_else(|| PathBuf::from("/opt/mysql9"), PathBuf::from);
     let program = root.join("usr/sbin/mysqld");
     assert!(
@@ -299,11 +300,11 @@ fn mysql9_command() -> Command {
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
     let loader = libraries.join("ld-linux-x86-64.so.2");
     let mut command = if loader.exists() {
-        let mut command = Command::new(loader);
+        let mut command = start(loader.as_ref());
         command.arg("--argv0").arg(&program).arg("--library-path").arg(&libraries).arg(&program);
         command
     } else {
-        Command::new(&program)
+        start(program.as_ref())
     };
     command
         .arg("--no-defaults")

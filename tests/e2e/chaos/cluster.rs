@@ -32,13 +32,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts it, with `facts`, an empty `ledger` and the tables of sysbench on all servers.
     pub fn start(flavour: Flavour) -> Cluster {
-        // MySQL 9 has a root folder of its own, and is started into no namespace.
-        let namespace = match flavour {
-            Flavour::MariaDb => Namespace::new()
-                .inspect_err(|why| eprintln!("SKIPPED: no server is cut off from its network here: {why}"))
-                .ok(),
-            Flavour::MySql9 => None,
-        };
+        let namespace = namespace();
         let near =
             namespace.as_ref().map_or("127.0.0.1".to_owned(), |namespace| namespace.near().to_string());
         let node = |id: u32| {
@@ -80,6 +74,8 @@ impl Cluster {
             .row("mysql_replication_hostgroups", "writer_hostgroup=0 reader_hostgroup=1")
             .variable("monitor_username", "app")
             .variable("monitor_password", "app")
+            // Of MySQL, whose servers are reached by a network that is not the loopback.
+            .variable("get_server_public_key", "true")
             // No longer than it takes to see that a server is back, and is not there yet.
             .variable("shun_recovery_time_sec", "1")
             .variable("monitor_ping_interval", "250")
@@ -175,6 +171,12 @@ impl Cluster {
             assert_eq!(waited[0][0].as_deref(), Some("0"), "replica {replica}: {status:?}");
         }
     }
+}
+
+/// A network that can be cut off, where there may be namespaces.
+pub fn namespace() -> Option<Namespace> {
+    let skipped = |why: &String| eprintln!("SKIPPED: no server is cut off from its network here: {why}");
+    Namespace::new().inspect_err(skipped).ok()
 }
 
 /// The statement that fills `chaos.facts`.

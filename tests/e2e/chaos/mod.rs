@@ -28,7 +28,7 @@ fn clients_go_on_whatever_becomes_of_servers() {
 #[test]
 fn clients_go_on_whatever_becomes_of_replicas_of_mysql9() {
     if Flavour::both().contains(&Flavour::MySql9) {
-        run_chaos(Flavour::MySql9, &[kill, freeze, exhaust, flap]);
+        run_chaos(Flavour::MySql9, &[kill, freeze, cut_off, exhaust, flap]);
     }
 }
 
