@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::prepared::Statement;
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, TempFolder,
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer,
+    ServerOptions, TempFolder,
 };
 
 fn start(config: &NarrowsConfig) -> Narrows {
@@ -195,6 +196,38 @@ fn a_rule_turns_multiplexing_off_and_on_again() {
     one.query("DO 2");
     other.query("DO 3");
     assert_eq!(connection("DO 'off'"), connection("DO 'on'"));
+}
+
+#[test]
+fn a_write_goes_to_the_writer_whatever_it_asks_about_the_read_before() {
+    let server = || ServerOptions::new(Flavour::MariaDb).start();
+    let (writer, reader) = (server(), server());
+    writer.execute(&["CREATE DATABASE asks", "CREATE TABLE asks.t (n INT)"]);
+    let config = NarrowsConfig::in_front_of(writer.port())
+        .server(1, reader.port(), "")
+        .rule("rule_id=1 active=1 match_digest=\"^(SELECT|SHOW)\" destination_hostgroup=1 apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+
+    for (read, write) in [
+        ("SHOW SESSION VARIABLES LIKE 'time_zone'", "INSERT INTO asks.t VALUES (LAST_INSERT_ID())"),
+        ("SELECT LAST_INSERT_ID(4)", "INSERT INTO asks.t VALUES (LAST_INSERT_ID())"),
+        ("SELECT 1 UNION ALL SELECT 2", "INSERT INTO asks.t VALUES (FOUND_ROWS())"),
+        (
+            "SELECT SQL_CALC_FOUND_ROWS seq FROM mysql.seq_1_to_7 LIMIT 1",
+            "INSERT INTO asks.t VALUES (FOUND_ROWS())",
+        ),
+        ("SELECT 1", "INSERT INTO asks.t VALUES (ROW_COUNT())"),
+        ("SELECT CAST('x' AS SIGNED)", "INSERT INTO asks.t VALUES (@@warning_count)"),
+        ("SELECT 1 UNION ALL SELECT 2", "SET @found = FOUND_ROWS()"),
+    ] {
+        assert_eq!(client.query(read).error(), None, "{read}");
+        assert_eq!(client.query(write).error(), None, "{read}; {write}");
+    }
+    assert_eq!(client.query("INSERT INTO asks.t VALUES (@found)").error(), None);
+
+    let numbers = writer.rows("SELECT GROUP_CONCAT(n SEPARATOR ' ') FROM asks.t");
+    assert_eq!(numbers[0][0].as_deref(), Some("0 4 2 7 -1 1 2"));
 }
 
 #[test]

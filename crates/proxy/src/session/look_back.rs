@@ -185,9 +185,15 @@ impl Session {
         }
     }
 
-    /// Where a statement must go to find the connection that knows.
+    /// Where a statement goes to find the connection that knows. One that may change something goes where it is sent, and what
+    /// it asks is brought there: what knows may be a server that is only read.
     pub(super) fn wanted_hostgroup(&self, statement: &Statement) -> Option<HostgroupId> {
-        self.wanted_connection(statement).map(|place| place.hostgroup)
+        let asks = matches!(
+            statement.kind,
+            Kind::Select | Kind::Show | Kind::Do | Kind::ShowWarnings | Kind::GetDiagnostics
+        );
+        let changes = statement.flags.intersects(Flags::EFFECTS.union(Flags::FOR_UPDATE));
+        self.wanted_connection(statement).filter(|_| asks && !changes).map(|place| place.hostgroup)
     }
 
     /// Whether the pinned connection can be asked: what is asked may have been left elsewhere before it was pinned.
