@@ -63,6 +63,18 @@ fn a_read_whose_server_is_lost_is_run_on_another_even_if_that_one_still_takes_co
 }
 
 #[test]
+fn a_set_of_the_session_whose_server_is_lost_is_run_on_another_and_no_other_set() {
+    let (session, unknown) = ("SET @a = 5, time_zone = '+02:00'", "SET @a = f()");
+    let lost = Conversation::new().on(session, &[Move::Close]).on(unknown, &[Move::Close]);
+    let (first, spare) = (FakeMysql::start(lost), FakeMysql::start(answers()));
+    let narrows = start(&with_a_spare(&first, &spare));
+    assert_eq!(narrows.client().query(session).error(), None);
+    assert!(spare.received().iter().any(|received| received.body == session));
+    let error = narrows.client().query(unknown).error().expect("it may have run");
+    assert_eq!(error.code, 2013, "{error:?}");
+}
+
+#[test]
 fn offline_hard_ends_a_write_and_says_that_it_may_have_run() {
     let (first, spare) = (FakeMysql::start(hangs()), FakeMysql::start(answers()));
     let narrows = start(&with_a_spare(&first, &spare));

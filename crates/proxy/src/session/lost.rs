@@ -2,10 +2,11 @@
 //! else its client is told what is known of it.
 //!
 //! A statement that cannot have run may run elsewhere, and so may a read outside of transactions of whose answer the client
-//! has seen nothing. No other is run twice.
+//! has seen nothing, and a `SET` of the session to given values: what that did is gone with its connection. No other is run twice.
 
 use std::sync::Arc;
 
+use narrows_sql::set::{Assignment, Scope, Value};
 use narrows_sql::{Flags, Kind};
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
@@ -67,10 +68,10 @@ impl Tries {
     }
 
     /// A server was lost with the statement: whether that is run elsewhere.
-    pub(super) fn after_loss(&mut self, fate: Fate, job: &Job, is_whole: bool) -> bool {
+    pub(super) fn after_loss(&mut self, fate: Fate, job: &Job, request: &Request) -> bool {
         match fate {
             Fate::NotRun => self.after_closed(),
-            Fate::Unknown if is_whole && self.retries > 0 && is_repeatable(job) => {
+            Fate::Unknown if request.whole && self.retries > 0 && is_repeatable(job, request) => {
                 self.retries -= 1;
                 true
             }
@@ -79,13 +80,19 @@ impl Tries {
     }
 
     /// The errors of the next server after which the statement is run elsewhere.
-    pub(super) fn hold_back(&self, snapshot: &Snapshot, job: &Job, is_whole: bool, pinned: bool) -> HoldBack {
+    pub(super) fn hold_back(
+        &self,
+        snapshot: &Snapshot,
+        job: &Job,
+        request: &Request,
+        pinned: bool,
+    ) -> HoldBack {
         let may_wait = |since: Instant| since.elapsed() < snapshot.variables.connect_timeout_server_max;
-        let is_free = is_whole && !pinned;
+        let is_free = request.whole && !pinned;
         let waits = is_free && waits_for_writer(snapshot, job) && self.refused_since.is_none_or(may_wait);
         HoldBack {
             read_only: job.orders.writer.is_some() || waits,
-            going_away: is_free && self.retries > 0 && is_repeatable(job),
+            going_away: is_free && self.retries > 0 && is_repeatable(job, request),
             ..HoldBack::default()
         }
     }
@@ -95,7 +102,7 @@ impl Session {
     /// Notes for another process that a command is about to be sent to a server.
     pub(super) fn note_run(&self, job: &Job, request: &Request) {
         let Some(kept) = self.stream.kept() else { return };
-        let may_again = Tries::new(job, &self.snapshot()).retries > 0 && is_repeatable(job);
+        let may_again = Tries::new(job, &self.snapshot()).retries > 0 && only_reads(job);
         kept.runs(
             request.ahead(),
             match job.command {
@@ -188,8 +195,27 @@ pub(super) fn lost(address: &str, since: Option<Instant>, text: &str, fate: Fate
     format!("Lost connection to MySQL server during query ({address}{after}: {text}). {fate}")
 }
 
-/// Whether running a statement twice does no more than running it once.
-fn is_repeatable(job: &Job) -> bool {
+/// Whether running a statement twice, on two connections, does no more than running it once.
+fn is_repeatable(job: &Job, request: &Request) -> bool {
+    only_reads(job) || job.command == Command::Query && sets_only_the_session(job, job.text(request))
+}
+
+/// Whether it is a `SET` that changes nothing but its session, and asks nobody for the values.
+fn sets_only_the_session(job: &Job, text: &[u8]) -> bool {
+    let is_own = |assignment: &Assignment| match assignment {
+        Assignment::System { scope: Scope::Session, value, .. } | Assignment::User { value, .. } => {
+            !matches!(value, Value::Expression(_))
+        }
+        Assignment::Names { .. } | Assignment::CharacterSet(_) => true,
+        _ => false,
+    };
+    job.statement.kind == Kind::Set
+        && !job.statement.flags.intersects(Flags::MULTI)
+        && narrows_sql::set::parse(text).is_ok_and(|assignments| assignments.iter().all(is_own))
+}
+
+/// Whether a statement changes nothing.
+fn only_reads(job: &Job) -> bool {
     match job.command {
         Command::StmtPrepare => return true,
         // What a cursor leaves behind, and what was sent in parts, is gone with the connection.

@@ -262,7 +262,7 @@ impl Session {
                 }
                 Answer::Statement(packet) => packet,
             };
-            job.orders.hold_back = tries.hold_back(&snapshot, &job, request.whole, pinned);
+            job.orders.hold_back = tries.hold_back(&snapshot, &job, request, pinned);
             match self.send_and_relay(&mut backend, request, &job, answered).await {
                 Ok(Outcome { held_back: Some(error), .. }) => {
                     self.turn_elsewhere(&snapshot, backend, &mut job, (&error, &mut tries));
@@ -281,7 +281,7 @@ impl Session {
                     let text = backend.broken_by(text);
                     tries.leave(&backend);
                     let address = self.count_lost(backend, &text);
-                    if !pinned && tries.after_loss(fate, &job, request.whole) {
+                    if !pinned && tries.after_loss(fate, &job, request) {
                         continue;
                     }
                     self.count_failed(request, &job);
