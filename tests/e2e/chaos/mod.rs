@@ -5,17 +5,15 @@
 
 mod cluster;
 mod load;
+mod of_model;
 mod sysbench;
 mod verdict;
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{
-    Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions,
-};
+use narrows_testkit::{Endpoint, Flavour, Login, Narrows, RawClient};
 
-use crate::model::run_model_beside;
-use cluster::{Cluster, FACTS, wait_until};
+use cluster::{Cluster, wait_until};
 use load::Load;
 use sysbench::Sysbench;
 use verdict::{Change, Report, Times};
@@ -30,57 +28,6 @@ fn clients_go_on_whatever_becomes_of_replicas_of_mysql9() {
     if Flavour::both().contains(&Flavour::MySql9) {
         run_chaos(Flavour::MySql9, &[kill, freeze, cut_off, exhaust, flap]);
     }
-}
-
-/// Clients of the model, whose every answer is known, have the primary; the replicas of others fall and come back.
-#[test]
-fn the_model_holds_while_servers_of_another_hostgroup_fail() {
-    let mut servers = [1, 2].map(facts);
-    let ports = [0, 1].map(|index: usize| servers[index].port());
-    let steps = if is_long() { 40_000 } else { 2_000 };
-    let beside = |narrows: &Narrows, is_over: &dyn Fn() -> bool| {
-        let load = Load::of_readers(narrows.endpoint());
-        let mut count = 0;
-        while !is_over() {
-            let victim = count % servers.len();
-            servers[victim].kill();
-            servers[victim].restart();
-            let since = Instant::now();
-            wait_until("it gets reads again", || load.is_answered_by(victim as u32 + 1, since));
-            count += 1;
-        }
-        let tally = load.stop();
-        println!("{count} times a server was killed, {} reads, {:?}", tally.reads, tally.failures);
-        assert!(
-            count > 0 && tally.wrong.is_empty() && tally.failures.is_empty(),
-            "{:?} {:?}",
-            tally.wrong,
-            tally.failures
-        );
-    };
-    let config = |mut config: NarrowsConfig| {
-        for port in ports {
-            config = config.server(1, port, "max_connections=20");
-        }
-        config
-            .user("app", "app", "default_hostgroup=1")
-            .variable("shun_recovery_time_sec", "1")
-            .rule("rule_id=1 active=1 match_digest=\"FROM chaos.facts\" destination_hostgroup=1 apply=1")
-    };
-    run_model_beside(Flavour::MariaDb, (steps, 50), config, beside);
-}
-
-/// A server with the facts alone.
-fn facts(id: u32) -> RealServer {
-    let options =
-        ServerOptions::new(Flavour::MariaDb).option(&format!("--server-id={id}")).account("app", "app");
-    let server = options.start();
-    server.execute(&[
-        "CREATE DATABASE chaos",
-        "CREATE TABLE chaos.facts (id INT PRIMARY KEY, value INT NOT NULL)",
-        &cluster::fill(FACTS),
-    ]);
-    server
 }
 
 /// Something that goes wrong, and what comes of it.

@@ -36,6 +36,8 @@ pub struct Past {
     routine: bool,
     /// A transaction was open behind the last answer that told.
     in_transaction: bool,
+    /// The status flags of the last answer; `None` where it told none.
+    pub status: Option<u16>,
     /// A statement has failed in a transaction, and no OK came since.
     failed_in_transaction: bool,
     /// A temporary table was dropped, and nobody has asked for the warnings of a write since.
@@ -88,7 +90,8 @@ const EXCEPTIONS: &[Exception] = &[
 impl Past {
     /// Takes note of a step and its answer.
     pub fn note(&mut self, step: &Step, flavour: Flavour, answer: &[String]) {
-        match observe::last_status(answer) {
+        self.status = observe::last_status(answer);
+        match self.status {
             Some(status) => self.in_transaction = status & IN_TRANSACTION != 0,
             None => self.failed_in_transaction |= self.in_transaction,
         }

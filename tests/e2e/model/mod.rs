@@ -11,6 +11,7 @@
 //! `NARROWS_REPORTS` the number of differences reported in full and `NARROWS_HISTORY` that of statements before each;
 //! `NARROWS_GENERAL_LOG` is how many lines of the general log it shows, which say what ran on which backend connection.
 
+mod away;
 mod exceptions;
 mod figures;
 mod leaks;
@@ -25,12 +26,13 @@ mod watch;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 
 use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions, TempFolder};
 
+pub use away::RULE;
 use exceptions::Past;
 use figures::Figures;
 use script::{Burst, Script, USERS};
@@ -63,16 +65,18 @@ const TOO_MANY: usize = 400;
 fn run_model(flavour: Flavour) {
     let steps = number("NARROWS_STEPS").map_or(STEPS / Flavour::both().len(), |steps| steps as usize);
     let clients = number("NARROWS_CLIENTS").unwrap_or(200) as usize;
-    run_model_beside(flavour, (steps, clients), |config| config, |_, _| ());
+    run_model_beside(flavour, (steps, clients), &[], |config| config, |_| ());
 }
 
-/// So many steps of so many clients, with a configuration that `configure` has changed, while `beside` goes on; it is given what
-/// tells whether the clients are through.
+/// So many steps of so many clients, and further ones until `beside` has returned, with a configuration that `configure` has
+/// changed. Where there are `others`, whose variables these are, reads that need nothing but the session's state are marked for
+/// them, and a rule of the configuration sends them there.
 pub fn run_model_beside(
     flavour: Flavour,
     (steps, clients): (usize, usize),
+    others: &[Variables],
     configure: impl FnOnce(NarrowsConfig) -> NarrowsConfig,
-    beside: impl FnOnce(&Narrows, &dyn Fn() -> bool) + Send,
+    beside: impl FnOnce(&Narrows) + Send,
 ) {
     let seed = number("NARROWS_SEED").unwrap_or(SEED);
     let what = format!("NARROWS_SEED={seed} NARROWS_STEPS={steps} NARROWS_CLIENTS={clients} on {flavour:?}");
@@ -82,8 +86,8 @@ pub fn run_model_beside(
     let log = number("NARROWS_GENERAL_LOG").map(|lines| (folder.file("log"), lines as usize));
     let log = log.as_ref().map(|(path, lines)| (path.as_path(), *lines));
     let (truth, twin) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| prepared_server(flavour, clients, log.map(|(path, _)| path)));
-        let truth = prepared_server(flavour, clients, None);
+        let other = scope.spawn(|| prepared_server(flavour, clients, |options| with_log(options, log)));
+        let truth = prepared_server(flavour, clients, |options| options);
         (truth, other.join().expect("a server"))
     });
     let config = configure(config(&twin));
@@ -92,7 +96,9 @@ pub fn run_model_beside(
         flavour,
         seed,
         steps: steps / clients,
-        variables: comparable_variables(&truth, &twin),
+        variables: comparable_variables(&truth, &[&[variables_of(&twin)], others].concat()),
+        sends_away: !others.is_empty(),
+        goes_on: AtomicBool::new(true),
         truth: &truth,
         twin: &twin,
         narrows: &narrows,
@@ -103,16 +109,17 @@ pub fn run_model_beside(
         watch: Watch::new(clients),
     };
     let prepared = started.elapsed();
-    let left_to_do = AtomicUsize::new(clients);
     std::thread::scope(|scope| {
         let (running, over) = mpsc::channel::<()>();
-        let (run, left_to_do) = (&run, &left_to_do);
-        scope.spawn(|| beside(run.narrows, &|| left_to_do.load(Ordering::SeqCst) == 0));
+        let run = &run;
+        scope.spawn(|| {
+            let _over = Over(&run.goes_on);
+            beside(run.narrows);
+        });
         scope.spawn(move || run.watch.run(&over, run.narrows, [("truth", run.truth), ("twin", run.twin)]));
         for client in 0..clients {
             let running = running.clone();
             let client = move || {
-                let _left = Left(left_to_do);
                 run.client(client);
                 run.watch.done(client);
                 drop(running);
@@ -135,12 +142,12 @@ pub fn run_model_beside(
     assert!(found.count() == 0, "{what}\n{}", found.report());
 }
 
-/// One client that is not through; when it is dropped it is, by a panic too.
-struct Left<'s>(&'s AtomicUsize);
+/// What goes on beside the clients; when it is dropped it is over, by a panic too.
+struct Over<'s>(&'s AtomicBool);
 
-impl Drop for Left<'_> {
+impl Drop for Over<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 
@@ -164,7 +171,17 @@ fn config(server: &RealServer) -> NarrowsConfig {
     config
 }
 
-fn prepared_server(flavour: Flavour, clients: usize, log: Option<&Path>) -> RealServer {
+fn with_log(options: ServerOptions, log: Option<(&Path, usize)>) -> ServerOptions {
+    let Some((path, _)) = log else { return options };
+    options.option("--general-log=ON").option(&format!("--general-log-file={}", path.display()))
+}
+
+/// A server with the accounts and the data of so many clients.
+pub fn prepared_server(
+    flavour: Flavour,
+    clients: usize,
+    configure: impl FnOnce(ServerOptions) -> ServerOptions,
+) -> RealServer {
     let mut options = ServerOptions::new(flavour)
         .option("--max-connections=2000")
         // MariaDB's next session on a cached thread would see the `FOUND_ROWS()` of the one before.
@@ -175,13 +192,10 @@ fn prepared_server(flavour: Flavour, clients: usize, log: Option<&Path>) -> Real
         // instances by their numbers: with several, the next id depends on who has which number.
         .option("--table-open-cache-instances=1")
         .option("--innodb-lock-wait-timeout=60");
-    if let Some(log) = log {
-        options = options.option("--general-log=ON").option(&format!("--general-log-file={}", log.display()));
-    }
     for user in USERS {
         options = options.account(user, user);
     }
-    let server = options.start();
+    let server = configure(options).start();
     let mut statements = script::shared_preparation();
     statements.extend((0..clients).flat_map(script::preparation));
     let statements: Vec<&str> = statements.iter().map(String::as_str).collect();
@@ -189,13 +203,19 @@ fn prepared_server(flavour: Flavour, clients: usize, log: Option<&Path>) -> Real
     server
 }
 
-/// `SHOW VARIABLES` without those that differ between two fresh sessions of the two servers.
-fn comparable_variables(truth: &RealServer, twin: &RealServer) -> String {
-    let of = |server: &RealServer| server.rows(scenarios::EVERY_VARIABLE);
-    let (first, second) = (of(truth), of(twin));
-    let name = |row: &[Option<String>]| row[0].clone().expect("variables have names");
-    let mut left_out: Vec<String> =
-        first.iter().filter(|row| !second.contains(row)).map(|row| format!("'{}'", name(row))).collect();
+/// Names and values.
+pub type Variables = Vec<Vec<Option<String>>>;
+
+/// The variables of a fresh session.
+pub fn variables_of(server: &RealServer) -> Variables {
+    server.rows(scenarios::EVERY_VARIABLE)
+}
+
+/// `SHOW VARIABLES` without those that differ between fresh sessions of the servers.
+fn comparable_variables(truth: &RealServer, others: &[Variables]) -> String {
+    let differs = |row: &Vec<Option<String>>| others.iter().any(|other| !other.contains(row));
+    let name = |row: Vec<Option<String>>| format!("'{}'", row[0].as_deref().expect("variables have names"));
+    let mut left_out: Vec<String> = variables_of(truth).into_iter().filter(differs).map(name).collect();
     for moving in ["timestamp", "pseudo_thread_id", "rand_seed1", "rand_seed2", "statement_id"] {
         left_out.push(format!("'{moving}'"));
     }
@@ -211,6 +231,10 @@ struct Run<'s> {
     /// Of each client.
     steps: usize,
     variables: String,
+    /// Whether reads go elsewhere; see `mark`.
+    sends_away: bool,
+    /// Whether what goes on beside the clients does.
+    goes_on: AtomicBool,
     truth: &'s RealServer,
     twin: &'s RealServer,
     narrows: &'s Narrows,
@@ -260,7 +284,7 @@ impl Run<'_> {
         let mut past = Past::default();
         self.begin(&mut direct, &mut through, &login, &mut history);
         let mut done = 0;
-        while done < self.steps {
+        while done < self.steps || self.goes_on.load(Ordering::SeqCst) {
             let mut burst = script.burst();
             self.replace_placeholders(&mut burst.steps);
             let mut expected = self.run_direct(client, &mut burst, &mut direct);
@@ -276,9 +300,12 @@ impl Run<'_> {
             let lost = expected.last().is_some_and(|lines| lines.last().is_some_and(|line| line == "LOST"));
             let mut differs = false;
             for (step, expected) in burst.steps.iter().zip(&expected) {
-                self.watch.note(client, format!("through, {}: {}", burst.name, step.text()));
-                let actual = through.run(step);
-                history.push_back(self.line(step, &actual, &mut through));
+                let sent = Some(step).filter(|_| self.sends_away);
+                let marked = sent.and_then(|step| away::mark(step, &past, expected));
+                let sent = marked.as_ref().unwrap_or(step);
+                self.watch.note(client, format!("through, {}: {}", burst.name, sent.text()));
+                let actual = through.run(sent);
+                history.push_back(self.line(sent, &actual, &mut through));
                 if history.len() > self.history {
                     history.pop_front();
                 }
