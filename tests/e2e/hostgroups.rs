@@ -150,6 +150,70 @@ fn a_hostgroup_with_more_servers_online_than_may_be_gets_no_work() {
     assert_eq!(narrows.client().query(STATEMENT).error(), None);
 }
 
+/// One server that never answers `statement`, in front of which a client has sent it; and an administrator.
+fn with_one_under_way(statement: &str, wait_ms: u32) -> (FakeMysql, Narrows, RawClient, RawClient) {
+    let server = FakeMysql::start(Conversation::new().on(statement, &[Move::Hang]));
+    let config = attributes("max_num_online_servers=1")
+        .variable("connect_timeout_server_max", &wait_ms.to_string())
+        .server(0, server.port(), "");
+    let narrows = start(&config);
+    let (mut client, admin) = (narrows.client(), admin(&narrows));
+    client.send_command(command::QUERY, statement.as_bytes()).unwrap();
+    server.wait_for(statement);
+    (server, narrows, client, admin)
+}
+
+const NONE_ONLINE: &str = "UPDATE mysql_hostgroup_attributes SET max_num_online_servers = 0";
+const ONE_ONLINE: &str = "UPDATE mysql_hostgroup_attributes SET max_num_online_servers = 1";
+
+#[test]
+fn a_write_is_cut_off_when_more_servers_are_online_than_may_be() {
+    let (_server, _narrows, mut client, mut admin) = with_one_under_way("INSERT INTO t VALUES (1)", 300);
+    load(&mut admin, NONE_ONLINE);
+    let error = client.answer(command::QUERY).error().expect("it is cut off");
+    assert!(
+        error.code == 2013 && error.message.contains("max_num_online_servers). It may have run."),
+        "{error:?}"
+    );
+    load(&mut admin, ONE_ONLINE);
+    assert_eq!(client.query(STATEMENT).error(), None, "the session goes on");
+}
+
+#[test]
+fn a_read_is_cut_off_when_more_servers_are_online_than_may_be_and_waits_for_fewer() {
+    let (server, narrows, mut client, mut admin) = with_one_under_way("DO 1", 300);
+    load(&mut admin, NONE_ONLINE);
+    let error = client.answer(command::QUERY).error().expect("it is run nowhere");
+    assert!(error.code == 9001 && error.message.contains("max_num_online_servers (0)"), "{error:?}");
+    assert!(metrics(&mut admin).contains("cause=\"too_many_online\"} 1"));
+    assert_eq!(server.received().iter().filter(|it| it.body == "DO 1").count(), 1, "nowhere else");
+    drop((client, narrows));
+
+    let (server, _narrows, mut client, mut admin) = with_one_under_way("DO 1", 30_000);
+    load(&mut admin, NONE_ONLINE);
+    server.wait_for_open(0);
+    server.say(Conversation::new());
+    load(&mut admin, ONE_ONLINE);
+    assert_eq!(client.answer(command::QUERY).error(), None);
+}
+
+#[test]
+fn a_transaction_ends_when_more_servers_are_online_than_may_be() {
+    let in_transaction = Move::Reply(vec![writer::ok(0, 0, 3, 0)]);
+    let server = FakeMysql::start(Conversation::new().on("BEGIN", &[in_transaction]));
+    let narrows = start(&attributes("max_num_online_servers=1").server(0, server.port(), ""));
+    let mut client = narrows.client();
+    assert_eq!(client.query("BEGIN").error(), None);
+    load(&mut admin(&narrows), NONE_ONLINE);
+    // What is sent before may have reached it.
+    server.wait_for_open(0);
+    let error = client.query("DO 1").error().expect("the transaction is lost");
+    assert!(
+        error.code == 2013 && error.message.contains("max_num_online_servers). It has not run."),
+        "{error:?}"
+    );
+}
+
 #[test]
 fn a_row_replaces_what_the_variables_say() {
     let (own, other) = (server(), server());

@@ -23,6 +23,7 @@ mod panics;
 mod prepared;
 mod recorded;
 mod restart;
+mod retries;
 mod rules;
 mod sandbox;
 mod sharing;

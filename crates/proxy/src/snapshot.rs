@@ -390,7 +390,18 @@ impl Snapshot {
         let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
         let server = hostgroup.servers.iter().find(same)?;
         let status = server.row.status;
-        status.cuts_off(in_transaction).then(|| status.reason().unwrap_or_else(|| status.name()))
+        if status.cuts_off(in_transaction) {
+            return Some(status.reason().unwrap_or_else(|| status.name()));
+        }
+        let is_overfull = hostgroup.is_overfull && status == ServerStatus::Online;
+        is_overfull.then_some("more servers of its hostgroup are ONLINE than max_num_online_servers")
+    }
+
+    /// Whether a server that was chosen under another configuration may still get work.
+    pub fn may_use(&self, server: &Server) -> bool {
+        let Some(hostgroup) = self.hostgroups.get(&server.row.hostgroup) else { return false };
+        let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
+        hostgroup.servers.iter().find(same).is_some_and(|server| hostgroup.may_use(server))
     }
 
     /// Compiles rows for `workers` worker threads. Figures of servers and users that `previous` has too go on.

@@ -75,6 +75,36 @@ fn a_set_of_the_session_whose_server_is_lost_is_run_on_another_and_no_other_set(
 }
 
 #[test]
+fn a_read_on_a_server_that_is_offline_hard_is_run_elsewhere() {
+    let (first, spare) = (FakeMysql::start(hangs()), FakeMysql::start(answers()));
+    let narrows = start(&with_a_spare(&first, &spare));
+    let mut client = narrows.client();
+    begin(&mut client, &first, READ);
+    out(&mut admin(&narrows), &first, "OFFLINE_HARD");
+    assert_eq!(client.answer(narrows_testkit::command::QUERY).cell().as_deref(), Some("done"));
+}
+
+#[test]
+fn a_server_that_goes_out_while_it_is_connected_to_gets_no_work() {
+    for status in ["OFFLINE_HARD", "OFFLINE_SOFT"] {
+        let (first, spare) =
+            (FakeMysql::start(hangs().at_login(&[Move::Wait, Move::ok()])), FakeMysql::start(answers()));
+        let narrows = start(&with_a_spare(&first, &spare).variable("monitor_enabled", "false"));
+        let mut client = narrows.client();
+        client.send_command(narrows_testkit::command::QUERY, READ.as_bytes()).unwrap();
+        first.wait_for_open(1);
+        out(&mut admin(&narrows), &first, status);
+        first.release();
+        assert_eq!(
+            client.answer(narrows_testkit::command::QUERY).cell().as_deref(),
+            Some("done"),
+            "{status}"
+        );
+        assert!(first.received().iter().all(|received| received.body != READ), "{status}");
+    }
+}
+
+#[test]
 fn offline_hard_ends_a_write_and_says_that_it_may_have_run() {
     let (first, spare) = (FakeMysql::start(hangs()), FakeMysql::start(answers()));
     let narrows = start(&with_a_spare(&first, &spare));
@@ -94,11 +124,13 @@ fn offline_hard_ends_a_transaction_and_says_that_the_statement_has_not_run() {
     let in_transaction = Move::Reply(vec![narrows_testkit::writer::ok(0, 0, 3, 0)]);
     let first = FakeMysql::start(Conversation::new().on("BEGIN", std::slice::from_ref(&in_transaction)));
     let spare = FakeMysql::start(answers());
-    let narrows = start(&with_a_spare(&first, &spare));
+    let narrows = start(&with_a_spare(&first, &spare).variable("monitor_enabled", "false"));
     let mut client = narrows.client();
     client.query("BEGIN");
     first.wait_for("BEGIN");
     out(&mut admin(&narrows), &first, "OFFLINE_HARD");
+    // What is sent before may have reached it.
+    first.wait_for_open(0);
     let error = client.query(WRITE).error().unwrap();
     assert_eq!(error.code, 2013);
     assert!(error.message.contains("OFFLINE_HARD). It has not run."), "{error:?}");

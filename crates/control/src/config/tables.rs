@@ -266,7 +266,7 @@ pub static HOSTGROUP_ATTRIBUTES: Table<HostgroupAttributesRow> = Table {
     },
     columns: &[
         integer("hostgroup_id", 0, MOST, Required, |r: &mut HostgroupAttributesRow, v| r.hostgroup = hostgroup(v), "The hostgroup.").or("hostgroup"),
-        integer("max_num_online_servers", 0, 1_000_000, Is("1000000"), |r, v| r.max_num_online_servers = to_u32(v), "While more servers than this are ONLINE, none gets new work."),
+        integer("max_num_online_servers", 0, 1_000_000, Is("1000000"), |r, v| r.max_num_online_servers = to_u32(v), "While more servers than this are ONLINE, none gets work, and what runs is cut off."),
         integer("autocommit", -1, 1, Is("-1"), |r, v| r.autocommit = i32::try_from(v).unwrap_or(-1), "Stored; without effect, as in ProxySQL."),
         integer("free_connections_pct", 0, 100, Is("10"), |r, v| r.free_connections_pct = to_u32(v), "Idle connections kept per server, in percent of its max_connections."),
         text("init_connect", Form::Any, Is(""), |r, v| r.init_connect = v, "Statements run on every new connection; empty: none."),

@@ -298,10 +298,11 @@ impl Backend {
     }
 
     /// Whether the connection still stands and the server has said nothing unasked (servers announce that way
-    /// that they close it).
+    /// that they close it). What was cut off a moment ago may not look like it yet.
     pub fn is_alive(&self) -> bool {
         let mut byte = [0];
-        matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        self.card.0.cut_off.get().is_none()
+            && matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Whether it keeps something that its last client may ask for.

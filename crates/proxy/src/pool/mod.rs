@@ -196,7 +196,8 @@ impl Pool {
                 let group = self.group(&hostgroup.demand);
                 let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
                 let attempt = first.take().unwrap_or(Attempt::Busy);
-                if let Some(mut backend) = search.run(attempt, (started, since), deadline).await? {
+                let found = search.run(attempt, (started, since), deadline).await?;
+                if let Some(mut backend) = found.filter(|backend| self.is_still_of_use(backend, snapshot)) {
                     if backend.in_use.is_none() {
                         backend.in_use = Some(group.use_of(&backend.login.server, Instant::now()));
                     }
@@ -215,6 +216,14 @@ impl Pool {
     /// Whether another configuration than `snapshot` is in force.
     fn has_newer(&self, snapshot: &Snapshot) -> bool {
         self.newest.borrow().as_ref().is_some_and(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
+    }
+
+    /// Whether a connection may be used that was opened, or logged in anew, while `snapshot` was in force: its server may be out
+    /// by now, and what is sent there then would never be cut off.
+    fn is_still_of_use(&self, backend: &Backend, snapshot: &Snapshot) -> bool {
+        let newest = self.newest.borrow();
+        let newer = newest.as_ref().filter(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot));
+        newer.is_none_or(|newer| newer.may_use(&backend.login.server))
     }
 
     /// Another configuration is in force: those who wait look again.

@@ -223,6 +223,8 @@ impl Session {
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
         let mut tries = Tries::new(&job, &snapshot);
         loop {
+            // Each try has its own: what has changed since the last may be why that one failed.
+            let snapshot = self.snapshot();
             let was_pinned = self.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job, tries.left()).await? {
                 Ok(leased) => leased,
@@ -486,13 +488,13 @@ impl Session {
         job: &Job,
         replaced: Option<Vec<u8>>,
     ) -> Result<(), Broken> {
-        let lost = |text: String| Broken::Backend { started: false, text };
         if request.whole {
+            // What is left of it is its end: no server runs a command that it has a part of.
             let sent = match replaced.or_else(|| self.without_attributes(backend, request, job)) {
                 Some(packet) => backend.stream.write_all(&packet).await,
                 None => backend.stream.write_all(request.packet()).await,
             };
-            sent.map_err(|error| lost(error.to_string()))?;
+            sent.map_err(|error| Broken::Unsent { text: error.to_string() })?;
         } else {
             match Box::pin(self.upload(request, backend)).await.map_err(Broken::Session)? {
                 Upload::Sent | Upload::BackendClosed => {}

@@ -102,7 +102,7 @@ impl Answering {
 /// Why an answer did not come through.
 #[derive(Debug)]
 pub(super) enum Broken {
-    /// The server went away before it had the command.
+    /// The server went away before it had all of the command.
     Unsent { text: String },
     /// The server went away. `started`: the client has a part of the answer.
     Backend { started: bool, text: String },

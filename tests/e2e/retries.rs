@@ -1,0 +1,65 @@
+//! Statements whose server goes away under them: which are run once more, and what the clients of the others are told.
+
+use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc::{Receiver, channel};
+
+use narrows_testkit::{
+    FakeMysql, Login, Narrows, NarrowsConfig, Packet, RawClient, TempFolder, command, writer,
+};
+
+fn start(config: &NarrowsConfig) -> Narrows {
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
+}
+
+/// Serves one connection: everything gets OK. Behind `DO 1` it reads nothing until `go_on`, and closes then. The lengths of the
+/// commands that have come whole.
+fn serve(mut stream: UnixStream, go_on: Option<&Receiver<()>>) -> std::io::Result<Vec<usize>> {
+    Packet::write(&mut stream, &FakeMysql::greeting(1), 0)?;
+    let mut sequence = Packet::read(&mut stream)?.sequence;
+    let mut lengths = Vec::new();
+    loop {
+        Packet::write(&mut stream, &writer::ok(0, 0, 2, 0), sequence.wrapping_add(1))?;
+        stream.flush()?;
+        if let Some(go_on) = go_on.filter(|_| lengths.last() == Some(&b"_DO 1".len())) {
+            go_on.recv().expect("the test says when");
+            return Ok(lengths);
+        }
+        let Ok(packet) = Packet::read(&mut stream) else { return Ok(lengths) };
+        sequence = packet.sequence;
+        lengths.push(packet.payload.len());
+        if packet.payload == [command::QUIT] {
+            return Ok(lengths);
+        }
+    }
+}
+
+#[test]
+fn a_write_that_could_not_be_sent_to_its_end_is_run_elsewhere() {
+    let folder = TempFolder::new("retries");
+    let path = folder.file("mysql.sock").display().to_string();
+    // A Unix socket takes some 200 KB that nobody reads, and not 900.
+    let listener = UnixListener::bind(&path).unwrap();
+    let (go_on, told) = channel();
+    let server = std::thread::spawn(move || {
+        let first = serve(listener.accept().unwrap().0, Some(&told)).unwrap();
+        (first, serve(listener.accept().unwrap().0, None).unwrap())
+    });
+    let narrows = start(&NarrowsConfig::new().user("sbtest", "sbtest", "").server_at(0, &path, 0, ""));
+    let mut client = narrows.client();
+    assert_eq!(client.query("DO 1").error(), None);
+    let write = format!("INSERT INTO t VALUES ('{}')", "x".repeat(900_000));
+    client.send_command(command::QUERY, write.as_bytes()).unwrap();
+    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let sending =
+        "SELECT count(*) FROM stats_mysql_processlist WHERE srv_host IS NOT NULL AND info LIKE 'INSERT%'";
+    while admin.query(sending).cell().as_deref() != Some("1") {
+        std::thread::yield_now();
+    }
+    go_on.send(()).unwrap();
+    assert_eq!(client.answer(command::QUERY).error(), None);
+    drop(narrows);
+    let (first, second) = server.join().unwrap();
+    let whole = |lengths: &[usize]| lengths.iter().filter(|length| **length > 900_000).count();
+    assert_eq!((whole(&first), whole(&second)), (0, 1));
+}
