@@ -386,3 +386,38 @@ fn the_last_server_is_tried_however_often_it_has_failed() {
     let _again = FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
     assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("me"));
 }
+
+#[test]
+fn a_server_that_is_back_in_one_hostgroup_is_back_in_all_where_that_is_wanted() {
+    for (algorithm, elsewhere) in [("0", "SHUNNED"), ("1", "ONLINE")] {
+        let (alive, other, gone) = (server(), server(), FakeMysql::nobody());
+        let config = NarrowsConfig::new()
+            .user("sbtest", "sbtest", "")
+            .variable("shun_on_failures", "1")
+            .variable("shun_recovery_time_sec", "0")
+            .variable("unshun_algorithm", algorithm)
+            .server(0, alive.port(), "")
+            .server(0, gone, "")
+            .server(1, other.port(), "")
+            .server(1, gone, "")
+            .rule("rule_id=1 active=1 match_digest=\"elsewhere\" destination_hostgroup=1 apply=1");
+        let narrows = start(&config);
+        let (mut client, mut admin) = (narrows.client(), admin(&narrows));
+        let states =
+            format!("SELECT hostgroup_id, status FROM runtime_mysql_servers WHERE port = {gone} ORDER BY 1");
+        let is = |admin: &mut RawClient, expected: [&str; 2]| {
+            let rows = [["0", expected[0]], ["1", expected[1]]];
+            admin.query(&states).text_rows() == rows.map(|row| row.map(|cell| Some(cell.to_owned())).to_vec())
+        };
+        run_until(&narrows, || {
+            assert_eq!(client.query("DO elsewhere").error(), None);
+            is(&mut admin, ["SHUNNED", "SHUNNED"])
+        });
+        // Where it rests it is tried for want of another; nobody would ever try it in the other hostgroup.
+        let _again =
+            FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
+        drop(alive);
+        assert_eq!(client.query(STATEMENT).cell().as_deref(), Some("me"));
+        assert!(is(&mut admin, ["ONLINE", elsewhere]), "{:?}", admin.query(&states).text_rows());
+    }
+}

@@ -17,6 +17,11 @@ pub use tokio::sync::{Notify, Semaphore, oneshot};
 pub use tokio::task::{JoinHandle, spawn_local};
 pub use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+/// A time in ns, as counters and atomics have it. `u64::MAX` is none: it stands for never.
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1)
+}
+
 /// A mailbox of a worker. Its bound is the number of senders' outstanding requests, each of which waits for an answer.
 pub fn mailbox<T>() -> (MailboxSender<T>, MailboxReceiver<T>) {
     tokio::sync::mpsc::unbounded_channel()

@@ -7,12 +7,13 @@ mod variables;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
 use crate::client::LoginAttributes;
-use crate::hostgroup::{Demand, Hostgroup, Names, Server, Settings};
-use crate::rt::Instant;
+use crate::hostgroup::{Demand, Hostgroup, Names, Server, Settings, UnshunAlgorithm};
+use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
@@ -404,6 +405,26 @@ impl Snapshot {
         hostgroup.servers.iter().find(same).is_some_and(|server| hostgroup.may_use(server))
     }
 
+    /// A server was reached at `now`: ends what traffic has shunned it for, and, as `mysql-unshun_algorithm` has it, also where the
+    /// same host and port serve other hostgroups. Returns which are back by that.
+    pub fn end_shuns<'a>(&'a self, server: &'a Server, now: Duration) -> Vec<&'a Server> {
+        if !server.figures.shun.end(now) {
+            return Vec::new();
+        }
+        let everywhere = self.variables.unshun_algorithm == UnshunAlgorithm::AllAtOnce;
+        let servers = self.hostgroups.values().filter(|_| everywhere).flat_map(|it| &it.servers);
+        let same = |other: &&Server| {
+            other.row.hostname == server.row.hostname
+                && other.row.port == server.row.port
+                && other.figures.shun.end(now)
+        };
+        let others = servers.map(|other| &**other).filter(same);
+        std::iter::once(server)
+            .chain(others)
+            .inspect(|back| back.figures.was_reached(nanoseconds(now)))
+            .collect()
+    }
+
     /// Compiles rows for `workers` worker threads. Figures of servers and users that `previous` has too go on.
     ///
     /// # Errors
@@ -553,6 +574,29 @@ pub(crate) mod tests {
         let group = HostgroupId(0);
         assert!(second.hostgroups[&group].servers.is_empty());
         assert!(Arc::ptr_eq(&first.hostgroups[&group].demand, &third.hostgroups[&group].demand));
+    }
+
+    #[test]
+    fn a_server_that_is_reached_is_back_in_its_hostgroup_or_in_all_of_them() {
+        use crate::hostgroup::ShunLimits;
+
+        let now = Duration::from_secs(1);
+        let back = |unshun_algorithm| {
+            let variables = Variables { unshun_algorithm, ..Variables::default() };
+            let servers = vec![server(0, "a", 1), server(1, "a", 1), server(2, "a", 2), server(2, "b", 1)];
+            let rows = Rows { variables, servers, ..Rows::default() };
+            let snapshot = Snapshot::compile(rows, 1, None).unwrap();
+            for server in snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
+                assert!(server.figures.shun.failed(ShunLimits { failures: 1, rest: None }, now));
+            }
+            let reached = &snapshot.hostgroups[&HostgroupId(1)].servers[0];
+            let back = snapshot.end_shuns(reached, now);
+            assert!(snapshot.end_shuns(reached, now).is_empty(), "that is no news");
+            back.iter().map(|server| (server.row.hostgroup.0, server.address())).collect::<Vec<_>>()
+        };
+        let a = |hostgroup| (hostgroup, "a:1".to_owned());
+        assert_eq!(back(UnshunAlgorithm::OneByOne), [a(1)]);
+        assert_eq!(back(UnshunAlgorithm::AllAtOnce), [a(1), a(0)]);
     }
 
     #[test]

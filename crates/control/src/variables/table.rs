@@ -7,6 +7,7 @@ use super::{Class, Kind, Reader, VERSION, Variable};
 use crate::config::form::{Form, items};
 use crate::monitor::settings::Settings;
 use narrows_proxy::client::Networks;
+use narrows_proxy::hostgroup::UnshunAlgorithm;
 use narrows_proxy::snapshot::Variables;
 
 /// The authentication plugins a greeting may offer.
@@ -275,7 +276,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.throttle_connections_per_sec_to_hostgroup = count(n)),
     integer("mysql-throttle_max_bytes_per_second_to_client", Obscure, 0, 0, 2_147_483_647, "Bytes a client is sent per second at most; 0: no limit."),
     integer("mysql-throttle_ratio_server_to_client", Obscure, 0, 0, 100, "How much faster than its client a server may be read; 0: no limit."),
-    integer("mysql-unshun_algorithm", Obscure, 0, 0, 1, "1: a server that recovers in one hostgroup recovers in all of them."),
+    integer("mysql-unshun_algorithm", Obscure, 0, 0, 1, "1: a server that failed connects have taken out, and that is reached again in one hostgroup, is back in all that have its host and port; 0: each finds out by itself.")
+        .read_as_integer(|v, n| v.unshun_algorithm = if n == 1 { UnshunAlgorithm::AllAtOnce } else { UnshunAlgorithm::OneByOne }),
     flag("mysql-use_tcp_keepalive", Useful, true, "Whether TCP keepalive is on, towards clients and servers.")
         .read_as_flag(|v, b| v.tcp_keepalive = v.tcp_keepalive.filter(|_| b)),
     flag("mysql-verbose_query_error", Obscure, false, "Whether the log says more about statements that fail."),

@@ -21,7 +21,7 @@ pub use balance::{Latency, Load, READY, RoundRobin, readiness};
 pub use names::{Addresses, NameFigures, NameTable, Names};
 pub use per_second::PerSecond;
 pub use settings::{Balance, Settings};
-pub use shun::{Shun, ShunLimits};
+pub use shun::{Shun, ShunLimits, UnshunAlgorithm};
 
 /// One hostgroup of a snapshot.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ pub struct ServerFigures {
     pub prepared_limit_at: AtomicU64,
     /// Most of the connections at once.
     most_connections: AtomicU32,
-    /// When a connection could be opened last, in ns since the process started; 0: never.
+    /// When a connection could be opened last, or counts as such, in ns since the process started; 0: never.
     reached_ns: AtomicU64,
     /// Latency that the monitor measured last, in us; 0: not known.
     latency_us: AtomicU64,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{PerSecond, READY, readiness};
+use crate::rt::nanoseconds;
 use crate::snapshot::Variables;
 
 /// What traffic has learnt of one server.
@@ -26,6 +27,16 @@ pub struct ShunLimits {
     pub failures: u32,
     /// How long it rests; `None`: until an operator says so.
     pub rest: Option<Duration>,
+}
+
+/// What it means for the same host and port in other hostgroups that a server was reached again in one of them:
+/// `mysql-unshun_algorithm`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnshunAlgorithm {
+    /// Nothing: each hostgroup finds out by itself.
+    OneByOne,
+    /// It is back in all of them.
+    AllAtOnce,
 }
 
 impl ShunLimits {
@@ -82,10 +93,6 @@ impl Shun {
             back => readiness(now.saturating_sub(Duration::from_nanos(back))),
         }
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A shunned server rests this long at least, and is tried this long before those who have waited for it give up.

@@ -7,7 +7,7 @@ use super::{Group, LeaseError, Pool};
 use crate::backend::{Backend, BackendError, ServerError};
 use crate::hostgroup::{Hostgroup, READY, Server, ShunLimits, readiness};
 use crate::rt::Instant;
-use crate::snapshot::Variables;
+use crate::snapshot::{Snapshot, Variables};
 
 /// Why a server is left alone for a while.
 #[derive(Debug, Clone)]
@@ -47,9 +47,9 @@ impl Scope {
 
 impl Pool {
     /// A server could be connected to.
-    pub(super) fn succeeded(&self, group: &Group, server: &Server) {
+    pub(super) fn succeeded(&self, group: &Group, snapshot: &Snapshot, server: &Server) {
         group.succeeded(server, Instant::now());
-        if server.figures.shun.end(self.epoch.elapsed()) {
+        for server in snapshot.end_shuns(server, self.epoch.elapsed()) {
             tracing::info!(
                 hostgroup = server.row.hostgroup.0,
                 server = server.address(),

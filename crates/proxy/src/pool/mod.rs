@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want};
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
 use crate::prepared::Identity;
-use crate::rt::{Instant, Notify, spawn_local, timeout_at};
+use crate::rt::{Instant, Notify, nanoseconds, spawn_local, timeout_at};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SharedState;
 use crate::stats::ErrorTable;
@@ -188,7 +188,7 @@ impl Pool {
     ) -> Result<Backend, LeaseError> {
         let started = Instant::now();
         let deadline = started + snapshot.variables.connect_timeout_server_max;
-        let since = self.nanoseconds();
+        let since = nanoseconds(self.epoch.elapsed());
         let mut newer: Option<Arc<Snapshot>> = None;
         loop {
             let snapshot = newer.as_deref().unwrap_or(snapshot);
@@ -433,10 +433,6 @@ impl Pool {
     fn publish_idle(&self, group: &Group) {
         group.demand.set_idle(self.worker, group.idle.borrow().len());
     }
-
-    fn nanoseconds(&self) -> u64 {
-        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX - 1)
-    }
 }
 
 /// A lease that could not be had at once.
@@ -542,9 +538,7 @@ impl Search<'_> {
     }
 
     async fn open(&self, server: Arc<Server>, slot: Slot) -> Result<Option<Backend>, LeaseError> {
-        self.pool
-            .open(self.group, (&self.snapshot.variables, self.hostgroup), (server, slot), &self.ask)
-            .await
+        self.pool.open(self.group, (self.snapshot, self.hostgroup), (server, slot), &self.ask).await
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Ask, Group, LeaseError, Pool, keep_idle};
 use crate::backend::{Backend, BackendError, Want, connect};
 use crate::hostgroup::{Hostgroup, Server, Slot};
-use crate::rt::Instant;
+use crate::rt::{Instant, nanoseconds};
 use crate::snapshot::{CheckType, Snapshot, Variables};
 use crate::state::SharedState;
 use crate::stats::ErrorKey;
@@ -47,21 +47,21 @@ impl Pool {
     pub(super) async fn open(
         &self,
         group: &Group,
-        (variables, hostgroup): (&Variables, &Hostgroup),
+        (snapshot, hostgroup): (&Snapshot, &Hostgroup),
         (server, slot): (Arc<Server>, Slot),
         ask: &Ask<'_>,
     ) -> Result<Option<Backend>, LeaseError> {
-        let known = Arc::clone(&server);
-        match self.log_in(group, (variables, hostgroup), (server, slot), (ask.want, ask.state)).await {
+        let (known, settings) = (Arc::clone(&server), (&snapshot.variables, hostgroup));
+        match self.log_in(group, settings, (server, slot), (ask.want, ask.state)).await {
             Ok(backend) => {
-                self.succeeded(group, &known);
+                self.succeeded(group, snapshot, &known);
                 if hostgroup.settings.connection_warming {
                     let login = LastLogin { want: ask.want.clone(), state: Arc::clone(ask.state) };
                     group.last_login.replace(Some(login));
                 }
                 Ok(Some(backend))
             }
-            Err(error) => self.failed(group, (variables, hostgroup), &known, error),
+            Err(error) => self.failed(group, settings, &known, error),
         }
     }
 
@@ -136,7 +136,7 @@ impl Pool {
         match &opened {
             Ok(_) => {
                 tally.count(|tally| tally.connected += 1);
-                known.figures.was_reached(self.nanoseconds());
+                known.figures.was_reached(nanoseconds(self.epoch.elapsed()));
             }
             Err(error) => {
                 tally.count(|tally| tally.failed += 1);

@@ -11,7 +11,7 @@ use narrows_wire::Status;
 use super::Session;
 use super::relay::HoldBack;
 use crate::mirror::{Copy, offer};
-use crate::rt::Instant;
+use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Passage, Question, Sender, Verdict, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
@@ -131,7 +131,7 @@ impl Session {
             judgement.digest = self.digest(text, variables).map(|hash| Digest { hash, text: None });
         }
         if let Some(began) = began {
-            self.worker.counters.borrow_mut().rules_time_ns += nanoseconds(began);
+            self.worker.counters.borrow_mut().rules_time_ns += nanoseconds(began.elapsed());
         }
         if variables.query_digests && statement.flags.contains(Flags::COMMENT) {
             annotate(&mut judgement.verdict, text);
@@ -315,11 +315,6 @@ fn reads_as_written(state: &SessionState, status: Status, statement: &Statement,
 /// Whether the query log is told of a statement.
 pub(super) fn is_logged(variables: &Variables, verdict: &Verdict) -> bool {
     !variables.eventslog_filename.is_empty() && verdict.log.unwrap_or(variables.eventslog_default_log)
-}
-
-/// Nanoseconds since then.
-pub(super) fn nanoseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What is done to a session and to nothing else, or ends what was allowed to begin: `USE`, `SET NAMES`,

@@ -13,7 +13,7 @@ use super::cached::Source;
 use super::count::{NOWHERE, Yield};
 use super::fault::{self, Moment};
 use super::handle::Pinning;
-use super::judge::{Digest, Orders, is_logged, nanoseconds};
+use super::judge::{Digest, Orders, is_logged};
 use super::lease::{Leased, NoLease};
 use super::look_back::asks_about_last;
 use super::lost::{Fate, Tries};
@@ -24,7 +24,7 @@ use super::track::{Pins, untold_variables};
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
-use crate::rt::{Instant, select, sleep};
+use crate::rt::{Instant, nanoseconds, select, sleep};
 use crate::rules::Verdict;
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SessionState;
@@ -475,7 +475,7 @@ impl Session {
         let began = self.snapshot().variables.stats_time_backend_query.then(Instant::now);
         let outcome = self.relay(backend, request, answering).await;
         if let Some(began) = began {
-            self.worker.counters.borrow_mut().backend_time_ns += nanoseconds(began);
+            self.worker.counters.borrow_mut().backend_time_ns += nanoseconds(began.elapsed());
         }
         outcome
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::client::Networks;
+use crate::hostgroup::UnshunAlgorithm;
 
 /// The `mysql-` variables that the data plane reads; names are theirs, units are in the types.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +40,8 @@ pub struct Variables {
     pub shun_on_failures: u32,
     /// How long it is; zero: until an operator says otherwise.
     pub shun_recovery_time: Duration,
+    /// What the end of that in one hostgroup means for others.
+    pub unshun_algorithm: UnshunAlgorithm,
     /// Candidates from which on those that answer pings more slowly than the average get no work.
     pub min_num_servers_latency_awareness: usize,
     /// Idle time after which a client is closed.
@@ -178,6 +181,7 @@ impl Default for Variables {
             connect_retries_delay: Duration::from_millis(1),
             shun_on_failures: 5,
             shun_recovery_time: Duration::from_secs(10),
+            unshun_algorithm: UnshunAlgorithm::OneByOne,
             min_num_servers_latency_awareness: 1_000,
             wait_timeout: Duration::from_secs(28_800),
             max_transaction_idle_time: Duration::from_secs(14_400),
