@@ -65,3 +65,37 @@ fn a_slow_server_gets_little_of_the_work() {
         assert!(had[2] * 20 < count, "{had:?}");
     }
 }
+
+/// Servers that each take two milliseconds for a statement, with these weights and `max_connections`.
+fn limited(of_each: [(u32, u32); 3], clients: usize, count: usize) -> [usize; 3] {
+    let slow = || {
+        let moves = [Move::Take(Duration::from_millis(2)), Move::rows("who", &["me"])];
+        FakeMysql::start(Conversation::new().on(STATEMENT, &moves))
+    };
+    let servers = [slow(), slow(), slow()];
+    let mut config = NarrowsConfig::new().user("sbtest", "sbtest", "");
+    for (server, (weight, most)) in servers.iter().zip(of_each) {
+        config = config.server(0, server.port(), &format!("weight={weight} max_connections={most}"));
+    }
+    spread(&Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config), &servers, clients, count)
+}
+
+#[test]
+fn weights_are_kept_to_among_servers_that_have_connections_left() {
+    let count = 40_000;
+    let had = limited([(1, 200), (2, 200), (7, 2)], 16, count);
+    // What two connections serve, of 16 that would be in use elsewhere.
+    assert!(had[2] < count / 4, "{had:?}");
+    let wanted = (count - had[2]) / 3;
+    assert!(had[0].abs_diff(wanted) <= wanted / 25, "{had:?}");
+}
+
+#[test]
+fn servers_whose_connections_are_all_in_use_get_what_those_serve() {
+    let count = 20_000;
+    let had = limited([(1, 4), (2, 4), (7, 8)], 64, count);
+    for (had, connections) in had.into_iter().zip([4, 4, 8]) {
+        let wanted = count * connections / 16;
+        assert!(had.abs_diff(wanted) <= wanted / 5, "{had}, {wanted} wanted");
+    }
+}
