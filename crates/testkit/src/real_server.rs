@@ -179,8 +179,17 @@ impl RealServer {
     /// # Panics
     /// When it does not start.
     pub fn restart(&mut self) {
+        self.restart_with(&[]);
+    }
+
+    /// The same with further options, this time only.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart_with(&mut self, options: &[&str]) {
+        let with = options.iter().fold(self.options.clone(), |with, option| with.option(option));
         self.process.kill();
-        self.process = launch(&self.options, &self.folder, self.port)
+        self.process = launch(&with, &self.folder, self.port)
             .unwrap_or_else(|| panic!("no restart on port {}:\n{}", self.port, log_tail(&self.folder)));
     }
 

@@ -1,9 +1,9 @@
 //! A primary with two replicas that lose no acknowledged write, and what an orchestrator does with them.
 //!
-//! On MariaDB its semi-synchronous replication (AFTER_SYNC, without an end to its patience): a write is acknowledged when a
-//! replica has it. Every server is read-only by its configuration and becomes writable by hand only, so that one that comes
-//! back from a crash takes no writes: that is the fencing, and it is the servers' own. On MySQL, where a primary that was killed
-//! keeps what no replica has acknowledged and is to be filled anew, replicas follow by GTID, and no primary falls.
+//! Replication is semi-synchronous (AFTER_SYNC, without an end to its patience): a write is acknowledged when a replica has it.
+//! Every server is read-only by its configuration and becomes writable by hand only, so that one that comes back from a crash
+//! takes no writes: that is the fencing, and it is the servers' own. A primary of MariaDB that was killed forgets what no replica
+//! has acknowledged, and follows; one of MySQL keeps that, and is filled anew: it clones the primary that took its place.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ impl Cluster {
             let address = inside.map_or(near.clone(), |namespace| namespace.far().to_string());
             Node { server: options(flavour, id, &address, inside).start(), address, id }
         };
-        let cluster = Cluster { flavour, nodes: (1..=NODES).map(node).collect(), primary: 0, namespace };
+        let mut cluster = Cluster { flavour, nodes: (1..=NODES).map(node).collect(), primary: 0, namespace };
         if flavour == Flavour::MySql9 {
             // What each has made of itself at its start is no history to share.
             cluster.nodes.iter().for_each(|node| node.server.execute(&["RESET BINARY LOGS AND GTIDS"]));
@@ -58,10 +58,8 @@ impl Cluster {
             cluster.follow(replica);
         }
         cluster.wait_for_replicas();
-        if flavour == Flavour::MariaDb {
-            // From now on it waits for them.
-            cluster.primary().execute(&["SET GLOBAL rpl_semi_sync_master_enabled = 1"]);
-        }
+        // From now on it waits for them.
+        cluster.primary().execute(&[&cluster.wait_for_acknowledgements(1)]);
         cluster
     }
 
@@ -99,13 +97,16 @@ impl Cluster {
     }
 
     /// Makes a server follow the primary, read-only.
-    pub fn follow(&self, index: usize) {
+    pub fn follow(&mut self, index: usize) {
+        if self.flavour == Flavour::MySql9 {
+            stop_replica(&mut self.nodes[index].server);
+        }
         let primary = &self.nodes[self.primary];
         let (host, port) = (&primary.address, primary.server.port());
         if self.flavour == Flavour::MySql9 {
             return self.nodes[index].server.execute(&[
                 "SET GLOBAL read_only = 1",
-                "STOP REPLICA",
+                &self.wait_for_acknowledgements(0),
                 &format!(
                     "CHANGE REPLICATION SOURCE TO SOURCE_HOST='{host}', SOURCE_PORT={port}, SOURCE_USER='sbtest', \
                      SOURCE_PASSWORD='sbtest', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1, \
@@ -116,7 +117,7 @@ impl Cluster {
         }
         self.nodes[index].server.execute(&[
             "SET GLOBAL read_only = 1",
-            "SET GLOBAL rpl_semi_sync_master_enabled = 0",
+            &self.wait_for_acknowledgements(0),
             "STOP SLAVE",
             // What a primary has written itself counts for where it goes on as a replica.
             "SET GLOBAL gtid_slave_pos = @@global.gtid_current_pos",
@@ -132,28 +133,55 @@ impl Cluster {
     /// Makes another server the primary: of those that still run the one that has most, after it has applied all of it.
     pub fn promote(&mut self) {
         let candidates = self.replicas();
-        let position = |index: &usize| {
-            let server = &self.nodes[*index].server;
-            server.execute(&["STOP SLAVE IO_THREAD"]);
-            wait_until("a replica has applied what it has received", || {
-                let status = server.root().query("SHOW SLAVE STATUS");
-                let received = status.columns().iter().position(|column| column.name == "Gtid_IO_Pos");
-                let received = status.text_rows()[0][received.expect("MariaDB has it")].clone();
-                received == server.rows("SELECT @@global.gtid_slave_pos")[0][0]
-            });
-            sequence_number(&server.rows("SELECT @@global.gtid_slave_pos")[0][0].clone().unwrap_or_default())
+        let mut position = |index: &usize| match self.flavour {
+            Flavour::MariaDb => applied_on_mariadb(&self.nodes[*index].server),
+            Flavour::MySql9 => applied_on_mysql9(&mut self.nodes[*index].server),
         };
-        let chosen = candidates.iter().copied().max_by_key(position).expect("there are replicas");
+        let chosen = candidates.iter().copied().max_by_key(&mut position).expect("there are replicas");
         self.primary = chosen;
         for other in candidates.into_iter().filter(|other| *other != chosen) {
             self.follow(other);
         }
+        let replica = if self.flavour == Flavour::MySql9 { "REPLICA" } else { "SLAVE" };
         self.primary().execute(&[
-            "STOP SLAVE",
-            "RESET SLAVE ALL",
-            "SET GLOBAL rpl_semi_sync_master_enabled = 1",
+            &format!("STOP {replica}"),
+            &format!("RESET {replica} ALL"),
+            &self.wait_for_acknowledgements(1),
             "SET GLOBAL read_only = 0",
         ]);
+    }
+
+    /// Starts a primary that was killed, `pause` before it follows the one that took its place.
+    pub fn bring_back(&mut self, index: usize, pause: Duration) {
+        match self.flavour {
+            Flavour::MariaDb => {
+                self.nodes[index].server.restart();
+                std::thread::sleep(pause);
+            }
+            Flavour::MySql9 => self.clone_primary(index),
+        }
+        self.follow(index);
+    }
+
+    /// Has a server of MySQL replace its data by the primary's. Nobody reaches it meanwhile: what it has is not what others have.
+    fn clone_primary(&mut self, index: usize) {
+        let primary = &self.nodes[self.primary];
+        let (host, port) = (primary.address.clone(), primary.server.port());
+        let server = &mut self.nodes[index].server;
+        server.restart_with(&["--skip-networking"]);
+        server.execute(&[&format!("SET GLOBAL clone_valid_donor_list = '{host}:{port}'")]);
+        let clone = format!("CLONE INSTANCE FROM 'sbtest'@'{host}':{port} IDENTIFIED BY 'sbtest'");
+        let error = server.root().query(clone).error().expect("it shuts down, and says so");
+        // Nobody is there to start it again.
+        assert_eq!(error.code, 3707, "{error:?}");
+        assert!(server.process().wait_for(Duration::from_secs(60)).is_some(), "it does not shut down");
+        server.restart();
+    }
+
+    /// The statement that has a server wait for replicas before it acknowledges a write, or not.
+    fn wait_for_acknowledgements(&self, on: u8) -> String {
+        let source = if self.flavour == Flavour::MySql9 { "source" } else { "master" };
+        format!("SET GLOBAL rpl_semi_sync_{source}_enabled = {on}")
     }
 
     /// Waits until all replicas have all that the primary has.
@@ -233,12 +261,64 @@ const MARIADB: [&str; 8] = [
     "--rpl-semi-sync-master-timeout=3600000",
 ];
 
-const MYSQL9: [&str; 4] =
-    ["--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--replica-net-timeout=2", "--relay-log-recovery=ON"];
+const MYSQL9: [&str; 11] = [
+    "--gtid-mode=ON",
+    "--enforce-gtid-consistency=ON",
+    "--replica-net-timeout=2",
+    "--relay-log-recovery=ON",
+    "--plugin-load-add=semisync_source.so;semisync_replica.so;mysql_clone.so",
+    "--rpl-semi-sync-replica-enabled=1",
+    "--rpl-semi-sync-source-wait-point=AFTER_SYNC",
+    "--rpl-semi-sync-source-timeout=3600000",
+    "--rpl-stop-replica-timeout=2",
+    "--sync-binlog=0",
+    // A server that is killed may have written half a page.
+    "--innodb-doublewrite=ON",
+];
 
-/// The last part of a GTID of one domain: how many transactions there were.
-fn sequence_number(position: &str) -> u64 {
+/// Stops what a replica receives, waits until it has applied all of it, and tells how many transactions that are.
+fn applied_on_mariadb(server: &RealServer) -> u64 {
+    server.execute(&["STOP SLAVE IO_THREAD"]);
+    wait_until("a replica has applied what it has received", || {
+        let status = server.root().query("SHOW SLAVE STATUS");
+        let received = status.columns().iter().position(|column| column.name == "Gtid_IO_Pos");
+        let received = status.text_rows()[0][received.expect("MariaDB has it")].clone();
+        received == server.rows("SELECT @@global.gtid_slave_pos")[0][0]
+    });
+    let position = server.rows("SELECT @@global.gtid_slave_pos")[0][0].clone().unwrap_or_default();
+    // The last part of a GTID of one domain.
     position.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// The same for MySQL.
+fn applied_on_mysql9(server: &mut RealServer) -> u64 {
+    server.execute(&["STOP REPLICA IO_THREAD"]);
+    let cell = |query: &str| server.rows(query).remove(0).remove(0).unwrap_or_default();
+    let received = "SELECT received_transaction_set FROM performance_schema.replication_connection_status";
+    let applied = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET(({received}), 60)");
+    assert_eq!(cell(&applied), "0", "a replica has not applied what it has received");
+    let executed = transactions(&cell("SELECT @@global.gtid_executed"));
+    stop_replica(server);
+    executed
+}
+
+/// Stops a replica of MySQL. One that waits for the other half of a transaction, for a minute, is started again, which makes it
+/// forget what it has of that.
+fn stop_replica(server: &mut RealServer) {
+    let Some(error) = server.root().query("STOP REPLICA").error() else { return };
+    assert_eq!(error.code, 1875, "{error:?}");
+    server.restart();
+    server.execute(&["STOP REPLICA"]);
+}
+
+/// How many transactions a set of GTIDs has: `UUID:1-5:8,UUID:1-3` has nine.
+fn transactions(set: &str) -> u64 {
+    let interval = |text: &str| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let number = |text: &str| text.trim().parse::<u64>().expect("a number");
+        number(last) - number(first) + 1
+    };
+    set.split(',').flat_map(|source| source.split(':').skip(1)).map(interval).sum()
 }
 
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {

@@ -24,9 +24,9 @@ fn clients_go_on_whatever_becomes_of_servers() {
 }
 
 #[test]
-fn clients_go_on_whatever_becomes_of_replicas_of_mysql9() {
+fn clients_go_on_whatever_becomes_of_servers_of_mysql9() {
     if Flavour::both().contains(&Flavour::MySql9) {
-        run_chaos(Flavour::MySql9, &[kill, freeze, cut_off, exhaust, flap]);
+        run_chaos(Flavour::MySql9, &[kill, freeze, cut_off, exhaust, flap, fail_over_and_back]);
     }
 }
 
@@ -144,9 +144,7 @@ fn fail_over(cluster: &mut Cluster, load: &mut Load, pause: Duration) -> Times {
     wait_until("writes go on", || load.has_written_since(promoted));
     let writes = Some(killed.elapsed());
     // It comes back read-only, as it is configured, and without knowing of the other.
-    cluster.nodes[old].server.restart();
-    std::thread::sleep(pause);
-    cluster.follow(old);
+    cluster.bring_back(old, pause);
     Times { writes, change: Some(change), ..recovered(cluster, load, old) }
 }
 

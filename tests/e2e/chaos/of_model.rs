@@ -65,6 +65,8 @@ impl Spares {
             let address = &addresses[index];
             let server = prepared_server(flavour, CLIENTS, |options| {
                 let options = options.option(&format!("--server-id={}", index + 1)).account("app", "app");
+                // A server that is killed may have written half a page.
+                let options = options.option("--innodb-doublewrite=ON");
                 match namespace.as_ref().filter(|_| index == 1) {
                     Some(inside) => {
                         options.option(&format!("--bind-address=127.0.0.1,{address}")).inside(inside)

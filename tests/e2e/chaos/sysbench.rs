@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use narrows_testkit::{Process, RealServer, TempFolder};
 
+use super::cluster::wait_until;
 use super::load::{Failure, What};
 use crate::sysbench::figure;
 
@@ -72,10 +73,14 @@ pub fn prepare(server: &RealServer) {
 }
 
 impl Sysbench {
-    /// Starts all runs against Narrows.
+    /// Starts all runs against Narrows, and waits until they have begun: nothing is to fail before.
     pub fn start(port: u16) -> Sysbench {
         let folder = TempFolder::new("sysbench");
         let runs = ORDERS.iter().map(|order| Run { order, process: order.start(port, &folder) }).collect();
+        for order in &ORDERS {
+            let report = || fs::read_to_string(folder.file(order.name)).unwrap_or_default();
+            wait_until("sysbench has begun", || report().contains("BEGUN"));
+        }
         Sysbench { runs, folder }
     }
 

@@ -1,6 +1,6 @@
 -- One of sysbench's own scripts, CHAOS_SCRIPT, run until the file CHAOS_STOP is there instead of for a time that is known
 -- before. With CHAOS_GO_ON an error ends no run: it is a line, FAILED, when its event began and when the error came in us
--- since 1970, and what was said, and the thread goes on with another connection.
+-- since 1970, and what was said, and the thread goes on with another connection. BEGUN is a thread's first event.
 --
 -- That is not left to --mysql-ignore-errors: what sysbench 1.0.20 does to connect again ends it with a fault in libmariadb.
 
@@ -34,36 +34,55 @@ function event(thread)
    if is_over() then
       return true
    end
+   if not began then
+      io.stdout:write("BEGUN\n")
+      io.stdout:flush()
+   end
    -- A load, and not a test of speed.
    ffi.C.usleep(20000)
    began = now()
    run(thread)
 end
 
+local function tell(said)
+   io.stdout:write(string.format("FAILED %.0f %.0f %s\n", began, now(), said:gsub("\n", " ")))
+   io.stdout:flush()
+end
+
 function sysbench.hooks.sql_error_ignorable(failure)
    if not os.getenv("CHAOS_GO_ON") then
       return false
    end
-   local said = failure.sql_errno .. " " .. failure.sql_errmsg:gsub("\n", " ")
-   io.stdout:write(string.format("FAILED %.0f %.0f %s\n", began, now(), said))
-   io.stdout:flush()
+   tell(failure.sql_errno .. " " .. failure.sql_errmsg)
    return true
 end
 
+-- What is closed is forgotten first: it must not be closed again where this fails half way.
 local function connect_again()
    began = now()
-   close_statements()
-   con:disconnect()
-   con = drv:connect()
-   prepare_statements()
+   if con then
+      local lost = con
+      con = nil
+      close_statements()
+      stmt = {}
+      for table = 1, sysbench.opt.tables do
+         stmt[table] = {}
+      end
+      lost:disconnect()
+   end
+   thread_init()
 end
 
 function sysbench.hooks.before_restart_event()
-   local done, failure
-   repeat
-      done, failure = pcall(connect_again)
-      if not done and type(failure) ~= "table" then
-         error(failure, 0)
+   while not is_over() do
+      local done, failure = pcall(connect_again)
+      if done then
+         return
       end
-   until done
+      -- One that was told already is a table. Why a statement could not be prepared is for sysbench's own output alone.
+      if type(failure) == "string" then
+         tell(failure)
+      end
+      ffi.C.usleep(100000)
+   end
 end
