@@ -280,6 +280,10 @@ pub struct Worker {
     login_states: RefCell<VecDeque<SharedState>>,
     /// No session's deadline is before this.
     next_deadline: Cell<Instant>,
+    /// See [`Worker::long_rest`].
+    long_rest: Cell<Instant>,
+    /// How many sessions keep the room for commands.
+    rooms: Rc<Cell<usize>>,
 }
 
 impl Worker {
@@ -305,6 +309,8 @@ impl Worker {
             draining: RefCell::default(),
             login_states: RefCell::default(),
             next_deadline: Cell::new(Instant::now() + FAR),
+            long_rest: Cell::new(Instant::now() + 2 * LONG_REST),
+            rooms: Rc::default(),
         }
     }
 
@@ -403,6 +409,20 @@ impl Worker {
         if deadline < self.next_deadline.get() {
             self.next_deadline.set(deadline);
         }
+    }
+
+    /// The right to keep the room for commands between them; `None` when enough sessions have it.
+    pub(crate) fn keep_room(&self) -> Option<Room> {
+        let rooms = self.rooms.get();
+        (rooms < MOST_ROOMS).then(|| {
+            self.rooms.set(rooms + 1);
+            Room(Rc::clone(&self.rooms))
+        })
+    }
+
+    /// When a client that rests now has done so for a while: one to two seconds. The same for many, which are swept at once.
+    pub(crate) fn long_rest(&self) -> Instant {
+        self.long_rest.get()
     }
 
     fn listen(self: &Rc<Worker>, listeners: Vec<BoundListener>) {
@@ -589,6 +609,9 @@ impl Worker {
                 beats.fetch_add(1, Ordering::Relaxed);
             }
             let now = Instant::now();
+            if now + LONG_REST > self.long_rest.get() {
+                self.long_rest.set(now + 2 * LONG_REST);
+            }
             self.go_on_draining();
             if now >= self.next_deadline.get() {
                 self.sweep(now);
@@ -627,6 +650,15 @@ impl Worker {
     }
 }
 
+/// See [`Worker::keep_room`]; given back when dropped.
+pub(crate) struct Room(Rc<Cell<usize>>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
 /// Counts a panic. It ends the session it is in; all that held is dropped, its backend connection closed.
 struct PanicWitness(Rc<Worker>);
 
@@ -641,6 +673,12 @@ impl Drop for PanicWitness {
 
 /// How late an interrupt may come.
 const TICK: Duration = Duration::from_millis(200);
+
+/// Sessions that keep the room for commands, some five kilobytes each, while they rest.
+const MOST_ROOMS: usize = 256;
+
+/// After this a client that rests gives that back.
+const LONG_REST: Duration = Duration::from_secs(1);
 
 /// Beyond every deadline.
 const FAR: Duration = Duration::from_secs(365 * 86_400);

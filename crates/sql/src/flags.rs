@@ -77,6 +77,8 @@ flags! {
     SQL_NO_CACHE = 26;
     /// The text has a `/* .. */` comment: [`crate::annotations`] may be in it.
     COMMENT = 27;
+    /// `LIMIT` or `OFFSET`, as a bare word.
+    LIMIT = 28;
 }
 
 impl Flags {

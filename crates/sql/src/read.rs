@@ -14,8 +14,11 @@ use crate::token::{Escapes, Lexer, Token, TokenKind, quoted_body};
 /// a dot in front where the statement names one. A backslash before a quote is read as an escape: whether that is
 /// how the server reads it is for the caller to know, see [`Flags::ESCAPED_QUOTE`].
 pub fn is_read(query: &[u8], statement: Statement, is_safe: impl Fn(&str) -> bool) -> bool {
-    const HARMLESS: Flags =
-        Flags::USER_VARIABLE.union(Flags::SQL_NO_CACHE).union(Flags::COMMENT).union(Flags::ESCAPED_QUOTE);
+    const HARMLESS: Flags = Flags::USER_VARIABLE
+        .union(Flags::SQL_NO_CACHE)
+        .union(Flags::COMMENT)
+        .union(Flags::ESCAPED_QUOTE)
+        .union(Flags::LIMIT);
     let rest = statement.flags.without(HARMLESS);
     if statement.kind != Kind::Select || !rest.without(Flags::FUNCTION_CALL_UNKNOWN).is_empty() {
         return false;

@@ -161,7 +161,7 @@ impl Session {
                 // The owner has stopped, and everything with it.
                 Err(_) => Asked::Run(self.worker.cache.ticket(key)),
             }),
-            reason = self.handle.interrupted() => match reason {
+            reason = self.interrupted() => match reason {
                 Interrupt::KillQuery => {
                     Ok(Asked::Refused(Errno::QUERY_INTERRUPTED, "Query execution was interrupted"))
                 }
@@ -251,7 +251,7 @@ impl Session {
         }
         let rows_are_missing = match outcome.rows {
             // How many rows there are is not known where all were skipped; see `literal_offset`.
-            Some(0) if has_offset(text) => true,
+            Some(0) if has_offset(&job.statement, text) => true,
             Some(0) => !job.orders.caching.is_some_and(|caching| caching.without_rows),
             rows => rows.is_none(),
         };
@@ -288,7 +288,7 @@ pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
         .union(Flags::UNTERMINATED);
     matches!(statement.kind, Kind::Select | Kind::Show)
         && !statement.flags.intersects(NOT_KEPT)
-        && (!has_offset(text) || literal_offset(text).is_some())
+        && (!has_offset(statement, text) || literal_offset(text).is_some())
         && !(statement.flags.contains(Flags::SYSTEM_VARIABLE) && names_untold(text))
 }
 

@@ -81,7 +81,7 @@ impl Session {
 
     /// A command that goes to the user's own hostgroup.
     async fn forward(&mut self, request: &mut Request, command: Command, expect: Expect) -> Result<(), End> {
-        let job = Job {
+        let mut job = Job {
             command,
             statement: Statement { kind: Kind::Other, flags: Flags::NONE },
             digest: None,
@@ -92,7 +92,7 @@ impl Session {
             attributes: 0,
             prepared: None,
         };
-        self.execute(request, job).await
+        self.execute(request, &mut job).await
     }
 
     /// A line of our own, as a server's is of itself.

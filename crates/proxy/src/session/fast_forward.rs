@@ -97,7 +97,7 @@ impl Session {
                     _ = &mut to_server => break End::Gone,
                     // The server has closed after COM_QUIT, or is gone: the client sees the same.
                     _ = &mut to_client => break End::Quit,
-                    reason = self.handle.interrupted() => match reason {
+                    reason = self.interrupted() => match reason {
                         Interrupt::KillQuery => drop(self.kill_statement(&backend)),
                         // A farewell would stand in the middle of an answer.
                         Interrupt::Shutdown => break End::Quit,

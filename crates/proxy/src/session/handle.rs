@@ -73,6 +73,8 @@ pub enum Interrupt {
     TransactionTime,
     /// A statement has run for `default_query_timeout`.
     QueryTime,
+    /// No command has followed the last one for a while.
+    LongRest,
     /// Narrows stops.
     Shutdown,
 }

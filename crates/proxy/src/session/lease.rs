@@ -51,7 +51,8 @@ impl Session {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
                 let knows = self.pinned_knows(&job.statement);
-                return self.aligned(Leased { backend, pins, pinned: true, knows }, job, snapshot).await;
+                let mut leased = Leased { backend, pins, pinned: true, knows };
+                return Ok(self.bring_into_state(&mut leased, job, snapshot).await.map(|()| leased));
             }
             let lost = NoLease::lost(&pinned.backend, "the server closed the connection");
             return Ok(Err(lost));
@@ -71,7 +72,7 @@ impl Session {
         let found = select! {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
-            reason = self.handle.interrupted() => match reason {
+            reason = self.interrupted() => match reason {
                 Interrupt::KillQuery => {
                     let text = "Query execution was interrupted".to_owned();
                     return Ok(Err(NoLease::Refused(Errno::QUERY_INTERRUPTED, text)));
@@ -89,20 +90,21 @@ impl Session {
             Ok(mut backend) => {
                 self.handle.has_backend(Some(backend.card()));
                 let knows = self.meet(&mut backend);
-                let leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
-                self.aligned(leased, job, snapshot).await
+                let mut leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
+                Ok(self.bring_into_state(&mut leased, job, snapshot).await.map(|()| leased))
             }
             Err(LeaseError::Unavailable(text)) => Ok(Err(NoLease::Refused(Errno::NO_SERVER_IN_TIME, text))),
             Err(LeaseError::Refused(error)) => Ok(Err(NoLease::refused(error))),
         }
     }
 
-    async fn aligned(
+    /// Brings a connection into the client's state. The error is for the client.
+    async fn bring_into_state(
         &mut self,
-        mut leased: Leased,
+        leased: &mut Leased,
         job: &Job,
         snapshot: &Arc<Snapshot>,
-    ) -> Result<Result<Leased, NoLease>, End> {
+    ) -> Result<(), NoLease> {
         // Nobody else's variables may be there once anything ties the client to the connection: they could then no
         // longer be removed.
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
@@ -117,14 +119,14 @@ impl Session {
         if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
             match Box::pin(self.check_insert_id(&mut leased.backend)).await {
                 Ok(asked) => leased.knows &= !asked,
-                Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
+                Err(error) => return Err(NoLease::lost(&leased.backend, error)),
             }
             // Whoever holds what is waited for may himself wait for what this connection keeps.
             if self.awaits_insert_id()
                 && let Err(error) =
                     Box::pin(leased.backend.settle_residue(snapshot.variables.connect_timeout_server)).await
             {
-                return Ok(Err(NoLease::lost(&leased.backend, &error)));
+                return Err(NoLease::lost(&leased.backend, &error));
             }
             insert_id = Box::pin(self.insert_id_elsewhere()).await;
             self.look_back.insert_id_is_here |= asks_by_null;
@@ -134,7 +136,7 @@ impl Session {
         let backend = &mut leased.backend;
         if insert_id.is_none() && backend.is_aligned(&self.state, reads_variables) {
             self.share_state(backend);
-            return Ok(Ok(leased));
+            return Ok(());
         }
         let limit = snapshot.variables.connect_timeout_server_max;
         // What is sent first makes the connection forget what it knew of the statement before.
@@ -142,7 +144,7 @@ impl Session {
         if !self.known_here().is_empty()
             && let Err(error) = Box::pin(self.take_what_is_here(backend)).await
         {
-            return Ok(Err(NoLease::lost(backend, error)));
+            return Err(NoLease::lost(backend, error));
         }
         let mut aligned = Box::pin(backend.align(&self.state, reads_variables, insert_id, limit)).await;
         if aligned.is_ok() && job.command == Command::InitDb && backend.login.family == Family::MySql {
@@ -152,10 +154,10 @@ impl Session {
         match aligned {
             Ok(()) => {
                 self.share_state(backend);
-                Ok(Ok(leased))
+                Ok(())
             }
-            Err(BackendError::Server(error)) => Ok(Err(NoLease::refused(error))),
-            Err(error) => Ok(Err(NoLease::lost(&leased.backend, error))),
+            Err(BackendError::Server(error)) => Err(NoLease::refused(error)),
+            Err(error) => Err(NoLease::lost(&leased.backend, error)),
         }
     }
 

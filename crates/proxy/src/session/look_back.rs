@@ -72,7 +72,7 @@ impl Session {
             _ => -1,
         };
         let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS)
-            || statement.kind == Kind::Select && has_offset(text);
+            || statement.kind == Kind::Select && has_offset(statement, text);
         let told = outcome.error.is_none() && !calculated;
         let is_call = statement.kind == Kind::Call;
         let found = match outcome.rows {
@@ -414,7 +414,11 @@ fn found_besides(statement: &Statement, text: &[u8], family: Family, outcome: &O
 
 /// Whether a `SELECT` may end in a `LIMIT` with an offset: servers count the rows that it skips among those found, as
 /// many as there are.
-pub(super) fn has_offset(text: &[u8]) -> bool {
+pub(super) fn has_offset(statement: &Statement, text: &[u8]) -> bool {
+    // Where a string ends is not sure in the last two cases.
+    if !statement.flags.intersects(Flags::LIMIT | Flags::ESCAPED_QUOTE | Flags::UNTERMINATED) {
+        return false;
+    }
     let tail = text.get(text.len().saturating_sub(LIMIT_LENGTH)..).unwrap_or_default();
     let limit = |start: usize| tail.get(start..).unwrap_or_default();
     (0..tail.len()).any(|start| {

@@ -281,6 +281,8 @@ impl Session {
             if let Some(kept) = self.stream.kept() {
                 kept.forget();
             }
+            self.begin_rest();
+            self.set_idle_deadline(self.handle.since());
             if let Err(end) = self.next_bytes().await {
                 return end;
             }
@@ -288,13 +290,32 @@ impl Session {
                 return end;
             }
         }
+        self.begin_rest();
         loop {
+            self.set_idle_deadline(self.handle.since());
             if let Err(end) = self.next_bytes().await {
                 return end;
             }
             // Boxed, so that an idle client's task does not keep the room that a command needs.
-            if let Err(end) = Box::pin(self.command()).await {
+            if let Err(end) = Box::pin(self.commands()).await {
                 return end;
+            }
+        }
+    }
+
+    /// Serves a command and, where the room for it may be kept, those behind it, until none has come for a while.
+    async fn commands(&mut self) -> Result<(), End> {
+        let room = self.worker.keep_room();
+        loop {
+            self.command().await?;
+            self.begin_rest();
+            if room.is_none() {
+                return Ok(());
+            }
+            self.set_rest_deadline();
+            match self.next_bytes().await {
+                Err(End::Interrupted(Interrupt::LongRest)) => return Ok(()),
+                next => next?,
             }
         }
     }
@@ -315,9 +336,6 @@ impl Session {
 
     /// Waits for the beginning of the next command.
     async fn next_bytes(&mut self) -> Result<(), End> {
-        let now = self.rest();
-        self.note_rest();
-        self.set_idle_deadline(now);
         loop {
             if !self.input.is_empty() {
                 return Ok(());
@@ -345,15 +363,47 @@ impl Session {
         }
     }
 
-    fn set_idle_deadline(&self, now: Instant) {
+    /// The command at hand, if any, has ended.
+    fn begin_rest(&mut self) {
+        self.rest();
+        self.note_rest();
+    }
+
+    /// Waits for an interrupt of what the session does.
+    async fn interrupted(&self) -> Interrupt {
+        loop {
+            match self.handle.interrupted().await {
+                // It does not rest any more; what is left is the time that an idle client has.
+                Interrupt::LongRest => self.set_idle_deadline(self.handle.since()),
+                reason => return reason,
+            }
+        }
+    }
+
+    /// Has the session interrupted when it has been idle since then for as long as clients may be.
+    fn set_idle_deadline(&self, since: Instant) {
+        let (deadline, reason) = self.idle_deadline(since);
+        self.worker.set_deadline(&self.handle, deadline, reason);
+    }
+
+    /// The same, or earlier, when no command comes for a while.
+    fn set_rest_deadline(&self) {
+        let (deadline, reason) = self.idle_deadline(self.handle.since());
+        let long = self.worker.long_rest();
+        let (deadline, reason) =
+            if long < deadline { (long, Interrupt::LongRest) } else { (deadline, reason) };
+        self.worker.set_deadline(&self.handle, deadline, reason);
+    }
+
+    fn idle_deadline(&self, begun: Instant) -> (Instant, Interrupt) {
         let snapshot = self.worker.snapshot();
         let variables = &snapshot.variables;
-        let (deadline, reason) = match self.transaction_since {
-            None => (now + variables.wait_timeout, Interrupt::Idle),
+        match self.transaction_since {
+            None => (begun + variables.wait_timeout, Interrupt::Idle),
             Some(since) => {
-                let idle = now + variables.max_transaction_idle_time;
+                let idle = begun + variables.max_transaction_idle_time;
                 let whole = since + variables.max_transaction_time;
-                let wait = now + variables.wait_timeout;
+                let wait = begun + variables.wait_timeout;
                 let in_transaction = if idle < whole {
                     (idle, Interrupt::TransactionIdle)
                 } else {
@@ -361,8 +411,7 @@ impl Session {
                 };
                 if wait < in_transaction.0 { (wait, Interrupt::Idle) } else { in_transaction }
             }
-        };
-        self.worker.set_deadline(&self.handle, deadline, reason);
+        }
     }
 
     /// Sends an error of our own as the whole answer to a command of one packet.
@@ -439,7 +488,7 @@ impl Session {
     /// Waits for an interrupt that ends the session.
     async fn must_end(&self) -> End {
         loop {
-            match self.handle.interrupted().await {
+            match self.interrupted().await {
                 Interrupt::KillQuery | Interrupt::QueryTime => {}
                 reason => return End::Interrupted(reason),
             }
@@ -521,7 +570,7 @@ fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
             "The client was disconnected because its transaction took too long (mysql-max_transaction_time); it was rolled back",
         )),
         Interrupt::Shutdown => Some((Errno::SERVER_SHUTDOWN, "Narrows is shutting down")),
-        Interrupt::KillConnection | Interrupt::KillQuery | Interrupt::QueryTime => None,
+        Interrupt::KillConnection | Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::LongRest => None,
     }
 }
 

@@ -100,9 +100,9 @@ impl Session {
             Err(error) => Decision::Error(Errno::MALFORMED_PACKET, error.to_string()),
         };
         match decision {
-            Decision::Run(job) => {
+            Decision::Run(mut job) => {
                 self.show_statement(request.behind(job.attributes));
-                self.execute(request, job).await
+                self.execute(request, &mut job).await
             }
             Decision::Kill(target) => {
                 self.note_tie();
@@ -162,13 +162,13 @@ impl Session {
     }
 
     /// Runs a command, from lease to settlement, unless its answer is at hand.
-    pub(super) async fn execute(&mut self, request: &mut Request, job: Job) -> Result<(), End> {
+    pub(super) async fn execute(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
         let forgotten = &self.look_back.forgotten;
         if forgotten.insert_id || forgotten.last {
-            Box::pin(self.refuse_forgotten(request, &job)).await?;
+            Box::pin(self.refuse_forgotten(request, job)).await?;
         }
         if let Some(caching) = job.orders.caching
-            && let Source::Cache = self.look_in_cache(request, &job, caching).await?
+            && let Source::Cache = self.look_in_cache(request, job, caching).await?
         {
             return Ok(());
         }
@@ -176,12 +176,12 @@ impl Session {
             && let Some((errno, text)) = Box::pin(self.hold_back(request, job.orders.delay)).await?
         {
             self.recording.take();
-            self.count_failed(request, &job);
+            self.count_failed(request, job);
             self.discard(request).await?;
             return self.reply_error_at(request.answer(), errno, &text).await;
         }
-        self.begin_record(&job, request);
-        let aside = self.set_transaction_aside(&job);
+        self.begin_record(job, request);
+        let aside = self.set_transaction_aside(job);
         let result = self.run_job(request, job).await;
         self.end_record();
         self.forget_recording(&result);
@@ -215,18 +215,18 @@ impl Session {
         self.transaction_since = aside.since;
     }
 
-    async fn run_job(&mut self, request: &mut Request, mut job: Job) -> Result<(), End> {
+    async fn run_job(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
         let snapshot = self.snapshot();
         let timeout = job.orders.timeout.unwrap_or(snapshot.variables.default_query_timeout);
         self.handle.goes_to(job.hostgroup);
         let began = self.handle.since() + job.orders.delay;
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
-        let mut tries = Tries::new(&job, &snapshot);
+        let mut tries = Tries::new(job, &snapshot);
         loop {
             // Each try has its own: what has changed since the last may be why that one failed.
             let snapshot = self.snapshot();
             let was_pinned = self.pinned.is_some();
-            let leased = match self.lease(&snapshot, request, &job, tries.left()).await? {
+            let leased = match self.lease(&snapshot, request, job, tries.left()).await? {
                 Ok(leased) => leased,
                 // The statement has not been sent, and what the client had there is known: any other will do.
                 Err(NoLease::Lost { address, text }) if !was_pinned && tries.after_closed() => {
@@ -236,7 +236,7 @@ impl Session {
                 Err(no_lease) => {
                     let (errno, text) = no_lease.into_reply();
                     self.fail_record(errno.number);
-                    self.count_failed(request, &job);
+                    self.count_failed(request, job);
                     self.let_go();
                     self.discard(request).await?;
                     self.reply_error_at(request.answer(), errno, &text).await?;
@@ -246,7 +246,7 @@ impl Session {
             };
             let Leased { mut backend, pins, pinned, knows } = leased;
             fault::inject(Moment::Before, request.argument());
-            let answered = match self.answer_for(&mut backend, request, &job, knows).await {
+            let answered = match self.answer_for(&mut backend, request, job, knows).await {
                 Answer::Lost(text) if !pinned && tries.after_closed() => {
                     backend.login.server.figures.distrust();
                     self.lost_unused(&backend.login.server.address(), &text);
@@ -254,22 +254,27 @@ impl Session {
                 }
                 Answer::Lost(text) => {
                     let address = self.count_lost(backend, &text);
-                    self.count_failed(request, &job);
+                    self.count_failed(request, job);
                     return self.report_lost(request.answer(), &address, (Fate::NotRun, pinned), &text).await;
                 }
                 Answer::Sent(sent) => {
-                    self.count_failed(request, &job);
-                    self.keep_unasked((backend, pins, pinned), &job);
+                    self.count_failed(request, job);
+                    self.keep_unasked((backend, pins, pinned), job);
                     return sent;
                 }
                 Answer::Statement(packet) => packet,
             };
-            job.orders.hold_back = tries.hold_back(&snapshot, &job, request, pinned);
-            match self.send_and_relay(&mut backend, request, &job, answered).await {
-                Ok(Outcome { held_back: Some(error), .. }) => {
-                    self.turn_elsewhere(&snapshot, backend, &mut job, (&error, &mut tries));
-                }
-                Ok(outcome) => return self.finish(&snapshot, (backend, pins), &job, request, outcome).await,
+            job.orders.hold_back = tries.hold_back(&snapshot, job, request, pinned);
+            let mut outcome = Outcome::default();
+            match self.send_and_relay(&mut backend, request, job, answered, &mut outcome).await {
+                Ok(()) => match outcome.held_back.take() {
+                    Some(error) => {
+                        self.turn_elsewhere(&snapshot, backend, job, (&error, &mut tries));
+                    }
+                    None => {
+                        return self.finish(&snapshot, (backend, pins), job, request, &mut outcome).await;
+                    }
+                },
                 Err(broken) => {
                     let (fate, text) = match broken {
                         Broken::Backend { started: true, text } => (Fate::Answering, text),
@@ -283,10 +288,10 @@ impl Session {
                     let text = backend.broken_by(text);
                     tries.leave(&backend);
                     let address = self.count_lost(backend, &text);
-                    if !pinned && tries.after_loss(fate, &job, request) {
+                    if !pinned && tries.after_loss(fate, job, request) {
                         continue;
                     }
-                    self.count_failed(request, &job);
+                    self.count_failed(request, job);
                     return self.report_lost(request.answer(), &address, (fate, pinned), &text).await;
                 }
             }
@@ -300,10 +305,10 @@ impl Session {
         (mut backend, pins): (Backend, Pins),
         job: &Job,
         request: &Request,
-        mut outcome: Outcome,
+        outcome: &mut Outcome,
     ) -> Result<(), End> {
         fault::inject(Moment::Behind, request.argument());
-        self.fill_record(&backend, job, &outcome);
+        self.fill_record(&backend, job, outcome);
         // A kill that is still on its way must not meet the next client's statement.
         if let Some(kill) = outcome.kill.take()
             && kill.await.is_err()
@@ -311,15 +316,15 @@ impl Session {
             return Err(End::Told("a kill may be on its way to the backend connection".to_owned()));
         }
         let text = job.text(request);
-        self.end_recording(&backend, job, text, &outcome);
+        self.end_recording(&backend, job, text, outcome);
         if outcome.error.is_none() && releases(&job.statement, text, &self.state) {
             // The server has closed the connection behind its answer.
             return Err(End::Told("COMMIT or ROLLBACK RELEASE".to_owned()));
         }
-        self.count_answer(&backend, job, text, request.bytes(), &outcome);
+        self.count_answer(&backend, job, text, request.bytes(), outcome);
         // Before anything else is asked of the connection, which makes it forget them.
-        self.note_conditions(job, text, backend.login.family, &outcome);
-        let untold = untold_variables(job, text, &outcome);
+        self.note_conditions(job, text, backend.login.family, outcome);
+        let untold = untold_variables(job, text, outcome);
         let keeps_no_errors = outcome.error.is_some() && self.state.keeps_no_errors();
         let asks = !untold.is_empty() || keeps_no_errors;
         self.look_back.disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
@@ -340,7 +345,7 @@ impl Session {
                 Err(error) => return Err(End::Told(format!("backend connection lost: {error}"))),
             }
         }
-        self.settle(backend, pins, job, text, &outcome);
+        self.settle(backend, pins, job, text, outcome);
         if let Some(errors) = counted {
             self.note_uncounted_error(errors);
         }
@@ -357,7 +362,7 @@ impl Session {
         self.handle.does(Doing::Command("Delay"));
         let held = select! {
             biased;
-            reason = self.handle.interrupted() => match reason {
+            reason = self.interrupted() => match reason {
                 Interrupt::KillQuery | Interrupt::QueryTime => {
                     Ok(Some((Errno::QUERY_INTERRUPTED, "Query execution was interrupted".to_owned())))
                 }
@@ -440,27 +445,32 @@ impl Session {
         request: &mut Request,
         job: &Job,
         replaced: Option<Vec<u8>>,
-    ) -> Result<Outcome, Broken> {
+        outcome: &mut Outcome,
+    ) -> Result<(), Broken> {
         self.note_run(job, request);
         let Some(statement) = &job.prepared else {
             self.send_job(backend, request, job, replaced).await?;
-            return self.timed_relay(backend, request, Answering::plain(job)).await;
+            return self.timed_relay(backend, request, Answering::plain(job), outcome).await;
         };
         let mut tries = 0;
         loop {
             let packets = match self.bring_statement(backend, request, job).await? {
                 Ready::AsIs => None,
                 Ready::Packets(packets) => Some(packets),
-                Ready::Refused(error) => return self.refuse(request, error).await.map_err(Broken::Session),
+                Ready::Refused(error) => {
+                    outcome.error = Some(error.code);
+                    return self.refuse(request, error).await.map_err(Broken::Session);
+                }
             };
             self.send_job(backend, request, job, packets).await?;
             let answering = self.answering(backend, request, job, statement, tries);
-            let mut outcome = self.timed_relay(backend, request, answering).await?;
-            let Some(error) = outcome.held_back.take() else { return Ok(outcome) };
+            self.timed_relay(backend, request, answering, outcome).await?;
+            let Some(error) = &outcome.held_back else { return Ok(()) };
             if READ_ONLY.contains(&error.code) || GOING_AWAY.contains(&error.code) {
-                return Ok(Outcome { held_back: Some(error), ..outcome });
+                return Ok(());
             }
-            self.recover(backend, job, statement, &error, tries).await?;
+            self.recover(backend, job, statement, error, tries).await?;
+            *outcome = Outcome::default();
             tries += 1;
         }
     }
@@ -471,13 +481,14 @@ impl Session {
         backend: &Backend,
         request: &mut Request,
         answering: Answering,
-    ) -> Result<Outcome, Broken> {
+        outcome: &mut Outcome,
+    ) -> Result<(), Broken> {
         let began = self.snapshot().variables.stats_time_backend_query.then(Instant::now);
-        let outcome = self.relay(backend, request, answering).await;
+        let relayed = self.relay(backend, request, answering, outcome).await;
         if let Some(began) = began {
             self.worker.counters.borrow_mut().backend_time_ns += nanoseconds(began.elapsed());
         }
-        outcome
+        relayed
     }
 
     /// Sends a command: as it came, or these packets in its place.

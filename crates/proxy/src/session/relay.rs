@@ -117,7 +117,7 @@ struct Relay<'a> {
     request: &'a mut Request,
     tracker: Tracker,
     answering: Answering,
-    outcome: Outcome,
+    outcome: &'a mut Outcome,
     /// Bytes read, the first `ready` of them to be written as they are.
     buffer: Buffer,
     ready: usize,
@@ -143,13 +143,14 @@ struct Relay<'a> {
 }
 
 impl Session {
-    /// Relays the answer to a command that was sent on `backend`.
+    /// Relays the answer to a command that was sent on `backend`; `outcome` is what it tells.
     pub(super) async fn relay(
         &self,
         backend: &Backend,
         request: &mut Request,
         answering: Answering,
-    ) -> Result<Outcome, Broken> {
+        outcome: &mut Outcome,
+    ) -> Result<(), Broken> {
         let expect = answering.expect;
         let deprecate_eof = backend.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
         let is_init_db = Command::from_code(request.code()) == Some(Command::InitDb);
@@ -161,7 +162,7 @@ impl Session {
             request,
             tracker,
             answering,
-            outcome: Outcome::default(),
+            outcome,
             buffer: self.worker.buffers.small(Side::Backend),
             ready: 0,
             out: Vec::new(),
@@ -175,10 +176,9 @@ impl Session {
             out_parameters: Status::default(),
         };
         let result = relay.run().await;
-        let Relay { buffer, mut outcome, tracker, .. } = relay;
-        outcome.rows_sent = tracker.rows();
-        self.worker.buffers.give_back(buffer);
-        result.map(|()| outcome)
+        relay.outcome.rows_sent = relay.tracker.rows();
+        self.worker.buffers.give_back(relay.buffer);
+        result
     }
 }
 
@@ -607,7 +607,7 @@ impl Relay<'_> {
 
     /// Whether the session is after this answer what it was before, but for an insert id.
     fn leaves_everything(&self) -> bool {
-        let outcome = &self.outcome;
+        let outcome = &*self.outcome;
         outcome.variables.is_empty()
             && outcome.schema.is_none()
             && !outcome.status.unwrap_or_default().contains(Status::IN_TRANS)
@@ -638,7 +638,7 @@ impl Relay<'_> {
                 biased;
                 // What this yields shows when reading.
                 _ = self.backend.stream.readable() => {}
-                reason = self.session.handle.interrupted() => self.interrupted(reason)?,
+                reason = self.session.interrupted() => self.interrupted(reason)?,
                 () = self.request.client_gone(&self.session.stream) => {
                     return Err(Broken::Session(End::Gone));
                 }

@@ -113,6 +113,7 @@ impl<'a> Scan<'a> {
             }
             UPDATE | SHARE if before == Keyword::For => self.flags |= Flags::FOR_UPDATE,
             LOCK => keyword = Keyword::Lock,
+            LIMIT | OFFSET => self.flags |= Flags::LIMIT,
             IN if before == Keyword::Lock => self.flags |= Flags::FOR_UPDATE,
             INTO => keyword = Keyword::Into,
             OUTFILE | DUMPFILE if before == Keyword::Into => self.flags |= Flags::INTO_OUTFILE,

@@ -11,7 +11,7 @@ use narrows_wire::frame::put_packet;
 use narrows_wire::{Capabilities, Command, Errno};
 
 use super::super::query::{Job, QUERY_TIMEOUT};
-use super::super::relay::{Answering, Broken, HoldBack, Outcome};
+use super::super::relay::{Answering, Broken, HoldBack};
 use super::super::request::Request;
 use super::super::{End, Interrupt, Session};
 use super::ClientStatement;
@@ -106,11 +106,10 @@ impl Session {
         &mut self,
         request: &mut Request,
         error: ServerError,
-    ) -> Result<Outcome, End> {
+    ) -> Result<(), End> {
         let (errno, text) = error.into_reply();
         self.discard(request).await?;
-        self.reply_error_at(request.answer(), errno, &text).await?;
-        Ok(Outcome { error: Some(errno.number), ..Outcome::default() })
+        self.reply_error_at(request.answer(), errno, &text).await
     }
 
     /// The client's own `COM_STMT_PREPARE`.
@@ -322,7 +321,7 @@ impl Session {
             select! {
                 biased;
                 answer = &mut answer => break answer,
-                reason = self.handle.interrupted() => match reason {
+                reason = self.interrupted() => match reason {
                     Interrupt::KillQuery | Interrupt::QueryTime => {
                         timed_out |= reason == Interrupt::QueryTime;
                         kill = Some(self.kill_statement(backend));

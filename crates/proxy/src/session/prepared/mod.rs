@@ -145,7 +145,7 @@ impl Session {
     pub(super) async fn prepare(&mut self, request: &mut Request) -> Result<(), End> {
         self.statements.last_id = self.statements.last_id.wrapping_add(1);
         self.statements.last_prepared = None;
-        let job = match self.preparation(request) {
+        let mut job = match self.preparation(request) {
             Ok(job) => job,
             Err((errno, text)) => {
                 self.discard(request).await?;
@@ -153,7 +153,7 @@ impl Session {
             }
         };
         self.show_statement(request.argument());
-        self.execute(request, job).await
+        self.execute(request, &mut job).await
     }
 
     fn preparation(&self, request: &mut Request) -> Result<Job, (Errno, String)> {
@@ -263,7 +263,7 @@ impl Session {
         let prepared = &statement.prepared;
         let (hostgroup, orders) = self.route(&snapshot, &prepared.statement, &prepared.text, &verdict);
         self.set_multiplexing(&verdict);
-        let job = Job {
+        let mut job = Job {
             command,
             statement: orders.read(prepared.statement),
             digest,
@@ -274,7 +274,7 @@ impl Session {
             attributes: 0,
             prepared: Some(statement),
         };
-        self.execute(request, job).await
+        self.execute(request, &mut job).await
     }
 
     /// Asks the rules and the firewall of a statement, unless they have said it under this configuration and for this
@@ -330,8 +330,8 @@ impl Session {
             let errno = Errno { number: 1421, sqlstate: *b"HY000" };
             return self.reply_error_at(request.answer(), errno, &text).await;
         };
-        let job = self.held_job(request, command, hostgroup, Expect::Rows, statement);
-        self.execute(request, job).await
+        let mut job = self.held_job(request, command, hostgroup, Expect::Rows, statement);
+        self.execute(request, &mut job).await
     }
 
     /// `COM_STMT_RESET`: goes to a server only where that has something to let go of.
@@ -346,8 +346,8 @@ impl Session {
             self.warnings = 0;
             return self.reply_ok("").await;
         };
-        let job = self.held_job(request, command, hostgroup, Expect::Result, statement);
-        self.execute(request, job).await
+        let mut job = self.held_job(request, command, hostgroup, Expect::Result, statement);
+        self.execute(request, &mut job).await
     }
 
     /// `COM_STMT_CLOSE`, which has no answer. What servers have prepared stays there for others; it is closed when its
