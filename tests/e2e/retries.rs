@@ -5,7 +5,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, channel};
 
 use narrows_testkit::{
-    FakeMysql, Login, Narrows, NarrowsConfig, Packet, RawClient, TempFolder, command, writer,
+    FakeMysql, Flavour, Login, Narrows, NarrowsConfig, Packet, RawClient, RealServer, TempFolder, command,
+    writer,
 };
 
 fn start(config: &NarrowsConfig) -> Narrows {
@@ -62,4 +63,30 @@ fn a_write_that_could_not_be_sent_to_its_end_is_run_elsewhere() {
     let (first, second) = server.join().unwrap();
     let whole = |lengths: &[usize]| lengths.iter().filter(|length| **length > 900_000).count();
     assert_eq!((whole(&first), whole(&second)), (0, 1));
+}
+
+#[test]
+fn what_only_the_lost_connection_knew_is_known_all_the_same() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        server.execute(&[
+            "CREATE DATABASE IF NOT EXISTS retries",
+            "DROP TABLE IF EXISTS retries.t",
+            "CREATE TABLE retries.t (id INT AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT = 41",
+        ]);
+        let narrows = start(&NarrowsConfig::in_front_of(server.port()));
+        let mut client = narrows.client();
+        assert_eq!(client.query("INSERT INTO retries.t VALUES (NULL)").ok().unwrap().last_insert_id, 41);
+        client.send_command(command::QUERY, b"SELECT SLEEP(1) AS retried").unwrap();
+        let running =
+            "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(1) AS retried'";
+        let id = loop {
+            if let Some(row) = server.rows(running).into_iter().next() {
+                break row[0].clone().unwrap();
+            }
+        };
+        server.execute(&[&format!("KILL {id}")]);
+        assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("0"), "{flavour:?}");
+        assert_eq!(client.query("SELECT LAST_INSERT_ID()").cell().as_deref(), Some("41"), "{flavour:?}");
+    }
 }

@@ -181,11 +181,12 @@ impl Session {
         self.count_statement(counted, text, job.hostgroup, Yield::default());
     }
 
-    /// A server was lost with a statement. Closes the connection; returns where it led.
-    pub(super) fn count_lost(&self, backend: Backend, text: &str) -> String {
+    /// A server was lost with a statement, and with it what only that connection knew. Closes the connection; returns where it led.
+    pub(super) fn count_lost(&mut self, backend: Backend, text: &str) -> String {
         self.count_error(&backend, Errno::SERVER_LOST.number, text.as_bytes());
         backend.login.server.figures.distrust();
         self.let_go();
+        self.forget_what_is_here();
         backend.login.server.address()
     }
 
