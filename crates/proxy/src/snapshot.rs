@@ -361,7 +361,8 @@ impl Snapshot {
         let server = |server: &Arc<Server>| {
             let (row, figures) = (server.row.clone(), Arc::clone(&server.figures));
             let addresses = server.addresses.clone();
-            Arc::new(Server { row, figures, tls: tls.clone(), addresses, back_since: server.back_since })
+            let (back_since, drains_since) = (server.back_since, server.drains_since);
+            Arc::new(Server { row, figures, tls: tls.clone(), addresses, back_since, drains_since })
         };
         let hostgroups = self.hostgroups.iter().map(|(id, hostgroup)| {
             let servers = hostgroup.servers.iter().map(server).collect();
@@ -394,8 +395,22 @@ impl Snapshot {
         if status.cuts_off(in_transaction) {
             return Some(status.reason().unwrap_or_else(|| status.name()));
         }
+        if self.is_overdue(server) {
+            return Some("OFFLINE_SOFT: offline_soft_timeout has passed");
+        }
         let is_overfull = hostgroup.is_overfull && status == ServerStatus::Online;
         is_overfull.then_some("more servers of its hostgroup are ONLINE than max_num_online_servers")
+    }
+
+    /// Whether a server drains whose time for that is over, so that what runs there is to be cut off.
+    pub fn has_overdue(&self) -> bool {
+        !self.variables.offline_soft_timeout.is_zero()
+            && self.hostgroups.values().flat_map(|it| &it.servers).any(|server| self.is_overdue(server))
+    }
+
+    fn is_overdue(&self, server: &Server) -> bool {
+        let limit = self.variables.offline_soft_timeout;
+        !limit.is_zero() && server.drains_since.is_some_and(|since| since.elapsed() >= limit)
     }
 
     /// Whether a server that was chosen under another configuration may still get work.
@@ -480,6 +495,10 @@ impl Snapshot {
             let before = known.and_then(|known| known.servers.iter().find(same));
             let mut server = Server::new(row, rows.tls.clone());
             server.addresses = rows.names.of(&server.row.hostname, server.row.port);
+            if server.row.status == ServerStatus::OfflineSoft {
+                let since = before.and_then(|before| before.drains_since);
+                server.drains_since = since.or_else(|| Some(Instant::now()));
+            }
             if let Some(before) = before {
                 let status = (before.row.status, server.row.status);
                 let is_back = status == (ServerStatus::Unreachable, ServerStatus::Online);

@@ -544,6 +544,11 @@ impl Worker {
         self.figures.recent_digests.forget();
         self.cache.take_over(&snapshot.variables);
         self.pool.forget_gone(&snapshot);
+        self.cut_off(&snapshot);
+    }
+
+    /// Ends what runs where nothing may run.
+    fn cut_off(&self, snapshot: &Snapshot) {
         self.sessions.borrow().values().for_each(|handle| {
             handle.cut_off(|server, in_transaction| snapshot.cuts_off(server, in_transaction))
         });
@@ -618,6 +623,9 @@ impl Worker {
             }
             self.cache.tidy(now);
             let snapshot = self.snapshot();
+            if snapshot.has_overdue() {
+                self.cut_off(&snapshot);
+            }
             for backend in self.pool.take_due(&snapshot) {
                 let worker = Rc::clone(&self);
                 spawn_local(async move {

@@ -164,6 +164,25 @@ fn offline_soft_lets_a_transaction_end() {
 }
 
 #[test]
+fn a_transaction_on_a_server_that_is_offline_soft_ends_when_its_time_is_over() {
+    let in_transaction = Move::Reply(vec![narrows_testkit::writer::ok(0, 0, 3, 0)]);
+    let first = FakeMysql::start(Conversation::new().on("BEGIN", std::slice::from_ref(&in_transaction)));
+    let spare = FakeMysql::start(answers());
+    let config = with_a_spare(&first, &spare).variable("monitor_enabled", "false");
+    let narrows = start(&config.variable("offline_soft_timeout", "1"));
+    let mut client = narrows.client();
+    client.query("BEGIN");
+    first.wait_for("BEGIN");
+    let begun = std::time::Instant::now();
+    out(&mut admin(&narrows), &first, "OFFLINE_SOFT");
+    first.wait_for_open(0);
+    assert!(begun.elapsed() >= std::time::Duration::from_secs(1), "{:?}", begun.elapsed());
+    let error = client.query(WRITE).error().unwrap();
+    let cause = "OFFLINE_SOFT: offline_soft_timeout has passed). It has not run.";
+    assert!(error.code == 2013 && error.message.contains(cause), "{error:?}");
+}
+
+#[test]
 fn lag_ends_a_transaction_and_lets_a_read_end() {
     let late = "SHOW REPLICA STATUS";
     let in_transaction = Move::Reply(vec![narrows_testkit::writer::ok(0, 0, 3, 0)]);

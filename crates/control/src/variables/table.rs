@@ -194,6 +194,8 @@ pub static VARIABLES: &[Variable] = &[
         .monitored_as_flag(|s, b| s.writer_is_also_reader = b),
     flag("mysql-multiplexing", Essential, true, "Whether sessions share server connections from statement to statement.")
         .read_as_flag(|v, b| v.multiplexing = b),
+    integer("mysql-offline_soft_timeout", Useful, 0, 0, 31_536_000, "Seconds for which transactions and sessions that are tied to a server may go on when that is OFFLINE_SOFT; 0: to their end. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.offline_soft_timeout = seconds(n)),
     flag("mysql-parse_failure_logs_digest", Obscure, false, "Whether the log shows the digest, not the text, of a SET that is not understood."),
     integer("mysql-ping_interval_server_msec", Useful, 10_000, 1000, 604_800_000, "Milliseconds between two pings of an idle server connection.")
         .read_as_integer(|v, n| v.ping_interval_server = ms(n)),

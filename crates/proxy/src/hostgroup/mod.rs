@@ -53,6 +53,8 @@ pub struct Server {
     pub addresses: Addresses,
     /// When it has come back, where checks had found it gone.
     pub back_since: Option<Instant>,
+    /// Since when it is OFFLINE_SOFT.
+    pub drains_since: Option<Instant>,
 }
 
 /// Figures of one server, over all workers.
@@ -140,7 +142,8 @@ impl Hostgroup {
 impl Server {
     /// One of that row, of which nothing is known.
     pub fn new(row: ServerRow, tls: SharedTls) -> Server {
-        Server { row, figures: Arc::default(), tls, addresses: Addresses::default(), back_since: None }
+        let (figures, addresses) = Default::default();
+        Server { row, figures, tls, addresses, back_since: None, drains_since: None }
     }
 
     /// `host:port`, or the path of the Unix socket.

@@ -40,7 +40,9 @@ pub struct Variables {
     pub shun_on_failures: u32,
     /// How long it is; zero: until an operator says otherwise.
     pub shun_recovery_time: Duration,
-    /// What the end of that in one hostgroup means for others.
+    /// How long what is tied to a server may go on when that is OFFLINE_SOFT; zero: to its end.
+    pub offline_soft_timeout: Duration,
+    /// What the end of a shun in one hostgroup means for others.
     pub unshun_algorithm: UnshunAlgorithm,
     /// Candidates from which on those that answer pings more slowly than the average get no work.
     pub min_num_servers_latency_awareness: usize,
@@ -181,6 +183,7 @@ impl Default for Variables {
             connect_retries_delay: Duration::from_millis(1),
             shun_on_failures: 5,
             shun_recovery_time: Duration::from_secs(10),
+            offline_soft_timeout: Duration::ZERO,
             unshun_algorithm: UnshunAlgorithm::OneByOne,
             min_num_servers_latency_awareness: 1_000,
             wait_timeout: Duration::from_secs(28_800),
