@@ -73,7 +73,8 @@ impl RoundRobin {
         let weight = |server: &Server| i64::from(server.row.weight) * i64::from(ready(server));
         match balance {
             Balance::LeastOutstanding => {
-                self.in_turn(candidates, is_at_hand, |server| weight(server) as f64, load)
+                let is_ready = |server: &Server| ready(server) == READY;
+                self.in_turn(candidates, is_at_hand, is_ready, |server| weight(server) as f64, load)
             }
             Balance::WeightedRandom => by_chance(candidates.filter(|server| is_at_hand(server)), weight),
         }
@@ -87,6 +88,7 @@ impl RoundRobin {
         &mut self,
         candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
         is_at_hand: impl Fn(&Server) -> bool,
+        is_ready: impl Fn(&Server) -> bool,
         weight: impl Fn(&Server) -> f64,
         load: impl Fn(&Server) -> Load,
     ) -> Option<&'a Arc<Server>> {
@@ -97,7 +99,10 @@ impl RoundRobin {
             load(server).cost(share)
         };
         let at_hand = candidates.clone().filter(|server| is_at_hand(server));
-        let least = at_hand.map(|server| cost(server)).reduce(f64::min)?;
+        // One that has just come back has nothing to do, and little is known of it: it is no measure for the others.
+        let ready = at_hand.clone().filter(|server| is_ready(server));
+        let least = ready.map(|server| cost(server)).reduce(f64::min);
+        let least = least.or_else(|| at_hand.map(|server| cost(server)).reduce(f64::min))?;
         self.count_by(total);
         let (mut gained, mut next, mut creditor, mut dear) = (0.0, None, None, None);
         for server in candidates {
@@ -445,6 +450,18 @@ mod tests {
             println!("{clients} clients: {shares:?}");
             assert!((1..all / 20).contains(&shares["b"]), "{clients}: {shares:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_has_come_back_does_not_get_all_because_nothing_is_known_of_it() {
+        let servers = servers([("a", 1), ("b", 1), ("c", 1)]);
+        let mut round = RoundRobin::default();
+        let load =
+            |it: &Server| Load { latency_us: if it.row.hostname == "b" { 0.0 } else { 20_000.0 }, ..IDLE };
+        let ready = |it: &Server| if it.row.hostname == "b" { 1 } else { READY };
+        let next = |_| round.next(Balance::LeastOutstanding, servers.iter(), |_| true, ready, load).unwrap();
+        let count = (0..3_300).map(next).filter(|server| server.row.hostname == "b").count();
+        assert_eq!(count, 100, "a sixteenth of the weight of each of the others");
     }
 
     #[test]
