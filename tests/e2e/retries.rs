@@ -5,8 +5,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, channel};
 
 use narrows_testkit::{
-    FakeMysql, Flavour, Login, Narrows, NarrowsConfig, Packet, RawClient, RealServer, TempFolder, command,
-    writer,
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, Packet, RawClient, RealServer,
+    TempFolder, command, writer,
 };
 
 fn start(config: &NarrowsConfig) -> Narrows {
@@ -88,5 +88,29 @@ fn what_only_the_lost_connection_knew_is_known_all_the_same() {
         server.execute(&[&format!("KILL {id}")]);
         assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("0"), "{flavour:?}");
         assert_eq!(client.query("SELECT LAST_INSERT_ID()").cell().as_deref(), Some("41"), "{flavour:?}");
+    }
+}
+
+#[test]
+fn only_what_reads_is_sent_twice_when_its_server_is_lost() {
+    for (statement, times) in [
+        ("SELECT a FROM t", 2),
+        ("SHOW TABLES", 2),
+        ("DO 1", 2),
+        ("INSERT INTO t VALUES (1)", 1),
+        ("UPDATE t SET a = 1", 1),
+        ("SELECT a FROM t FOR UPDATE", 1),
+        ("SELECT a_routine(1)", 1),
+        ("SELECT GET_LOCK('a', 1)", 1),
+        ("SELECT a INTO @a FROM t", 1),
+        ("CALL a_procedure()", 1),
+        ("CREATE TABLE u (a INT)", 1),
+    ] {
+        let server = FakeMysql::start(Conversation::new().on(statement, &[Move::Close]));
+        let narrows = start(&NarrowsConfig::new().user("sbtest", "sbtest", "").server(0, server.port(), ""));
+        let error = narrows.client().query(statement).error().expect("it is lost each time");
+        assert!(error.code == 2013 && error.message.ends_with("It may have run."), "{statement}: {error:?}");
+        let sent = server.received().iter().filter(|received| received.body == statement).count();
+        assert_eq!(sent, times, "{statement}");
     }
 }
