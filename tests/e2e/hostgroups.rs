@@ -452,3 +452,84 @@ fn a_server_that_is_back_in_one_hostgroup_is_back_in_all_where_that_is_wanted() 
         assert!(is(&mut admin, ["ONLINE", elsewhere]), "{:?}", admin.query(&states).text_rows());
     }
 }
+
+#[test]
+fn what_a_client_is_told_of_itself_shuns_no_server() {
+    let logins: [(u16, &str); 3] = [(1045, "28000"), (1226, "42000"), (1049, "42000")];
+    let refusals =
+        logins.map(|(code, state)| Conversation::new().at_login(&[Move::error(code, state, "no")]));
+    let syntax = Conversation::new().on(STATEMENT, &[Move::error(1064, "42000", "no")]);
+    for conversation in refusals.into_iter().chain([syntax]) {
+        let (alive, refusing) = (server(), FakeMysql::start(conversation.clone()));
+        let narrows = one_of_two_is_gone(&alive, refusing.port(), 1, 60);
+        for _ in 0..20 {
+            // Whether another server is asked then is not of interest here.
+            let _ = narrows.client().query(STATEMENT);
+        }
+        assert!(refusing.connections() > 0, "{conversation:?}");
+        assert_eq!(pool(&mut admin(&narrows), refusing.port()).0, "ONLINE", "{conversation:?}");
+        assert!(!narrows.log().contains(SHUNNED), "{conversation:?}");
+    }
+}
+
+#[test]
+fn a_load_drops_no_connection_that_need_not_drop() {
+    let servers = [server(), server(), server()];
+    let mut config = config().variable("free_connections_pct", "100");
+    for server in &servers {
+        config = config.server(0, server.port(), "");
+    }
+    let narrows = start(&config);
+    let mut clients: Vec<RawClient> = (0..6).map(|_| narrows.client()).collect();
+    // Each has a connection to itself.
+    for client in &mut clients {
+        assert_eq!(client.query("SET @mine = 1").error(), None);
+    }
+    let counts = || servers.each_ref().map(|server| (server.connections(), server.open_connections()));
+    let before = counts();
+    assert!(before.iter().all(|(_, open)| *open > 0), "{before:?}");
+    let mut admin = admin(&narrows);
+    let [one, two, _] = servers.each_ref().map(FakeMysql::port);
+    for change in [
+        format!("UPDATE mysql_servers SET weight = 7, max_connections = 50 WHERE port = {one}"),
+        format!("UPDATE mysql_servers SET comment = 'moved', max_replication_lag = 5 WHERE port = {two}"),
+        format!("UPDATE mysql_servers SET status = 'OFFLINE_SOFT' WHERE port = {one}"),
+        format!("UPDATE mysql_servers SET status = 'ONLINE' WHERE port = {one}"),
+        "INSERT INTO mysql_servers (hostgroup_id, hostname, port) VALUES (5, '127.0.0.1', 1)".to_owned(),
+    ] {
+        load(&mut admin, &change);
+        for client in &mut clients {
+            assert_eq!(client.query(STATEMENT).cell().as_deref(), Some("me"), "{change}");
+        }
+        assert_eq!(counts(), before, "{change}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_server_is_served_in_the_order_of_coming() {
+    let gone = FakeMysql::nobody();
+    let config = config().variable("connect_timeout_server_max", "30000").variable("threads", "1").server(
+        0,
+        gone,
+        "max_connections=1",
+    );
+    let narrows = start(&config);
+    let mut admin = admin(&narrows);
+    let waiting = "SELECT count(*) FROM stats_mysql_processlist WHERE command = 'Connect'";
+    let statements: Vec<String> = (1..=8).map(|turn| format!("SELECT {turn} AS turn")).collect();
+    let mut clients: Vec<RawClient> = statements.iter().map(|_| narrows.client()).collect();
+    for (count, (client, statement)) in (1..).zip(clients.iter_mut().zip(&statements)) {
+        client.send_command(command::QUERY, statement.as_bytes()).unwrap();
+        let count: usize = count;
+        while admin.query(waiting).cell() != Some(count.to_string()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let server = FakeMysql::start_on(gone, Conversation::new());
+    for client in &mut clients {
+        assert_eq!(client.answer(command::QUERY).error(), None);
+    }
+    let received = server.received().into_iter().map(|received| received.body);
+    let served: Vec<String> = received.filter(|body| body.starts_with("SELECT")).collect();
+    assert_eq!(served, statements);
+}

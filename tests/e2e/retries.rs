@@ -9,6 +9,8 @@ use narrows_testkit::{
     TempFolder, command, writer,
 };
 
+use crate::prepared::statement::Statement;
+
 fn start(config: &NarrowsConfig) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
 }
@@ -65,6 +67,17 @@ fn a_write_that_could_not_be_sent_to_its_end_is_run_elsewhere() {
     assert_eq!((whole(&first), whole(&second)), (0, 1));
 }
 
+/// Kills the connection on which `statement` runs, once it does.
+fn kill_that_runs(server: &RealServer, statement: &str) {
+    let running = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '{statement}'");
+    let id = loop {
+        if let Some(row) = server.rows(&running).into_iter().next() {
+            break row[0].clone().unwrap();
+        }
+    };
+    server.execute(&[&format!("KILL {id}")]);
+}
+
 #[test]
 fn what_only_the_lost_connection_knew_is_known_all_the_same() {
     for flavour in Flavour::both() {
@@ -78,14 +91,7 @@ fn what_only_the_lost_connection_knew_is_known_all_the_same() {
         let mut client = narrows.client();
         assert_eq!(client.query("INSERT INTO retries.t VALUES (NULL)").ok().unwrap().last_insert_id, 41);
         client.send_command(command::QUERY, b"SELECT SLEEP(1) AS retried").unwrap();
-        let running =
-            "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(1) AS retried'";
-        let id = loop {
-            if let Some(row) = server.rows(running).into_iter().next() {
-                break row[0].clone().unwrap();
-            }
-        };
-        server.execute(&[&format!("KILL {id}")]);
+        kill_that_runs(server, "SELECT SLEEP(1) AS retried");
         assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("0"), "{flavour:?}");
         assert_eq!(client.query("SELECT LAST_INSERT_ID()").cell().as_deref(), Some("41"), "{flavour:?}");
     }
@@ -104,6 +110,7 @@ fn only_what_reads_is_sent_twice_when_its_server_is_lost() {
         ("SELECT GET_LOCK('a', 1)", 1),
         ("SELECT a INTO @a FROM t", 1),
         ("CALL a_procedure()", 1),
+        ("SELECT a FROM t; SELECT b FROM t", 1),
         ("CREATE TABLE u (a INT)", 1),
     ] {
         let server = FakeMysql::start(Conversation::new().on(statement, &[Move::Close]));
@@ -112,5 +119,29 @@ fn only_what_reads_is_sent_twice_when_its_server_is_lost() {
         assert!(error.code == 2013 && error.message.ends_with("It may have run."), "{statement}: {error:?}");
         let sent = server.received().iter().filter(|received| received.body == statement).count();
         assert_eq!(sent, times, "{statement}");
+    }
+}
+
+#[test]
+fn an_execution_is_sent_twice_where_its_text_would_be() {
+    let (read, write) = ("SELECT SLEEP(1) AS executed", "INSERT INTO retries.e VALUES (SLEEP(1))");
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        server.execute(&[
+            "CREATE DATABASE IF NOT EXISTS retries",
+            "DROP TABLE IF EXISTS retries.e",
+            "CREATE TABLE retries.e (a INT)",
+        ]);
+        let narrows = start(&NarrowsConfig::in_front_of(server.port()));
+        let mut client = narrows.client();
+        let mut executed = |text: &str| {
+            let statement = Statement::prepare(&mut client, text);
+            client.send_command(command::STMT_EXECUTE, &statement.execution(0, &[], false)).unwrap();
+            kill_that_runs(server, text);
+            client.answer(command::STMT_EXECUTE).error()
+        };
+        assert_eq!(executed(read), None, "{flavour:?}");
+        let error = executed(write).expect("it may have run");
+        assert!(error.code == 2013 && error.message.ends_with("It may have run."), "{flavour:?}: {error:?}");
     }
 }

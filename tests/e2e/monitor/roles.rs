@@ -48,6 +48,51 @@ fn reads_and_writes_follow_a_switch() {
     }
 }
 
+/// Every `check_type`, each for a pair of hostgroups of its own, with one server in all of them.
+const CHECK_TYPES: [&str; 5] = [
+    "read_only",
+    "innodb_read_only",
+    "read_only&innodb_read_only",
+    "read_only|innodb_read_only",
+    "super_read_only",
+];
+
+#[test]
+fn every_check_type_is_asked_of_real_servers() {
+    for flavour in Flavour::both() {
+        let server = ServerOptions::new(flavour).start();
+        let mut config = watched().variable("monitor_writer_is_also_reader", "false");
+        for (pair, check_type) in CHECK_TYPES.iter().enumerate() {
+            let (writer, reader) = (2 * pair, 2 * pair + 1);
+            let columns =
+                format!("writer_hostgroup={writer} reader_hostgroup={reader} check_type=\"{check_type}\"");
+            config = config
+                .server(i32::try_from(reader).expect("it is small"), server.port(), "")
+                .row("mysql_replication_hostgroups", &columns);
+        }
+        let narrows = start(&config);
+        let mut admin = admin(&narrows);
+        let mut wait_for = |readers: [bool; 5]| {
+            // MariaDB has no super_read_only: the question is an error there, which moves nothing.
+            let asked = if flavour == Flavour::MariaDb { 4 } else { 5 };
+            let place = |pair: usize| 2 * pair + usize::from(pair >= asked || readers[pair]);
+            let expected: Vec<String> = (0..5).map(|pair| place(pair).to_string()).collect();
+            let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+            wait_for_rows(&mut admin, "SELECT hostgroup_id FROM runtime_mysql_servers ORDER BY 1", &expected);
+        };
+        wait_for([false; 5]);
+        server.execute(&["SET GLOBAL read_only = 1"]);
+        wait_for([true, false, false, true, false]);
+        if flavour == Flavour::MySql9 {
+            server.execute(&["SET GLOBAL super_read_only = 1"]);
+            wait_for([true, false, false, true, true]);
+            server.execute(&["SET GLOBAL super_read_only = 0"]);
+        }
+        server.execute(&["SET GLOBAL read_only = 0"]);
+        wait_for([false; 5]);
+    }
+}
+
 /// Asks until writes are answered by one server and reads by another; how long that took.
 fn wait_until_served_by(client: &mut RawClient, writer: u16, reader: u16) -> Duration {
     let begun = Instant::now();

@@ -8,7 +8,7 @@ mod cursors;
 mod long_data;
 mod model;
 mod sharing;
-mod statement;
+pub mod statement;
 mod tables;
 
 use std::time::{Duration, Instant};
