@@ -35,6 +35,27 @@ fn an_idle_client_is_sent_away_after_wait_timeout() {
 }
 
 #[test]
+fn a_client_that_rests_between_and_within_its_commands_goes_on_until_wait_timeout() {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()).variable("wait_timeout", "5000"));
+    let mut client = narrows.client();
+    // Longer than a session keeps the room for its commands, and shorter than it may be idle.
+    let rest = || std::thread::sleep(Duration::from_millis(2_300));
+    client.query("DO 1").ok().expect("it serves");
+    let statement = b"\x05\0\0\0\x03DO 2";
+    client.send_bytes(&statement[..6]).expect("it takes it");
+    rest();
+    client.send_bytes(&statement[6..]).expect("it takes it");
+    client.answer(command::QUERY).ok().expect("it goes on");
+    rest();
+    client.query("DO 3").ok().expect("it goes on");
+
+    let farewell = farewell(&mut client, 5 * SECOND);
+
+    assert_eq!(farewell.code, INACTIVE, "{farewell:?}");
+}
+
+#[test]
 fn an_idle_transaction_is_rolled_back_and_its_client_sent_away() {
     let server = RealServer::shared(Flavour::MariaDb);
     server.execute(&[

@@ -373,7 +373,8 @@ impl Session {
     async fn interrupted(&self) -> Interrupt {
         loop {
             match self.handle.interrupted().await {
-                // It does not rest any more; what is left is the time that an idle client has.
+                // It does not rest any more. Unless what it does has a deadline by now, it has the time that an idle client has.
+                Interrupt::LongRest if self.handle.deadline.get().is_some() => {}
                 Interrupt::LongRest => self.set_idle_deadline(self.handle.since()),
                 reason => return reason,
             }
