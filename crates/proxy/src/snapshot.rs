@@ -388,9 +388,7 @@ impl Snapshot {
 
     /// Why what runs on a server is cut off, if it is.
     pub fn cuts_off(&self, server: &Server, in_transaction: bool) -> Option<&'static str> {
-        let hostgroup = self.hostgroups.get(&server.row.hostgroup)?;
-        let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
-        let server = hostgroup.servers.iter().find(same)?;
+        let (hostgroup, server) = self.as_known_here(server)?;
         let status = server.row.status;
         if status.cuts_off(in_transaction) {
             return Some(status.reason().unwrap_or_else(|| status.name()));
@@ -415,9 +413,14 @@ impl Snapshot {
 
     /// Whether a server that was chosen under another configuration may still get work.
     pub fn may_use(&self, server: &Server) -> bool {
-        let Some(hostgroup) = self.hostgroups.get(&server.row.hostgroup) else { return false };
+        self.as_known_here(server).is_some_and(|(hostgroup, server)| hostgroup.may_use(server))
+    }
+
+    /// A server of another configuration as it is in this one, with its hostgroup.
+    fn as_known_here(&self, server: &Server) -> Option<(&Hostgroup, &Server)> {
+        let hostgroup = self.hostgroups.get(&server.row.hostgroup)?;
         let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
-        hostgroup.servers.iter().find(same).is_some_and(|server| hostgroup.may_use(server))
+        Some((hostgroup, hostgroup.servers.iter().find(same)?))
     }
 
     /// A server was reached at `now`: ends what traffic has shunned it for, and, as `mysql-unshun_algorithm` has it, also where the

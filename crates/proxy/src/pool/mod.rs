@@ -203,7 +203,7 @@ impl Pool {
                     }
                     return Ok(backend);
                 }
-            } else if !self.has_newer(snapshot) {
+            } else if self.newer_than(snapshot).is_none() {
                 let changed = self.changed.notified();
                 if timeout_at(deadline, changed).await.is_err() {
                     return Err(self.unavailable(id, None, started));
@@ -213,17 +213,15 @@ impl Pool {
         }
     }
 
-    /// Whether another configuration than `snapshot` is in force.
-    fn has_newer(&self, snapshot: &Snapshot) -> bool {
-        self.newest.borrow().as_ref().is_some_and(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
+    /// The configuration in force, where it is another than `snapshot`.
+    fn newer_than(&self, snapshot: &Snapshot) -> Option<Arc<Snapshot>> {
+        self.newest.borrow().clone().filter(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
     }
 
     /// Whether a connection may be used that was opened, or logged in anew, while `snapshot` was in force: its server may be out
     /// by now, and what is sent there then would never be cut off.
     fn is_still_of_use(&self, backend: &Backend, snapshot: &Snapshot) -> bool {
-        let newest = self.newest.borrow();
-        let newer = newest.as_ref().filter(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot));
-        newer.is_none_or(|newer| newer.may_use(&backend.login.server))
+        self.newer_than(snapshot).is_none_or(|newer| newer.may_use(&backend.login.server))
     }
 
     /// Another configuration is in force: those who wait look again.
@@ -479,7 +477,7 @@ impl Search<'_> {
     async fn wait(&self, since: u64, deadline: Instant) -> Turn {
         let place = Place::join(Rc::clone(self.group), self.pool.worker, since);
         loop {
-            if self.pool.has_newer(self.snapshot) {
+            if self.pool.newer_than(self.snapshot).is_some() {
                 return Turn::Outdated;
             }
             if place.is_first() {
