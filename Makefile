@@ -18,6 +18,11 @@ model: ## The model-based test of shared connections alone, with new scripts and
 	scripts/setup.sh rust servers mysql9
 	NARROWS_SEED=$${NARROWS_SEED:-$$(date +%s)} cargo test --test e2e model:: -- --nocapture
 
+compat: ## The test suites of drivers and tools, against servers and through Narrows; SUITES chooses; half an hour.
+	scripts/setup.sh rust compat mysql9
+	cargo build --bin narrows
+	tests/compat/run.py $(SUITES)
+
 demo: ## Narrows before a primary and two replicas, under load; DEMO=once leaves at the end.
 	scripts/demo.sh
 
@@ -46,4 +51,4 @@ docs: ## The API documentation, into target/doc.
 	scripts/setup.sh rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-.PHONY: help check test model demo bench deb fuzz docs
+.PHONY: help check test model compat demo bench deb fuzz docs

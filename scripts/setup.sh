@@ -5,6 +5,7 @@
 #   servers  MariaDB (server and client), for the sandbox
 #   load     sysbench and HAProxy, for the demo and the benches; valgrind, which counts instructions
 #   drivers  the drivers that tests connect with, into target/drivers
+#   compat   what the suites of make compat need that drivers does not install
 #   mysql9   MySQL 9 of Debian sid, into /opt/mysql9
 #   deb      what the Debian package is made and checked with
 #   fuzz     nightly Rust and cargo-fuzz
@@ -83,7 +84,7 @@ install_load() {
   command_or_package valgrind valgrind
 }
 
-install_drivers() {
+install_toolchains() {
   install_servers
   command_or_package python3 python3
   python3 -c 'import venv, ensurepip' 2> /dev/null || packages python3-venv
@@ -97,8 +98,17 @@ install_drivers() {
   command_or_package go golang-go
   command_or_package java default-jdk-headless
   command_or_package mvn maven
+}
+
+install_drivers() {
+  install_toolchains
   packages php-cli php-mysql ruby ruby-mysql2 ruby-activerecord
   tests/drivers/install.sh
+}
+
+install_compat() {
+  install_toolchains
+  packages percona-toolkit mydumper
 }
 
 install_mysql9() {
@@ -120,7 +130,7 @@ install_fuzz() {
 [ $# -gt 0 ] || set -- rust servers load
 for what in "$@"; do
   case $what in
-    rust | servers | load | drivers | mysql9 | deb | fuzz) "install_$what" ;;
+    rust | servers | load | drivers | compat | mysql9 | deb | fuzz) "install_$what" ;;
     *) die "unknown: $what; see the head of $0" ;;
   esac
 done

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""run.py [--servers mariadb,mysql9] [--vias narrows,split] [--narrows PROGRAM] [suite...]
+
+Runs the test suites of drivers and tools against a server directly, through Narrows before it, and through Narrows
+with a read/write split, and compares the outcome of each test by its name. What differs and is not in known.txt
+fails the run. Servers and Narrows are started for the run, on free ports of 127.0.0.1; logs are in target/compat/logs.
+
+A suite is suites/NAME.sh, called as `NAME.sh install` and as `NAME.sh run HOST PORT USER PASSWORD`. The second prints
+a line `OUTCOME<tab>TEST` for each test, and anything else to standard error. COMPAT_DIR is a folder of its own,
+COMPAT_SERVER is mariadb or mysql9, COMPAT_VIA is direct, narrows or split, COMPAT_DIRECT is the server's own port.
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TARGET = ROOT / "target" / "compat"
+USER = PASSWORD = "app"
+# The longest suite takes a quarter of this on a quiet machine.
+SUITE_SECONDS = int(os.environ.get("COMPAT_SECONDS", "1800"))
+
+
+class Known:
+    """The differences that are expected, each with its reason."""
+
+    def __init__(self, path):
+        self.rows = []
+        documented = (ROOT / "docs" / "compatibility.md").read_text()
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            fields = [field.strip() for field in line.split("|")]
+            if len(fields) != 5 or not fields[4]:
+                sys.exit(f"{path.name}:{number}: five columns are wanted, the last one the reason")
+            if fields[4] not in documented:
+                sys.exit(f"{path.name}:{number}: docs/compatibility.md does not have this reason")
+            self.rows.append(fields)
+
+    def find(self, suite, server, via, test):
+        for suites, servers, vias, tests, reason in self.rows:
+            wanted = [(suite, suites), (server, servers), (via, vias), (test, tests)]
+            if all(fnmatch.fnmatchcase(value, pattern) for value, pattern in wanted):
+                return reason
+        return None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """One primary of `narrows sandbox`; ended with its standard input."""
+
+    def __init__(self, narrows, kind):
+        command = [narrows, "sandbox", "--replicas", "0", "--json", "--until-eof"]
+        if kind == "mysql9":
+            command += ["--server", "/opt/mysql9"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"run.py: no {kind} server; see scripts/setup.sh")
+        described = json.loads(line)
+        self.version = described["version"]
+        # What the greeting says, by which drivers tell the two apart.
+        self.announced = f"{self.version}-MariaDB" if kind == "mariadb" else self.version
+        self.port = described["servers"][0]["port"]
+        self.socket = described["servers"][0]["socket"]
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+class Narrows:
+    """Narrows before one server, with one hostgroup or with the classic split over two that are both that server."""
+
+    def __init__(self, program, server, via, log):
+        self.folder = Path(tempfile.mkdtemp(prefix="narrows-compat-"))
+        self.port, self.admin_port = free_port(), free_port()
+        config = self.folder / "narrows.cnf"
+        config.write_text(self.config(server, via))
+        command = [program, "-f", "-c", str(config), "-D", str(self.folder / "data")]
+        (self.folder / "data").mkdir()
+        self.log = log.open("w")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        deadline = time.monotonic() + 60
+        while not self.listens():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"run.py: Narrows did not start: {log}")
+            time.sleep(0.05)
+
+    def listens(self):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def config(self, server, via):
+        hostgroups = [0, 1] if via == "split" else [0]
+        servers = ",\n".join(
+            f'    {{ hostgroup={hostgroup} address="127.0.0.1" port={server.port} max_connections=200 }}'
+            for hostgroup in hostgroups
+        )
+        # A fast-forward account of its own: what reads binary logs uses it.
+        users = ",\n".join(
+            f'    {{ username="{name}" password="{name}" default_hostgroup=0 fast_forward={fast} }}'
+            for name, fast in [(USER, 0), ("repl", 1)]
+        )
+        rules = ""
+        if via == "split":
+            rules = """
+mysql_query_rules =
+(
+    { rule_id=1 active=1 match_digest="^SELECT.*FOR UPDATE" destination_hostgroup=0 apply=1 },
+    { rule_id=2 active=1 match_digest="^SELECT" destination_hostgroup=1 apply=1 }
+)"""
+        return f"""
+admin_variables = {{ mysql_ifaces="127.0.0.1:{self.admin_port}" }}
+mysql_variables =
+{{
+    interfaces="127.0.0.1:{self.port}"
+    threads=2
+    server_version="{server.announced}"
+    monitor_username="monitor"
+    monitor_password="monitor"
+    max_allowed_packet=268435456
+    enable_load_data_local_infile=true
+}}
+mysql_servers =
+(
+{servers}
+)
+mysql_users =
+(
+{users}
+){rules}
+"""
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def stop(self):
+        if self.alive():
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=60)
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def environment(suite, server, via, direct_port):
+    folder = TARGET / suite
+    folder.mkdir(parents=True, exist_ok=True)
+    own = {"COMPAT_DIR": folder, "COMPAT_SERVER": server, "COMPAT_VIA": via, "COMPAT_DIRECT": direct_port}
+    return os.environ | {name: str(value) for name, value in own.items()} | {"LC_ALL": "C.UTF-8"}
+
+
+def run_suite(suite, server, via, port, direct_port):
+    """Runs one suite once; its outcomes by test name."""
+    log = TARGET / "logs" / f"{suite}-{server}-{via}"
+    command = [str(HERE / "suites" / f"{suite}.sh"), "run", "127.0.0.1", str(port), USER, PASSWORD]
+    with open(f"{log}.out", "w") as out, open(f"{log}.err", "w") as err:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, start_new_session=True,
+            env=environment(suite, server, via, direct_port),
+        )
+        try:
+            process.wait(timeout=SUITE_SECONDS)
+        except subprocess.TimeoutExpired:
+            print(f"run.py: {suite} on {server} {via} was ended after {SUITE_SECONDS} s", flush=True)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    outcomes = {}
+    for line in Path(f"{log}.out").read_text(errors="replace").splitlines():
+        outcome, tab, test = line.partition("\t")
+        if tab:
+            outcomes[test] = outcome
+    return outcomes
+
+
+def compare(suite, server, via, direct, through, known):
+    """Prints what differs; how many differences are not known."""
+    unknown = 0
+    for test in sorted(direct.keys() | through.keys()):
+        left, right = direct.get(test, "missing"), through.get(test, "missing")
+        if left == right:
+            continue
+        reason = known.find(suite, server, via, test)
+        unknown += reason is None
+        print(f"  {'DIFFERS' if reason is None else 'known  '} {test}: {left} -> {right}{f' ({reason})' if reason else ''}")
+    return unknown
+
+
+def count(outcomes):
+    kinds = sorted(set(outcomes.values()), key=lambda kind: (kind != "pass", kind))
+    return ", ".join(f"{sum(value == kind for value in outcomes.values())} {kind}" for kind in kinds)
+
+
+def check_one(suite, kind, vias, program, known):
+    """One suite on one kind of server, all ways; how many things are wrong."""
+    wrong = 0
+    server = Server(program, kind)
+    try:
+        direct = run_suite(suite, kind, "direct", server.port, server.port)
+        print(f"{suite} on {kind} {server.version}, direct: {count(direct) or 'no tests'}", flush=True)
+        if not direct:
+            print(f"  DIFFERS no test ran: target/compat/logs/{suite}-{kind}-direct.err")
+            return 1
+        for via in vias:
+            log = TARGET / "logs" / f"{suite}-{kind}-{via}.narrows"
+            narrows = Narrows(program, server, via, log)
+            try:
+                through = run_suite(suite, kind, via, narrows.port, server.port)
+                print(f"{suite} on {kind} {server.version}, {via}: {count(through) or 'no tests'}", flush=True)
+                wrong += compare(suite, kind, via, direct, through, known)
+                if not narrows.alive():
+                    print("  DIFFERS Narrows has ended")
+                    wrong += 1
+            finally:
+                narrows.stop()
+            if "panicked" in log.read_text(errors="replace"):
+                print(f"  DIFFERS a panic: {log}")
+                wrong += 1
+            sys.stdout.flush()
+    finally:
+        server.stop()
+    return wrong
+
+
+def servers_of(suite):
+    """Which servers a suite is for: its line `# servers: mariadb mysql9`; both without one."""
+    for line in (HERE / "suites" / f"{suite}.sh").read_text().splitlines():
+        if line.startswith("# servers:"):
+            return line.split(":", 1)[1].split()
+    return ["mariadb", "mysql9"]
+
+
+def main():
+    everything = sorted(path.stem for path in (HERE / "suites").glob("*.sh"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", default="mariadb,mysql9")
+    parser.add_argument("--vias", default="narrows,split")
+    parser.add_argument("--narrows", default=str(ROOT / "target" / "debug" / "narrows"))
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"of {' '.join(everything)}; all without one")
+    arguments = parser.parse_args()
+    # What was started is ended, whatever ends this program.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    for suite in arguments.suites:
+        if suite not in everything:
+            parser.error(f"unknown suite: {suite}")
+    (TARGET / "logs").mkdir(parents=True, exist_ok=True)
+    known = Known(HERE / "known.txt")
+    wrong = runs = 0
+    for suite in arguments.suites or everything:
+        script = str(HERE / "suites" / f"{suite}.sh")
+        installed = subprocess.run([script, "install"], env=environment(suite, "", "", ""), stdin=subprocess.DEVNULL)
+        if installed.returncode != 0:
+            print(f"  DIFFERS {suite} could not be installed")
+            wrong += 1
+            continue
+        for kind in arguments.servers.split(","):
+            if kind in servers_of(suite):
+                runs += 1
+                wrong += check_one(suite, kind, arguments.vias.split(","), arguments.narrows, known)
+    print(f"{runs} suites on servers run, {wrong} unexplained differences")
+    sys.exit(1 if wrong or not runs else 0)
+
+
+if __name__ == "__main__":
+    main()
