@@ -31,6 +31,9 @@ pub struct Launch {
     /// Heartbeats that a worker process may miss; 0: any number.
     #[serde(default)]
     pub missing_heartbeats: u32,
+    /// What is to be said of the top of the file, once there is a log.
+    #[serde(skip)]
+    pub remarks: Vec<String>,
 }
 
 impl Launch {
@@ -40,10 +43,12 @@ impl Launch {
     /// A file that cannot be started.
     pub fn read(flags: &Run) -> anyhow::Result<Launch> {
         let file = flags.config.clone().or_else(config::find);
-        let mut bootstrap = match &file {
-            Some(path) => load(path)?.bootstrap,
-            None => Loaded::default().bootstrap,
+        let loaded = match &file {
+            Some(path) => load(path)?,
+            None => Loaded::default(),
         };
+        let remarks = loaded.at_the_top_without_effect().map(ToString::to_string).collect();
+        let mut bootstrap = loaded.bootstrap;
         if let Some(datadir) = &flags.datadir {
             bootstrap.datadir = Some(datadir.clone());
         }
@@ -59,6 +64,7 @@ impl Launch {
             no_monitor: flags.no_monitor,
             drain_timeout_s: bootstrap.drain_timeout,
             missing_heartbeats: bootstrap.restart_on_missing_heartbeats,
+            remarks,
         })
     }
 

@@ -107,6 +107,13 @@ fn generate_docs(folder: &Path) -> anyhow::Result<()> {
         let path = folder.join(name);
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
+    let path = folder.join(docs::COMPATIBILITY);
+    // Whoever has the pages made elsewhere has no such page there.
+    if let Ok(page) = std::fs::read_to_string(&path) {
+        let page = docs::with_section(&page)
+            .with_context(|| format!("{}: no place for the section", path.display()))?;
+        std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+    }
     Ok(())
 }
 
@@ -119,6 +126,7 @@ fn run(flags: &Run) -> anyhow::Result<ExitCode> {
         Some(path) => info!(file = %path.display(), "configuration read"),
         None => warn!(searched = ?config::SEARCHED, "no configuration file, the defaults count"),
     }
+    launch.remarks.iter().for_each(|remark| warn!("{remark}"));
     for flag in flags.without_effect() {
         warn!(flag, "has no effect in this version");
     }

@@ -31,3 +31,4 @@ mod stored;
 mod streaming;
 mod sysbench;
 mod timeouts;
+mod told;

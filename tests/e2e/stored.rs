@@ -131,6 +131,55 @@ fn what_is_saved_is_there_after_a_restart_unless_flags_say_otherwise() {
 }
 
 #[test]
+fn a_start_tells_which_sections_of_the_file_are_not_in_force() {
+    let site = Site::new();
+    site.configure(
+        "mysql_servers = ( { address = \"a\", hostgroup = 0 } )\n\
+         mysql_users = ( { username = \"app\", password = \"secret-of-app\" } )\n\
+         scheduler = ( { id = 1, interval_ms = 1000, filename = \"/bin/true\" } )\n",
+    );
+    let log = || fs::read_to_string(site.path("log")).expect("a log");
+    let (process, mut admin) = site.start(&[]);
+    // What runs has accounts twice, once for each side.
+    run(&mut admin, &["SAVE MYSQL USERS FROM RUNTIME", "SAVE MYSQL USERS TO DISK"]);
+    drop(process);
+    let (process, mut admin) = site.start(&[]);
+    assert!(!log().contains("not in force"), "{}", log());
+    run(
+        &mut admin,
+        &[
+            "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (7, 'db-only')",
+            "SAVE MYSQL SERVERS TO DISK",
+            "UPDATE mysql_users SET default_hostgroup = 9",
+            "SAVE MYSQL USERS TO DISK",
+            "SET mysql-threads = 2",
+            "SAVE MYSQL VARIABLES TO DISK",
+        ],
+    );
+    drop(process);
+    let (process, mut admin) = site.start(&[]);
+    let said = log();
+    for expected in [
+        "the section mysql_servers differs from the database and is not in force: 1 row only in the database \
+         (hostgroup_id=7 hostname='db-only' port=3306). LOAD MYSQL SERVERS FROM CONFIG takes it to memory",
+        "the section mysql_users differs from the database and is not in force: 1 row only in the file (username='app'), \
+         1 row only in the database (username='app')",
+        "the section mysql_variables differs from the database and is not in force: threads.",
+        "--reload puts the file over it, --initial starts from the file alone",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
+    assert_eq!(said.matches("not in force").count(), 3, "{said}");
+    assert!(!said.contains("secret-of-app"), "{said}");
+    // To look is not to take.
+    let servers = column(&mut admin, "SELECT hostname FROM runtime_mysql_servers ORDER BY 1");
+    assert_eq!(servers, ["a", "db-only"]);
+    drop(process);
+    let _started = site.start(&["--reload"]);
+    assert_eq!(log().matches("not in force").count(), 3, "{}", log());
+}
+
+#[test]
 fn a_program_that_is_killed_while_it_saves_starts_with_a_whole_configuration() {
     let site = Site::new();
     site.configure("");

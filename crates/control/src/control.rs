@@ -308,7 +308,9 @@ impl Control {
             _ => {}
         }
         self.keep_what_runs();
-        Reply::Answer(with_warnings(answer, warnings))
+        let answer = with_warnings(answer, warnings);
+        log_warnings(&answer);
+        Reply::Answer(answer)
     }
 
     /// Keys and certificates for a candidate: those there are, unless what they are made of has changed.
@@ -603,6 +605,20 @@ fn with_warnings(answer: Answer, more: Vec<Warning>) -> Answer {
         rows => rows,
     }
 }
+
+/// Writes what a LOAD has left out, and what of it has no effect, into the log too.
+fn log_warnings(answer: &Answer) {
+    let Answer::Done { warnings, .. } = answer else { return };
+    for warning in warnings.iter().take(MOST_LOGGED) {
+        tracing::warn!("{}", warning.message);
+    }
+    if warnings.len() > MOST_LOGGED {
+        tracing::warn!(more = warnings.len() - MOST_LOGGED, "SHOW WARNINGS has the others");
+    }
+}
+
+/// Warnings of one LOAD that are logged: a rule set that is wrong as a whole has thousands.
+const MOST_LOGGED: usize = 50;
 
 fn remark(message: String) -> Warning {
     Warning { code: 1105, message }

@@ -5,12 +5,55 @@ use std::fmt::Write;
 use crate::config::schema::{Absent, Table};
 use crate::config::tables::{
     BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, HOSTGROUP_ATTRIBUTES,
-    REPLICATION_HOSTGROUPS, RULES, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
+    REPLICATION_HOSTGROUPS, RULES, SECTIONS, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS,
+    USERS,
 };
-use crate::store::schema::Database;
-use crate::variables::{Class, Reader, VARIABLES, Variable};
+use crate::effect::{self, Effect, Idle};
+use crate::store::schema::{self, Database};
+use crate::variables::{Class, VARIABLES, Variable};
 
-/// Every generated page: its name in the folder `docs`, and its text.
+/// The page of which only a section is generated, and where that begins and ends.
+pub const COMPATIBILITY: &str = "compatibility.md";
+const BEGIN: &str = "<!-- without effect: made by `cargo run -- generate-docs docs` -->\n";
+const END: &str = "<!-- end of without effect -->\n";
+
+/// The page `compatibility.md`, which is `page` now, with the section as it should be; `None`: it has no place for it.
+pub fn with_section(page: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some([before, BEGIN, &without_effect(), END, after].concat())
+}
+
+/// What is accepted and does nothing, in one list.
+fn without_effect() -> String {
+    let mut text = String::from(WITHOUT_EFFECT_INTRODUCTION);
+    let of = |idle: &[Idle], is_wanted: fn(&Effect) -> bool| -> Vec<String> {
+        idle.iter().filter(|idle| is_wanted(&idle.effect)).map(|idle| code(&idle.name)).collect()
+    };
+    let (variables, tables, columns) = (effect::variables(), effect::tables(), effect::columns());
+    let not_yet = |effect: &Effect| *effect == Effect::NotYet;
+    text.push_str("\n### Not yet\n\n| what | which |\n|---|---|\n");
+    for (what, idle) in [("variables", &variables), ("tables", &tables), ("columns and keys", &columns)] {
+        text.push_str(&line(&[what.to_owned(), of(idle, not_yet).join(", ")]));
+    }
+    let empty: Vec<String> = schema::ALWAYS_EMPTY.iter().map(|table| code(table)).collect();
+    text.push_str(&line(&["tables that are always empty".to_owned(), empty.join(", ")]));
+    text.push_str("\n### Nothing to do\n\n| why | which |\n|---|---|\n");
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for idle in variables.iter().chain(&tables).chain(&columns) {
+        let Effect::Needless(why) = idle.effect else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(code(&idle.name)),
+            None => reasons.push((why, vec![code(&idle.name)])),
+        }
+    }
+    for (why, names) in reasons {
+        text.push_str(&line(&[why.to_owned(), names.join(", ")]));
+    }
+    text
+}
+
+/// Every page that is generated as a whole: its name in the folder `docs`, and its text.
 pub fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("variables.md", variables_page()),
@@ -44,17 +87,18 @@ fn variable_line(variable: &Variable) -> String {
         Class::Useful => "useful",
         Class::Obscure => "obscure",
     };
-    let effect = match (variable.reader, variable.needs_restart) {
-        (Reader::Nobody, _) => "stored",
-        (_, true) => "at start",
-        (_, false) => "yes",
+    let effect = match (variable.effect(), variable.needs_restart) {
+        (Effect::NotYet, _) => "not yet".to_owned(),
+        (Effect::Needless(why), _) => format!("none: {why}"),
+        (Effect::Acts, true) => "at start".to_owned(),
+        (Effect::Acts, false) => "yes".to_owned(),
     };
     let cells = [
         format!("`{}`", variable.short_name()),
         variable.kind.describe(),
         default_cell(variable),
         class.to_owned(),
-        effect.to_owned(),
+        effect,
         variable.doc.to_owned(),
     ];
     line(&cells)
@@ -90,8 +134,8 @@ fn configuration_page() -> String {
     let names: Vec<String> = SECTIONS_STORED_ONLY.iter().map(|(name, _)| code(name)).collect();
     let _ = write!(
         page,
-        "\n## Stored\n\nThese of ProxySQL's are kept for the admin tables, with the columns of those, and have no effect in \
-         this version: {}.\n",
+        "\n## Sections that the admin tables describe\n\nThese of ProxySQL's have the columns of their tables in \
+         [tables.md](tables.md), which says whether they have an effect: {}.\n",
         names.join(", ")
     );
     let names: Vec<String> = SECTIONS_NOT_READ.iter().map(|name| code(name)).collect();
@@ -115,13 +159,29 @@ fn tables_page() -> String {
         let definition = table.definition.join(",\n");
         let _ = write!(
             page,
-            "\n## {}\n\n{} Is {}.\n\n```sql\n{definition}\n```\n",
+            "\n## {}\n\n{} Is {}.{}\n\n```sql\n{definition}\n```\n",
             table.name,
             table.doc,
-            places.join(", ")
+            places.join(", "),
+            mark(table.name),
         );
     }
     page
+}
+
+/// What of a table does nothing.
+fn mark(table: &str) -> String {
+    if schema::ALWAYS_EMPTY.contains(&table) {
+        return " **Always empty in this version.**".to_owned();
+    }
+    if let Some(what) = schema::effect(table).lacking() {
+        return format!(" **It {what}.**");
+    }
+    let columns =
+        SECTIONS.iter().filter(|section| section.name() == table).flat_map(|it| it.without_effect());
+    let columns = columns.filter_map(|(name, effect)| Some(format!("`{name}` {}", effect.lacking()?)));
+    let columns: Vec<String> = columns.collect();
+    if columns.is_empty() { String::new() } else { format!(" **{}.**", columns.join("; ")) }
 }
 
 fn table<R>(page: &mut String, table: &Table<R>) {
@@ -141,7 +201,11 @@ fn columns<R>(page: &mut String, table: &Table<R>) {
             Absent::Null => "not set".to_owned(),
             Absent::Is(text) => code(text),
         };
-        page.push_str(&line(&[name, column.kind.describe(), absent, column.doc.to_owned()]));
+        let doc = match column.effect.lacking() {
+            Some(what) => format!("{} It {what}.", column.doc),
+            None => column.doc.to_owned(),
+        };
+        page.push_str(&line(&[name, column.kind.describe(), absent, doc]));
     }
 }
 
@@ -158,7 +222,9 @@ const VARIABLES_INTRODUCTION: &str = "\
 # Variables
 
 Every variable of ProxySQL 2.7 is accepted. **Effect** tells what Narrows does with it: *yes*, it acts on it; *at start*, it
-acts on it when it starts; *stored*, it keeps it and does nothing with it. Numbers may be written as strings; true and false
+acts on it when it starts; *not yet*, it keeps it and does nothing with it in this version; *none*, there is nothing for it to do,
+and why. What has no effect and differs from its default is warned of: by `narrows check`, in the log at a start, and by each
+LOAD ... TO RUNTIME (`SHOW WARNINGS`, and the log). Numbers may be written as strings; true and false
 also as 1 and 0. In a file, a value out of its range is an error and the program does not start: `narrows check FILE` tells where.
 On the admin interface it is put back to what runs by the next LOAD ... TO RUNTIME, whose warnings say so. Numbers are read there
 as far as they go (`12abc` is 12), as ProxySQL reads them.
@@ -166,11 +232,18 @@ as far as they go (`12abc` is 12), as ProxySQL reads them.
 Two defaults differ from ProxySQL's, and their rows say why: `threads` and `auto_increment_delay_multiplex`.
 ";
 
+const WITHOUT_EFFECT_INTRODUCTION: &str = "\
+## Without effect
+
+Everything of ProxySQL 2.7 is accepted and shown. This is what does nothing here. Each of these that differs from its default is
+warned of: by `narrows check`, in the log at a start, and by each LOAD ... TO RUNTIME (`SHOW WARNINGS`, and the log).
+";
+
 const TABLES_INTRODUCTION: &str = "\
 # Tables of the admin interface
 
 All of ProxySQL 2.7, with its names, types, defaults and checks. `main` is what operators edit; `main.runtime_*` shows what is
-running, and writing to it has no effect; `disk` is the file `narrows.db`; `stats` is filled when a statement names its tables;
+running, and writing to it changes nothing; `disk` is the file `narrows.db`; `stats` is filled when a statement names its tables;
 `monitor` and `stats_history` are records. A name without database is looked for in all of them, in that order.
 ";
 
@@ -234,5 +307,10 @@ mod tests {
             let written = std::fs::read_to_string(&path).unwrap_or_default();
             assert!(written == text, "docs/{name} is stale: cargo run -- generate-docs docs");
         }
+        let page = include_str!("../../../docs/compatibility.md");
+        assert!(
+            with_section(page).as_deref() == Some(page),
+            "docs/compatibility.md is stale: cargo run -- generate-docs docs"
+        );
     }
 }

@@ -4,6 +4,7 @@ pub mod admin;
 pub mod config;
 pub mod control;
 pub mod docs;
+pub mod effect;
 pub mod monitor;
 pub mod query_log;
 pub mod store;

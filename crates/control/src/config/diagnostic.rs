@@ -64,8 +64,8 @@ pub enum Problem {
     UnknownSection { name: String, nearest: Option<&'static str> },
     #[error("passed over: `{name}` is not read by this version of Narrows")]
     NotRead { name: String },
-    #[error("`{name}` is stored, and has no effect in this version of Narrows")]
-    StoredOnly { name: String },
+    #[error("`{name}` {what}")]
+    NoEffect { name: String, what: String },
     #[error("passed over: there is no variable `{name}` in {section}{}", meant(.nearest))]
     UnknownVariable { section: &'static str, name: String, nearest: Option<&'static str> },
     #[error("passed over: the variable `{name}` of older releases no longer exists")]
@@ -126,7 +126,7 @@ impl Problem {
             | SameGtidPort { .. } => Severity::Error,
             UnknownSection { .. }
             | NotRead { .. }
-            | StoredOnly { .. }
+            | NoEffect { .. }
             | UnknownVariable { .. }
             | FormerVariable { .. }
             | FixedVariable { .. }
@@ -146,7 +146,7 @@ impl Problem {
             self,
             UnknownSection { .. }
                 | NotRead { .. }
-                | StoredOnly { .. }
+                | NoEffect { .. }
                 | UnknownVariable { .. }
                 | FormerVariable { .. }
                 | FixedVariable { .. }

@@ -25,6 +25,7 @@ use narrows_proxy::snapshot::{
 };
 use narrows_proxy::tls::SharedTls;
 
+use crate::store::schema as schema_of_tables;
 use crate::variables::{VARIABLES, Values, Variable};
 use bootstrap::Bootstrap;
 use diagnostic::{Diagnostic, Problem, Report, Severity, placed};
@@ -47,6 +48,17 @@ pub struct Loaded {
     pub passed_over: Vec<Diagnostic>,
     /// What is probably not meant as it stands.
     pub warnings: Vec<Diagnostic>,
+}
+
+impl Loaded {
+    /// Keys at the top that nobody acts on. Those of the sections are told by whoever takes the sections.
+    pub fn at_the_top_without_effect(&self) -> impl Iterator<Item = &Diagnostic> {
+        let is_key = |diagnostic: &&Diagnostic| match &diagnostic.problem {
+            Problem::NoEffect { name, .. } => tables::BOOTSTRAP.column(name).is_some(),
+            _ => false,
+        };
+        self.passed_over.iter().filter(is_key)
+    }
 }
 
 /// Which of the two syntaxes a text is in.
@@ -183,6 +195,9 @@ impl Sections {
         sections.bootstrap = top.map(|placed| placed.row).unwrap_or_default();
         for entry in &document.root {
             let node = &entry.node;
+            if let Some(what) = rows_lack_effect(entry) {
+                report.add(entry.at, Problem::NoEffect { name: entry.name.clone(), what });
+            }
             match entry.name.as_str() {
                 "mysql_variables" => sections.read_variables("mysql_variables", "mysql-", node, report),
                 "admin_variables" => sections.read_variables("admin_variables", "admin-", node, report),
@@ -191,6 +206,7 @@ impl Sections {
                 "mysql_query_rules" => sections.rules = tables::RULES.read(node, report),
                 name if sections.read_table(name, node, report) => {}
                 name if tables::BOOTSTRAP.column(name).is_some() => {}
+                name if stored_section(name).is_some() => {}
                 name => report.add(entry.at, unknown_section(name)),
             }
         }
@@ -255,6 +271,10 @@ impl Sections {
             if let Err(problem) = self.variables.set(variable, &entry.node.value) {
                 report.add(entry.node.at, problem);
             }
+            let set = self.variables.value(variable.name);
+            if let Some(what) = set.and_then(|value| variable.lacks_effect(value)) {
+                report.add(entry.node.at, Problem::NoEffect { name: variable.name.to_owned(), what });
+            }
         }
     }
 }
@@ -283,12 +303,21 @@ fn repeated_below(node: &Node, report: &mut Report) {
     }
 }
 
+/// The admin table of a section that only that table describes.
+fn stored_section(name: &str) -> Option<&'static str> {
+    tables::SECTIONS_STORED_ONLY.iter().find(|(section, _)| *section == name).map(|(_, table)| *table)
+}
+
+/// What is to be said of a section that has rows which nobody acts on.
+fn rows_lack_effect(entry: &Entry) -> Option<String> {
+    let Value::List(rows) = &entry.node.value else { return None };
+    let table = stored_section(&entry.name).unwrap_or(&entry.name);
+    schema_of_tables::effect(table).lacking().filter(|_| !rows.is_empty())
+}
+
 fn unknown_section(name: &str) -> Problem {
     if tables::SECTIONS_NOT_READ.contains(&name) {
         return Problem::NotRead { name: name.to_owned() };
-    }
-    if tables::SECTIONS_STORED_ONLY.iter().any(|(section, _)| *section == name) {
-        return Problem::StoredOnly { name: name.to_owned() };
     }
     Problem::UnknownSection { name: name.to_owned(), nearest: nearest(name, top_level_names()) }
 }

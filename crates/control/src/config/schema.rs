@@ -1,9 +1,10 @@
 //! Tables as data: one row per column. Reading, checking and the generated pages all go by these rows.
 
 use super::diagnostic::{Problem, Report};
-use super::form::{Form, flag_of, integer_of};
+use super::form::{Form, flag_of, integer_of, text_of};
 use super::nearest::nearest;
 use super::tree::{Entry, Node, Position, Value};
+use crate::effect::Effect;
 
 /// A section of the file that is a list of rows.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub trait Section: Sync {
     fn column_of(&self, name: &str) -> Option<(&'static str, bool)>;
     /// What columns are that a row of the file does not name.
     fn absent(&self) -> Vec<(&'static str, Absent)>;
+    /// The columns without effect in the admin table.
+    fn without_effect(&self) -> Vec<(&'static str, Effect)>;
 }
 
 impl<R> Section for Table<R> {
@@ -40,6 +43,13 @@ impl<R> Section for Table<R> {
     fn absent(&self) -> Vec<(&'static str, Absent)> {
         self.columns.iter().map(|column| (column.name, column.absent)).collect()
     }
+
+    fn without_effect(&self) -> Vec<(&'static str, Effect)> {
+        let idle = self.columns.iter().filter(|column| column.effect != Effect::Acts);
+        // Of the others only what a file says is not read.
+        let idle = idle.filter(|column| !matches!(column.kind, Kind::Unused));
+        idle.map(|column| (column.name, column.effect)).collect()
+    }
 }
 
 /// One column.
@@ -53,6 +63,10 @@ pub struct Column<R: 'static> {
     pub kind: Kind<R>,
     /// What it is when the file does not say.
     pub absent: Absent,
+    /// Whether it does anything.
+    pub effect: Effect,
+    /// The keys that are read of a column of JSON; `None`: it is none, or has other things in it.
+    pub keys: Option<&'static [&'static str]>,
     /// What it means.
     pub doc: &'static str,
 }
@@ -152,6 +166,9 @@ impl<R> Table<R> {
                 right &= problem.severity() == super::diagnostic::Severity::Warning;
                 report.add(entry.node.at, problem);
             }
+            for (name, what) in column.lacks_effect(&entry.node.value) {
+                report.add(entry.node.at, Problem::NoEffect { name, what });
+            }
         }
         right.then_some(placed)
     }
@@ -218,6 +235,36 @@ impl<R> Column<R> {
     fn is_called(&self, name: &str) -> bool {
         name.eq_ignore_ascii_case(self.name)
             || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
+    }
+
+    /// What is to be said of `value` where nobody acts on it, with the name of what it is about.
+    pub fn lacks_effect(&self, value: &Value) -> Vec<(String, String)> {
+        let mut lacking: Vec<(String, String)> = Vec::new();
+        if let Some(what) = self.effect.lacking()
+            && self.differs(value)
+        {
+            lacking.push((self.name.to_owned(), what));
+        }
+        let json = self.keys.and_then(|keys| Some((keys, text_of(value)?)));
+        if let Some((keys, text)) = json
+            && let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&text)
+        {
+            let unknown = object.keys().filter(|key| !keys.contains(&key.as_str()));
+            let what = || "has no effect: there is no such key".to_owned();
+            lacking.extend(unknown.map(|key| (format!("{} `{key}`", self.name), what())));
+        }
+        lacking
+    }
+
+    /// Whether a value is another than the one of a row that does not name the column.
+    fn differs(&self, value: &Value) -> bool {
+        let Absent::Is(default) = self.absent else { return true };
+        let default = Value::Text(default.to_owned());
+        match self.kind {
+            Kind::Flag(_) => flag_of(value) != flag_of(&default),
+            Kind::Integer { .. } | Kind::Unused => integer_of(value) != integer_of(&default),
+            Kind::Text(..) => text_of(value) != text_of(&default),
+        }
     }
 
     /// Puts `value` into `row`, unless it is wrong; gives what is to be said about it.

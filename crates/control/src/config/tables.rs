@@ -10,6 +10,7 @@ use super::bootstrap::Bootstrap;
 use super::form::Form;
 use super::schema::Absent::{Is, Null, Required};
 use super::schema::{Absent, Column, Kind, Section, Table};
+use crate::effect::Effect;
 
 /// Largest value of a number that the admin tables hold in a signed 32-bit column.
 const MOST: i64 = i32::MAX as i64;
@@ -30,7 +31,7 @@ pub const SECTIONS_NOT_READ: &[&str] = &[
     "ldap_auth_plugin",
 ];
 
-/// Sections that are kept for the admin tables but have no effect yet, with the names of those tables.
+/// Sections that are described by the admin tables only, with the names of those.
 pub const SECTIONS_STORED_ONLY: &[(&str, &str)] = &[
     ("mysql_group_replication_hostgroups", "mysql_group_replication_hostgroups"),
     ("mysql_galera_hostgroups", "mysql_galera_hostgroups"),
@@ -39,6 +40,16 @@ pub const SECTIONS_STORED_ONLY: &[(&str, &str)] = &[
     ("restapi", "restapi_routes"),
     ("proxysql_servers", "proxysql_servers"),
 ];
+
+/// The keys of `mysql_users.attributes` that are read.
+pub const USER_KEYS: &[&str] =
+    &["additional_password", "auto_read_write_split", "reader_hostgroup", "spiffe_id", "subject"];
+
+/// The keys of `mysql_query_rules.attributes` that are read.
+pub const RULE_KEYS: &[&str] = &["flagOUTs"];
+
+/// The keys of `mysql_hostgroup_attributes.hostgroup_settings` that are read.
+pub const HOSTGROUP_KEYS: &[&str] = &["balance", "monitor_slave_lag_when_null"];
 
 /// The sections that are lists of rows.
 pub static SECTIONS: &[&dyn Section] = &[
@@ -64,11 +75,11 @@ pub static BOOTSTRAP: Table<Bootstrap> = Table {
         text("datadir", Form::NotEmpty, Null, |b, v| b.datadir = Some(v.into()), "Folder of everything Narrows writes; the current folder when absent."),
         text("errorlog", Form::NotEmpty, Null, |b, v| b.errorlog = Some(v.into()), "File of the log when not started with -f; relative paths count from `datadir`. Absent: standard error."),
         text("pidfile", Form::NotEmpty, Null, |b, v| b.pidfile = Some(v.into()), "File that holds the process id of the supervisor; relative paths count from `datadir`."),
-        text("uuid", Form::NotEmpty, Null, |b, v| b.uuid = Some(v), "Identity of this node. Stored only."),
+        text("uuid", Form::NotEmpty, Null, |b: &mut Bootstrap, v| b.uuid = Some(v), "Identity of this node.").not_yet(),
         integer("restart_on_missing_heartbeats", 0, MOST, Is("10"), |b, v| b.restart_on_missing_heartbeats = to_u32(v), "Heartbeats, one every 3 seconds, that a worker process may miss before the supervisor kills it and another one serves; 0: any number. A process that is stopped, or debugged, misses none."),
         integer("drain_timeout", 0, 86_400, Is("30"), |b, v| b.drain_timeout = to_u32(v), "Seconds that clients have to leave when the process is told to end or is upgraded; 0: none."),
-        text("execute_on_exit_failure", Form::Any, Null, |b, v| b.execute_on_exit_failure = Some(v), "Program to run after the process has died. Stored only."),
-        flag("cluster_sync_interfaces", Is("false"), |b, v| b.cluster_sync_interfaces = v, "Whether listening addresses are part of what nodes share. Stored only."),
+        text("execute_on_exit_failure", Form::Any, Null, |b: &mut Bootstrap, v| b.execute_on_exit_failure = Some(v), "Program to run after the process has died.").not_yet(),
+        flag("cluster_sync_interfaces", Is("false"), |b: &mut Bootstrap, v| b.cluster_sync_interfaces = v, "Whether listening addresses are part of what nodes share.").not_yet(),
     ],
 };
 
@@ -95,7 +106,7 @@ pub static SERVERS: Table<ServerRow> = Table {
         integer("hostgroup_id", 0, MOST, Required, |r: &mut ServerRow, v| r.hostgroup = hostgroup(v), "The hostgroup of this row.").or("hostgroup"),
         text("hostname", Form::NotEmpty, Required, |r: &mut ServerRow, v| r.hostname = v, "Name or address; with port 0 the path of a Unix socket.").or("address"),
         integer("port", 0, 65_535, Is("3306"), |r, v| r.port = to_u16(v), "TCP port; 0: `hostname` is a Unix socket."),
-        integer("gtid_port", 0, 65_535, Is("0"), |r, v| r.gtid_port = to_u16(v), "Port of the GTID reader on that host; 0: none."),
+        integer("gtid_port", 0, 65_535, Is("0"), |r: &mut ServerRow, v| r.gtid_port = to_u16(v), "Port of the GTID reader on that host; 0: none.").not_yet(),
         text("status", Form::OneOf(&STATUSES), Is("ONLINE"), |r, v| r.status = status(&v), "ONLINE serves; SHUNNED is out for a while; OFFLINE_SOFT finishes what it has; OFFLINE_HARD is out at once."),
         integer("weight", 0, 10_000_000, Is("1"), |r, v| r.weight = to_u32(v), "Share of the hostgroup's work relative to the other servers; 0: never chosen."),
         flag("compression", Is("0"), |r, v| r.compression = v, "Whether the compressed protocol is used with it."),
@@ -133,13 +144,13 @@ pub static USERS: Table<UserRow> = Table {
         flag("use_ssl", Is("0"), |r, v| r.use_ssl = v, "Whether the client must use TLS."),
         integer("default_hostgroup", 0, MOST, Is("0"), |r, v| r.default_hostgroup = hostgroup(v), "Hostgroup of statements that no rule sends elsewhere."),
         text("default_schema", Form::Any, Is(""), |r, v| r.default_schema = v, "Schema when the client names none; empty: mysql-default_schema."),
-        flag("schema_locked", Is("0"), |r, v| r.schema_locked = v, "Stored; without effect, as in ProxySQL."),
+        flag("schema_locked", Is("0"), |r: &mut UserRow, v| r.schema_locked = v, "Whether the session stays in its schema.").needless("ProxySQL does nothing with it either"),
         flag("transaction_persistent", Is("1"), |r, v| r.transaction_persistent = v, "Whether a transaction stays on the hostgroup it began in."),
         flag("fast_forward", Is("0"), |r, v| r.fast_forward = v, "Whether the session is a plain pipe to one server, without rules."),
         unused("backend", "Always 1, whatever the file says."),
         unused("frontend", "Always 1, whatever the file says."),
         integer("max_connections", 0, MOST, Is("10000"), |r, v| r.max_connections = to_u32(v), "Client connections of this account at most."),
-        text("attributes", Form::Json, Is(""), |r, v| r.attributes = v, "A JSON object of further settings, or empty."),
+        text("attributes", Form::Json, Is(""), |r: &mut UserRow, v| r.attributes = v, "A JSON object of further settings, or empty.").with_keys(USER_KEYS),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };
@@ -169,8 +180,8 @@ pub static RULES: Table<RuleRow> = Table {
         integer("destination_hostgroup", 0, MOST, Null, |r, v| r.destination_hostgroup = Some(hostgroup(v)), "Action: the hostgroup that runs the statement."),
         integer("cache_ttl", 1, MOST, Null, |r, v| r.cache_ttl = Some(to_u32(v)), "Action: milliseconds the result is cached."),
         flag("cache_empty_result", Null, |r, v| r.cache_empty_result = Some(v), "Action: whether an empty result is cached."),
-        integer("cache_timeout", 0, MOST, Null, |r, v| r.cache_timeout = Some(to_u32(v)), "Stored; without effect, as in ProxySQL."),
-        flag("reconnect", Null, |r, v| r.reconnect = Some(v), "Stored; without effect, as in ProxySQL."),
+        integer("cache_timeout", 0, MOST, Null, |r: &mut RuleRow, v| r.cache_timeout = Some(to_u32(v)), "Milliseconds to wait for a cached result.").needless("ProxySQL does nothing with it either"),
+        flag("reconnect", Null, |r: &mut RuleRow, v| r.reconnect = Some(v), "Whether a lost connection is opened again.").needless("ProxySQL does nothing with it either"),
         integer("timeout", 0, MOST, Null, |r, v| r.timeout = Some(to_u32(v)), "Action: milliseconds until the statement is killed."),
         integer("retries", 0, 1_000, Null, |r, v| r.retries = Some(to_u32(v)), "Action: how often a failed statement may run again."),
         integer("delay", 0, MOST, Null, |r, v| r.delay = Some(to_u32(v)), "Action: milliseconds to wait before running."),
@@ -179,12 +190,12 @@ pub static RULES: Table<RuleRow> = Table {
         integer("mirror_hostgroup", 0, MOST, Null, |r, v| r.mirror_hostgroup = Some(hostgroup(v)), "Action: run a copy in this hostgroup and drop its result."),
         text("error_msg", Form::Any, Null, |r, v| r.error_msg = Some(v), "Action: answer error 1148 with this text."),
         text("OK_msg", Form::Any, Null, |r, v| r.ok_msg = Some(v), "Action: answer OK with this text."),
-        flag("sticky_conn", Null, |r, v| r.sticky_conn = Some(v), "Stored; without effect, as in ProxySQL."),
+        flag("sticky_conn", Null, |r: &mut RuleRow, v| r.sticky_conn = Some(v), "Whether the session stays on the connection.").needless("ProxySQL does nothing with it either"),
         integer("multiplex", 0, 2, Null, |r, v| r.multiplex = Some(to_u8(v)), "Action: 0 turns multiplexing off, 1 on, 2 leaves it on for this statement whatever it contains."),
-        integer("gtid_from_hostgroup", 0, MOST, Null, |r, v| r.gtid_from_hostgroup = Some(hostgroup(v)), "Action: wait for the GTID that the session has written in this hostgroup."),
+        integer("gtid_from_hostgroup", 0, MOST, Null, |r: &mut RuleRow, v| r.gtid_from_hostgroup = Some(hostgroup(v)), "Action: wait for the GTID that the session has written in this hostgroup.").not_yet(),
         flag("log", Null, |r, v| r.log = Some(v), "Action: whether the statement goes to the event log."),
         flag("apply", Is("0"), |r, v| r.apply = v, "Whether later rules are left out."),
-        text("attributes", Form::Json, Is(""), |r, v| r.attributes = v, "A JSON object of further settings, or empty."),
+        text("attributes", Form::Json, Is(""), |r: &mut RuleRow, v| r.attributes = v, "A JSON object of further settings, or empty.").with_keys(RULE_KEYS),
         text("comment", Form::Any, Null, |r, v| r.comment = Some(v), "Free text."),
     ],
 };
@@ -267,15 +278,15 @@ pub static HOSTGROUP_ATTRIBUTES: Table<HostgroupAttributesRow> = Table {
     columns: &[
         integer("hostgroup_id", 0, MOST, Required, |r: &mut HostgroupAttributesRow, v| r.hostgroup = hostgroup(v), "The hostgroup.").or("hostgroup"),
         integer("max_num_online_servers", 0, 1_000_000, Is("1000000"), |r, v| r.max_num_online_servers = to_u32(v), "While more servers than this are ONLINE, none gets work, and what runs is cut off."),
-        integer("autocommit", -1, 1, Is("-1"), |r, v| r.autocommit = i32::try_from(v).unwrap_or(-1), "Stored; without effect, as in ProxySQL."),
+        integer("autocommit", -1, 1, Is("-1"), |r: &mut HostgroupAttributesRow, v| r.autocommit = i32::try_from(v).unwrap_or(-1), "The value of autocommit on its connections.").needless("ProxySQL does nothing with it either"),
         integer("free_connections_pct", 0, 100, Is("10"), |r, v| r.free_connections_pct = to_u32(v), "Idle connections kept per server, in percent of its max_connections."),
         text("init_connect", Form::Any, Is(""), |r, v| r.init_connect = v, "Statements run on every new connection; empty: none."),
         flag("multiplex", Is("1"), |r, v| r.multiplex = v, "Whether connections return to the pool after each statement."),
         flag("connection_warming", Is("0"), |r, v| r.connection_warming = v, "Whether connections are opened before they are needed, up to free_connections_pct."),
         integer("throttle_connections_per_sec", 1, 1_000_000, Is("1000000"), |r, v| r.throttle_connections_per_sec = to_u32(v), "Connections that may be opened in a second."),
-        text("ignore_session_variables", Form::Json, Is(""), |r, v| r.ignore_session_variables = v, "Stored; without effect, as in ProxySQL."),
-        text("hostgroup_settings", Form::Json, Is(""), |r, v| r.hostgroup_settings = v, "JSON: `balance` is \"least_outstanding\" (in turn by weight, but one that is far busier or slower lets the others go first) or \"weighted_random\"; `monitor_slave_lag_when_null` goes before the variable of that name; `handle_warnings` is stored."),
-        text("servers_defaults", Form::Json, Is(""), |r, v| r.servers_defaults = v, "Stored: no servers are found by themselves."),
+        text("ignore_session_variables", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.ignore_session_variables = v, "Variables of sessions that are not followed.").needless("ProxySQL does nothing with it either"),
+        text("hostgroup_settings", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.hostgroup_settings = v, "JSON: `balance` is \"least_outstanding\" (in turn by weight, but one that is far busier or slower lets the others go first) or \"weighted_random\"; `monitor_slave_lag_when_null` goes before the variable of that name.").with_keys(HOSTGROUP_KEYS),
+        text("servers_defaults", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.servers_defaults = v, "Columns of servers that are found by themselves.").not_yet(),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };
@@ -325,7 +336,7 @@ pub static FIREWALL_RULES: Table<FirewallRuleRow> = Table {
 #[rustfmt::skip]
 pub static FIREWALL_FINGERPRINTS: Table<FirewallFingerprintRow> = Table {
     name: "mysql_firewall_whitelist_sqli_fingerprints",
-    doc: "What is not to be taken for an injection. Stored only.",
+    doc: "What is not to be taken for an injection.",
     blank: FirewallFingerprintRow::default,
     columns: &[
         flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept but not used."),
@@ -341,11 +352,11 @@ const fn integer<R>(
     set: fn(&mut R, i64),
     doc: &'static str,
 ) -> Column<R> {
-    Column { name, alias: None, kind: Kind::Integer { min, max, set }, absent, doc }
+    column(name, Kind::Integer { min, max, set }, absent, doc)
 }
 
 const fn flag<R>(name: &'static str, absent: Absent, set: fn(&mut R, bool), doc: &'static str) -> Column<R> {
-    Column { name, alias: None, kind: Kind::Flag(set), absent, doc }
+    column(name, Kind::Flag(set), absent, doc)
 }
 
 const fn text<R>(
@@ -355,24 +366,41 @@ const fn text<R>(
     set: fn(&mut R, String),
     doc: &'static str,
 ) -> Column<R> {
-    Column { name, alias: None, kind: Kind::Text(form, set), absent, doc }
+    column(name, Kind::Text(form, set), absent, doc)
 }
 
 const fn unused<R>(name: &'static str, doc: &'static str) -> Column<R> {
-    Column { name, alias: None, kind: Kind::Unused, absent: Null, doc }
+    column(name, Kind::Unused, Is("1"), doc)
+        .needless("every account of a file is for clients and for servers")
+}
+
+const fn column<R>(name: &'static str, kind: Kind<R>, absent: Absent, doc: &'static str) -> Column<R> {
+    Column { name, alias: None, kind, absent, effect: Effect::Acts, keys: None, doc }
 }
 
 impl<R> Column<R> {
     /// With a second name.
-    const fn or(self, alias: &'static str) -> Column<R> {
-        // Field by field: a constant function cannot drop the rest of `self`.
-        let kind = match self.kind {
-            Kind::Integer { min, max, set } => Kind::Integer { min, max, set },
-            Kind::Flag(set) => Kind::Flag(set),
-            Kind::Text(form, set) => Kind::Text(form, set),
-            Kind::Unused => Kind::Unused,
-        };
-        Column { name: self.name, alias: Some(alias), kind, absent: self.absent, doc: self.doc }
+    const fn or(mut self, alias: &'static str) -> Column<R> {
+        self.alias = Some(alias);
+        self
+    }
+
+    /// Without effect in this version.
+    const fn not_yet(mut self) -> Column<R> {
+        self.effect = Effect::NotYet;
+        self
+    }
+
+    /// Without effect, and without anything that is missing for it.
+    const fn needless(mut self, why: &'static str) -> Column<R> {
+        self.effect = Effect::Needless(why);
+        self
+    }
+
+    /// A JSON object of which these keys are read.
+    const fn with_keys(mut self, keys: &'static [&'static str]) -> Column<R> {
+        self.keys = Some(keys);
+        self
     }
 }
 

@@ -243,13 +243,15 @@ fn a_real_proxysql_cnf_starts_and_says_what_it_passed_over() {
         said,
         [
             "16: passed over: `version` cannot be set",
+            "17: `admin-cluster_username` has no effect in this version of Narrows",
+            "18: `admin-cluster_password` has no effect in this version of Narrows",
             "26: passed over: the variable `ping_interval_server` of older releases no longer exists",
             "39: passed over: the variable `default_sql_mode` of older releases no longer exists",
             "40: passed over: there is no variable `monitor_timeout` in mysql_variables",
             "41: passed over: there is no variable `max_conections` in mysql_variables; did you mean `max_connections`?",
             "48: passed over: there is no column `max_conn` in mysql_servers",
-            "74: `scheduler` is stored, and has no effect in this version of Narrows",
-            "96: `proxysql_servers` is stored, and has no effect in this version of Narrows",
+            "74: `scheduler` has no effect in this version of Narrows",
+            "96: `proxysql_servers` has no effect in this version of Narrows",
             "98: passed over: there is no section or key `mysql_user`; did you mean `mysql_users`?",
             "99: passed over: there is no section or key `house_keeping`",
         ]

@@ -198,7 +198,8 @@ fn rows_that_cannot_be_honoured_are_left_out_and_said() {
     assert_eq!(
         said,
         [
-            "mysql_replication_hostgroups writer_hostgroup=2: left out: writer_hostgroup 1 with reader_hostgroup 2 contradicts it"
+            "mysql_replication_hostgroups writer_hostgroup=2: left out: writer_hostgroup 1 with reader_hostgroup 2 contradicts it",
+            "mysql_servers has no rows: statements have nowhere to go"
         ]
     );
 }

@@ -6,6 +6,7 @@
 //! Full users have a connection to all of it; those of statistics have one that never saw anything but statistics.
 
 mod answer;
+mod beside_file;
 mod checksum;
 mod config_file;
 mod config_text;

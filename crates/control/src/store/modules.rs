@@ -78,6 +78,21 @@ impl Module {
         }
     }
 
+    /// Its name in commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Module::AdminVariables => "ADMIN VARIABLES",
+            Module::MysqlVariables => "MYSQL VARIABLES",
+            Module::MysqlServers => "MYSQL SERVERS",
+            Module::MysqlUsers => "MYSQL USERS",
+            Module::MysqlQueryRules => "MYSQL QUERY RULES",
+            Module::MysqlFirewall => "MYSQL FIREWALL",
+            Module::Scheduler => "SCHEDULER",
+            Module::Restapi => "RESTAPI",
+            Module::ProxysqlServers => "PROXYSQL SERVERS",
+        }
+    }
+
     /// What the names of its variables begin with, where it is variables.
     pub fn prefix(self) -> Option<&'static str> {
         match self {

@@ -20,7 +20,7 @@ use super::running::Running;
 use super::schema::{self, Database, create_missing};
 use super::takeover::{self, TakenOver};
 use super::{Frozen, Store, config_file, variables};
-use crate::config::diagnostic::Diagnostic;
+use crate::config::diagnostic::{Diagnostic, Problem};
 use crate::config::{self, charset};
 
 /// What a store is opened with.
@@ -121,6 +121,10 @@ impl Store {
     /// See [`OpenError`].
     pub fn open(opening: Opening<'_>) -> Result<Store, OpenError> {
         let mut store = Store::fill(opening)?;
+        if opening.start == Start::Usual {
+            let differences = store.differences_from_file()?;
+            store.remarks.extend(differences);
+        }
         for module in MODULES {
             let candidate = store.candidate(module)?;
             store.remarks.extend(candidate.warnings.iter().map(|warning| warning.message.clone()));
@@ -277,7 +281,9 @@ impl Store {
             variables::complete(&transaction)?;
         }
         if let (Some(loaded), Some(document)) = (loaded, document) {
+            // What has no effect is told by the module that it is of.
             let diagnostics = loaded.passed_over.iter().chain(&loaded.warnings);
+            let diagnostics = diagnostics.filter(|it| !matches!(it.problem, Problem::NoEffect { .. }));
             self.remarks.extend(diagnostics.map(ToString::to_string));
             let merged = config_file::merge_all(&transaction, &document)?;
             self.remarks.extend(merged.warnings.into_iter().map(|warning| warning.message));

@@ -7,11 +7,17 @@ use rusqlite::types::Value;
 use super::answer::{Refusal, Warning};
 use super::modules::Module;
 use super::schema::{self, Database};
-use crate::config::schema::Table;
+use crate::config::schema::{Kind, Table};
 use crate::config::{tables, tree};
 
 /// `ER_WRONG_ARGUMENTS`: a row that cannot be honoured.
 pub(super) const ROW_LEFT_OUT: u16 = 1210;
+
+/// `ER_NOT_SUPPORTED_YET`: something that is kept, and that nobody acts on.
+pub(super) const NO_EFFECT: u16 = 1235;
+
+/// `ER_UNKNOWN_ERROR`: there is no number for a table without rows.
+const EMPTY: u16 = 1105;
 
 /// The rows of one table, as they stand in it.
 pub(super) type Cells = Vec<Vec<Value>>;
@@ -69,6 +75,8 @@ pub(super) fn read(source: Source<'_>, module: Module, rows: &mut Rows) -> Resul
             read.tables.push((table, source(table)?));
         }
     }
+    read.warn_of_tables_without_effect();
+    read.warn_of_nothing(module, rows);
     Ok(read)
 }
 
@@ -83,6 +91,7 @@ impl Read {
         mut fault: impl FnMut(&R) -> Option<String>,
     ) -> Result<Vec<R>, Refusal> {
         let (mut rows, mut kept) = (Vec::new(), Vec::new());
+        let mut lacking: Vec<((String, String), usize)> = Vec::new();
         for cells in source(table.name)? {
             let read = table.read_cells(cells.iter().map(file_value));
             let faults: Vec<String> = match &read {
@@ -94,12 +103,51 @@ impl Read {
                 self.warnings.push(Warning { code: ROW_LEFT_OUT, message });
             }
             if let (Ok(row), true) = (read, faults.is_empty()) {
+                for lack in lacks_of_row(table, &cells) {
+                    match lacking.iter_mut().find(|(known, _)| *known == lack) {
+                        Some((_, rows)) => *rows += 1,
+                        None => lacking.push((lack, 1)),
+                    }
+                }
                 rows.push(row);
                 kept.push(cells);
             }
         }
+        for ((name, what), rows) in lacking {
+            let message = format!("{}.{name}, set in {}, {what}", table.name, counted_rows(rows));
+            self.warnings.push(Warning { code: NO_EFFECT, message });
+        }
         self.tables.push((table.name, kept));
         Ok(rows)
+    }
+
+    /// Tables whose rows nobody acts on.
+    fn warn_of_tables_without_effect(&mut self) {
+        for (table, cells) in &self.tables {
+            let active = schema::columns(table).iter().position(|column| *column == "active");
+            let is_active = |cells: &&Vec<Value>| {
+                active.is_none_or(|active| cells.get(active) == Some(&Value::Integer(1)))
+            };
+            let rows = cells.iter().filter(is_active).count();
+            if let Some(what) = schema::effect(table).lacking().filter(|_| rows > 0) {
+                let message = format!("{table} ({}) {what}", counted_rows(rows));
+                self.warnings.push(Warning { code: NO_EFFECT, message });
+            }
+        }
+    }
+
+    /// What nobody can be served without.
+    fn warn_of_nothing(&mut self, module: Module, rows: &Rows) {
+        let message = match module {
+            Module::MysqlUsers if rows.users.is_empty() => {
+                "mysql_users has no active rows: no client can log in"
+            }
+            Module::MysqlServers if rows.servers.is_empty() => {
+                "mysql_servers has no rows: statements have nowhere to go"
+            }
+            _ => return,
+        };
+        self.warnings.push(Warning { code: EMPTY, message: message.to_owned() });
     }
 
     /// Leaves the accounts that clients may have, and shows each as ProxySQL does: once for clients, once for servers.
@@ -129,6 +177,21 @@ impl Read {
         *all = kept;
         *users = accounts;
     }
+}
+
+/// What of a row nobody acts on.
+fn lacks_of_row<R>(table: &'static Table<R>, cells: &[Value]) -> Vec<(String, String)> {
+    // In the admin tables these two say something: whom an account is for.
+    let read = table.columns.iter().filter(|column| !matches!(column.kind, Kind::Unused));
+    let cell = |name: &str| {
+        let place = table.columns.iter().position(|column| column.name == name)?;
+        file_value(cells.get(place)?)
+    };
+    read.filter_map(|column| Some(column.lacks_effect(&cell(column.name)?))).flatten().collect()
+}
+
+fn counted_rows(rows: usize) -> String {
+    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
 }
 
 fn server_fault(row: &ServerRow) -> Option<String> {

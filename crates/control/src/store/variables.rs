@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::Store;
 use super::answer::{Refusal, Warning};
+use super::reading::NO_EFFECT;
 use crate::variables::{Kind, VARIABLES, Values, Variable};
 
 /// `ER_WRONG_VALUE_FOR_VAR` and `ER_UNKNOWN_SYSTEM_VARIABLE`.
@@ -65,6 +66,12 @@ pub(super) fn adopt(
                 adopted.warnings.push(Warning { code: PUT_BACK, message });
                 adopted.put_back.push(PutBack { name, value: Some(running) });
             }
+        }
+    }
+    for (variable, value) in values.iter().filter(|(variable, _)| variable.name.starts_with(prefix)) {
+        if let Some(what) = variable.lacks_effect(value) {
+            let message = format!("{} {what}", variable.name);
+            adopted.warnings.push(Warning { code: NO_EFFECT, message });
         }
     }
     Ok(adopted)

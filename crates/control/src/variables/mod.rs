@@ -16,6 +16,7 @@ use crate::config::charset;
 use crate::config::diagnostic::Problem;
 use crate::config::form::{Form, flag_of, integer_of};
 use crate::config::tree;
+use crate::effect::Effect;
 use crate::monitor::settings::Settings;
 pub use table::VARIABLES;
 
@@ -81,8 +82,12 @@ pub enum Kind {
 /// Who acts on a variable.
 #[derive(Debug, Clone, Copy)]
 pub enum Reader {
-    /// Nobody yet: it is kept and shown.
+    /// Nobody yet: it is kept and shown, and whoever changes it is warned.
     Nobody,
+    /// Nobody, as there is nothing for it to do here: why.
+    Needless(&'static str),
+    /// The control plane, by its name.
+    Name,
     /// The data plane, as a number.
     Integer(fn(&mut Variables, i64)),
     /// The data plane, as a flag.
@@ -127,6 +132,20 @@ impl Variable {
     /// The name without `mysql-` or `admin-`, as it stands in a file.
     pub fn short_name(&self) -> &'static str {
         self.name.split_once('-').map_or(self.name, |(_, short)| short)
+    }
+
+    /// Whether it does anything.
+    pub fn effect(&self) -> Effect {
+        match self.reader {
+            Reader::Nobody => Effect::NotYet,
+            Reader::Needless(why) => Effect::Needless(why),
+            _ => Effect::Acts,
+        }
+    }
+
+    /// What is to be said of a value that nobody acts on; `None`: somebody does, or it is the one at first.
+    pub fn lacks_effect(&self, value: &Value) -> Option<String> {
+        self.effect().lacking().filter(|_| *value != self.default_value())
     }
 
     /// Its value at first.
@@ -243,7 +262,7 @@ impl Values {
                 (Reader::Integer(read), Value::Integer(value)) => read(&mut variables, *value),
                 (Reader::Flag(read), Value::Flag(value)) => read(&mut variables, *value),
                 (Reader::Text(read), Value::Text(value)) => read(&mut variables, value),
-                (Reader::Nobody, _) => {}
+                (Reader::Nobody | Reader::Needless(_) | Reader::Name, _) => {}
                 (Reader::MonitorInteger(_) | Reader::MonitorFlag(_) | Reader::MonitorText(_), _) => {}
                 _ => debug_assert!(false, "{} is read as another type", variable.name),
             }

@@ -22,8 +22,10 @@ pub static VARIABLES: &[Variable] = &[
     text("mysql-auditlog_filename", Useful, Form::Any, "", "Beginning of the audit log's file names; empty: no audit log."),
     integer("mysql-auditlog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the audit log continues in a new file."),
     integer("mysql-aurora_max_lag_ms_only_read_from_replicas", Obscure, 2, 0, 100, "Replicas that must be fresh enough before reads with a lag limit leave an Aurora writer alone."),
-    integer("mysql-auto_increment_delay_multiplex", Essential, 0, 0, 1_000_000, "Statements for which a session keeps its connection after an insert id. Narrows remembers the id and answers LAST_INSERT_ID() on any connection, so the default is 0 (ProxySQL: 5)."),
-    integer("mysql-auto_increment_delay_multiplex_timeout_ms", Useful, 10_000, 0, 3_600_000, "Milliseconds after which that wait for an insert id ends by itself; 0: never."),
+    integer("mysql-auto_increment_delay_multiplex", Essential, 0, 0, 1_000_000, "Statements for which a session keeps its connection after an insert id. Narrows remembers the id and answers LAST_INSERT_ID() on any connection, so the default is 0 (ProxySQL: 5).")
+        .needless("the insert id goes with its session to any connection"),
+    integer("mysql-auto_increment_delay_multiplex_timeout_ms", Useful, 10_000, 0, 3_600_000, "Milliseconds after which that wait for an insert id ends by itself; 0: never.")
+        .needless("the insert id goes with its session to any connection"),
     flag("mysql-auto_read_write_split", Useful, false, "Whether statements that no rule routes go to replicas where they are provably reads; see docs/query-rules.md. An account's attribute of the same name goes before it. (Not in ProxySQL.)")
         .read_as_flag(|v, b| v.auto_read_write_split = b),
     text("mysql-auto_read_write_split_functions", Useful, Form::Any, "", "Stored and loadable functions that a read may call, with commas between. (Not in ProxySQL.)")
@@ -49,13 +51,16 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.connect_timeout_server = ms(n)),
     integer("mysql-connect_timeout_server_max", Essential, 10_000, 10, 3_600_000, "Milliseconds in all to obtain a server connection for a statement; after them error 9001 with the causes.")
         .read_as_integer(|v, n| v.connect_timeout_server_max = ms(n)),
-    integer("mysql-connection_delay_multiplex_ms", Useful, 0, 0, 300_000, "Milliseconds a session keeps its connection after a statement."),
+    integer("mysql-connection_delay_multiplex_ms", Useful, 0, 0, 300_000, "Milliseconds a session keeps its connection after a statement.")
+        .needless("what a statement leaves goes with its session to any connection"),
     integer("mysql-connection_max_age_ms", Useful, 0, 0, 86_400_000, "Milliseconds after which an idle server connection is closed; 0: no limit.")
         .read_as_integer(|v, n| v.connection_max_age = ms(n)),
     flag("mysql-connection_warming", Obscure, false, "Whether connections are opened before they are needed, up to free_connections_pct.")
         .read_as_flag(|v, b| v.connection_warming = b),
-    integer("mysql-connpoll_reset_queue_length", Obscure, 50, 0, 10_000, "Connections that may wait to be reset; the next ones are closed."),
-    integer("mysql-data_packets_history_size", Obscure, 0, 0, 2_147_483_646, "Packets kept in memory for debugging."),
+    integer("mysql-connpoll_reset_queue_length", Obscure, 50, 0, 10_000, "Connections that may wait to be reset; the next ones are closed.")
+        .needless("connections do not wait in a queue to be reset"),
+    integer("mysql-data_packets_history_size", Obscure, 0, 0, 2_147_483_646, "Packets kept in memory for debugging.")
+        .needless("it is a tool for debugging ProxySQL"),
     text("mysql-default_authentication_plugin", Useful, Form::OneOf(PLUGINS), "mysql_native_password", "The authentication plugin that the greeting offers.")
         .read_as_text(|v, s| v.default_authentication_plugin = s.to_owned()),
     text("mysql-default_charset", Useful, Form::Charset, "utf8", "Character set of the greeting, and of sessions that choose none.")
@@ -68,7 +73,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.default_query_delay = ms(n)),
     integer("mysql-default_query_timeout", Essential, 86_400_000, 1000, 1_728_000_000, "Milliseconds after which a running statement is killed, unless its rule says otherwise.")
         .read_as_integer(|v, n| v.default_query_timeout = ms(n)),
-    flag("mysql-default_reconnect", Obscure, true, "Without effect, as in ProxySQL."),
+    flag("mysql-default_reconnect", Obscure, true, "Whether lost connections to servers are opened again.")
+        .needless("ProxySQL does nothing with it either"),
     text("mysql-default_schema", Essential, Form::Any, "", "Schema of a session when neither the client nor its account names one; empty: none, as on a server.")
         .read_as_text(|v, s| v.default_schema = s.to_owned()),
     text("mysql-default_session_track_gtids", Useful, Form::OneOf(&["OFF", "OWN_GTID"]), "OFF", "Value of session_track_gtids on server connections."),
@@ -77,7 +83,7 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-enable_load_data_local_infile", Useful, false, "Whether clients may load their own files with LOAD DATA LOCAL INFILE.")
         .read_as_flag(|v, b| v.enable_load_data_local_infile = b),
     flag("mysql-enable_server_deprecate_eof", Useful, true, "Whether servers are asked for result sets without EOF packets.")
-        .read_as_flag(|v, b| v.enable_server_deprecate_eof = b),
+        .needless("a connection to a server has the form of the client that it is opened for"),
     flag("mysql-enforce_autocommit_on_reads", Obscure, false, "Whether a SELECT is sent without first bringing autocommit into line."),
     integer("mysql-evaluate_replication_lag_on_servers_load", Obscure, 1, 0, 1, "1: a known lag is applied at once when servers are loaded."),
     integer("mysql-eventslog_default_log", Useful, 0, 0, 1, "1: statements are logged unless their rule says not to.")
@@ -86,7 +92,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_text(|v, s| v.eventslog_filename = s.to_owned()),
     integer("mysql-eventslog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the query log continues in a new file.")
         .read_as_integer(|v, n| v.eventslog_filesize = n.unsigned_abs()),
-    integer("mysql-eventslog_format", Useful, 1, 1, 2, "ProxySQL's choice of format: 1 binary, 2 JSON lines. Narrows writes JSON lines."),
+    integer("mysql-eventslog_format", Useful, 1, 1, 2, "ProxySQL's choice of format: 1 binary, 2 JSON lines. Narrows writes JSON lines.")
+        .needless("the query log is in JSON lines, whatever it says"),
     integer("mysql-eventslog_rotate_interval", Useful, 0, 0, 31_536_000, "Seconds after which the query log continues in a new file; 0: never. (Not in ProxySQL.)")
         .read_as_integer(|v, n| v.eventslog_rotate_interval = seconds(n)),
     flag("mysql-firewall_whitelist_enabled", Useful, false, "Whether the firewall tables decide which statements may run.")
@@ -108,7 +115,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_text(|v, s| v.init_connect = s.to_owned()),
     text("mysql-interfaces", Essential, Form::Addresses, "0.0.0.0:6033", "Where clients connect: any number of TCP addresses and Unix sockets.").after_restart()
         .read_as_text(|v, s| v.interfaces = items(s, ';').map(str::to_owned).collect()),
-    text("mysql-keep_multiplexing_variables", Useful, Form::Any, "tx_isolation,transaction_isolation,version", "System variables that may be selected without pinning the session."),
+    text("mysql-keep_multiplexing_variables", Useful, Form::Any, "tx_isolation,transaction_isolation,version", "System variables that may be selected without pinning the session.")
+        .needless("reading a variable never keeps a session on its connection"),
     flag("mysql-kill_backend_connection_when_disconnect", Useful, true, "Whether a statement is killed on its server when its client vanishes.")
         .read_as_flag(|v, b| v.kill_backend_connection_when_disconnect = b),
     text("mysql-ldap_user_variable", Obscure, Form::Any, "", "User variable in which the LDAP plugin puts the user."),
@@ -165,8 +173,10 @@ pub static VARIABLES: &[Variable] = &[
         .monitored_as_integer(|s, n| s.ping_max_failures = count(n)),
     integer("mysql-monitor_ping_timeout", Essential, 1000, 100, 600_000, "Milliseconds a server has to answer a ping.")
         .monitored_as_integer(|s, n| s.ping.timeout = ms(n)),
-    integer("mysql-monitor_query_interval", Obscure, 60_000, 100, 604_800_000, "Without effect, as in ProxySQL."),
-    integer("mysql-monitor_query_timeout", Obscure, 100, 100, 600_000, "Without effect, as in ProxySQL."),
+    integer("mysql-monitor_query_interval", Obscure, 60_000, 100, 604_800_000, "Milliseconds between two statements of the monitor.")
+        .needless("ProxySQL does nothing with it either"),
+    integer("mysql-monitor_query_timeout", Obscure, 100, 100, 600_000, "Milliseconds such a statement may take.")
+        .needless("ProxySQL does nothing with it either"),
     integer("mysql-monitor_read_only_interval", Essential, 1000, 100, 604_800_000, "Milliseconds between two looks at a server's read_only.")
         .monitored_as_integer(|s, n| s.read_only.interval = ms(n)),
     integer("mysql-monitor_read_only_max_timeout_count", Essential, 3, 1, 1_000_000, "Such looks in a row that may time out before the server counts as read-only.")
@@ -175,7 +185,8 @@ pub static VARIABLES: &[Variable] = &[
         .monitored_as_integer(|s, n| s.read_only.timeout = ms(n)),
     integer("mysql-monitor_replication_lag_count", Useful, 1, 1, 10, "Checks in a row that must find a replica lagging before it is taken out.")
         .monitored_as_integer(|s, n| s.replication_lag_count = count(n)),
-    flag("mysql-monitor_replication_lag_group_by_host", Obscure, false, "Whether lag is asked once per host rather than once per host and hostgroup."),
+    flag("mysql-monitor_replication_lag_group_by_host", Obscure, false, "Whether lag is asked once per host rather than once per host and hostgroup.")
+        .needless("lag is asked once per server, whatever hostgroups it is in"),
     integer("mysql-monitor_replication_lag_interval", Essential, 10_000, 100, 604_800_000, "Milliseconds between two looks at a replica's lag.")
         .monitored_as_integer(|s, n| s.replication_lag.interval = ms(n)),
     integer("mysql-monitor_replication_lag_timeout", Useful, 1000, 100, 600_000, "Milliseconds a replica has to tell its lag.")
@@ -184,9 +195,12 @@ pub static VARIABLES: &[Variable] = &[
         .monitored_as_text(|s, t| s.heartbeat = t.to_owned()),
     integer("mysql-monitor_slave_lag_when_null", Essential, 60, 0, 604_800, "Seconds of lag assumed of a replica that does not know its own.")
         .monitored_as_integer(|s, n| s.lag_when_null = count(n)),
-    integer("mysql-monitor_threads_max", Obscure, 128, 4, 1024, "Most threads of ProxySQL's monitor."),
-    integer("mysql-monitor_threads_min", Obscure, 8, 2, 256, "Fewest threads of ProxySQL's monitor."),
-    integer("mysql-monitor_threads_queue_maxsize", Obscure, 128, 16, 1024, "Waiting checks that make ProxySQL start another monitor thread."),
+    integer("mysql-monitor_threads_max", Obscure, 128, 4, 1024, "Most threads of ProxySQL's monitor.")
+        .needless("the monitor is one thread, whose checks do not wait for each other"),
+    integer("mysql-monitor_threads_min", Obscure, 8, 2, 256, "Fewest threads of ProxySQL's monitor.")
+        .needless("the monitor is one thread, whose checks do not wait for each other"),
+    integer("mysql-monitor_threads_queue_maxsize", Obscure, 128, 16, 1024, "Waiting checks that make ProxySQL start another monitor thread.")
+        .needless("the monitor is one thread, whose checks do not wait for each other"),
     text("mysql-monitor_username", Essential, Form::NotEmpty, "monitor", "Account the monitor uses on the servers.")
         .monitored_as_text(|s, t| s.username = t.to_owned()),
     flag("mysql-monitor_wait_timeout", Obscure, true, "Whether the monitor sets wait_timeout on its connections."),
@@ -201,8 +215,10 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.ping_interval_server = ms(n)),
     integer("mysql-ping_timeout_server", Useful, 200, 10, 600_000, "Milliseconds a server has to answer such a ping.")
         .read_as_integer(|v, n| v.ping_timeout_server = ms(n)),
-    integer("mysql-poll_timeout", Obscure, 2000, 10, 20_000, "Milliseconds ProxySQL's threads wait for events."),
-    integer("mysql-poll_timeout_on_failure", Obscure, 100, 10, 20_000, "Milliseconds they wait after a failure to connect."),
+    integer("mysql-poll_timeout", Obscure, 2000, 10, 20_000, "Milliseconds ProxySQL's threads wait for events.")
+        .needless("workers sleep until there is something to do"),
+    integer("mysql-poll_timeout_on_failure", Obscure, 100, 10, 20_000, "Milliseconds they wait after a failure to connect.")
+        .needless("workers sleep until there is something to do"),
     text("mysql-proxy_protocol_networks", Useful, Form::Networks, "", "Networks whose connections may begin with a PROXY header, of version 1 or 2; `*`: all.")
         .read_as_text(|v, s| v.proxy_protocol_networks = Networks::parse(s)),
     integer("mysql-query_cache_handle_warnings", Obscure, 0, 0, 1, "1: results with warnings are cached too, and given without them.")
@@ -229,40 +245,60 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.query_digests_max_query_length = size(n)),
     flag("mysql-query_digests_no_digits", Useful, false, "Whether digits inside names become `?` too.")
         .read_as_flag(|v, b| v.query_digests_no_digits = b),
-    flag("mysql-query_digests_normalize_digest_text", Obscure, false, "Whether each digest text is kept once only."),
+    flag("mysql-query_digests_normalize_digest_text", Obscure, false, "Whether each digest text is kept once only.")
+        .needless("it only changes how ProxySQL stores digests"),
     flag("mysql-query_digests_replace_null", Useful, false, "Whether NULL becomes `?` too.")
         .read_as_flag(|v, b| v.query_digests_replace_null = b),
     flag("mysql-query_digests_track_hostname", Useful, false, "Whether digests are counted per client address.")
         .read_as_flag(|v, b| v.query_digests_track_hostname = b),
     integer("mysql-query_processor_iterations", Obscure, 0, 0, 1_000_000, "How often flagOUT may lead back to the first rule; 0: rules are only read forward.")
         .read_as_integer(|v, n| v.query_processor_iterations = count(n)),
-    integer("mysql-query_processor_regex", Useful, 1, 1, 2, "ProxySQL's choice of expression engine. Narrows takes the one that an expression needs."),
+    integer("mysql-query_processor_regex", Useful, 1, 1, 2, "ProxySQL's choice of expression engine. Narrows takes the one that an expression needs.")
+        .needless("an expression is run by the engine that it needs"),
     integer("mysql-query_retries_on_failure", Useful, 1, 0, 1000, "How often a statement may run again after a server failed, where that is safe.")
         .read_as_integer(|v, n| v.query_retries_on_failure = count(n)),
-    integer("mysql-query_rules_fast_routing_algorithm", Obscure, 1, 1, 2, "ProxySQL's choice of a fast-routing map per thread (1) or one for all (2)."),
-    integer("mysql-reset_connection_algorithm", Obscure, 2, 1, 2, "ProxySQL's choice of who resets connections."),
-    integer("mysql-server_capabilities", Obscure, 569_867, 11, 4_294_967_295, "Capability bits ProxySQL offers to clients. Narrows offers what it can keep."),
+    integer("mysql-query_rules_fast_routing_algorithm", Obscure, 1, 1, 2, "ProxySQL's choice of a fast-routing map per thread (1) or one for all (2).")
+        .needless("all workers share one map"),
+    integer("mysql-reset_connection_algorithm", Obscure, 2, 1, 2, "ProxySQL's choice of who resets connections.")
+        .needless("each worker resets its own connections"),
+    integer("mysql-server_capabilities", Obscure, 569_867, 11, 4_294_967_295, "Capability bits ProxySQL offers to clients. Narrows offers what it can keep.")
+        .needless("the capabilities offered are those that Narrows has"),
     text("mysql-server_version", Essential, Form::NotEmpty, "8.0.11", "Version that clients are told in the greeting.")
         .read_as_text(|v, s| v.server_version = s.to_owned()),
-    flag("mysql-servers_stats", Obscure, true, "Without effect, as in ProxySQL."),
-    integer("mysql-session_idle_ms", Obscure, 1, 1, 3_600_000, "Milliseconds after which ProxySQL moves a session to an idle thread. Narrows has no need of one."),
-    flag("mysql-session_idle_show_processlist", Obscure, true, "Whether such sessions are shown in the process list."),
-    flag("mysql-sessions_sort", Obscure, true, "Whether ProxySQL's threads serve sessions in the order of waiting."),
-    integer("mysql-set_parser_algorithm", Obscure, 2, 1, 2, "ProxySQL's choice of SET parser. Narrows has one."),
-    integer("mysql-set_query_lock_on_hostgroup", Essential, 1, 0, 1, "1: a SET that is not understood keeps the session in its hostgroup. Narrows pins such a session to its connection for as long as needed instead."),
-    integer("mysql-show_processlist_extended", Obscure, 0, 0, 2, "Whether the process list has details as JSON: 0 none, 1 compact, 2 indented."),
+    flag("mysql-servers_stats", Obscure, true, "Whether statements are counted by server.")
+        .needless("ProxySQL does nothing with it either"),
+    integer("mysql-session_idle_ms", Obscure, 1, 1, 3_600_000, "Milliseconds after which ProxySQL moves a session to an idle thread. Narrows has no need of one.")
+        .needless("idle sessions need no thread of their own"),
+    flag("mysql-session_idle_show_processlist", Obscure, true, "Whether such sessions are shown in the process list.")
+        .needless("idle sessions need no thread of their own, and are always shown"),
+    flag("mysql-sessions_sort", Obscure, true, "Whether ProxySQL's threads serve sessions in the order of waiting.")
+        .needless("sessions are not served in turn by a loop"),
+    integer("mysql-set_parser_algorithm", Obscure, 2, 1, 2, "ProxySQL's choice of SET parser. Narrows has one.")
+        .needless("there is one parser of SET"),
+    integer("mysql-set_query_lock_on_hostgroup", Essential, 1, 0, 1, "1: a SET that is not understood keeps the session in its hostgroup. Narrows pins such a session to its connection for as long as needed instead.")
+        .needless("a session is kept on its connection instead, as long as needed"),
+    integer("mysql-show_processlist_extended", Obscure, 0, 0, 2, "Whether the process list has details as JSON: 0 none, 1 compact, 2 indented.")
+        .read_by_name(),
     integer("mysql-shun_on_failures", Useful, 5, 0, 10_000_000, "Failures to connect within a second that take a server out, where its hostgroup has another; no more than `connect_retries_on_failure` + 1.")
         .read_as_integer(|v, n| v.shun_on_failures = count(n)),
     integer("mysql-shun_recovery_time_sec", Useful, 10, 0, 31_536_000, "Seconds after which a server that was taken out is tried again, one second less than `connect_timeout_server_max` at most; 0: only after LOAD MYSQL SERVERS TO RUNTIME.")
         .read_as_integer(|v, n| v.shun_recovery_time = seconds(n)),
-    text("mysql-ssl_p2s_ca", Useful, Form::Any, "", "File of the authorities that server certificates are checked against."),
-    text("mysql-ssl_p2s_capath", Useful, Form::Any, "", "Folder of such files."),
-    text("mysql-ssl_p2s_cert", Useful, Form::Any, "", "Certificate shown to servers."),
-    text("mysql-ssl_p2s_cipher", Useful, Form::Any, "", "Ciphers allowed towards servers."),
-    text("mysql-ssl_p2s_crl", Useful, Form::Any, "", "File of revoked certificates."),
-    text("mysql-ssl_p2s_crlpath", Useful, Form::Any, "", "Folder of such files."),
-    text("mysql-ssl_p2s_key", Useful, Form::Any, "", "Private key of the certificate shown to servers."),
-    integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads."),
+    text("mysql-ssl_p2s_ca", Useful, Form::Any, "", "File of the authorities that server certificates are checked against.")
+        .read_by_name(),
+    text("mysql-ssl_p2s_capath", Useful, Form::Any, "", "Folder of such files.")
+        .read_by_name(),
+    text("mysql-ssl_p2s_cert", Useful, Form::Any, "", "Certificate shown to servers.")
+        .read_by_name(),
+    text("mysql-ssl_p2s_cipher", Useful, Form::Any, "", "Ciphers allowed towards servers.")
+        .read_by_name(),
+    text("mysql-ssl_p2s_crl", Useful, Form::Any, "", "File of revoked certificates.")
+        .read_by_name(),
+    text("mysql-ssl_p2s_crlpath", Useful, Form::Any, "", "Folder of such files.")
+        .read_by_name(),
+    text("mysql-ssl_p2s_key", Useful, Form::Any, "", "Private key of the certificate shown to servers.")
+        .read_by_name(),
+    integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads.")
+        .needless("workers have stacks of a fixed size"),
     flag("mysql-stats_time_backend_query", Obscure, false, "Whether the time servers take is summed up.")
         .read_as_flag(|v, b| v.stats_time_backend_query = b),
     flag("mysql-stats_time_query_processor", Obscure, false, "Whether the time rules take is summed up.")
@@ -285,7 +321,8 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-verbose_query_error", Obscure, false, "Whether the log says more about statements that fail."),
     integer("mysql-wait_timeout", Essential, 28_800_000, 0, 1_728_000_000, "Milliseconds a client may be idle before it is disconnected.")
         .read_as_integer(|v, n| v.wait_timeout = ms(n)),
-    text("admin-admin_credentials", Essential, Form::Credentials, "admin:admin", "Accounts of the admin interface. The one called admin may only connect from the same machine."),
+    text("admin-admin_credentials", Essential, Form::Credentials, "admin:admin", "Accounts of the admin interface. The one called admin may only connect from the same machine.")
+        .read_by_name(),
     flag("admin-checksum_admin_variables", Obscure, true, "Deprecated: false stops admin_variables from being taken over, like a diffs_before_sync of 0."),
     flag("admin-checksum_ldap_variables", Obscure, true, "Deprecated: false stops ldap_variables from being taken over, like a diffs_before_sync of 0."),
     flag("admin-checksum_mysql_query_rules", Obscure, true, "Deprecated: false stops mysql_query_rules from being taken over, like a diffs_before_sync of 0."),
@@ -311,25 +348,41 @@ pub static VARIABLES: &[Variable] = &[
     integer("admin-cluster_proxysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Looks in a row that must find another node's proxysql_servers differing before they are taken over; 0: never."),
     flag("admin-cluster_proxysql_servers_save_to_disk", Essential, true, "Whether proxysql_servers taken over from another node are also stored."),
     text("admin-cluster_username", Essential, Form::Any, "", "Account used towards the other nodes' admin interfaces; empty: configuration is not shared."),
-    integer("admin-coredump_generation_interval_ms", Obscure, 30_000, 0, 2_147_483_646, "Milliseconds that must pass between two core dumps on demand."),
-    integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Core dumps on demand at most."),
-    text("admin-mysql_ifaces", Essential, Form::Addresses, "0.0.0.0:6032", "Where the admin interface listens."),
-    integer("admin-prometheus_memory_metrics_interval", Useful, 61, 1, 604_799, "Seconds between two looks at memory for the metrics."),
-    flag("admin-read_only", Essential, false, "Whether the admin interface refuses changes."),
-    integer("admin-refresh_interval", Obscure, 2000, 101, 99_999, "Milliseconds between two wake-ups of ProxySQL's admin thread."),
+    integer("admin-coredump_generation_interval_ms", Obscure, 30_000, 0, 2_147_483_646, "Milliseconds that must pass between two core dumps on demand.")
+        .needless("no core files are written, as passwords and keys would be in them"),
+    integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Core dumps on demand at most.")
+        .needless("no core files are written, as passwords and keys would be in them"),
+    text("admin-mysql_ifaces", Essential, Form::Addresses, "0.0.0.0:6032", "Where the admin interface listens.")
+        .read_by_name(),
+    integer("admin-prometheus_memory_metrics_interval", Useful, 61, 1, 604_799, "Seconds between two looks at memory for the metrics.")
+        .needless("memory is looked at when the metrics are asked for"),
+    flag("admin-read_only", Essential, false, "Whether the admin interface refuses changes.")
+        .read_by_name(),
+    integer("admin-refresh_interval", Obscure, 2000, 101, 99_999, "Milliseconds between two wake-ups of ProxySQL's admin thread.")
+        .needless("the admin interface sleeps until there is something to do"),
     flag("admin-restapi_enabled", Essential, false, "Whether the HTTP interface listens."),
     integer("admin-restapi_port", Essential, 6070, 1, 65_534, "Port of the HTTP interface."),
-    text("admin-ssl_keylog_file", Useful, Form::Any, "", "File that receives the session keys of TLS, for debugging; empty: none."),
-    text("admin-stats_credentials", Essential, Form::Credentials, "stats:stats", "Accounts of the admin interface that may read statistics and nothing else."),
-    integer("admin-stats_mysql_connection_pool", Useful, 60, 0, 300, "Seconds between two samples of the connection pool; 0: none."),
-    integer("admin-stats_mysql_connections", Useful, 60, 0, 300, "Seconds between two samples of connection counts; 0: none."),
-    integer("admin-stats_mysql_query_cache", Useful, 60, 0, 300, "Seconds between two samples of the query cache; 0: none."),
+    text("admin-ssl_keylog_file", Useful, Form::Any, "", "File that receives the session keys of TLS, for debugging; empty: none.")
+        .read_by_name(),
+    text("admin-stats_credentials", Essential, Form::Credentials, "stats:stats", "Accounts of the admin interface that may read statistics and nothing else.")
+        .read_by_name(),
+    integer("admin-stats_mysql_connection_pool", Useful, 60, 0, 300, "Seconds between two samples of the connection pool; 0: none.")
+        .read_by_name(),
+    integer("admin-stats_mysql_connections", Useful, 60, 0, 300, "Seconds between two samples of connection counts; 0: none.")
+        .read_by_name(),
+    integer("admin-stats_mysql_query_cache", Useful, 60, 0, 300, "Seconds between two samples of the query cache; 0: none.")
+        .read_by_name(),
     integer("admin-stats_mysql_query_digest_to_disk", Useful, 0, 0, 86_400, "Seconds between two copies of the digest table to disk; 0: none."),
-    integer("admin-stats_system_cpu", Useful, 60, 0, 600, "Seconds between two samples of CPU time; 0: none."),
-    integer("admin-stats_system_memory", Useful, 60, 0, 600, "Seconds between two samples of memory; 0: none."),
-    text("admin-telnet_admin_ifaces", Obscure, Form::Any, "", "Without effect, as in ProxySQL."),
-    text("admin-telnet_stats_ifaces", Obscure, Form::Any, "", "Without effect, as in ProxySQL."),
-    flag("admin-vacuum_stats", Obscure, true, "Whether statistics tables are emptied after being read."),
+    integer("admin-stats_system_cpu", Useful, 60, 0, 600, "Seconds between two samples of CPU time; 0: none.")
+        .read_by_name(),
+    integer("admin-stats_system_memory", Useful, 60, 0, 600, "Seconds between two samples of memory; 0: none.")
+        .read_by_name(),
+    text("admin-telnet_admin_ifaces", Obscure, Form::Any, "", "Where the telnet interface listens.")
+        .needless("ProxySQL does nothing with it either"),
+    text("admin-telnet_stats_ifaces", Obscure, Form::Any, "", "Where the telnet interface for statistics listens.")
+        .needless("ProxySQL does nothing with it either"),
+    flag("admin-vacuum_stats", Obscure, true, "Whether statistics tables are emptied after being read.")
+        .needless("tables of statistics are filled for each statement that reads them"),
     fixed_text("admin-version", Essential, VERSION, "The version of ProxySQL that this stands in for, and of the program."),
     flag("admin-web_enabled", Obscure, false, "Whether the statistics pages are served."),
     integer("admin-web_port", Obscure, 6080, 1, 65_534, "Port of the statistics pages."),
@@ -362,12 +415,22 @@ const fn text(
 }
 
 const fn fixed_text(name: &'static str, class: Class, default: &'static str, doc: &'static str) -> Variable {
-    Variable::row(name, class, Kind::Fixed { text: default }, doc)
+    Variable::row(name, class, Kind::Fixed { text: default }, doc).read_by_name()
 }
 
 impl Variable {
     const fn row(name: &'static str, class: Class, kind: Kind, doc: &'static str) -> Variable {
         Variable { name, class, kind, needs_restart: false, reader: Reader::Nobody, doc }
+    }
+
+    /// Read where it is needed, by its name.
+    const fn read_by_name(self) -> Variable {
+        Variable { reader: Reader::Name, ..self }
+    }
+
+    /// Without effect, and without anything that is missing for it.
+    const fn needless(self, why: &'static str) -> Variable {
+        Variable { reader: Reader::Needless(why), ..self }
     }
 
     const fn after_restart(self) -> Variable {

@@ -116,8 +116,6 @@ pub struct Variables {
     pub enable_load_data_local_infile: bool,
     /// Whether `CLIENT_DEPRECATE_EOF` is offered to clients.
     pub enable_client_deprecate_eof: bool,
-    /// Whether `CLIENT_DEPRECATE_EOF` is used with servers.
-    pub enable_server_deprecate_eof: bool,
     /// Bytes of the query cache; 0: there is none.
     pub query_cache_size: usize,
     /// Percentage of an answer's time after which one client renews it; 0: never.
@@ -221,7 +219,6 @@ impl Default for Variables {
             client_host_cache_size: 0,
             enable_load_data_local_infile: false,
             enable_client_deprecate_eof: true,
-            enable_server_deprecate_eof: true,
             query_cache_size: 256 << 20,
             query_cache_soft_ttl_pct: 0,
             query_cache_stores_empty_result: true,

@@ -2,7 +2,7 @@
 
 use super::{Call, Reply, Verb, Who};
 use crate::control::Control;
-use crate::store::{Layer, Module};
+use crate::store::{Layer, MODULES};
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -56,19 +56,6 @@ pub const VERBS: &[Verb] = &[
     },
 ];
 
-/// Modules as they are typed.
-const MODULES: &[(&str, Module)] = &[
-    ("MYSQL SERVERS", Module::MysqlServers),
-    ("MYSQL USERS", Module::MysqlUsers),
-    ("MYSQL QUERY RULES", Module::MysqlQueryRules),
-    ("MYSQL VARIABLES", Module::MysqlVariables),
-    ("MYSQL FIREWALL", Module::MysqlFirewall),
-    ("ADMIN VARIABLES", Module::AdminVariables),
-    ("SCHEDULER", Module::Scheduler),
-    ("RESTAPI", Module::Restapi),
-    ("PROXYSQL SERVERS", Module::ProxysqlServers),
-];
-
 /// Modules of ProxySQL that there is nothing of here: loading nothing is no error.
 const NOTHING_THERE: &[&str] = &["CLICKHOUSE VARIABLES", "SQLITESERVER VARIABLES", "COREDUMP"];
 
@@ -105,10 +92,10 @@ fn between_layers(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         let is_coredump = module == "COREDUMP";
         return (!is_coredump || (from, to) == (Layer::Memory, Layer::Runtime)).then(Reply::ok);
     }
-    let (_, module) = MODULES.iter().find(|(name, _)| *name == module)?;
+    let module = MODULES.into_iter().find(|known| known.name() == module)?;
     Some(match (from, to) {
-        (Layer::Memory, Layer::Runtime) => control.load(*module),
-        _ => control.store.copy(*module, from, to).into(),
+        (Layer::Memory, Layer::Runtime) => control.load(module),
+        _ => control.store.copy(module, from, to).into(),
     })
 }
 

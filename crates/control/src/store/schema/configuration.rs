@@ -119,7 +119,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_group_replication_hostgroups",
         places: LAYERS,
-        doc: "Hostgroups of clusters with group replication. Stored only.",
+        doc: "Hostgroups of clusters with group replication.",
         definition: &[
             "writer_hostgroup INT CHECK (writer_hostgroup>=0) NOT NULL",
             "backup_writer_hostgroup INT CHECK (backup_writer_hostgroup>=0 AND backup_writer_hostgroup<>writer_hostgroup) NOT NULL",
@@ -139,7 +139,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_galera_hostgroups",
         places: LAYERS,
-        doc: "Hostgroups of Galera clusters. Stored only.",
+        doc: "Hostgroups of Galera clusters.",
         definition: &[
             "writer_hostgroup INT CHECK (writer_hostgroup>=0) NOT NULL",
             "backup_writer_hostgroup INT CHECK (backup_writer_hostgroup>=0 AND backup_writer_hostgroup<>writer_hostgroup) NOT NULL",
@@ -159,7 +159,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_aws_aurora_hostgroups",
         places: LAYERS,
-        doc: "Hostgroups of Aurora clusters. Stored only.",
+        doc: "Hostgroups of Aurora clusters.",
         definition: &[
             "writer_hostgroup INT CHECK (writer_hostgroup>=0) NOT NULL",
             "reader_hostgroup INT CHECK (reader_hostgroup<>writer_hostgroup AND reader_hostgroup>0) NOT NULL",
@@ -250,7 +250,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_firewall_whitelist_sqli_fingerprints",
         places: LAYERS,
-        doc: "What is not to be taken for an injection. Stored only.",
+        doc: "What is not to be taken for an injection.",
         definition: &[
             "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 1",
             "fingerprint VARCHAR NOT NULL",
@@ -270,7 +270,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "scheduler",
         places: LAYERS,
-        doc: "Programs to run at intervals. Stored only.",
+        doc: "Programs to run at intervals.",
         definition: &[
             "id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL",
             "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 1",
@@ -287,7 +287,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "restapi_routes",
         places: LAYERS,
-        doc: "Scripts to run for HTTP requests. Stored only.",
+        doc: "Scripts to run for HTTP requests.",
         definition: &[
             "id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL",
             "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 1",
@@ -301,7 +301,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "proxysql_servers",
         places: LAYERS,
-        doc: "The nodes of a cluster. Stored only.",
+        doc: "The nodes of a cluster.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 6032",
@@ -324,7 +324,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "coredump_filters",
         places: MAIN_AND_RUNTIME,
-        doc: "Places in the source of ProxySQL that write a core file. Stored only.",
+        doc: "Places in the source of ProxySQL that write a core file.",
         definition: &[
             "filename VARCHAR NOT NULL",
             "line INT NOT NULL",

@@ -8,6 +8,8 @@ mod statistics;
 
 use rusqlite::Connection;
 
+use crate::effect::Effect;
+
 /// A database that statements can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Database {
@@ -66,6 +68,42 @@ const HISTORY_BY_SPAN: &[(Database, &str, &str)] = &[
     (Database::StatsHistory, "", "_hour"),
     (Database::StatsHistory, "", "_day"),
 ];
+
+/// Tables whose rows nobody acts on.
+pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
+    ("mysql_group_replication_hostgroups", Effect::NotYet),
+    ("mysql_galera_hostgroups", Effect::NotYet),
+    ("mysql_aws_aurora_hostgroups", Effect::NotYet),
+    ("mysql_firewall_whitelist_sqli_fingerprints", Effect::NotYet),
+    ("scheduler", Effect::NotYet),
+    ("restapi_routes", Effect::NotYet),
+    ("proxysql_servers", Effect::NotYet),
+    (
+        "coredump_filters",
+        Effect::Needless("no core files are written, as passwords and keys would be in them"),
+    ),
+];
+
+/// Tables that nobody fills.
+pub const ALWAYS_EMPTY: &[&str] = &[
+    "stats_mysql_gtid_executed",
+    "stats_proxysql_message_metrics",
+    "stats_proxysql_servers_checksums",
+    "stats_proxysql_servers_metrics",
+    "stats_proxysql_servers_status",
+    "mysql_server_aws_aurora_check_status",
+    "mysql_server_aws_aurora_failovers",
+    "mysql_server_aws_aurora_log",
+    "mysql_server_galera_log",
+    "mysql_server_group_replication_log",
+    "history_mysql_status_variables",
+    "history_mysql_status_variables_lookup",
+];
+
+/// What the rows of a table of the configuration do.
+pub fn effect(name: &str) -> Effect {
+    WITHOUT_EFFECT.iter().find(|(table, _)| *table == name).map_or(Effect::Acts, |(_, effect)| *effect)
+}
 
 /// Every table.
 pub fn tables() -> impl Iterator<Item = &'static Table> {

@@ -223,7 +223,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_message_metrics",
         places: STATS_AND_RESET,
-        doc: "Counts of lines in the log. Empty.",
+        doc: "Counts of lines in the log.",
         definition: &[
             "message_id VARCHAR NOT NULL",
             "filename VARCHAR NOT NULL",
@@ -238,7 +238,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_servers_checksums",
         places: STATS,
-        doc: "Checksums that the nodes of a cluster have told. Empty.",
+        doc: "Checksums that the nodes of a cluster have told.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 6032",
@@ -255,7 +255,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_servers_clients_status",
         places: STATS,
-        doc: "Nodes of a cluster that have connected here. Empty.",
+        doc: "Nodes of a cluster that have connected here.",
         definition: &[
             "uuid VARCHAR NOT NULL",
             "hostname VARCHAR NOT NULL",
@@ -268,7 +268,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_servers_metrics",
         places: STATS,
-        doc: "How the nodes of a cluster fare. Empty.",
+        doc: "How the nodes of a cluster fare.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 6032",

@@ -1,0 +1,111 @@
+//! Settings that nobody acts on: accepted, shown, and warned of wherever they are set.
+
+use std::process::Command;
+
+use narrows_testkit::{NarrowsConfig, TempFolder};
+
+use super::{admin, run, start, warnings};
+
+#[test]
+fn each_load_warns_of_what_has_no_effect() {
+    let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
+    let mut admin = admin(&narrows);
+    for (insert, load, expected) in [
+        (
+            "INSERT INTO mysql_galera_hostgroups (writer_hostgroup, backup_writer_hostgroup, reader_hostgroup, \
+             offline_hostgroup) VALUES (1, 2, 3, 4)",
+            "LOAD MYSQL SERVERS TO RUNTIME",
+            "mysql_galera_hostgroups (1 row) has no effect",
+        ),
+        (
+            "INSERT INTO scheduler (interval_ms, filename) VALUES (1000, '/bin/true')",
+            "LOAD SCHEDULER TO RUNTIME",
+            "scheduler (1 row) has no effect",
+        ),
+        (
+            "INSERT INTO mysql_query_rules (rule_id, active, gtid_from_hostgroup) VALUES (1, 1, 0), (2, 1, 0), (3, 0, 0)",
+            "LOAD MYSQL QUERY RULES TO RUNTIME",
+            "mysql_query_rules.gtid_from_hostgroup, set in 2 rows, has no effect",
+        ),
+        (
+            "UPDATE mysql_users SET attributes = '{\"no_such_key\": 1}'",
+            "LOAD MYSQL USERS TO RUNTIME",
+            "mysql_users.attributes `no_such_key`, set in 1 row, has no effect: there is no such key",
+        ),
+        (
+            "SET mysql-auditlog_filename = 'audit'",
+            "LOAD MYSQL VARIABLES TO RUNTIME",
+            "mysql-auditlog_filename has no effect",
+        ),
+        (
+            "SET admin-web_enabled = true",
+            "LOAD ADMIN VARIABLES TO RUNTIME",
+            "admin-web_enabled has no effect",
+        ),
+    ] {
+        assert_eq!(warnings(&mut admin, load), Vec::<String>::new(), "{load}");
+        let skipped = narrows.log().len();
+        run(&mut admin, &[insert]);
+        // The second time it is no news, and has no effect all the same.
+        for _ in 0..2 {
+            let found = warnings(&mut admin, load);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{load}: {found:?}");
+        }
+        narrows.wait_for_log(skipped, |log| log.contains(expected));
+    }
+}
+
+#[test]
+fn nobody_who_could_log_in_and_no_server_are_warned_of() {
+    let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
+    let mut admin = admin(&narrows);
+    run(&mut admin, &["DELETE FROM mysql_users", "DELETE FROM mysql_servers"]);
+    let found = warnings(&mut admin, "LOAD MYSQL USERS TO RUNTIME");
+    assert_eq!(found, ["mysql_users has no active rows: no client can log in"]);
+    let found = warnings(&mut admin, "LOAD MYSQL SERVERS TO RUNTIME");
+    assert_eq!(found, ["mysql_servers has no rows: statements have nowhere to go"]);
+}
+
+#[test]
+fn a_check_of_a_file_and_a_start_with_it_tell_what_has_no_effect() {
+    let folder = TempFolder::new("told");
+    let file = folder.file("narrows.cnf");
+    let sections = "cluster_sync_interfaces = true\n\
+                    admin_variables = { restapi_enabled = true }\n\
+                    mysql_variables = { automatic_detect_sqli = true, poll_timeout = 500, multiplexing = false }\n\
+                    mysql_servers = ( { address = \"a\", hostgroup = 0, gtid_port = 3310 } )\n\
+                    proxysql_servers = ( { hostname = \"a\" } )\n\
+                    scheduler = ( )\n";
+    std::fs::write(&file, sections).expect("write the file");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_narrows")).arg("check").arg(&file).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    for (line, name) in [
+        (1, "cluster_sync_interfaces"),
+        (2, "admin-restapi_enabled"),
+        (3, "mysql-automatic_detect_sqli"),
+        (3, "mysql-poll_timeout"),
+        (4, "gtid_port"),
+        (5, "proxysql_servers"),
+    ] {
+        let begins = format!(":{line}:");
+        let is_told =
+            |told: &str| told.contains(&begins) && told.contains(&format!("warning: `{name}` has no effect"));
+        assert!(said.lines().any(is_told), "{name}: {said}");
+    }
+    assert!(said.ends_with(" 0 errors, 6 warnings\n"), "{said}");
+
+    let config = NarrowsConfig::new()
+        .variable("automatic_detect_sqli", "true")
+        .row("proxysql_servers", "hostname = \"a\"");
+    let narrows = start(&config);
+    for expected in [
+        "mysql-automatic_detect_sqli has no effect",
+        "proxysql_servers (1 row) has no effect",
+        "mysql_users has no active rows",
+    ] {
+        let log = narrows.log();
+        assert_eq!(log.matches(expected).count(), 1, "{expected}: {log}");
+    }
+}

@@ -1,0 +1,30 @@
+//! What operators are told without asking: settings without effect.
+
+mod effect;
+
+use narrows_testkit::{Login, Narrows, NarrowsConfig, RawClient};
+
+fn start(config: &NarrowsConfig) -> Narrows {
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
+}
+
+fn admin(narrows: &Narrows) -> RawClient {
+    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
+}
+
+/// Runs statements that must succeed.
+fn run(admin: &mut RawClient, statements: &[&str]) {
+    for statement in statements {
+        let answer = admin.query(statement);
+        assert!(answer.error().is_none(), "{statement}: {:?}", answer.error());
+    }
+}
+
+/// The messages that SHOW WARNINGS has after `statement`, which counts them too.
+fn warnings(admin: &mut RawClient, statement: &str) -> Vec<String> {
+    let counted = admin.query(statement).ok().unwrap_or_else(|| panic!("{statement} is not OK")).warnings;
+    let rows = admin.query("SHOW WARNINGS").text_rows();
+    let messages: Vec<String> = rows.into_iter().filter_map(|row| row.into_iter().nth(2).flatten()).collect();
+    assert_eq!(usize::from(counted), messages.len(), "{statement}: {messages:?}");
+    messages
+}
