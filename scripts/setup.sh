@@ -108,7 +108,7 @@ install_drivers() {
 
 install_compat() {
   install_toolchains
-  packages percona-toolkit mydumper
+  packages percona-toolkit mydumper openssl
 }
 
 install_mysql9() {

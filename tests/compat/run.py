@@ -6,7 +6,8 @@ with a read/write split, and compares the outcome of each test by its name. What
 fails the run. Servers and Narrows are started for the run, on free ports of 127.0.0.1; logs are in target/compat/logs.
 
 A suite is suites/NAME.sh, called as `NAME.sh install` and as `NAME.sh run HOST PORT USER PASSWORD`. The second prints
-a line `OUTCOME<tab>TEST` for each test, and anything else to standard error. COMPAT_DIR is a folder of its own,
+a line `OUTCOME<tab>TEST` for each test, where OUTCOME is pass, fail or skip or what the test saw, and anything else to
+standard error. COMPAT_DIR is a folder of its own,
 COMPAT_SERVER is mariadb or mysql9, COMPAT_VIA is direct, narrows or split, COMPAT_DIRECT is the server's own port.
 """
 
@@ -66,22 +67,34 @@ class Server:
 
     def __init__(self, narrows, kind):
         command = [narrows, "sandbox", "--replicas", "0", "--json", "--until-eof"]
+        self.certificate = tempfile.TemporaryDirectory(prefix="narrows-compat-")
         if kind == "mysql9":
             command += ["--server", "/opt/mysql9"]
+        else:
+            # MySQL makes a certificate of its own, MariaDB 10.11 does not; suites want TLS.
+            cert, key = f"{self.certificate.name}/cert.pem", f"{self.certificate.name}/key.pem"
+            subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=sandbox",
+                 "-keyout", key, "-out", cert], check=True, stderr=subprocess.DEVNULL,
+            )
+            command += [f"--option=--ssl-cert={cert}", f"--option=--ssl-key={key}"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         if not line:
             sys.exit(f"run.py: no {kind} server; see scripts/setup.sh")
         described = json.loads(line)
         self.version = described["version"]
-        # What the greeting says, by which drivers tell the two apart.
-        self.announced = f"{self.version}-MariaDB" if kind == "mariadb" else self.version
         self.port = described["servers"][0]["port"]
         self.socket = described["servers"][0]["socket"]
+        command = ["mariadb", "-h127.0.0.1", f"-P{self.port}", f"-u{USER}", f"-p{PASSWORD}", "-BNe", "SELECT VERSION()"]
+        version = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        # What the greeting says, by which drivers tell the two apart; MariaDB puts a number of old before its own.
+        self.announced = f"5.5.5-{version}" if kind == "mariadb" else version
 
     def stop(self):
         self.process.stdin.close()
         self.process.wait(timeout=60)
+        self.certificate.cleanup()
 
 
 class Narrows:
@@ -199,13 +212,17 @@ def compare(suite, server, via, direct, through, known):
             continue
         reason = known.find(suite, server, via, test)
         unknown += reason is None
+        left, right = left[:100], right[:100]
         print(f"  {'DIFFERS' if reason is None else 'known  '} {test}: {left} -> {right}{f' ({reason})' if reason else ''}")
     return unknown
 
 
 def count(outcomes):
-    kinds = sorted(set(outcomes.values()), key=lambda kind: (kind != "pass", kind))
-    return ", ".join(f"{sum(value == kind for value in outcomes.values())} {kind}" for kind in kinds)
+    """How many of each kind. An outcome may also be what a test saw, which counts as passed unless it is an error."""
+    words = [outcome.split()[0] if outcome else "pass" for outcome in outcomes.values()]
+    kinds = [word if word in ("fail", "error", "skip", "xfail", "xpass", "crash") else "pass" for word in words]
+    order = sorted(set(kinds), key=lambda kind: (kind != "pass", kind))
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in order)
 
 
 def check_one(suite, kind, vias, program, known):
