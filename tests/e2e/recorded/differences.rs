@@ -4,14 +4,17 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-/// Records that belong to something Narrows does not have yet.
+/// Records that are not replayed: of something that another test shows, with settings and waits of its own, or that Narrows
+/// does not have yet.
 pub struct Later {
     /// A whole group of records.
     pub group: Option<&'static str>,
     /// Single records.
     pub ids: &'static [u64],
-    /// What it is that is missing.
+    /// What they are about.
     pub what: &'static str,
+    /// The test that shows it; `None`: it is not there yet.
+    pub shown_by: Option<&'static str>,
 }
 
 impl Later {
@@ -20,37 +23,48 @@ impl Later {
         let id = record["id"].as_u64().unwrap_or(0);
         self.ids.contains(&id) || self.group.is_some_and(|group| record["group"] == group)
     }
+
+    /// The numbers of its records.
+    fn numbers(&self, records: &[Value]) -> String {
+        let covered = records.iter().filter(|record| self.covers(record));
+        numbers(&covered.filter_map(|record| record["id"].as_u64()).collect::<Vec<_>>())
+    }
 }
 
-const fn group(group: &'static str, what: &'static str) -> Later {
-    Later { group: Some(group), ids: &[], what }
+const fn group(group: &'static str, what: &'static str, shown_by: &'static str) -> Later {
+    Later { group: Some(group), ids: &[], what, shown_by: Some(shown_by) }
 }
 
-const fn ids(ids: &'static [u64], what: &'static str) -> Later {
-    Later { group: None, ids, what }
+const fn ids(ids: &'static [u64], what: &'static str, shown_by: &'static str) -> Later {
+    Later { group: None, ids, what, shown_by: Some(shown_by) }
 }
 
-/// Parts of the recording that wait for other parts of Narrows.
+const fn not_yet(ids: &'static [u64], what: &'static str) -> Later {
+    Later { group: None, ids, what, shown_by: None }
+}
+
+/// Parts of the recording that are not replayed.
 pub const LATER: &[Later] = &[
-    ids(&[85, 92], "lists of tables and databases: see the section Admin statements"),
-    ids(&[90], "TLS on the admin port: shown by `tests/e2e/admin/operate.rs`"),
-    group("module", "PROXYSQL PAUSE, RESUME, STOP, START: shown by `tests/e2e/admin/operate.rs`"),
-    group("firewall", "the firewall"),
-    group("comment", "annotations in comments"),
-    ids(&[2, 4, 15], "compression and server_capabilities"),
-    ids(&[3, 12, 62, 63, 64, 65, 487, 488], "TLS"),
-    ids(&[11, 34, 485, 486, 489], "passwords stored as SHA2 hashes"),
-    ids(&[67, 68, 69, 70, 71], "limits on the number of client connections"),
-    ids(&[161, 162, 214], "PROXYSQL INTERNAL SESSION"),
-    ids(&[322, 323, 324, 325, 326, 327, 328, 329], "rules that answer themselves"),
-    ids(&[330, 331, 332, 333], "rules with a timeout, a delay or a rewrite"),
-    ids(&[334], "figures of a cached answer: shown by `tests/e2e/cache/lives.rs`"),
-    ids(&[350, 351], "fast_forward"),
-    ids(&[352], "statistics"),
-    ids(&[353, 354, 355, 356], "the state of servers changed at run time"),
-    ids(&[364], "mysql-set_query_lock_on_hostgroup"),
-    ids(&[470], "KILL CONNECTION: shown by `tests/e2e/admin/operate.rs`"),
-    ids(&[472, 473, 475], "time limits of sessions and statements"),
+    not_yet(&[161, 162, 214], "PROXYSQL INTERNAL SESSION"),
+    not_yet(&[504, 505], "mysql-automatic_detect_sqli"),
+    ids(&[85, 92], "lists of tables and databases", "tests/e2e/admin/recorded.rs"),
+    ids(&[90], "TLS on the admin port", "tests/e2e/admin/operate.rs"),
+    group("module", "PROXYSQL PAUSE, RESUME, STOP, START", "tests/e2e/admin/operate.rs"),
+    ids(&[499, 500, 501, 502, 503], "the firewall", "tests/e2e/rules/mod.rs"),
+    group("comment", "annotations in comments", "tests/e2e/rules/mod.rs"),
+    ids(&[2, 4, 15], "compression and server_capabilities", "tests/e2e/auth/compression.rs"),
+    ids(&[3, 12, 62, 63, 64, 65, 487, 488], "TLS", "tests/e2e/auth/tls.rs"),
+    ids(&[11, 34, 485, 486, 489], "passwords stored as SHA2 hashes", "tests/e2e/auth/plugins.rs"),
+    ids(&[67, 68, 69, 70, 71], "limits on the number of client connections", "tests/e2e/timeouts.rs"),
+    ids(&[322, 323, 324, 325, 326, 327, 328, 329], "rules that answer themselves", "tests/e2e/rules/mod.rs"),
+    ids(&[330, 331, 332, 333], "rules with a timeout, a delay or a rewrite", "tests/e2e/rules/mod.rs"),
+    ids(&[334], "figures of a cached answer", "tests/e2e/cache/lives.rs"),
+    ids(&[350, 351], "fast_forward", "tests/e2e/fast_forward.rs"),
+    ids(&[352], "statistics", "tests/e2e/figures/mod.rs"),
+    ids(&[353, 354, 355, 356], "the state of servers changed at run time", "tests/e2e/hostgroups.rs"),
+    ids(&[364], "mysql-set_query_lock_on_hostgroup, which has nothing to do", "tests/e2e/sharing.rs"),
+    ids(&[470], "KILL CONNECTION", "tests/e2e/admin/operate.rs"),
+    ids(&[472, 473, 475], "time limits of sessions and statements", "tests/e2e/timeouts.rs"),
 ];
 
 /// Records that are answered differently on purpose, with the reason.
@@ -241,14 +255,18 @@ pub fn section(records: &[Value]) -> String {
     let mut text = String::from(
         "## Wire behaviour\n\nHow answers differ from those of ProxySQL 2.7.1, held by a replay of ",
     );
-    let later = records.iter().filter(|record| LATER.iter().any(|entry| entry.covers(record))).count();
+    let covered = |record: &&Value, is_shown: bool| {
+        LATER.iter().any(|entry| entry.covers(record) && entry.shown_by.is_some() == is_shown)
+    };
+    let shown = records.iter().filter(|record| covered(record, true)).count();
+    let later = records.iter().filter(|record| covered(record, false)).count();
     let listed: usize = DIFFERENCES.iter().map(|(ids, _)| ids.len()).sum();
     writeln!(
         text,
         "{} recorded interactions\n(`tests/vectors/client.jsonl`): {} are answered equally, {listed} differ on purpose, \
-         {later} wait for later parts of Narrows.\n\n### Everywhere\n",
+         {shown} are of things that other tests show, {later} wait for later parts of Narrows.\n\n### Everywhere\n",
         records.len(),
-        records.len() - later - listed,
+        records.len() - shown - later - listed,
     )
     .expect("a String takes all");
     for line in EVERYWHERE {
@@ -258,14 +276,14 @@ pub fn section(records: &[Value]) -> String {
     for (ids, reason) in DIFFERENCES {
         writeln!(text, "| {reason} | {} |", numbers(ids)).expect("a String takes all");
     }
+    text.push_str("\n### Shown by other tests\n\n| what | by | records |\n|---|---|---|\n");
+    for (entry, shown_by) in LATER.iter().filter_map(|entry| Some((entry, entry.shown_by?))) {
+        writeln!(text, "| {} | `{shown_by}` | {} |", entry.what, entry.numbers(records))
+            .expect("a String takes all");
+    }
     text.push_str("\n### Not yet\n\n| what | records |\n|---|---|\n");
-    for entry in LATER {
-        let covered: Vec<u64> = records
-            .iter()
-            .filter(|record| entry.covers(record))
-            .filter_map(|record| record["id"].as_u64())
-            .collect();
-        writeln!(text, "| {} | {} |", entry.what, numbers(&covered)).expect("a String takes all");
+    for entry in LATER.iter().filter(|entry| entry.shown_by.is_none()) {
+        writeln!(text, "| {} | {} |", entry.what, entry.numbers(records)).expect("a String takes all");
     }
     text
 }

@@ -1,6 +1,6 @@
 //! The recorded answers of ProxySQL 2.7.1, replayed: every interaction of `tests/vectors/client.jsonl` is answered
-//! equally, or differs on purpose and is listed in [`DIFFERENCES`], or is about something that Narrows does not have
-//! yet and is listed in [`LATER`]. Anything else fails the test. What differs on purpose is held too: the answers of
+//! equally, or differs on purpose and is listed in [`DIFFERENCES`], or is listed in [`LATER`]: as something that another test
+//! shows, or that Narrows does not have yet. Anything else fails the test. What differs on purpose is held too: the answers of
 //! Narrows are in `tests/vectors/client_narrows.jsonl`.
 //!
 //! The section "Wire behaviour" of docs/compatibility.md is the same tables in prose. With NARROWS_BLESS=1 the tests
@@ -79,6 +79,13 @@ fn the_compatibility_page_lists_the_same_differences() {
         return;
     }
     assert!(current == section, "docs/compatibility.md is stale: run this test with NARROWS_BLESS=1");
+}
+
+#[test]
+fn what_other_tests_show_is_there() {
+    for file in LATER.iter().filter_map(|entry| entry.shown_by) {
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(file).exists(), "{file}");
+    }
 }
 
 /// A difference in words.
