@@ -3,6 +3,7 @@
 //! Whatever an operator asks, workers hear of it by messages only: a statement that takes long keeps other operators
 //! waiting, and nobody else.
 
+mod audit;
 mod history;
 mod plane;
 mod servers;
@@ -10,7 +11,7 @@ mod servers;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -198,6 +199,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         servers_version: 1,
         nodes: Vec::new(),
         taken: history::Taken::default(),
+        audit: audit::Audit::default(),
     };
     // The thread of the sessions is there; where it is not any more there is nobody to listen for.
     let _ = control.orders.send(listen);
@@ -229,6 +231,7 @@ pub struct Control {
     servers_version: u64,
     nodes: Vec<Node>,
     taken: history::Taken,
+    audit: audit::Audit,
 }
 
 /// Another node of a cluster that has named itself.
@@ -244,6 +247,7 @@ impl Control {
     fn run(mut self, mailbox: &Receiver<Message>) {
         loop {
             self.sample();
+            self.audit.tick();
             let message = match mailbox.recv_timeout(history::TICK) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -270,6 +274,7 @@ impl Control {
 
     /// Ends everything but the data plane: databases are closed when this returns.
     fn let_go(mut self) -> Plane {
+        self.audit.flush();
         std::mem::replace(&mut self.plane, Plane::Stopped)
     }
 
@@ -413,6 +418,17 @@ impl Control {
         active.next().is_none().then(|| first.username.clone())
     }
 
+    /// Where clients, and administrators, are listened for.
+    pub fn listeners(&self) -> (Vec<String>, &[String]) {
+        let clients = self.plane.running().map(|plane| plane.addresses().to_vec());
+        (clients.unwrap_or_default(), &self.interfaces)
+    }
+
+    /// The folder of everything that is written.
+    pub fn datadir(&self) -> &Path {
+        &self.datadir
+    }
+
     /// How often servers were loaded.
     pub fn servers_version(&self) -> u64 {
         self.servers_version
@@ -479,7 +495,8 @@ impl Control {
     }
 
     /// Ends the process; nothing is answered.
-    pub fn end(&self, end: End) -> Reply {
+    pub fn end(&mut self, end: End) -> Reply {
+        self.audit.flush();
         (self.on_end)(end);
         Reply::HangUp
     }

@@ -1,5 +1,6 @@
-//! What operators are told without asking: settings without effect.
+//! What operators are told without asking: changes, checks of the monitor that fail, settings without effect.
 
+mod audit;
 mod effect;
 
 use narrows_testkit::{Login, Narrows, NarrowsConfig, RawClient};

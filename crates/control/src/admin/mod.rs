@@ -8,6 +8,7 @@ pub mod answer;
 pub mod command;
 pub mod listener;
 mod login;
+mod logins;
 mod session;
 pub mod settings;
 pub mod statement;

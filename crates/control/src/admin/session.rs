@@ -15,7 +15,7 @@ use narrows_wire::{Command, Errno};
 use super::answer::{Reply, put_answer, put_eof, put_ok, put_refusal};
 use super::listener::Door;
 use super::login::{Claim, Login, authenticate, log_in, send_ok};
-use super::{Caller, Request};
+use super::{Caller, Request, logins};
 use crate::control::Message;
 use crate::store::{Answer, Role};
 
@@ -52,6 +52,7 @@ impl Session {
         let logging_in = log_in(&settings, &door.decoy_key, id, stream, &mut input);
         match timeout(LOGIN_TIME, logging_in).await {
             Ok(Ok((stream, login))) => {
+                logins::tell(&login.user, login.role, &peer.0, peer.1);
                 let caller = Caller {
                     role: login.role,
                     user: login.user.clone(),
@@ -222,6 +223,7 @@ impl Session {
         self.caller.role = role;
         self.caller.user = String::from_utf8_lossy(&change.user).into_owned();
         self.caller.warnings.clear();
+        logins::tell(&self.caller.user, role, &self.caller.host, self.caller.port);
         send_ok(&self.stream, sequence, self.login.capabilities).await?;
         Ok(Next::Command)
     }

@@ -15,6 +15,7 @@ mod frozen;
 mod functions;
 mod guard;
 mod layers;
+mod look;
 mod modules;
 mod open;
 mod reading;
@@ -38,6 +39,7 @@ pub use guard::Urgency;
 pub use layers::Candidate;
 pub use modules::{Layer, MODULES, Module};
 pub use open::{OpenError, Opening, Start};
+pub use reading::key as key_of_row;
 use running::Running;
 pub use takeover::TakenOver;
 

@@ -246,8 +246,8 @@ fn file_value(cell: &Value) -> Option<tree::Value> {
     })
 }
 
-/// The key of a row, for a warning.
-fn key(table: &str, cells: &[Value]) -> String {
+/// The key of a row, as it is told to operators.
+pub fn key(table: &str, cells: &[Value]) -> String {
     let columns = schema::columns(table);
     let keys = schema::key(table);
     let named = columns.iter().zip(cells).filter(|(name, _)| keys.contains(name));

@@ -2,7 +2,7 @@
 
 use super::{Call, Reply, Verb, Who};
 use crate::control::Control;
-use crate::store::{Layer, MODULES};
+use crate::store::{Layer, MODULES, Module};
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -84,10 +84,7 @@ fn between_layers(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     if (verb, rest) == ("SAVE", "MYSQL DIGEST TO DISK") {
         return Some(control.save_digests());
     }
-    let (from, to, module) = DIRECTIONS.iter().find_map(|(wanted, direction, from, to)| {
-        let module = rest.strip_suffix(direction)?.strip_suffix(' ')?;
-        (*wanted == verb).then_some((*from, *to, module))
-    })?;
+    let (from, to, module) = layers(verb, rest)?;
     if NOTHING_THERE.contains(&module) {
         let is_coredump = module == "COREDUMP";
         return (!is_coredump || (from, to) == (Layer::Memory, Layer::Runtime)).then(Reply::ok);
@@ -97,6 +94,25 @@ fn between_layers(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         (Layer::Memory, Layer::Runtime) => control.load(module),
         _ => control.store.copy(module, from, to).into(),
     })
+}
+
+/// The layers that are typed, and what is typed for the module.
+fn layers<'a>(verb: &str, rest: &'a str) -> Option<(Layer, Layer, &'a str)> {
+    DIRECTIONS.iter().find_map(|(wanted, direction, from, to)| {
+        let module = rest.strip_suffix(direction)?.strip_suffix(' ')?;
+        (*wanted == verb).then_some((*from, *to, module))
+    })
+}
+
+/// What a LOAD or SAVE moves, from where, and where to.
+pub fn direction(plain: &str) -> Option<(Layer, Layer, Module)> {
+    let upper = plain.to_ascii_uppercase();
+    let (verb, rest) = upper.split_once(' ')?;
+    let (from, to, module) = layers(verb, rest)?;
+    let is_user = module.starts_with("MYSQL USER ");
+    let module =
+        if is_user { Some(Module::MysqlUsers) } else { MODULES.into_iter().find(|it| it.name() == module) };
+    Some((from, to, module?))
 }
 
 fn load_user(control: &mut Control, call: &Call<'_>) -> Option<Reply> {

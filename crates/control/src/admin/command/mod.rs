@@ -18,6 +18,7 @@ use super::statement::{Statement, captures, requalify};
 use super::stats;
 use crate::control::Control;
 use crate::store::{Answer, Refusal, Role};
+pub use load::direction;
 
 /// A command.
 pub struct Verb {
@@ -86,7 +87,13 @@ pub fn verbs() -> impl Iterator<Item = &'static Verb> {
 /// Answers a statement.
 pub fn answer(control: &mut Control, caller: &mut Caller, text: &[u8], since: Instant) -> Reply {
     let reply = match std::str::from_utf8(text) {
-        Ok(text) => dispatch(control, caller, &Statement::new(text), since),
+        Ok(text) => {
+            let statement = Statement::new(text);
+            let before = control.before(caller, &statement);
+            let reply = dispatch(control, caller, &statement, since);
+            control.after(caller, &statement, before, &reply);
+            reply
+        }
         Err(error) => {
             let message = format!("Invalid utf8 character string: byte {}", error.valid_up_to() + 1);
             Reply::refused(1300, "HY000", message)

@@ -1,0 +1,323 @@
+//! What administrators change, in the log: who, from where, and what is different since. Passwords are never shown.
+//!
+//! Rows are named by their keys. Statements of SQL are gathered while one session sends them, so that a script that puts in
+//! ten thousand rows leaves a line and not ten thousand.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rusqlite::types::Value;
+
+use super::Control;
+use crate::admin::Caller;
+use crate::admin::answer::Reply;
+use crate::admin::command::direction;
+use crate::admin::statement::{Statement, names};
+use crate::store::schema::{self, Database};
+use crate::store::{Answer, Layer, Module, Role, key_of_row};
+
+/// What is to be said of administrators, and how much was said.
+#[derive(Debug)]
+pub struct Audit {
+    gathered: Option<Gathered>,
+    window: Instant,
+    lines: u32,
+    left_out: u64,
+}
+
+/// Statements of one session that are told together.
+#[derive(Debug)]
+struct Gathered {
+    by: String,
+    since: Instant,
+    /// Rows by table and by what was done to them.
+    rows: BTreeMap<(String, &'static str), u64>,
+    statements: u64,
+}
+
+/// What there was before a statement that may change something.
+pub enum Before {
+    /// Nothing is changed by it.
+    Nothing,
+    /// Something beside the tables is.
+    Command,
+    /// A layer is.
+    Layer(Layer, Module, Contents),
+    /// Rows are; where they are variables, their values.
+    Rows(&'static str, Option<Contents>),
+}
+
+/// What a layer has of a module: the rows of tables by their keys, or the values of variables.
+type Contents = Vec<(&'static str, BTreeMap<String, Vec<Value>>)>;
+
+impl Default for Audit {
+    fn default() -> Audit {
+        Audit { gathered: None, window: Instant::now(), lines: 0, left_out: 0 }
+    }
+}
+
+impl Control {
+    /// Looks at what a statement may change.
+    pub fn before(&self, caller: &Caller, statement: &Statement<'_>) -> Before {
+        if caller.role != Role::Admin {
+            return Before::Nothing;
+        }
+        let word = statement.sql.split_ascii_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+        match word.as_str() {
+            "LOAD" | "SAVE" => match direction(&statement.plain) {
+                Some((_, to, module)) => Before::Layer(to, module, self.contents(to, module)),
+                None => Before::Command,
+            },
+            "PROXYSQL" | "NARROWS" | "KILL" | "TRUNCATE" => Before::Command,
+            "SET" if !mentions(statement.sql, "mysql-") && !mentions(statement.sql, "admin-") => {
+                Before::Nothing
+            }
+            "SET" => Before::Rows("altered", Some(self.variables_in_memory())),
+            "INSERT" => self.rows("added", statement.sql),
+            "REPLACE" => self.rows("added or replaced", statement.sql),
+            "UPDATE" => self.rows("altered", statement.sql),
+            "DELETE" => self.rows("removed", statement.sql),
+            "WITH" => self.rows("changed", statement.sql),
+            "CREATE" | "DROP" | "ALTER" => Before::Rows("defined", None),
+            _ => Before::Nothing,
+        }
+    }
+
+    fn rows(&self, verb: &'static str, sql: &str) -> Before {
+        let variables = mentions(sql, "global_variables").then(|| self.variables_in_memory());
+        Before::Rows(verb, variables)
+    }
+
+    /// Says what a statement has changed.
+    pub fn after(&mut self, caller: &Caller, statement: &Statement<'_>, before: Before, reply: &Reply) {
+        let by = format!("{}@{}:{}", caller.user, caller.host, caller.port);
+        let failure = match reply {
+            Reply::Refused(refusal) => Some(refusal.message.as_str()),
+            _ => None,
+        };
+        let what: String = statement.plain.chars().take(LONGEST).collect();
+        match (before, failure) {
+            (Before::Nothing, _) | (Before::Rows(..), Some(_)) => {}
+            (Before::Command, None) => self.audit.line(&by, &what),
+            (Before::Command | Before::Layer(..), Some(reason)) => {
+                self.audit.line(&by, &format!("{what}: refused: {reason}"));
+            }
+            (Before::Layer(layer, module, before), None) => {
+                let changes = changes(&before, &self.contents(layer, module));
+                self.audit.line(&by, &format!("{what}: {changes}"));
+            }
+            (Before::Rows(_, Some(before)), None) => {
+                match changes(&before, &self.variables_in_memory()).as_str() {
+                    // They are those of another layer, or have the values that were there.
+                    NOTHING => self.audit.gather(by, "global_variables".to_owned(), "touched", 0),
+                    changes => self.audit.line(&by, &format!("in memory: {changes}")),
+                }
+            }
+            (Before::Rows(verb, None), None) => {
+                let affected = match reply {
+                    _ if verb == "defined" => 1,
+                    Reply::Answer(Answer::Done { affected, .. }) => *affected,
+                    _ => 0,
+                };
+                self.audit.gather(by, table(statement.sql), verb, affected);
+            }
+        }
+    }
+
+    /// What a layer has of a module.
+    fn contents(&self, layer: Layer, module: Module) -> Contents {
+        if let Some(prefix) = module.prefix() {
+            return vec![("variables", values(self.store.values_in(layer, prefix)))];
+        }
+        let tables = self.store.rows_in(layer, module).into_iter();
+        let by_key = |(table, rows): (&'static str, Vec<Vec<Value>>)| {
+            (table, rows.into_iter().map(|row| (key_of_row(table, &row), row)).collect())
+        };
+        tables.map(by_key).collect()
+    }
+
+    fn variables_in_memory(&self) -> Contents {
+        vec![("variables", values(self.store.values_in(Layer::Memory, "")))]
+    }
+}
+
+fn values(values: Vec<(String, String)>) -> BTreeMap<String, Vec<Value>> {
+    values.into_iter().map(|(name, value)| (name, vec![Value::Text(value)])).collect()
+}
+
+impl Audit {
+    /// Writes what was gathered, where nobody has added to it for a while.
+    pub fn tick(&mut self) {
+        if self.gathered.as_ref().is_some_and(|gathered| gathered.since.elapsed() >= GATHERED) {
+            self.flush();
+        }
+        self.begin_window();
+    }
+
+    /// Writes what was gathered.
+    pub fn flush(&mut self) {
+        let Some(Gathered { by, rows, statements, .. }) = self.gathered.take() else { return };
+        let rows = rows.iter().map(|((table, verb), rows)| format!("{table} {rows} {verb}"));
+        let rows = rows.collect::<Vec<_>>().join(", ");
+        let plural = if statements == 1 { "" } else { "s" };
+        self.write(&by, &format!("{statements} statement{plural}: {rows}"));
+    }
+
+    fn gather(&mut self, by: String, table: String, verb: &'static str, rows: u64) {
+        let is_other = |gathered: &Gathered| {
+            gathered.by != by || gathered.rows.len() >= MOST_TABLES || gathered.since.elapsed() >= GATHERED
+        };
+        if self.gathered.as_ref().is_some_and(is_other) {
+            self.flush();
+        }
+        let since = Instant::now();
+        let gathered =
+            self.gathered.get_or_insert_with(|| Gathered { by, since, rows: BTreeMap::new(), statements: 0 });
+        *gathered.rows.entry((table, verb)).or_default() += rows;
+        gathered.statements += 1;
+    }
+
+    fn line(&mut self, by: &str, text: &str) {
+        // In the order in which it was done.
+        self.flush();
+        self.write(by, text);
+    }
+
+    fn write(&mut self, by: &str, text: &str) {
+        self.begin_window();
+        if self.lines >= MOST_LINES {
+            self.left_out += 1;
+            return;
+        }
+        self.lines += 1;
+        tracing::info!(by, "administrator: {text}");
+    }
+
+    fn begin_window(&mut self) {
+        if self.window.elapsed() < WINDOW {
+            return;
+        }
+        (self.window, self.lines) = (Instant::now(), 0);
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            tracing::warn!(left_out, "administrators have done more than the log can tell");
+        }
+    }
+}
+
+/// What is different, table by table.
+fn changes(before: &Contents, after: &Contents) -> String {
+    let mut texts = Vec::new();
+    for ((name, before), (_, after)) in before.iter().zip(after) {
+        let added: Vec<String> = after.keys().filter(|key| !before.contains_key(*key)).cloned().collect();
+        let removed: Vec<String> = before.keys().filter(|key| !after.contains_key(*key)).cloned().collect();
+        let altered = before.iter().filter_map(|(key, row)| Some((key, row, after.get(key)?)));
+        let altered = altered.filter(|(_, row, now)| row != now);
+        let altered: Vec<String> = altered
+            .map(
+                |(key, row, now)| {
+                    if *name == "variables" { value_change(key, row, now) } else { key.clone() }
+                },
+            )
+            .collect();
+        let kinds = [("added", added), ("removed", removed), ("altered", altered)];
+        let kinds = kinds.into_iter().filter(|(_, keys)| !keys.is_empty());
+        let kinds: Vec<String> = kinds
+            .map(|(kind, keys)| {
+                let first = keys.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+                let more = if keys.len() > MOST_NAMED { ", ..." } else { "" };
+                format!("{} {kind} ({first}{more})", keys.len())
+            })
+            .collect();
+        if !kinds.is_empty() {
+            texts.push(format!("{name} {}", kinds.join(", ")));
+        }
+    }
+    if texts.is_empty() { NOTHING.to_owned() } else { texts.join("; ") }
+}
+
+fn value_change(name: &str, before: &[Value], after: &[Value]) -> String {
+    // Both would be read by whoever reads the log.
+    if name.contains("password") || name.contains("credentials") {
+        return format!("{name}: another one");
+    }
+    let text = |value: &[Value]| match value.first() {
+        Some(Value::Text(text)) => text.chars().take(LONGEST).collect(),
+        _ => String::new(),
+    };
+    format!("{name}: '{}' -> '{}'", text(before), text(after))
+}
+
+/// The table that a statement changes: the first one that it names.
+fn table(sql: &str) -> String {
+    let databases =
+        [Database::Main, Database::Disk, Database::Stats, Database::Monitor, Database::StatsHistory];
+    let words = names(sql.get(..MOST_READ).unwrap_or(sql));
+    let mut of = None;
+    for word in words {
+        let database = databases.into_iter().find(|database| database.name() == word);
+        if database.is_some() {
+            of = database;
+            continue;
+        }
+        if databases.into_iter().any(|database| schema::find(database, &word).is_some()) {
+            return of.map_or(word.clone(), |database| format!("{}.{word}", database.name()));
+        }
+    }
+    "a table of their own".to_owned()
+}
+
+fn mentions(sql: &str, word: &str) -> bool {
+    let start = sql.as_bytes().get(..MOST_READ).unwrap_or(sql.as_bytes());
+    start.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// What [`changes`] says where there are none.
+const NOTHING: &str = "nothing has changed";
+
+/// Bytes of a statement that are looked at for the table that it changes.
+const MOST_READ: usize = 4_096;
+
+/// Characters of a command, and of a value, that the log has.
+const LONGEST: usize = 200;
+
+/// Rows and variables of one change that are named.
+const MOST_NAMED: usize = 5;
+
+/// Tables that are told of in one line.
+const MOST_TABLES: usize = 8;
+
+/// How long statements are gathered.
+const GATHERED: Duration = Duration::from_secs(1);
+
+/// Lines of administrators in a window: what comes beyond them is counted.
+const MOST_LINES: u32 = 200;
+const WINDOW: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_a_statement_is_the_first_that_it_names() {
+        for (sql, expected) in [
+            ("INSERT INTO mysql_servers (hostname) VALUES ('mysql_users')", "mysql_servers"),
+            ("DELETE FROM disk.`mysql_users` WHERE 1", "disk.mysql_users"),
+            ("UPDATE mysql_query_rules SET active = 0", "mysql_query_rules"),
+            ("INSERT INTO mine SELECT 1", "a table of their own"),
+        ] {
+            assert_eq!(table(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_told_of_and_not_told() {
+        let of =
+            |name: &str, value: &str| vec![("variables", values(vec![(name.to_owned(), value.to_owned())]))];
+        let told = changes(&of("mysql-monitor_password", "old"), &of("mysql-monitor_password", "new"));
+        assert_eq!(told, "variables 1 altered (mysql-monitor_password: another one)");
+        let told = changes(&of("mysql-threads", "1"), &of("mysql-threads", "2"));
+        assert_eq!(told, "variables 1 altered (mysql-threads: '1' -> '2')");
+        assert_eq!(changes(&Vec::new(), &Vec::new()), "nothing has changed");
+    }
+}

@@ -1,0 +1,35 @@
+//! A layer as it is, for whoever compares it with what it was.
+
+use rusqlite::types::Value;
+
+use super::Store;
+use super::modules::{Layer, Module};
+use super::reading::cells_where;
+
+impl Store {
+    /// The rows that a layer has of a module, by table. What cannot be read is left out.
+    pub fn rows_in(&self, layer: Layer, module: Module) -> Vec<(&'static str, Vec<Vec<Value>>)> {
+        let connection = &self.all.connection;
+        let rows = |table: &'static str| match layer.database() {
+            Some(database) => cells_where(connection, database, table, "1").unwrap_or_default(),
+            None => self.running_rows(table).to_vec(),
+        };
+        module.tables().iter().map(|table| (*table, rows(table))).collect()
+    }
+
+    /// The variables of a layer whose names begin with `prefix`, and their texts.
+    pub fn values_in(&self, layer: Layer, prefix: &str) -> Vec<(String, String)> {
+        let Some(database) = layer.database() else {
+            let own = self.variables().iter().filter(|(variable, _)| variable.name.starts_with(prefix));
+            return own.map(|(variable, value)| (variable.name.to_owned(), value.to_string())).collect();
+        };
+        let rows = cells_where(&self.all.connection, database, "global_variables", "1").unwrap_or_default();
+        let text = |value: &Value| match value {
+            Value::Text(text) => text.clone(),
+            Value::Integer(integer) => integer.to_string(),
+            other => format!("{other:?}"),
+        };
+        let pair = |row: &Vec<Value>| Some((text(row.first()?), text(row.get(1)?)));
+        rows.iter().filter_map(pair).filter(|(name, _)| name.starts_with(prefix)).collect()
+    }
+}
