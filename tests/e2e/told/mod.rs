@@ -1,6 +1,7 @@
 //! What operators are told without asking: changes, checks of the monitor that fail, settings without effect.
 
 mod audit;
+mod checks;
 mod effect;
 
 use narrows_testkit::{Login, Narrows, NarrowsConfig, RawClient};

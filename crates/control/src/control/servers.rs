@@ -10,6 +10,7 @@ use narrows_proxy::server::DataPlane;
 use narrows_proxy::snapshot::{Rows, ServerRow};
 
 use super::Control;
+use crate::monitor::health::Health;
 use crate::monitor::log::{CheckCounts, Kind, Record};
 use crate::monitor::ping::Reach;
 use crate::monitor::placement::{Finding, Known, Placement};
@@ -41,6 +42,7 @@ pub(super) struct Servers {
     latencies_us: BTreeMap<Address, u64>,
     names: Names,
     checks: CheckCounts,
+    health: Health,
     purged: Instant,
 }
 
@@ -56,6 +58,7 @@ impl Servers {
             latencies_us: BTreeMap::new(),
             names: Names::default(),
             checks: CheckCounts::default(),
+            health: Health::default(),
             purged: Instant::now(),
         }
     }
@@ -88,9 +91,11 @@ impl Control {
         }
         if !settings.enabled {
             self.servers.known.forget_health();
+            self.servers.health.forget();
         } else if module == Module::MysqlServers {
             let targets = targets(&rows.servers, rows);
             self.servers.known.keep(&targets);
+            self.servers.health.keep(&targets);
             self.servers
                 .latencies_us
                 .retain(|address, _| targets.iter().any(|target| target.address == *address));
@@ -131,6 +136,12 @@ impl Control {
     /// How many checks there were.
     pub fn check_counts(&self) -> &CheckCounts {
         &self.servers.checks
+    }
+
+    /// How the checks of servers fare; `None`: nobody checks.
+    pub fn health(&self) -> Option<&Health> {
+        let is_on = self.servers.monitor.is_some() && self.store.variables().for_monitor().enabled;
+        is_on.then_some(&self.servers.health)
     }
 
     /// The rows that run, or would if anything did.
@@ -209,7 +220,12 @@ impl Control {
     }
 
     fn keep_records(&mut self, records: &[Record], settings: &Settings) {
-        records.iter().for_each(|record| self.servers.checks.add(record));
+        for record in records {
+            self.servers.checks.add(record);
+            if settings.enabled {
+                self.servers.health.note(record);
+            }
+        }
         let pings = records.iter().filter(|record| record.kind == Kind::Ping);
         let latency = |record: &Record| Some((record.address.clone(), *record.outcome.as_ref().ok()?));
         let latencies: BTreeMap<Address, u64> = pings.filter_map(latency).collect();

@@ -33,6 +33,8 @@ pub struct Record {
     pub start_us: i64,
     /// How long it took, where it succeeded, or why it failed.
     pub outcome: Result<u64, String>,
+    /// Whether the server was reached, and would not.
+    pub is_refused: bool,
     /// What it has found: `read_only`, or the lag in seconds.
     pub value: Option<i64>,
 }
@@ -65,6 +67,36 @@ impl Kind {
             Kind::Ping => "mysql_server_ping_log",
             Kind::ReadOnly => "mysql_server_read_only_log",
             Kind::ReplicationLag => "mysql_server_replication_lag_log",
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Connect => "connect",
+            Kind::Ping => "ping",
+            Kind::ReadOnly => "read_only",
+            Kind::ReplicationLag => "replication_lag",
+        }
+    }
+
+    /// Whether something is decided by it that pings say nothing of.
+    pub fn decides_without_pings(self) -> bool {
+        matches!(self, Kind::ReadOnly | Kind::ReplicationLag)
+    }
+
+    /// What follows from it that it fails.
+    pub fn consequence(self) -> &'static str {
+        match self {
+            Kind::Connect | Kind::Ping => {
+                "until it succeeds nobody sees whether the server answers, what it is and how late"
+            }
+            Kind::ReadOnly => {
+                "until it succeeds nobody sees whether the server may be written to: failovers are not followed"
+            }
+            Kind::ReplicationLag => {
+                "until it succeeds nobody sees how late the server is: it goes on to get reads"
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod connect;
 mod desk;
+pub mod health;
 pub mod line;
 pub mod log;
 pub mod names;

@@ -252,9 +252,18 @@ impl Shared {
                 Some(BackendError::Timeout) => Err(format!("timeout after {} ms", took / 1_000)),
                 Some(error) => Err(error.to_string()),
             },
+            is_refused: error.is_some_and(is_refusal),
             value,
         });
     }
+}
+
+/// Whether an error is the server's own, or about who may log in: the next check has it too.
+fn is_refusal(error: &BackendError) -> bool {
+    matches!(
+        error,
+        BackendError::Server(_) | BackendError::Login(_) | BackendError::NoTls | BackendError::TlsSettings(_)
+    )
 }
 
 /// When a check began.

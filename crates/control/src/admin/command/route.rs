@@ -4,6 +4,8 @@ use narrows_proxy::stats::{PinLine, Route, RouteOutcome, RouteQuestion, wait};
 
 use super::{Call, Reply, Verb, Who};
 use crate::control::Control;
+use crate::monitor::health::Failing;
+use crate::monitor::log::Kind;
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -102,7 +104,11 @@ fn explain(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         proxy_port,
     };
     Some(match wait(observer.explain_route(asked)) {
-        Ok(route) => Reply::rows(["step", "what", "value", "why"], lines(&route)),
+        Ok(route) => {
+            let mut rows = lines(&route);
+            rows.extend(failing_checks(control, &route, rows.len()));
+            Reply::rows(["step", "what", "value", "why"], rows)
+        }
         Err(error) => Reply::error(error),
     })
 }
@@ -137,6 +143,23 @@ fn lines(route: &Route) -> Vec<Vec<String>> {
         add("pins", (*reason).to_owned(), cause.clone());
     }
     rows
+}
+
+/// Checks of the servers that fail: what is known of them may be old.
+fn failing_checks(control: &Control, route: &Route, steps: usize) -> Vec<Vec<String>> {
+    let Some(health) = control.health() else { return Vec::new() };
+    let servers = route.servers.iter();
+    let failing = servers.flat_map(|server| {
+        let name = format!("{}:{}", server.hostname, server.port);
+        let row = move |(kind, failing): (Kind, &Failing)| {
+            (format!("{name} {}", kind.name()), failing.reason.clone())
+        };
+        health.failing(&server.hostname, server.port).map(row)
+    });
+    let numbered = failing.zip(steps + 1..);
+    numbered
+        .map(|((check, why), step)| vec![step.to_string(), "monitor check fails".to_owned(), check, why])
+        .collect()
 }
 
 fn pins(control: &mut Control, _: &Call<'_>) -> Option<Reply> {

@@ -81,7 +81,7 @@ pub const VERBS: &[Verb] = &[
         "SHOW NARROWS STATUS",
         Everybody,
         |c, _| Some(stats::narrows_status(c)),
-        "Figures that ProxySQL has none of."
+        "The process, its servers and their checks, settings without effect, and figures that ProxySQL has none of."
     ),
     show!(
         "SHOW MYSQL USERS",

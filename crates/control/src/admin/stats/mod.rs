@@ -4,6 +4,7 @@ mod global;
 mod memory;
 pub mod prometheus;
 mod sessions;
+mod status;
 mod traffic;
 
 pub use traffic::{pool, statuses};
@@ -115,10 +116,9 @@ fn reads(sql: &str) -> bool {
     matches!(first.as_str(), "select" | "with" | "insert" | "replace" | "create")
 }
 
-/// `SHOW NARROWS STATUS`: the counters that `stats_mysql_global` has no names for.
+/// `SHOW NARROWS STATUS`
 pub fn narrows_status(control: &Control) -> Reply {
-    let rows = control.observer().map(|observer| global::of_narrows(&observer)).unwrap_or_default();
-    Reply::rows(["Variable_name", "Value"], rows)
+    Reply::rows(["Variable_name", "Value"], status::rows(control))
 }
 
 fn text(value: impl Into<String>) -> Value {

@@ -133,7 +133,20 @@ pub fn text(control: &Control) -> String {
     own(&mut page, &counters);
     pool(&mut page, &observer);
     errors(&mut page, &observer);
+    checks(&mut page, control);
     page.0
+}
+
+/// The monitor's checks: 1 where one fails.
+fn checks(page: &mut Page, control: &Control) {
+    const METRIC: &str = "narrows_monitor_check_failing";
+    let Some(health) = control.health() else { return };
+    page.head(METRIC, Gauge);
+    for (address, kind, failing) in health.checks() {
+        let endpoint = escaped(&format!("{}:{}", address.hostname, address.port));
+        let labels = format!("endpoint=\"{endpoint}\",check=\"{}\"", kind.name());
+        page.value(METRIC, &labels, failing.is_some().into());
+    }
 }
 
 /// Answers that were looked for in the query cache: those found and the others, which no figure counts.

@@ -1,0 +1,108 @@
+//! `SHOW NARROWS STATUS`: what an operator wants to know first, then the counters that ProxySQL has no names for.
+
+use narrows_proxy::server::Listening;
+use narrows_proxy::snapshot::ServerStatus;
+use narrows_proxy::stats::{Observer, ServerLine, Take, wait};
+
+use super::global;
+use crate::control::Control;
+use crate::store::{Layer, MODULES};
+use crate::variables::VERSION;
+
+/// A name and its value.
+type Line = Vec<String>;
+
+pub fn rows(control: &Control) -> Vec<Line> {
+    let line = |name: &str, value: String| vec![format!("Narrows_{name}"), value];
+    let (clients, admins) = control.listeners();
+    let state = match control.listening() {
+        None => "stopped (PROXYSQL START serves again)",
+        Some(Listening::Paused) => "paused (PROXYSQL RESUME accepts clients again)",
+        Some(Listening::On) => "serving",
+    };
+    let file =
+        control.store.config_file().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+    let mut rows = vec![
+        line("version", VERSION.to_owned()),
+        line("state", state.to_owned()),
+        line("listeners", clients.join(", ")),
+        line("admin_listeners", admins.join(", ")),
+        line("data_folder", control.datadir().display().to_string()),
+        line("configuration_file", file),
+    ];
+    if let Some(observer) = control.observer() {
+        let figures = wait(observer.global()).rows();
+        let uptime =
+            figures.iter().find(|(name, _)| *name == "ProxySQL_Uptime").map_or(0, |(_, value)| *value);
+        rows.insert(1, line("uptime_s", uptime.to_string()));
+        rows.extend(servers(&observer));
+    }
+    rows.extend(checks(control).into_iter().map(|(name, value)| line(&name, value)));
+    let idle = without_effect(control);
+    rows.push(line(
+        "settings_without_effect",
+        if idle.is_empty() { "none".to_owned() } else { idle.join("; ") },
+    ));
+    rows.extend(control.observer().map(|observer| global::of_narrows(&observer)).unwrap_or_default());
+    rows
+}
+
+/// Each server: its state, why it is in it, and what it does.
+fn servers(observer: &Observer) -> Vec<Line> {
+    let lines = wait(observer.connection_pool(Take::Copy));
+    let row = |line: &ServerLine| {
+        let why = match line.status {
+            ServerStatus::Online => "",
+            ServerStatus::Unreachable => " (has missed too many pings)",
+            ServerStatus::ShunnedReplicationLag => " (too far behind)",
+            ServerStatus::Shunned => " (connects have failed)",
+            _ => " (as configured, or leaving)",
+        };
+        let status = line.status.name();
+        let value = format!(
+            "{status}{why}; connections: {} used, {} free; {} statements; ping {} us",
+            line.used, line.free, line.queries, line.latency_us
+        );
+        vec![format!("Narrows_server_{}_{}:{}", line.hostgroup, line.hostname, line.port), value]
+    };
+    lines.iter().map(row).collect()
+}
+
+/// The checks of the monitor that fail.
+fn checks(control: &Control) -> Vec<(String, String)> {
+    let Some(health) = control.health() else {
+        return vec![("monitor".to_owned(), "off: nobody checks servers".to_owned())];
+    };
+    let failing: Vec<(String, String)> = health
+        .checks()
+        .filter_map(|(address, kind, failing)| {
+            let failing = failing?;
+            let name = format!("monitor_{}_{address}", kind.name());
+            Some((
+                name,
+                format!("fails since {} ({} times): {}", failing.since, failing.times, failing.reason),
+            ))
+        })
+        .collect();
+    let summary = match failing.len() {
+        0 => "all checks succeed".to_owned(),
+        1 => "1 check fails".to_owned(),
+        count => format!("{count} checks fail"),
+    };
+    let summary = if health.checks().next().is_none() { "no checks so far".to_owned() } else { summary };
+    std::iter::once(("monitor".to_owned(), summary)).chain(failing).collect()
+}
+
+/// Variables that run with another value than their default, and tables that have rows, without effect.
+fn without_effect(control: &Control) -> Vec<String> {
+    let variables = control.store.variables().iter();
+    let variables = variables.filter(|(variable, value)| variable.lacks_effect(value).is_some());
+    let mut idle: Vec<String> = variables.map(|(variable, _)| variable.name.to_owned()).collect();
+    let modules = MODULES.into_iter().filter(|module| module.prefix().is_none());
+    for (table, rows) in modules.flat_map(|module| control.store.rows_in(Layer::Runtime, module)) {
+        if !rows.is_empty() && crate::store::schema::effect(table).lacking().is_some() {
+            idle.push(table.to_owned());
+        }
+    }
+    idle
+}

@@ -1,0 +1,163 @@
+//! Whether the monitor's checks of each server succeed: a check that fails decides nothing, and somebody has to know.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::log::{Kind, Record};
+use super::plan::{Address, Target};
+
+/// The checks of all servers, as they came out last.
+#[derive(Debug, Default)]
+pub struct Health(BTreeMap<(Address, Kind), State>);
+
+/// How one check of one server fares.
+#[derive(Debug, Default)]
+struct State {
+    failing: Option<Failing>,
+    /// When the log last said that it fails.
+    told: Option<Instant>,
+    /// Whether that is the last that the log has said of it.
+    is_open: bool,
+}
+
+/// A check that fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failing {
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// How often in a row.
+    pub times: u64,
+    /// Why, the last time.
+    pub reason: String,
+    is_told: bool,
+}
+
+impl Health {
+    /// Takes a result, and says in the log what has changed by it.
+    pub fn note(&mut self, record: &Record) {
+        let (server, check) = (&record.address, record.kind.name());
+        let others = self.same_failure_is_told(record);
+        let state = self.0.entry((record.address.clone(), record.kind)).or_default();
+        let Err(reason) = &record.outcome else {
+            state.failing = None;
+            if std::mem::take(&mut state.is_open) {
+                tracing::info!(%server, check, "a check of the monitor succeeds again");
+            }
+            return;
+        };
+        let is_news = state.failing.as_ref().is_none_or(|failing| is_other(&failing.reason, reason));
+        let failing = state.failing.get_or_insert_with(|| Failing {
+            since: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            times: 0,
+            reason: String::new(),
+            is_told: false,
+        });
+        failing.times += 1;
+        failing.reason.clone_from(reason);
+        failing.is_told &= !is_news;
+        // What a server refuses it refuses again; the rest may be over by the next check, and pings have their own line.
+        let is_lasting =
+            record.is_refused || (failing.times >= PATIENCE && record.kind.decides_without_pings());
+        let is_recent = state.told.is_some_and(|told| told.elapsed() < QUIET);
+        if failing.is_told || !is_lasting || is_recent {
+            return;
+        }
+        failing.is_told = true;
+        state.told = Some(Instant::now());
+        // A password that is wrong is so for all checks: one line is enough.
+        if !others {
+            let consequence = record.kind.consequence();
+            tracing::warn!(%server, check, reason, "a check of the monitor fails: {consequence}");
+            state.is_open = true;
+        }
+    }
+
+    /// Whether the log has said of another check of the same server that it fails for the same reason.
+    fn same_failure_is_told(&self, record: &Record) -> bool {
+        let Err(reason) = &record.outcome else { return false };
+        self.0.iter().any(|((address, kind), state)| {
+            let is_same = |failing: &Failing| failing.is_told && !is_other(&failing.reason, reason);
+            *address == record.address && *kind != record.kind && state.failing.as_ref().is_some_and(is_same)
+        })
+    }
+
+    /// Forgets servers that are no longer checked.
+    pub fn keep(&mut self, targets: &[Target]) {
+        self.0.retain(|(address, _), _| targets.iter().any(|target| target.address == *address));
+    }
+
+    /// Forgets everything, since nobody checks.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// Every check that is made, and how it fails where it does.
+    pub fn checks(&self) -> impl Iterator<Item = (&Address, Kind, Option<&Failing>)> {
+        self.0.iter().map(|((address, kind), state)| (address, *kind, state.failing.as_ref()))
+    }
+
+    /// The checks of one server that fail.
+    pub fn failing(&self, hostname: &str, port: u16) -> impl Iterator<Item = (Kind, &Failing)> {
+        self.checks().filter_map(move |(address, kind, failing)| {
+            let is_it = address.hostname == hostname && address.port == port;
+            failing.filter(|_| is_it).map(|failing| (kind, failing))
+        })
+    }
+}
+
+/// Whether two reasons are different ones: how long nothing was heard makes no difference.
+fn is_other(one: &str, other: &str) -> bool {
+    let timeout = "timeout after ";
+    one != other && !(one.starts_with(timeout) && other.starts_with(timeout))
+}
+
+/// Checks in a row that must fail before it is said, where the server has not refused them.
+const PATIENCE: u64 = 3;
+
+/// A check that fails and succeeds in turn is told of once in this time.
+const QUIET: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: Kind, outcome: Result<u64, &str>, is_refused: bool) -> Record {
+        let address = Address { hostname: "a".to_owned(), port: 1 };
+        Record {
+            kind,
+            address,
+            start_us: 0,
+            outcome: outcome.map_err(str::to_owned),
+            is_refused,
+            value: None,
+        }
+    }
+
+    fn is_told(health: &Health, kind: Kind) -> bool {
+        health.failing("a", 1).any(|(of, failing)| of == kind && failing.is_told)
+    }
+
+    #[test]
+    fn a_refusal_is_told_at_once_and_a_timeout_when_it_lasts() {
+        let mut health = Health::default();
+        health.note(&record(Kind::ReplicationLag, Err("ERROR 1227"), true));
+        assert!(is_told(&health, Kind::ReplicationLag));
+        for round in 1..=3 {
+            health.note(&record(Kind::ReadOnly, Err(&format!("timeout after {round} ms")), false));
+            assert_eq!(is_told(&health, Kind::ReadOnly), round == 3);
+        }
+        health.note(&record(Kind::ReplicationLag, Ok(1), false));
+        assert_eq!(health.failing("a", 1).map(|(kind, _)| kind).collect::<Vec<_>>(), [Kind::ReadOnly]);
+        health.keep(&[]);
+        assert_eq!(health.checks().count(), 0);
+    }
+
+    #[test]
+    fn one_reason_of_several_checks_is_told_once() {
+        let mut health = Health::default();
+        let denied = Err("ERROR 1045");
+        health.note(&record(Kind::Connect, denied, true));
+        assert!(health.same_failure_is_told(&record(Kind::Ping, denied, true)));
+        assert!(!health.same_failure_is_told(&record(Kind::Ping, Err("ERROR 1129"), true)));
+    }
+}
