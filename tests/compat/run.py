@@ -29,7 +29,7 @@ ROOT = HERE.parent.parent
 TARGET = ROOT / "target" / "compat"
 USER = PASSWORD = "app"
 # The longest suite takes a quarter of this on a quiet machine.
-SUITE_SECONDS = int(os.environ.get("COMPAT_SECONDS", "1800"))
+SUITE_SECONDS = int(os.environ.get("COMPAT_SECONDS", "3600"))
 
 
 class Known:
@@ -149,6 +149,7 @@ mysql_variables =
     monitor_password="monitor"
     max_allowed_packet=268435456
     enable_load_data_local_infile=true
+    connect_timeout_client=60000
 }}
 mysql_servers =
 (

@@ -438,7 +438,7 @@ public class Suite {
         login.setProperty("user", arguments[2]);
         login.setProperty("password", arguments[3]);
         for (String driver : new String[] {"mysql", "mariadb"}) {
-            url = "jdbc:" + driver + "://" + arguments[0] + ":" + arguments[1] + "/jdbc?connectTimeout=30000&socketTimeout=60000";
+            url = "jdbc:" + driver + "://" + arguments[0] + ":" + arguments[1] + "/jdbc?connectTimeout=300000&socketTimeout=300000";
             for (String options : driver.equals("mysql") ? CONNECTOR_J : MARIADB) {
                 for (Map.Entry<String, Check> check : CHECKS.entrySet()) {
                     String outcome;

@@ -265,7 +265,7 @@ async function report(name, check) {
   let outcome;
   let timer;
   try {
-    const late = new Promise((_, fail) => { timer = setTimeout(() => fail(new Error("not done after 60 s")), 60000); });
+    const late = new Promise((_, fail) => { timer = setTimeout(() => fail(new Error("not done after 300 s")), 300000); });
     outcome = text(await Promise.race([check(), late]));
   } catch (error) {
     outcome = `error ${error.errno ?? ""} ${error.message}`;

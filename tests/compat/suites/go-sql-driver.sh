@@ -24,7 +24,7 @@ run() {
   local name
   for name in $(./tests -test.list '^Test'); do
     MYSQL_TEST_ADDR=$1:$2 MYSQL_TEST_USER=$3 MYSQL_TEST_PASS=$4 \
-      timeout 120 ./tests -test.v -test.timeout 100s -test.run "^$name\$" > "$COMPAT_DIR/output" 2>&1 ||
+      timeout 600 ./tests -test.v -test.timeout 590s -test.run "^$name\$" > "$COMPAT_DIR/output" 2>&1 ||
       cat "$COMPAT_DIR/output" >&2
     if grep -q '^ *--- ' "$COMPAT_DIR/output"; then
       sed -nE 's/^ *--- (PASS|FAIL|SKIP): ([^ ]+) .*/\1\t\2/p' "$COMPAT_DIR/output" |

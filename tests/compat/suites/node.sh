@@ -12,7 +12,7 @@ install() {
 
 run() {
   mariadb "-h$1" "-P$2" "-u$3" "-p$4" -e 'DROP DATABASE IF EXISTS node; CREATE DATABASE node'
-  NODE_PATH=$COMPAT_DIR/node_modules timeout 600 node "$here/suite.js" "$@"
+  NODE_PATH=$COMPAT_DIR/node_modules timeout 1700 node "$here/suite.js" "$@"
 }
 
 "$@"

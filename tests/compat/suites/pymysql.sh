@@ -14,7 +14,7 @@ run() {
   cd "$COMPAT_DIR/$version"
   printf '[{"host": "%s", "port": %s, "user": "%s", "passwd": "%s", "db": "test1", "use_unicode": true, "local_infile": true},
     {"host": "%s", "port": %s, "user": "%s", "passwd": "%s", "db": "test2"}]' "$@" "$@" > pymysql/tests/databases.json
-  { "$COMPAT_DIR/python/bin/python" -m pytest -v --timeout 60 -p no:cacheprovider pymysql/tests || true; } |
+  { "$COMPAT_DIR/python/bin/python" -m pytest -v --timeout 300 -p no:cacheprovider pymysql/tests || true; } |
     tee /dev/stderr | outcomes_of_pytest
 }
 

@@ -15,7 +15,7 @@ run() {
   cd "$COMPAT_DIR/$version"
   local driver
   for driver in mysqldb pymysql; do
-    { "$COMPAT_DIR/python/bin/python" -m pytest -v --timeout 120 -p no:cacheprovider -p no:warnings --maxfail 1000 \
+    { "$COMPAT_DIR/python/bin/python" -m pytest -v --timeout 300 -p no:cacheprovider -p no:warnings --maxfail 1000 \
       --dburi "mysql+$driver://$3:$4@$1:$2/alchemy?charset=utf8mb4" \
       test/dialect/test_suite.py test/dialect/mysql test/engine/test_transaction.py test/engine/test_reflection.py || true; } |
       tee /dev/stderr | outcomes_of_pytest | sed -E "s/\t/\t$driver /; s/_(mysql|mariadb)\\+[a-z]+_[0-9_]+//"

@@ -16,7 +16,7 @@ check() {
   local name=$1
   shift
   echo "== $name" >&2
-  if timeout 120 bash -c "$*" >&2; then printf 'pass\t%s\n' "$name"; else printf 'fail\t%s\n' "$name"; fi
+  if timeout 300 bash -c "$*" >&2; then printf 'pass\t%s\n' "$name"; else printf 'fail\t%s\n' "$name"; fi
 }
 
 run() {
