@@ -2,6 +2,7 @@
 
 mod admin;
 mod auth;
+mod autocommit;
 mod bad_input;
 mod balance;
 mod cache;

@@ -16,6 +16,7 @@ mod spooky;
 mod statement;
 mod substitute;
 mod token;
+mod transaction;
 
 pub use comment::{Annotations, annotations};
 pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
@@ -29,3 +30,4 @@ pub use statement::{
 };
 pub use substitute::{Shape, Substitute, substitute};
 pub use token::Escapes;
+pub use transaction::{Effect, effect_on_transaction, reads_apart};

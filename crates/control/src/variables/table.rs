@@ -84,7 +84,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_flag(|v, b| v.enable_load_data_local_infile = b),
     flag("mysql-enable_server_deprecate_eof", Useful, true, "Whether servers are asked for result sets without EOF packets.")
         .needless("a connection to a server has the form of the client that it is opened for"),
-    flag("mysql-enforce_autocommit_on_reads", Obscure, false, "Whether a SELECT is sent without first bringing autocommit into line."),
+    flag("mysql-enforce_autocommit_on_reads", Useful, false, "Whether a read begins a transaction where rules route it to another hostgroup than the account's own and the session has autocommit off. By default it runs outside of any: what writes then opens the transaction, where that is routed.")
+        .read_as_flag(|v, f| v.enforce_autocommit_on_reads = f),
     integer("mysql-evaluate_replication_lag_on_servers_load", Obscure, 1, 0, 1, "1: a known lag is applied at once when servers are loaded."),
     integer("mysql-eventslog_default_log", Useful, 0, 0, 1, "1: statements are logged unless their rule says not to.")
         .read_as_integer(|v, n| v.eventslog_default_log = n == 1),

@@ -43,6 +43,8 @@ pub struct Handle {
     /// The beginning of the statement that runs; no memory is held while none does.
     text: RefCell<Vec<u8>>,
     pins: RefCell<Vec<Pinning>>,
+    /// Backend connections that are set aside, and whether a transaction is open on them.
+    aside: RefCell<Vec<(Rc<Card>, bool)>>,
 }
 
 /// One reason for which a session is pinned, and what caused it.
@@ -98,6 +100,7 @@ impl Handle {
             state: RefCell::new(Arc::clone(state)),
             text: RefCell::default(),
             pins: RefCell::default(),
+            aside: RefCell::default(),
         })
     }
 
@@ -209,7 +212,8 @@ impl Handle {
         self.pins.borrow().iter().any(|pin| pin.reason == PinReason::TRANSACTION)
     }
 
-    /// Ends the backend connection at hand where `why` has a reason, of its server and of whether a transaction is open.
+    /// Ends the backend connection at hand, and those set aside, where `why` has a reason, of its server and of whether a
+    /// transaction is open.
     pub fn cut_off(&self, why: impl Fn(&Server, bool) -> Option<&'static str>) {
         let card = self.card.borrow();
         if let Some(card) = &*card
@@ -217,6 +221,16 @@ impl Handle {
         {
             card.cut_off(reason);
         }
+        for (card, in_transaction) in &*self.aside.borrow() {
+            if let Some(reason) = why(&card.server, *in_transaction) {
+                card.cut_off(reason);
+            }
+        }
+    }
+
+    /// These are set aside now.
+    pub(super) fn has_aside(&self, cards: Vec<(Rc<Card>, bool)>) {
+        self.aside.replace(cards);
     }
 
     /// The session as a process list shows it.

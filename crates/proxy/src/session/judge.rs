@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_sql::set::{Assignment, Scope, Value};
-use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_text, is_read};
+use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_text, is_read, reads_apart};
 use narrows_wire::Status;
 
 use super::Session;
@@ -53,6 +53,11 @@ pub(super) struct Orders {
     pub(super) logged: bool,
     /// It was taken for a read: where it runs if its server thinks otherwise.
     pub(super) writer: Option<HostgroupId>,
+    /// It is a read away from where the session writes: it may run outside of the transaction that it would begin where
+    /// the session has autocommit off.
+    pub(super) may_run_apart: bool,
+    /// It does.
+    pub(super) apart: bool,
     /// Errors that lead to its being run again.
     pub(super) hold_back: HoldBack,
     /// Its answer may be kept and given again.
@@ -198,6 +203,8 @@ impl Session {
             keeps_multiplexing: verdict.multiplex == Some(2),
             logged: is_logged(variables, verdict),
             writer: None,
+            may_run_apart: false,
+            apart: false,
             hold_back: HoldBack::default(),
             caching: Caching::of(variables, verdict),
         };
@@ -213,6 +220,12 @@ impl Session {
                 None => own,
             },
         };
+        if !self.status.contains(Status::AUTOCOMMIT) {
+            orders.may_run_apart = !variables.enforce_autocommit_on_reads
+                && (hostgroup != own || snapshot.readers.values().any(|reader| *reader == own))
+                && ends_as_read(&self.state, self.status, statement, text)
+                && reads_apart(text, *statement);
+        }
         (hostgroup, orders)
     }
 
@@ -298,9 +311,12 @@ pub(crate) fn reader(
 fn reads_as_written(state: &SessionState, status: Status, statement: &Statement, text: &[u8]) -> bool {
     let own_schemas: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
     let schema = state.schema.as_deref().unwrap_or_default();
-    if own_schemas.iter().any(|own| own.eq_ignore_ascii_case(schema)) {
-        return false;
-    }
+    !own_schemas.iter().any(|own| own.eq_ignore_ascii_case(schema))
+        && ends_as_read(state, status, statement, text)
+}
+
+/// Whether the server takes strings to end where we do.
+fn ends_as_read(state: &SessionState, status: Status, statement: &Statement, text: &[u8]) -> bool {
     // With ANSI_QUOTES a backslash in double quotes is a letter, with NO_BACKSLASH_ESCAPES everywhere.
     if statement.flags.contains(Flags::ESCAPED_QUOTE)
         && (status.contains(Status::NO_BACKSLASH_ESCAPES) || text.windows(2).any(|pair| pair == b"\\\""))

@@ -17,6 +17,7 @@ use crate::hostgroup::ServerFigures;
 use crate::pool::{Ask, LeaseError};
 use crate::rt::select;
 use crate::snapshot::Snapshot;
+use crate::state::SharedState;
 use crate::stats::Doing;
 
 /// Why there is no connection for a command.
@@ -59,9 +60,10 @@ impl Session {
         }
         let worker = Rc::clone(&self.worker);
         let wanted = self.wanted_connection(&job.statement);
+        let state = self.state_for(job);
         let ask = Ask {
             want: &self.want,
-            state: &self.state,
+            state: &state,
             untouched: wanted.map(|place| place.last_use),
             statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
             instead_of,
@@ -134,8 +136,9 @@ impl Session {
             insert_id = self.foreign_insert_id(&job.statement);
         }
         let backend = &mut leased.backend;
-        if insert_id.is_none() && backend.is_aligned(&self.state, reads_variables) {
-            self.share_state(backend);
+        let state = self.state_for(job);
+        if insert_id.is_none() && backend.is_aligned(&state, reads_variables) {
+            self.share_state(backend, &state);
             return Ok(());
         }
         let limit = snapshot.variables.connect_timeout_server_max;
@@ -146,14 +149,14 @@ impl Session {
         {
             return Err(NoLease::lost(backend, error));
         }
-        let mut aligned = Box::pin(backend.align(&self.state, reads_variables, insert_id, limit)).await;
+        let mut aligned = Box::pin(backend.align(&state, reads_variables, insert_id, limit)).await;
         if aligned.is_ok() && job.command == Command::InitDb && backend.login.family == Family::MySql {
             // It adds to the conditions that are there, and those must not be of what was just sent.
             aligned = Box::pin(backend.execute(CLEAR_CONDITIONS, limit)).await;
         }
         match aligned {
             Ok(()) => {
-                self.share_state(backend);
+                self.share_state(backend, &state);
                 Ok(())
             }
             Err(BackendError::Server(error)) => Err(NoLease::refused(error)),
@@ -163,10 +166,14 @@ impl Session {
 
     /// Where client and connection are in equal states, they come to share one value, and comparing them is comparing
     /// pointers.
-    fn share_state(&mut self, backend: &Backend) {
+    fn share_state(&mut self, backend: &Backend, wanted: &SharedState) {
         let found = &backend.login.state;
-        if !Arc::ptr_eq(found, &self.state) && **found == *self.state {
-            self.state = Arc::clone(found);
+        if Arc::ptr_eq(found, wanted) || **found != **wanted {
+            return;
+        }
+        match &mut self.apart {
+            Some(apart) if Arc::ptr_eq(&apart.state, wanted) => apart.state = Arc::clone(found),
+            _ => self.state = Arc::clone(found),
         }
     }
 }

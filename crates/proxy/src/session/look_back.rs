@@ -115,6 +115,15 @@ impl Session {
     /// Gives a connection back to the pool, and remembers which it was and what it keeps.
     pub(super) fn give_back(&mut self, mut backend: Backend) {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held that no pin tells of");
+        self.leave(&mut backend);
+        self.handle.has_backend(None);
+        let now = self.ended.unwrap_or_else(Instant::now);
+        let worker = Rc::clone(&self.worker);
+        worker.pool.release(&worker.snapshot(), backend, now);
+    }
+
+    /// Remembers which connection it was that is left, and what it keeps.
+    pub(super) fn leave(&mut self, backend: &mut Backend) {
         let place =
             Whereabouts { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup };
         let kinds = self.known_here();
@@ -138,10 +147,6 @@ impl Session {
             }
         }
         look_back.last = Some(place).filter(|_| !look_back.disturbed);
-        self.handle.has_backend(None);
-        let now = self.ended.unwrap_or_else(Instant::now);
-        let worker = Rc::clone(&self.worker);
-        worker.pool.release(&worker.snapshot(), backend, now);
     }
 
     /// The connection that a statement would rather have than any other, because it knows what is asked.

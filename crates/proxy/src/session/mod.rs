@@ -1,5 +1,6 @@
 //! A client's session: read a command, dispatch it, reply; until the client leaves or has to.
 
+mod aside;
 mod cached;
 mod command;
 mod conditions;
@@ -18,6 +19,7 @@ mod record;
 mod relay;
 mod request;
 mod track;
+mod transaction;
 mod upload;
 
 use std::cell::RefCell;
@@ -39,10 +41,12 @@ use crate::state::{SessionState, SharedState};
 use crate::stream::Stream;
 use crate::worker::{LocalSnapshot, Worker};
 
+use aside::Aside;
 pub(crate) use cached::may_be_kept;
 pub use handle::{Handle, Interrupt};
 pub(crate) use judge::{destination, digest_options, is_housekeeping, reader};
 use prepared::ClientStatements;
+use query::Job;
 use request::Request;
 pub use track::{PinReason, Pins};
 
@@ -61,6 +65,8 @@ pub struct Session {
     nonce: Nonce,
     /// The state the client is in, as far as it is known without asking; what is not is pinned.
     state: SharedState,
+    /// The state for reads that run outside of its transactions, once there was one.
+    apart: Option<Apart>,
     /// The state after the login; where `COM_RESET_CONNECTION` leads back to.
     login_state: SharedState,
     /// Status flags of the last answer.
@@ -73,6 +79,8 @@ pub struct Session {
     statements: ClientStatements,
     /// The backend connection that this client has to itself, while anything ties it.
     pinned: Option<Pinned>,
+    /// Others that it keeps, while the statement at hand is no part of what they are kept for.
+    aside: Vec<Aside>,
     /// When the open transaction was seen first.
     transaction_since: Option<Instant>,
     /// The chain of rules that the next statement begins in.
@@ -92,6 +100,12 @@ struct Pinned {
     backend: Backend,
     hostgroup: HostgroupId,
     pins: Pins,
+}
+
+/// A client's state with autocommit on, where the client has it off.
+struct Apart {
+    of: SharedState,
+    state: SharedState,
 }
 
 /// What a statement may ask about the ones before it, and where the answer is.
@@ -235,12 +249,14 @@ impl Session {
             capabilities: client.capabilities,
             nonce: client.nonce,
             state,
+            apart: None,
             login_state: client.state,
             status,
             warnings: 0,
             look_back,
             statements: ClientStatements::default(),
             pinned: None,
+            aside: Vec::new(),
             transaction_since: None,
             next_flag_in: 0,
             multiplexing_off: false,
@@ -463,10 +479,28 @@ impl Session {
         }
     }
 
+    /// The state that the connection for a command is brought into.
+    fn state_for(&mut self, job: &Job) -> SharedState {
+        if !job.orders.apart {
+            return Arc::clone(&self.state);
+        }
+        if let Some(apart) = &self.apart
+            && Arc::ptr_eq(&apart.of, &self.state)
+        {
+            return Arc::clone(&apart.state);
+        }
+        let mut state = (*self.state).clone();
+        state.set_text("autocommit", b"ON");
+        let state = self.worker.shared_state(state);
+        self.apart = Some(Apart { of: Arc::clone(&self.state), state: Arc::clone(&state) });
+        state
+    }
+
     /// Notes for another process what could be gone on with here.
     fn note_rest(&self) {
         let Some(kept) = self.stream.kept() else { return };
         let is_free = self.pinned.is_none()
+            && self.aside.is_empty()
             && self.statements.is_empty()
             && self.transaction_since.is_none()
             && !self.status.contains(Status::IN_TRANS)
@@ -513,6 +547,7 @@ impl Session {
             }
             recycle(Rc::clone(&self.worker), pinned.backend);
         }
+        self.recycle_aside();
         self.let_go();
         self.state = state;
         self.status = Status::AUTOCOMMIT;
@@ -534,9 +569,11 @@ impl Drop for Session {
     /// closed: nothing is known of it.
     fn drop(&mut self) {
         self.worker.leave(&self.handle);
-        if let Some(pinned) = self.pinned.take()
-            && !std::thread::panicking()
-        {
+        if std::thread::panicking() {
+            return;
+        }
+        self.recycle_aside();
+        if let Some(pinned) = self.pinned.take() {
             recycle(Rc::clone(&self.worker), pinned.backend);
         }
     }

@@ -12,7 +12,6 @@ use narrows_wire::{Capabilities, Command, Errno, Status};
 use super::cached::Source;
 use super::count::{NOWHERE, Yield};
 use super::fault::{self, Moment};
-use super::handle::Pinning;
 use super::judge::{Digest, Orders, is_logged};
 use super::lease::{Leased, NoLease};
 use super::look_back::asks_about_last;
@@ -72,14 +71,6 @@ impl Decision {
     fn error(&self) -> Option<Errno> {
         if let Decision::Error(errno, _) = self { Some(*errno) } else { None }
     }
-}
-
-/// A transaction that is not joined by the statement at hand.
-struct Aside {
-    pinned: Pinned,
-    status: Status,
-    since: Option<Instant>,
-    pins: Vec<Pinning>,
 }
 
 /// What becomes of a statement that asks about the ones before.
@@ -181,38 +172,26 @@ impl Session {
             return self.reply_error_at(request.answer(), errno, &text).await;
         }
         self.begin_record(job, request);
-        let aside = self.set_transaction_aside(job);
-        let result = self.run_job(request, job).await;
+        self.choose_kept(job, job.text(request));
+        job.orders.apart = job.orders.may_run_apart && self.may_run_apart(job);
+        let commits_by_itself = self.status.contains(Status::AUTOCOMMIT);
+        let told = match self.aside.is_empty() {
+            true => Ok(()),
+            false => Box::pin(self.tell_aside(request, job)).await,
+        };
+        let mut result = match told {
+            Ok(()) => self.run_job(request, job).await,
+            Err(end) => Err(end),
+        };
         self.end_record();
         self.forget_recording(&result);
-        if let Some(aside) = aside {
-            self.take_up_transaction(aside);
+        if !self.aside.is_empty() {
+            if result.is_ok() && !commits_by_itself && self.status.contains(Status::AUTOCOMMIT) {
+                result = Box::pin(self.commit_aside()).await;
+            }
+            self.keep_at_hand();
         }
         result
-    }
-
-    /// Where `transaction_persistent` is off, a statement for another hostgroup does not join the transaction.
-    fn set_transaction_aside(&mut self, job: &Job) -> Option<Aside> {
-        let leaves = |pinned: &&mut Pinned| {
-            let persistent = self.want.account.row.transaction_persistent;
-            !persistent && pinned.hostgroup != job.hostgroup && pinned.pins.is_transaction_only()
-        };
-        self.pinned.as_mut().filter(leaves)?;
-        let pinned = self.pinned.take()?;
-        let (status, since) = (self.status, self.transaction_since.take());
-        Some(Aside { pinned, status, since, pins: self.handle.take_pins() })
-    }
-
-    /// Goes back to the transaction. What the statement in between would have tied is reset: one connection is all
-    /// that a session can be tied to.
-    fn take_up_transaction(&mut self, aside: Aside) {
-        self.handle.put_pins(aside.pins);
-        self.handle.has_backend(Some(aside.pinned.backend.card()));
-        if let Some(other) = self.pinned.replace(aside.pinned) {
-            super::recycle(Rc::clone(&self.worker), other.backend);
-        }
-        self.status = aside.status;
-        self.transaction_since = aside.since;
     }
 
     async fn run_job(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
@@ -259,7 +238,7 @@ impl Session {
                 }
                 Answer::Sent(sent) => {
                     self.count_failed(request, job);
-                    self.keep_unasked((backend, pins, pinned), job);
+                    self.keep_unasked((backend, pins, pinned));
                     return sent;
                 }
                 Answer::Statement(packet) => packet,
@@ -376,9 +355,10 @@ impl Session {
     }
 
     /// Keeps a connection that need not be asked, or gives it back.
-    fn keep_unasked(&mut self, (backend, pins, pinned): (Backend, Pins, bool), job: &Job) {
+    fn keep_unasked(&mut self, (backend, pins, pinned): (Backend, Pins, bool)) {
         if pinned {
-            self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
+            let hostgroup = backend.login.server.row.hostgroup;
+            self.pinned = Some(Pinned { backend, hostgroup, pins });
             return;
         }
         self.give_back(backend);

@@ -11,6 +11,7 @@ use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Errno, Header, Malformed, Status, Tracker};
 
+use super::judge::Orders;
 use super::query::{Job, QUERY_TIMEOUT};
 use super::request::Request;
 use super::upload::renumber;
@@ -68,6 +69,8 @@ pub(super) struct Answering {
     pub(super) statement: u32,
     /// Errors that the client is not told when they are the whole answer: something can be done about them.
     pub(super) hold_back: HoldBack,
+    /// It runs outside of the client's transaction, with autocommit on, which the client has off.
+    pub(super) apart: bool,
 }
 
 /// Errors about which something can be done.
@@ -95,7 +98,8 @@ impl HoldBack {
 impl Answering {
     /// The answer to a command that is about no prepared statement.
     pub(super) fn plain(job: &Job) -> Answering {
-        Answering { expect: job.expect, statement: 0, hold_back: job.orders.hold_back }
+        let Orders { hold_back, apart, .. } = job.orders;
+        Answering { expect: job.expect, statement: 0, hold_back, apart }
     }
 }
 
@@ -222,6 +226,9 @@ impl Relay<'_> {
 
     /// One of the packets that are looked at; it stands behind the ready bytes.
     async fn special(&mut self, next: Next) -> Result<Result<(), Malformed>, Broken> {
+        if self.answering.apart {
+            self.hide_autocommit(next);
+        }
         let done = match next {
             Next::More { .. } => Ok(()),
             Next::ColumnsEnd { length } => self.columns_end(length),
@@ -247,6 +254,27 @@ impl Relay<'_> {
             }
         };
         Ok(done)
+    }
+
+    /// Takes the flag that says that autocommit is on out of a packet: the client has it off.
+    fn hide_autocommit(&mut self, next: Next) {
+        let (length, is_ok) = match next {
+            Next::Ok { length } => (length, true),
+            Next::Eof { length } | Next::ColumnsEnd { length } if length > 0 => (length, false),
+            _ => return,
+        };
+        let place = match is_ok {
+            true => OkPacket::status_at(self.payload(length)),
+            false => Some(Eof::STATUS_AT),
+        };
+        let start = self.ready + HEADER_LENGTH;
+        if let Some(place) = place
+            && let Some(flags) = self.buffer.filled_mut().get_mut(start + place..start + place + 2)
+            && let [low, high] = *flags
+        {
+            let status = Status(u16::from_le_bytes([low, high])).without(Status::AUTOCOMMIT);
+            flags.copy_from_slice(&status.0.to_le_bytes());
+        }
     }
 
     /// The packet behind the ready bytes, header included.
@@ -326,7 +354,8 @@ impl Relay<'_> {
         {
             self.eof_owed = false;
         } else {
-            self.put_owed_eof(status.without(Status::SESSION_STATE_CHANGED));
+            let hidden = if self.answering.apart { Status::AUTOCOMMIT } else { Status::default() };
+            self.put_owed_eof(status.without(Status::SESSION_STATE_CHANGED).without(hidden));
         }
         true
     }

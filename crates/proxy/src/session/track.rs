@@ -10,14 +10,13 @@ use std::sync::Arc;
 
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
 use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::Command;
 use narrows_wire::charset::Family;
-use narrows_wire::{Command, Status};
 
 use super::query::Job;
 use super::relay::Outcome;
 use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
-use crate::rt::Instant;
 use crate::state::{
     CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, SessionState, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS,
     quoted, slot,
@@ -102,7 +101,7 @@ impl PinReason {
         among.map(|(_, name)| *name).collect()
     }
 
-    const fn without(self, other: PinReason) -> PinReason {
+    pub(crate) const fn without(self, other: PinReason) -> PinReason {
         PinReason(self.0 & !other.0)
     }
 
@@ -118,7 +117,7 @@ impl PinReason {
 /// Why a client has a backend connection to itself.
 #[derive(Debug, Default)]
 pub struct Pins {
-    reasons: PinReason,
+    pub(super) reasons: PinReason,
     temporary_tables: BTreeSet<Vec<u8>>,
     /// There was one since the connection was leased.
     had_temporary_table: bool,
@@ -157,9 +156,15 @@ impl Pins {
         pins.reasons
     }
 
-    /// Whether nothing but an open transaction ties the client.
-    pub fn is_transaction_only(&self) -> bool {
-        self.reasons == PinReason::TRANSACTION
+    /// Whether nothing ties the client to the connection but these.
+    pub fn are_only(&self, reasons: PinReason) -> bool {
+        self.reasons.without(reasons).is_empty()
+    }
+
+    /// The transaction has ended; returns whether nothing ties the client any more.
+    pub fn end_transaction(&mut self) -> bool {
+        self.reasons = self.reasons.without(PinReason::TRANSACTION);
+        self.reasons.is_empty()
     }
 
     /// Whether the connection keeps something for a client's statement, for one of these reasons.
@@ -208,7 +213,7 @@ impl Session {
             Family::MySql => outcome.warnings,
             Family::MariaDb => 0,
         };
-        self.note_transaction(&mut pins, job, outcome, status_before);
+        self.note_transaction(&mut pins, (job, text), outcome, status_before);
         self.note_results(job, text, backend.login.family, outcome);
         if job.orders.keeps_multiplexing {
             let by_variables = PinReason(PinReason::USER_VARIABLE.0 | PinReason::UNKNOWN_SET.0);
@@ -246,7 +251,8 @@ impl Session {
         if !fresh.is_empty() {
             self.count_pins(fresh, job, text);
         }
-        self.pinned = Some(Pinned { backend, hostgroup: job.hostgroup, pins });
+        let hostgroup = backend.login.server.row.hostgroup;
+        self.pinned = Some(Pinned { backend, hostgroup, pins });
     }
 
     /// Takes over the variables and the schema that the server has reported.
@@ -287,48 +293,6 @@ impl Session {
             change(&mut state);
             backend.login.state = Arc::new(state);
         }
-    }
-
-    fn note_transaction(&mut self, pins: &mut Pins, job: &Job, outcome: &Outcome, before: Status) {
-        let in_transaction = match outcome.status {
-            Some(status) => status.contains(Status::IN_TRANS),
-            // An ERR packet has no flags: a transaction may have ended, or begun where autocommit is off.
-            None => outcome.error.is_some() && self.may_be_in_transaction(job),
-        };
-        if in_transaction {
-            pins.reasons.add(PinReason::TRANSACTION);
-            self.transaction_since.get_or_insert_with(Instant::now);
-        } else {
-            // Where an error left it open whether there is one, none may have been.
-            if before.contains(Status::IN_TRANS) {
-                let of_one_transaction = pins.reasons.intersects(PinReason::NEXT_TRANSACTION)
-                    || before.contains(Status::IN_TRANS_READONLY)
-                    || self.state.literal("transaction_read_only").is_some();
-                pins.reasons = pins.reasons.without(PinReason::NEXT_TRANSACTION);
-                // `SET autocommit = 1` commits, but what was for this transaction alone is then for the next one.
-                if job.statement.kind == Kind::Set && of_one_transaction {
-                    pins.reasons.add(PinReason::NEXT_TRANSACTION);
-                }
-            }
-            pins.reasons = pins.reasons.without(PinReason::TRANSACTION);
-            self.transaction_since = None;
-        }
-    }
-
-    fn may_be_in_transaction(&self, job: &Job) -> bool {
-        let plain = matches!(
-            job.statement.kind,
-            Kind::Select
-                | Kind::Insert
-                | Kind::Replace
-                | Kind::Update
-                | Kind::Delete
-                | Kind::Show
-                | Kind::Set
-                | Kind::Use
-                | Kind::Explain
-        );
-        self.status.contains(Status::IN_TRANS) || !self.status.contains(Status::AUTOCOMMIT) || !plain
     }
 
     /// Reads from the statement what servers do not report.

@@ -62,6 +62,8 @@ pub struct Variables {
     pub query_processor_iterations: u32,
     /// Whether statements that no rule routes are split into reads and writes.
     pub auto_read_write_split: bool,
+    /// Whether a read that is routed away from where a session writes begins a transaction there with autocommit off.
+    pub enforce_autocommit_on_reads: bool,
     /// Stored and loadable functions, in lower case, that a read may call.
     pub auto_read_write_split_functions: Vec<String>,
     /// Mirrored statements that run at the same time at most.
@@ -192,6 +194,7 @@ impl Default for Variables {
             query_retries_on_failure: 1,
             query_processor_iterations: 0,
             auto_read_write_split: false,
+            enforce_autocommit_on_reads: false,
             auto_read_write_split_functions: Vec::new(),
             mirror_max_concurrency: 16,
             mirror_max_queue_length: 32_000,

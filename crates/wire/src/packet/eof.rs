@@ -15,6 +15,8 @@ pub struct Eof {
 impl Eof {
     /// First byte of the payload.
     pub const HEADER: u8 = 0xFE;
+    /// Where the payload has its status flags.
+    pub const STATUS_AT: usize = 3;
 
     /// Reads the payload.
     pub fn decode(payload: &[u8]) -> Result<Eof, Malformed> {

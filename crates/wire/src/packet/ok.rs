@@ -61,6 +61,15 @@ impl<'a> Ok<'a> {
         Result::Ok(ok)
     }
 
+    /// Where a payload has its status flags.
+    pub fn status_at(payload: &[u8]) -> Option<usize> {
+        let mut reader = Reader::new(payload);
+        reader.u8().ok()?;
+        reader.lenenc_int().ok()?;
+        reader.lenenc_int().ok()?;
+        Some(payload.len() - reader.rest().len())
+    }
+
     /// Appends the payload as it is written under `capabilities`.
     ///
     /// Without `CLIENT_SESSION_TRACK`, or with no change to tell, the flag for changes is cleared.

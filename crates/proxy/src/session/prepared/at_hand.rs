@@ -44,7 +44,7 @@ impl Session {
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtSendLongData => {
                 let identity = self.derive(backend, request, job, statement);
                 self.drop_others_types(backend, request, job, statement, identity);
-                if let Err(error) = self.have_statement(backend, request, statement, identity).await? {
+                if let Err(error) = self.have_statement(backend, request, job, statement, identity).await? {
                     return Ok(Ready::Refused(error));
                 }
                 if job.command == Command::StmtSendLongData {
@@ -82,7 +82,7 @@ impl Session {
             }
             _ => HoldBack::default(),
         };
-        Answering { expect: job.expect, statement: statement.id, hold_back }
+        Answering { expect: job.expect, statement: statement.id, hold_back, apart: job.orders.apart }
     }
 
     /// Does something about an error that the client was not told.
@@ -274,6 +274,7 @@ impl Session {
         &mut self,
         backend: &mut Backend,
         request: &mut Request,
+        job: &Job,
         statement: &ClientStatement,
         identity: Identity,
     ) -> Result<Result<(), ServerError>, Broken> {
@@ -300,7 +301,7 @@ impl Session {
             }
         };
         if elsewhere {
-            backend.align(&self.state, false, None, limit).await.map_err(unsent)?;
+            backend.align(&self.state_for(job), false, None, limit).await.map_err(unsent)?;
         }
         Ok(answer.map(|ok| backend.login.statements.add(identity, ok.id, prepared)))
     }

@@ -18,22 +18,28 @@ use super::{Ready, Ruling};
 impl Session {
     /// Sends a part of a parameter to the connection that will execute the statement.
     pub(in super::super) async fn long_data(&mut self, request: &mut Request) -> Result<(), End> {
+        let done = self.part_of_parameter(request).await;
+        self.keep_at_hand();
+        done
+    }
+
+    async fn part_of_parameter(&mut self, request: &mut Request) -> Result<(), End> {
         let Some(statement) = self.open_statement(request) else { return self.skip(request).await };
         if statement.failed.borrow().is_some() {
             return self.skip(request).await;
         }
         let snapshot = self.snapshot();
-        let hostgroup = match (&self.pinned, self.rule(&statement).ruling) {
-            (Some(pinned), _) => pinned.hostgroup,
-            (None, Ruling::Run(verdict)) => {
+        let hostgroup = match self.rule(&statement).ruling {
+            Ruling::Run(verdict) => {
                 let prepared = &statement.prepared;
                 self.route(&snapshot, &prepared.statement, &prepared.text, &verdict).0
             }
             // It will not be executed.
-            (None, Ruling::Error(_) | Ruling::Ok(_)) => return self.skip(request).await,
+            Ruling::Error(_) | Ruling::Ok(_) => return self.skip(request).await,
         };
         let command = Command::StmtSendLongData;
         let job = self.held_job(request, command, hostgroup, Expect::Result, Rc::clone(&statement));
+        self.choose_kept(&job, &statement.prepared.text);
         for _ in 0..2 {
             let was_pinned = self.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job, None).await? {

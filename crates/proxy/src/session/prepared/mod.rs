@@ -359,8 +359,17 @@ impl Session {
         let id = statement.id;
         self.statements.open.remove(&id);
         self.statements.last_prepared.take_if(|last| *last == id);
-        let holds = |pinned: &mut super::Pinned| pinned.pins.holds(id, PinReason::HELD_STATEMENT);
-        let Some(mut pinned) = self.pinned.take_if(holds) else { return Ok(()) };
+        if !self.choose_holder(id, false) {
+            return Ok(());
+        }
+        let done = self.close_held(id).await;
+        self.keep_at_hand();
+        done
+    }
+
+    /// Closes a statement that the connection at hand keeps something for.
+    async fn close_held(&mut self, id: u32) -> Result<(), End> {
+        let Some(mut pinned) = self.pinned.take() else { return Ok(()) };
         pinned.backend.login.statements.close_held(id);
         pinned.pins.let_go(id, PinReason::HELD_STATEMENT);
         // At once: a cursor may hold locks.
@@ -400,8 +409,8 @@ impl Session {
 
     /// The hostgroup of the connection that holds something of a statement, for one of these reasons.
     fn held_at(&self, statement: &ClientStatement, reason: PinReason) -> Option<HostgroupId> {
-        let pinned = self.pinned.as_ref()?;
-        pinned.pins.holds(statement.id, reason).then_some(pinned.hostgroup)
+        let holder = self.kept().find(|pinned| pinned.pins.holds(statement.id, reason))?;
+        Some(holder.hostgroup)
     }
 
     /// The statement that a command names.

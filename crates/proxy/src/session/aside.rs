@@ -1,0 +1,332 @@
+//! More than one backend connection for a client: those that the statement at hand is no part of are set aside.
+//!
+//! A transaction attracts all that follows, unless the account has `transaction_persistent=0`: then each statement goes
+//! where it is routed, may open another transaction there, and what ends transactions ends all of them. A connection that
+//! a client keeps only because multiplexing is off attracts nothing either, nor does one away from its account's hostgroup
+//! for what a read may have left there: a stored function, a cursor.
+
+use std::rc::Rc;
+
+use narrows_sql::{Escapes, Flags, Kind, Statement, classify, statements};
+use narrows_wire::{Command, Errno, Status};
+
+use super::handle::Pinning;
+use super::query::Job;
+use super::request::Request;
+use super::track::PinReason;
+use super::{End, Pinned, Session, recycle};
+use crate::backend::{Backend, BackendError};
+use crate::rt::{Instant, select};
+
+/// A connection that is set aside, and what the session was on it.
+pub(super) struct Aside {
+    pinned: Pinned,
+    status: Status,
+    since: Option<Instant>,
+    pins: Vec<Pinning>,
+}
+
+/// What the statement at hand has all open transactions do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Common {
+    Commit,
+    Rollback,
+    Savepoint,
+    ReleaseSavepoint,
+    RollbackToSavepoint,
+}
+
+impl Aside {
+    fn has_transaction(&self) -> bool {
+        self.pinned.pins.reasons().intersects(PinReason::TRANSACTION)
+    }
+}
+
+impl Session {
+    /// The connections that the session keeps.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Pinned> {
+        self.pinned.iter().chain(self.aside.iter().map(|aside| &aside.pinned))
+    }
+
+    /// Brings the connection to hand that a statement belongs on, of those that the session keeps; none where it belongs
+    /// on another. The common session keeps one at most, and all that it sends goes there.
+    pub(super) fn choose_kept(&mut self, job: &Job, text: &[u8]) {
+        if self.pinned.is_none() && self.aside.is_empty() {
+            return;
+        }
+        if let Some(statement) = &job.prepared
+            && self.choose_holder(
+                statement.id,
+                matches!(job.command, Command::StmtExecute | Command::StmtBulkExecute),
+            )
+        {
+            return;
+        }
+        if self.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned)) {
+            return;
+        }
+        let open = |pinned: &Pinned| pinned.pins.reasons().intersects(PinReason::TRANSACTION);
+        let open_here = self.pinned.as_ref().is_some_and(open);
+        let place =
+            if (open_here || self.aside.iter().any(Aside::has_transaction)) && common(job, text).is_some() {
+                // The oldest transaction has seen all savepoints.
+                let others = self.aside.iter().enumerate().filter(|(_, aside)| aside.has_transaction());
+                let oldest = others.min_by_key(|(_, aside)| aside.since);
+                if open_here && oldest.is_none_or(|(_, aside)| self.transaction_since <= aside.since) {
+                    return;
+                }
+                oldest.map(|(place, _)| place)
+            } else {
+                if self.pinned.as_ref().is_some_and(|pinned| pinned.hostgroup == job.hostgroup) {
+                    return;
+                }
+                self.aside.iter().rposition(|aside| aside.pinned.hostgroup == job.hostgroup)
+            };
+        let other = place.map(|place| self.aside.remove(place));
+        self.set_aside();
+        if let Some(other) = other {
+            self.take_up(other);
+        }
+        self.show_aside();
+    }
+
+    /// After a statement: the connection at hand is the one that attracts what follows, if any does.
+    pub(super) fn keep_at_hand(&mut self) {
+        if self.aside.is_empty() {
+            return;
+        }
+        if self.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned)) {
+            return;
+        }
+        let open = |pinned: &Pinned| pinned.pins.reasons().intersects(PinReason::TRANSACTION);
+        let attracts = self.aside.iter().rposition(|aside| !self.may_be_left(&aside.pinned));
+        // A transaction before a connection that is merely kept, and any before none.
+        let transaction = match self.pinned.as_ref().is_some_and(open) {
+            true => None,
+            false => self.aside.iter().rposition(Aside::has_transaction),
+        };
+        let last = self.pinned.is_none().then(|| self.aside.len() - 1);
+        let Some(place) = attracts.or(transaction).or(last) else { return };
+        let aside = self.aside.remove(place);
+        self.set_aside();
+        self.take_up(aside);
+        self.show_aside();
+    }
+
+    /// Whether statements that are routed elsewhere leave this connection aside. What a read has left on a server that the
+    /// session does not write to must not have it write there.
+    fn may_be_left(&self, pinned: &Pinned) -> bool {
+        let row = &self.want.account.row;
+        let mut reasons = PinReason::MULTIPLEXING_OFF;
+        if !row.transaction_persistent {
+            reasons.add(PinReason::TRANSACTION);
+        }
+        if pinned.hostgroup != row.default_hostgroup {
+            for left in [PinReason::ROUTINE, PinReason::UNREAD, PinReason::CURSOR, PinReason::LONG_DATA] {
+                reasons.add(left);
+            }
+        }
+        pinned.pins.are_only(reasons)
+    }
+
+    /// Whether a read that is routed away from where the session writes runs outside of its transaction: none is open on the
+    /// connection at hand, if there is one.
+    pub(super) fn may_run_apart(&self, job: &Job) -> bool {
+        self.pinned.as_ref().is_none_or(|pinned| {
+            pinned.hostgroup == job.hostgroup
+                && !pinned.pins.reasons().intersects(PinReason::TRANSACTION)
+                && self.may_be_left(pinned)
+        })
+    }
+
+    /// Brings the connection to hand that keeps something for a statement of the client; returns whether there is one.
+    pub(super) fn choose_holder(&mut self, id: u32, executes: bool) -> bool {
+        let holds = |pinned: &Pinned| pinned.pins.holds(id, PinReason::HELD_STATEMENT);
+        if self.pinned.as_ref().is_some_and(holds) {
+            return true;
+        }
+        let Some(place) = self.aside.iter().position(|aside| holds(&aside.pinned)) else { return false };
+        let mut aside = self.aside.remove(place);
+        let pins = &mut aside.pinned.pins;
+        let is_tied = self.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned));
+        if executes && is_tied && !pins.holds(id, PinReason::LONG_DATA) {
+            // It belongs to the transaction. Its cursor is closed, as executing it anew would.
+            pins.let_go(id, PinReason::HELD_STATEMENT);
+            aside.pinned.backend.login.statements.close_held(id);
+            self.aside.push(aside);
+            return false;
+        }
+        self.set_aside();
+        self.take_up(aside);
+        self.show_aside();
+        true
+    }
+
+    fn set_aside(&mut self) {
+        let Some(mut pinned) = self.pinned.take() else { return };
+        self.leave(&mut pinned.backend);
+        let (status, since) = (self.status, self.transaction_since.take());
+        self.aside.push(Aside { pinned, status, since, pins: self.handle.take_pins() });
+        self.status = status.without(OF_TRANSACTION);
+        self.handle.has_backend(None);
+    }
+
+    fn take_up(&mut self, mut aside: Aside) {
+        if !aside.pinned.backend.is_alive() && aside.pinned.pins.are_only(PinReason::MULTIPLEXING_OFF) {
+            return;
+        }
+        aside.pinned.backend.login.count_lease();
+        self.meet(&mut aside.pinned.backend);
+        self.handle.put_pins(aside.pins);
+        self.handle.has_backend(Some(aside.pinned.backend.card()));
+        let of_transaction = Status(aside.status.0 & OF_TRANSACTION.0);
+        self.status = self.status.without(OF_TRANSACTION).union(of_transaction);
+        self.transaction_since = aside.since;
+        self.pinned = Some(aside.pinned);
+    }
+
+    /// Shows the connections that are set aside to those who may have to cut them off.
+    fn show_aside(&self) {
+        let card = |aside: &Aside| (Rc::clone(aside.pinned.backend.card()), aside.has_transaction());
+        self.handle.has_aside(self.aside.iter().map(card).collect());
+    }
+
+    /// Resets all connections that are set aside, and returns them.
+    pub(super) fn recycle_aside(&mut self) {
+        if self.aside.is_empty() {
+            return;
+        }
+        for aside in std::mem::take(&mut self.aside) {
+            recycle(Rc::clone(&self.worker), aside.pinned.backend);
+        }
+        self.show_aside();
+    }
+
+    /// Before a statement that concerns all transactions runs on the connection at hand: those that are set aside do the
+    /// same. What a connection set aside keeps for a statement that asks is fetched.
+    pub(super) async fn tell_aside(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
+        let asks = super::look_back::asks_about_last(&job.statement)
+            || job.statement.flags.intersects(Flags::LAST_INSERT_ID);
+        if asks {
+            let limit = self.snapshot().variables.connect_timeout_server;
+            for aside in &mut self.aside {
+                // What cannot be fetched is lost with the connection, which shows when that is used.
+                let _ = aside.pinned.backend.settle_residue(limit).await;
+            }
+        }
+        let Some(common) = common(job, job.text(request)) else { return Ok(()) };
+        let own = job.text(request).to_vec();
+        let done = match self.first_dead() {
+            Some(address) => Err((address, "the server closed the connection".to_owned())),
+            None => self.all_aside(common, &own).await,
+        };
+        let Err((address, error)) = done else { return Ok(()) };
+        let text = format!(
+            "A transaction could not be ended as its others ({address}: {error}). What is still open is rolled back."
+        );
+        self.count_failed(request, job);
+        self.discard(request).await?;
+        self.reply_error_at(request.answer(), Errno::SERVER_LOST, &text).await?;
+        Err(End::Told(text))
+    }
+
+    /// The server that has closed a connection with an open transaction: none of the others is committed then.
+    fn first_dead(&self) -> Option<String> {
+        let aside = self.aside.iter().filter(|aside| aside.has_transaction()).map(|aside| &aside.pinned);
+        let dead = self.pinned.iter().chain(aside).find(|pinned| !pinned.backend.is_alive())?;
+        Some(dead.backend.login.server.address())
+    }
+
+    /// `SET autocommit=1` has committed the transaction of its connection: the others follow.
+    pub(super) async fn commit_aside(&mut self) -> Result<(), End> {
+        match self.all_aside(Common::Commit, b"").await {
+            Ok(()) => Ok(()),
+            Err((address, error)) => {
+                Err(End::Told(format!("a transaction was not committed ({address}: {error})")))
+            }
+        }
+    }
+
+    async fn all_aside(&mut self, common: Common, own: &[u8]) -> Result<(), (String, String)> {
+        for aside in std::mem::take(&mut self.aside) {
+            let mut aside = aside;
+            if !aside.has_transaction() {
+                self.aside.push(aside);
+                continue;
+            }
+            let backend = &aside.pinned.backend;
+            match self.one_aside(common, own, backend).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.aside.push(aside);
+                    continue;
+                }
+                Err(error) => return Err((backend.login.server.address(), error.to_string())),
+            }
+            aside.pins.retain(|pin| pin.reason != PinReason::TRANSACTION);
+            (aside.since, aside.status) = (None, aside.status.without(OF_TRANSACTION));
+            if aside.pinned.pins.end_transaction() {
+                self.worker.pool.release(&self.snapshot(), aside.pinned.backend, Instant::now());
+            } else {
+                self.aside.push(aside);
+            }
+        }
+        self.show_aside();
+        Ok(())
+    }
+
+    /// Has one transaction do what all do; returns whether it has ended.
+    async fn one_aside(&self, common: Common, own: &[u8], backend: &Backend) -> Result<bool, BackendError> {
+        let run = async |statement: &[u8]| {
+            let limit = self.snapshot().variables.default_query_timeout;
+            select! {
+                biased;
+                end = self.must_end() => Err(BackendError::Io(std::io::Error::other(end.to_string()))),
+                done = backend.execute(statement, limit) => done,
+            }
+        };
+        // It began after the savepoint.
+        let is_unknown =
+            |error: &BackendError| matches!(error, BackendError::Server(error) if error.code == 1305);
+        match common {
+            Common::Commit => run(b"COMMIT AND NO CHAIN NO RELEASE").await.map(|()| true),
+            Common::Rollback => run(b"ROLLBACK AND NO CHAIN NO RELEASE").await.map(|()| true),
+            Common::Savepoint => run(own).await.map(|()| false),
+            Common::ReleaseSavepoint => match run(own).await {
+                Err(error) if is_unknown(&error) => Ok(false),
+                done => done.map(|()| false),
+            },
+            Common::RollbackToSavepoint => match run(own).await {
+                Err(error) if is_unknown(&error) => {
+                    run(b"ROLLBACK AND NO CHAIN NO RELEASE").await.map(|()| true)
+                }
+                done => done.map(|()| false),
+            },
+        }
+    }
+}
+
+/// What a statement has all open transactions do. Of several statements in one text the last that ends any counts.
+fn common(job: &Job, text: &[u8]) -> Option<Common> {
+    let runs = matches!(job.command, Command::Query | Command::StmtExecute);
+    let of = |statement: &Statement| match statement.kind {
+        Kind::Commit => Some(Common::Commit),
+        Kind::Rollback => Some(Common::Rollback),
+        Kind::Savepoint => Some(Common::Savepoint),
+        Kind::ReleaseSavepoint => Some(Common::ReleaseSavepoint),
+        Kind::RollbackToSavepoint => Some(Common::RollbackToSavepoint),
+        _ => None,
+    };
+    if !runs {
+        return None;
+    }
+    if job.statement.flags.intersects(Flags::MULTI) {
+        let ends =
+            |one: &[u8]| of(&classify(one)).filter(|it| matches!(it, Common::Commit | Common::Rollback));
+        return statements(text, Escapes::Backslash).filter_map(ends).last();
+    }
+    of(&job.statement)
+}
+
+/// What status flags say of an open transaction.
+const OF_TRANSACTION: Status = Status::IN_TRANS.union(Status::IN_TRANS_READONLY);

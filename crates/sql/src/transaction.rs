@@ -1,0 +1,252 @@
+//! What a statement means for the transaction of a session that has autocommit off.
+//!
+//! A server's status flags do not tell all of it: a read of a table without transactions, a statement that fails and a
+//! first `SAVEPOINT` set no `SERVER_STATUS_IN_TRANS`, and yet metadata locks or a name stay until the transaction ends.
+
+use crate::flags::Flags;
+use crate::kind::Kind;
+use crate::statement::{Statement, classify, statements};
+use crate::token::{Escapes, Lexer, TokenKind};
+
+/// What a statement that has run with autocommit off does to the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It may have locked metadata, taken a snapshot, written, or set a savepoint: a transaction is open after it.
+    Opens,
+    /// It ends the transaction.
+    Ends,
+    /// Neither, for all that is known.
+    Keeps,
+}
+
+/// What `query`, classified as `statement`, does to the transaction where autocommit is off. Statements that commit
+/// implicitly (`ALTER TABLE`) are [`Effect::Keeps`]: whether one has is not read off its text.
+#[must_use]
+pub fn effect_on_transaction(query: &[u8], statement: Statement) -> Effect {
+    if statement.flags.contains(Flags::MULTI) {
+        let effects = statements(query, Escapes::Backslash).map(|one| effect_of_one(one, classify(one)));
+        return effects.filter(|effect| *effect != Effect::Keeps).last().unwrap_or(Effect::Keeps);
+    }
+    effect_of_one(query, statement)
+}
+
+fn effect_of_one(query: &[u8], statement: Statement) -> Effect {
+    let opens = |opens: bool| if opens { Effect::Opens } else { Effect::Keeps };
+    match statement.kind {
+        Kind::Commit | Kind::Rollback => Effect::Ends,
+        Kind::Select | Kind::Do | Kind::Set | Kind::SetTransaction => opens(names_tables(query, statement)),
+        Kind::Show => opens(shows_a_table(query)),
+        Kind::Insert
+        | Kind::Replace
+        | Kind::Update
+        | Kind::Delete
+        | Kind::Call
+        | Kind::SetStatement
+        | Kind::Explain
+        | Kind::ExplainAnalyze
+        | Kind::Begin
+        | Kind::Savepoint
+        | Kind::Xa
+        | Kind::CreateTemporaryTable
+        | Kind::DropTemporaryTable
+        | Kind::Execute
+        | Kind::LoadData
+        | Kind::LoadDataLocal
+        | Kind::Handler
+        | Kind::Admin
+        | Kind::Other => Effect::Opens,
+        Kind::Use
+        | Kind::ShowWarnings
+        | Kind::ReleaseSavepoint
+        | Kind::RollbackToSavepoint
+        | Kind::LockTables
+        | Kind::UnlockTables
+        | Kind::LockInstance
+        | Kind::UnlockInstance
+        | Kind::FlushTablesWithReadLock
+        | Kind::Flush
+        | Kind::DropTable
+        | Kind::Create
+        | Kind::Alter
+        | Kind::Drop
+        | Kind::Truncate
+        | Kind::Rename
+        | Kind::Prepare
+        | Kind::Deallocate
+        | Kind::Kill
+        | Kind::GetDiagnostics
+        | Kind::Signal
+        | Kind::Grant
+        | Kind::Proxy
+        | Kind::Empty => Effect::Keeps,
+    }
+}
+
+/// Whether `query` only reads, and may do so outside of the transaction that autocommit off would begin with it: it takes
+/// no locks, leaves nothing on its connection that a built-in function would leave, and does not ask whether autocommit is
+/// on. A stored function may do anything; that it is called by a read is the caller's word that it only reads.
+///
+/// Where strings end is read as with [`Escapes::Backslash`]; see [`Flags::ESCAPED_QUOTE`].
+#[must_use]
+pub fn reads_apart(query: &[u8], statement: Statement) -> bool {
+    if statement.flags.contains(Flags::MULTI) {
+        return statements(query, Escapes::Backslash).all(|one| one_reads_apart(one, classify(one)));
+    }
+    one_reads_apart(query, statement)
+}
+
+fn one_reads_apart(query: &[u8], statement: Statement) -> bool {
+    const LEAVES: Flags = Flags::EFFECTS.without(Flags::FUNCTION_CALL_UNKNOWN).union(Flags::FOR_UPDATE);
+    if statement.flags.intersects(LEAVES) {
+        return false;
+    }
+    let says = |name: &[u8]| query.windows(name.len()).any(|word| word.eq_ignore_ascii_case(name));
+    match statement.kind {
+        Kind::Select if statement.flags.contains(Flags::SYSTEM_VARIABLE) => !says(b"autocommit"),
+        Kind::Select => !says(b"session_variables"),
+        Kind::Show => !says(b"variables"),
+        Kind::Explain => true,
+        _ => false,
+    }
+}
+
+/// Whether a statement that is an expression, or made of some, reads a table. When in doubt it does.
+fn names_tables(query: &[u8], statement: Statement) -> bool {
+    const UNSURE: Flags = Flags::FUNCTION_CALL_UNKNOWN
+        .union(Flags::ESCAPED_QUOTE)
+        .union(Flags::UNTERMINATED)
+        .union(Flags::EXECUTABLE_COMMENT);
+    if statement.flags.intersects(UNSURE) {
+        return true;
+    }
+    let mut lexer = Lexer::new(query, Escapes::Backslash);
+    loop {
+        let token = lexer.next();
+        if token.kind == TokenKind::End {
+            return false;
+        }
+        if token.is_word("TABLE") {
+            return true;
+        }
+        if token.is_word("FROM") {
+            let mut ahead = lexer.clone();
+            if !ahead.next().is_word("DUAL") || ahead.next().is_symbol(b',') {
+                return true;
+            }
+        }
+    }
+}
+
+/// Whether a `SHOW` describes the columns or indexes of a table, which MySQL opens for it as for a `SELECT`.
+fn shows_a_table(query: &[u8]) -> bool {
+    let mut lexer = Lexer::new(query, Escapes::Backslash);
+    loop {
+        let token = lexer.next();
+        if token.kind == TokenKind::End {
+            return false;
+        }
+        if token.is_any(&["COLUMNS", "FIELDS", "INDEX", "INDEXES", "KEYS"]) {
+            return true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(query: &str) -> Effect {
+        effect_on_transaction(query.as_bytes(), classify(query.as_bytes()))
+    }
+
+    fn apart(query: &str) -> bool {
+        reads_apart(query.as_bytes(), classify(query.as_bytes()))
+    }
+
+    #[test]
+    fn what_touches_tables_opens_a_transaction() {
+        for query in [
+            "SELECT a FROM t",
+            "(SELECT a FROM t)",
+            "TABLE t",
+            "SELECT 1 UNION TABLE t",
+            "SELECT 1 FROM DUAL, t",
+            "SELECT (SELECT 1 FROM t)",
+            "SELECT stored(1)",
+            "SET @a = (SELECT MAX(a) FROM t)",
+            "DO (SELECT 1 FROM t)",
+            "INSERT INTO t VALUES (1)",
+            "SAVEPOINT a",
+            "EXPLAIN SELECT 1",
+            "SHOW COLUMNS FROM t",
+            "CALL p()",
+            "CHECKSUM TABLE t",
+            "COMMIT; SELECT a FROM t",
+            "BEGIN",
+        ] {
+            assert_eq!(effect(query), Effect::Opens, "{query}");
+        }
+    }
+
+    #[test]
+    fn what_touches_none_does_not() {
+        for query in [
+            "SELECT 1",
+            "SELECT 1 FROM DUAL",
+            "SELECT 'FROM t'",
+            "SELECT @@version, DATABASE()",
+            "SET NAMES utf8mb4",
+            "SET autocommit = 0",
+            "SHOW VARIABLES LIKE 'a%'",
+            "SHOW WARNINGS",
+            "USE shop",
+            "ROLLBACK TO a",
+            "ALTER TABLE t ADD b INT",
+            "SELECT 1; SELECT 2",
+        ] {
+            assert_eq!(effect(query), Effect::Keeps, "{query}");
+        }
+        for query in ["COMMIT", "ROLLBACK", "ROLLBACK WORK", "SELECT a FROM t; COMMIT"] {
+            assert_eq!(effect(query), Effect::Ends, "{query}");
+        }
+    }
+
+    #[test]
+    fn reads_that_need_no_transaction_are_told_from_others() {
+        for query in [
+            "SELECT a FROM t",
+            "select 'for update'",
+            "SELECT @@version",
+            "SELECT autocommit FROM settings",
+            "SHOW TABLES",
+            "EXPLAIN SELECT a FROM t",
+            "SELECT FOUND_ROWS()",
+            "SELECT a FROM t; SELECT b FROM t",
+            "SELECT stored(a) FROM t",
+            "WITH x AS (SELECT 1) SELECT * FROM x",
+        ] {
+            assert!(apart(query), "{query}");
+        }
+        for query in [
+            "SELECT a FROM t FOR UPDATE",
+            "SELECT a FROM t FOR SHARE",
+            "SELECT a FROM t LOCK IN SHARE MODE",
+            "SELECT a FROM t FOR UPDATE SKIP LOCKED",
+            "SELECT a INTO @a FROM t",
+            "SELECT a INTO OUTFILE '/tmp/a' FROM t",
+            "SELECT GET_LOCK('a', 1)",
+            "SELECT @a := 1",
+            "SELECT @@autocommit",
+            "SELECT @@SESSION.AutoCommit",
+            "SHOW VARIABLES",
+            "SELECT * FROM performance_schema.session_variables",
+            "SELECT a FROM t; DELETE FROM t",
+            "INSERT INTO t SELECT a FROM t",
+            "EXPLAIN ANALYZE SELECT a FROM t",
+            "SAVEPOINT a",
+            "COMMIT",
+        ] {
+            assert!(!apart(query), "{query}");
+        }
+    }
+}
