@@ -1,6 +1,7 @@
 //! Sessions with autocommit off, as Python drivers have it by default, over a read/write split by rules: a real primary,
 //! real replicas that would take writes, and the rules that everybody begins with.
 
+mod application;
 mod locks;
 mod several;
 
