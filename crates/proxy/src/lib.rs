@@ -18,6 +18,7 @@ pub mod query_log;
 pub mod reply;
 pub mod rt;
 pub mod rules;
+pub mod seldom;
 pub mod server;
 pub mod session;
 pub mod snapshot;

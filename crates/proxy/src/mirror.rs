@@ -92,6 +92,7 @@ async fn run(worker: &Rc<Worker>, copy: Copy) {
         untouched: None,
         statement: None,
         instead_of: None,
+        new: false,
         now: Instant::now(),
     };
     let Ok(mut backend) = worker.pool.lease(&snapshot, copy.hostgroup, ask).await else {

@@ -23,6 +23,7 @@ use crate::rt::{
     BoundListener, Instant, JoinHandle, Listener, MailboxReceiver, MailboxSender, oneshot, sleep, spawn_local,
 };
 use crate::rules;
+use crate::seldom::Seldom;
 use crate::session::{Handle, Interrupt};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::{SessionState, SharedState};
@@ -260,6 +261,8 @@ pub struct Worker {
     pub prepared: Registry,
     /// Its counters.
     pub counters: RefCell<Counters>,
+    /// Hints in comments that were ignored.
+    pub(crate) ignored_hints: Seldom,
     /// Who is told of statements that are logged.
     pub query_log: RefCell<Option<QueryLog>>,
     /// Its mirrored statements.
@@ -296,6 +299,7 @@ impl Worker {
             figures,
             peers,
             buffers: BufferPool::default(),
+            ignored_hints: Seldom::default(),
             known_schemas: client::KnownSchemas::default(),
             prepared: Registry::default(),
             counters: RefCell::default(),

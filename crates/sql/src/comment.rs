@@ -17,7 +17,8 @@ pub fn annotations(query: &[u8]) -> Annotations<'_> {
     Annotations { rest }
 }
 
-/// Iterates over `(key, value)`; see [`annotations`]. Parts without `=` are left out.
+/// Iterates over `(key, value)`; see [`annotations`]. Pairs end with `;` alone, and parts without a value are left out. Several
+/// `=` count as one, and what follows a second value is left out, as ProxySQL does it.
 #[derive(Clone, Debug)]
 pub struct Annotations<'a> {
     rest: &'a [u8],
@@ -31,9 +32,9 @@ impl<'a> Iterator for Annotations<'a> {
             let length = memchr::memchr(b';', self.rest).unwrap_or(self.rest.len());
             let (part, rest) = self.rest.split_at_checked(length)?;
             self.rest = rest.get(1..).unwrap_or_default();
-            if let Some(equals) = memchr::memchr(b'=', part) {
-                let (key, value) = part.split_at_checked(equals)?;
-                return Some((key.trim_ascii(), value.get(1..).unwrap_or_default().trim_ascii()));
+            let mut words = part.split(|byte| *byte == b'=').filter(|word| !word.is_empty());
+            if let (Some(key), Some(value)) = (words.next(), words.next()) {
+                return Some((key.trim_ascii(), value.trim_ascii()));
             }
         }
         None
@@ -62,6 +63,10 @@ mod tests {
         assert_eq!(pairs("SELECT /*;hostgroup=2;*/ 1 /* hostgroup=3 */"), [pair("hostgroup", "2")]);
         assert_eq!(pairs("SELECT /*+ mirror=4 */ 1"), [pair("mirror", "4")]);
         assert_eq!(pairs("/*!hostgroup=5*/"), [pair("hostgroup", "5")]);
+        assert_eq!(
+            pairs("/* hostgroup=0, trace=77; =a==b=c;;d=; e */"),
+            [pair("hostgroup", "0, trace"), pair("a", "b")]
+        );
     }
 
     #[test]

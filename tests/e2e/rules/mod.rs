@@ -124,6 +124,29 @@ fn the_chain_of_the_next_statement_may_begin_with_an_execution() {
 }
 
 #[test]
+fn rules_with_negative_ids_run_before_the_others() {
+    let pair = Pair::start();
+    let config = pair
+        .config()
+        .rule("rule_id=-7 match_digest=\"^SELECT who\" destination_hostgroup=1 apply=1")
+        .rule("rule_id=1 match_digest=\"^SELECT who\" destination_hostgroup=0 apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+    assert_eq!(client.query("SELECT who").cell().as_deref(), Some("reader"), "from the file");
+
+    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let insert = "INSERT INTO mysql_query_rules (rule_id, active, match_digest, error_msg, apply)
+        VALUES (-8, 1, '^SELECT who', 'the first one', 1)";
+    assert_eq!(admin.query(insert).error(), None);
+    assert_eq!(admin.query("LOAD MYSQL QUERY RULES TO RUNTIME").error(), None);
+    assert_eq!(client.query("SELECT who").error().expect("refused").message, "the first one");
+    let ids = admin.query("SELECT rule_id FROM runtime_mysql_query_rules ORDER BY rule_id").text_rows();
+    assert_eq!(ids, ["-8", "-7", "1"].map(|id| vec![Some(id.to_owned())]));
+    let hits = "SELECT hits FROM stats_mysql_query_rules WHERE rule_id = -8";
+    assert_eq!(admin.query(hits).cell().as_deref(), Some("1"));
+}
+
+#[test]
 fn comments_go_before_rules() {
     let pair = Pair::start();
     let who = "/* hostgroup=1 */ SELECT who";
@@ -139,6 +162,80 @@ fn comments_go_before_rules() {
     assert!(began.elapsed() >= Duration::from_millis(300));
     let elsewhere = client.query("/* hostgroup=99 */ DO 1").error().expect("no such hostgroup");
     assert_eq!(elsewhere.code, 9001);
+}
+
+#[test]
+fn hints_are_read_as_proxysql_reads_them() {
+    let pair = Pair::start();
+    let to_reader = ["/* HostGroup=1, trace=77 */ SELECT who", "/* trace=7;hostgroup==1x */ SELECT who"];
+    let to_writer = ["/* query_timeout=0 */ SELECT who", "/* hostgroup=-1 */ SELECT who"];
+    let answers = |statements: [&str; 2], name: &str| {
+        statements.iter().fold(Conversation::new(), |said, one| said.on(one, &[Move::rows("who", &[name])]))
+    };
+    pair.reader.say(answers(to_reader, "reader"));
+    pair.writer.say(answers(to_writer, "writer"));
+    let narrows = start(&pair.config());
+    let mut client = narrows.client();
+
+    for statement in to_reader {
+        assert_eq!(client.query(statement).cell().as_deref(), Some("reader"), "{statement}");
+    }
+    for statement in to_writer {
+        assert_eq!(client.query(statement).cell().as_deref(), Some("writer"), "{statement}");
+    }
+}
+
+#[test]
+fn a_hint_has_a_connection_opened_for_a_statement() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
+    let mut client = narrows.client();
+    let mut thread = |statement: &str| client.query(statement).cell().expect("a number");
+    let variable = "@@pseudo_thread_id";
+    let first = thread(&format!("SELECT {variable}"));
+    assert_eq!(thread(&format!("SELECT {variable}")), first, "the connection of the pool");
+    let opened = thread(&format!("/* create_new_connection=1 */ SELECT {variable}"));
+    assert_ne!(opened, first);
+    let again = thread(&format!("/* create_new_connection=1 */ SELECT {variable}"));
+    assert!(again != first && again != opened, "each statement has one opened");
+}
+
+#[test]
+fn a_hint_for_a_new_connection_replaces_an_idle_one_where_there_is_no_room() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let config =
+        NarrowsConfig::new().server(0, server.port(), "max_connections=1").user("sbtest", "sbtest", "");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+    let first = client.query("SELECT @@pseudo_thread_id").cell();
+    let opened = client.query("/* create_new_connection=1 */ SELECT @@pseudo_thread_id").cell();
+    assert_ne!(opened, first);
+    assert_eq!(client.query("SELECT @@pseudo_thread_id").cell(), opened, "the first one is closed");
+}
+
+#[test]
+fn hints_without_effect_are_counted_logged_and_explained() {
+    let pair = Pair::start();
+    let narrows = start(&pair.config());
+    let mut client = narrows.client();
+    client.query("/* max_lag_ms=100; framework=django; query_retries=x */ DO 1");
+    client.query("/* max_lag_ms=100 */ DO 1");
+    let logged = narrows.wait_for_log(0, |log| log.contains("hint ignored"));
+    assert_eq!(logged.matches("hint ignored").count(), 1, "one line a minute: {logged}");
+
+    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let status = admin.query("SHOW NARROWS STATUS").text_rows();
+    let counted = ["Narrows_hints_ignored", "3"].map(|cell| Some(cell.to_owned())).to_vec();
+    assert!(status.contains(&counted), "{status:?}");
+    let explain = "EXPLAIN ROUTE '/* hostgroup=1; max_lag_ms=5; framework=django */ DO 1'";
+    let rows = admin.query(explain).text_rows();
+    let of = |what: &str| {
+        let fits = |row: &&Vec<Option<String>>| row.get(1).and_then(Option::as_deref) == Some(what);
+        rows.iter().filter(fits).filter_map(|row| row.get(2).cloned().flatten()).collect::<Vec<String>>()
+    };
+    assert_eq!(of("hint"), ["hostgroup=1"]);
+    assert_eq!(of("hint ignored"), ["max_lag_ms=5", "framework=django"]);
+    assert_eq!(of("hostgroup"), ["1"]);
 }
 
 #[test]

@@ -304,6 +304,7 @@ impl<R> Kind<R> {
     /// What a value must be.
     pub fn describe(&self) -> String {
         match self {
+            Kind::Integer { min: i64::MIN, max: i64::MAX, .. } => "an integer".to_owned(),
             Kind::Integer { min, max, .. } => format!("an integer from {min} to {max}"),
             Kind::Flag(_) => "true or false".to_owned(),
             Kind::Text(form, _) => form.describe(),

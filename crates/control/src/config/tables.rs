@@ -162,7 +162,7 @@ pub static RULES: Table<RuleRow> = Table {
     doc: "What happens to a statement. Rules are tried by ascending `rule_id`; a rule applies when all its conditions hold.",
     blank: RuleRow::default,
     columns: &[
-        integer("rule_id", 0, i64::MAX, Required, |r, v| r.rule_id = v, "Its place in the order."),
+        integer("rule_id", i64::MIN, i64::MAX, Required, |r, v| r.rule_id = v, "Its place in the order."),
         flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept but not used. (In the admin table the default is 0.)"),
         text("username", Form::Any, Null, |r, v| r.username = Some(v), "Condition: the account; empty: any."),
         text("schemaname", Form::Any, Null, |r, v| r.schemaname = Some(v), "Condition: the current schema; empty: any."),

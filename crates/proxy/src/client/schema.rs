@@ -73,7 +73,8 @@ async fn enter(
     want: &Want,
     state: &SharedState,
 ) -> Result<(), Option<ServerError>> {
-    let ask = Ask { want, state, untouched: None, statement: None, instead_of: None, now: Instant::now() };
+    let (untouched, statement, instead_of) = (None, None, None);
+    let ask = Ask { want, state, untouched, statement, instead_of, new: false, now: Instant::now() };
     let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
     let mut backend = leased.map_err(|error| match error {
         LeaseError::Refused(error) => Some(error),

@@ -85,6 +85,8 @@ pub struct Ask<'a> {
     pub statement: Option<Identity>,
     /// Rather a connection to any other server than this one.
     pub instead_of: Option<&'a ServerFigures>,
+    /// None that anybody has used: one is opened, in the place of an idle one where there is no room.
+    pub new: bool,
     /// The time, read not long ago: reading the clock costs more than the rest of most leases.
     pub now: Instant,
 }
@@ -618,8 +620,8 @@ fn count(counter: &Cell<u64>) {
 /// How much must be done to an idle connection: 0 nothing, 1 answers to be translated, 2 a `SET`, 3 also a change of
 /// schema, [`NEW_LOGIN`], or, beyond, close it and open another in its place.
 fn fitness(backend: &Backend, ask: &Ask<'_>) -> u32 {
-    let Ask { want, state, .. } = *ask;
-    if !backend.fits_class(want) {
+    let Ask { want, state, new, .. } = *ask;
+    if new || !backend.fits_class(want) {
         return NEW_LOGIN + 1;
     }
     if !backend.fits_account(want) {

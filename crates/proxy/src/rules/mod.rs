@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::snapshot::{FastRoutingRow, HostgroupId, RuleRow};
 
-pub use annotation::annotate;
+pub use annotation::{Hint, annotate};
 pub use expression::{ExpressionError, check_expression};
 use fast_routing::FastRouting;
 pub use firewall::{Firewall, Passage, Sender};
@@ -124,6 +124,8 @@ pub struct Verdict {
     pub gtid_from_hostgroup: Option<HostgroupId>,
     /// Whether the statement is logged.
     pub log: Option<bool>,
+    /// A hint asks for a connection that nobody has used before.
+    pub create_new_connection: bool,
 }
 
 impl Verdict {

@@ -49,6 +49,7 @@ impl Session {
             untouched: None,
             statement: None,
             instead_of: None,
+            new: false,
             now: self.handle.since(),
         };
         let found = select! {

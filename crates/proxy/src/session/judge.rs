@@ -12,7 +12,7 @@ use super::Session;
 use super::relay::HoldBack;
 use crate::mirror::{Copy, offer};
 use crate::rt::{Instant, nanoseconds};
-use crate::rules::{Passage, Question, Sender, Verdict, annotate, digest_of};
+use crate::rules::{Hint, Passage, Question, Sender, Verdict, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
 
@@ -40,13 +40,15 @@ pub(super) struct Digest {
 /// How a statement is to be run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Orders {
-    /// Time after which it is killed; `None`: `default_query_timeout`.
+    /// Time after which it is killed; `None`, which a timeout of 0 means too: `default_query_timeout`.
     pub(super) timeout: Option<Duration>,
     /// Time to wait before.
     pub(super) delay: Duration,
     /// How often it may run again where its server failed and nothing can have happened; `None`:
     /// `query_retries_on_failure`.
     pub(super) retries: Option<u32>,
+    /// It runs on a connection that is opened for it.
+    pub(super) new_connection: bool,
     /// It does not tie its session to a connection by what it does to variables.
     pub(super) keeps_multiplexing: bool,
     /// The query log is told of it.
@@ -139,12 +141,23 @@ impl Session {
             self.worker.counters.borrow_mut().rules_time_ns += nanoseconds(began.elapsed());
         }
         if variables.query_digests && statement.flags.contains(Flags::COMMENT) {
-            annotate(&mut judgement.verdict, text);
+            annotate(&mut judgement.verdict, text, |key, value, hint| self.note_hint(key, value, hint));
         }
         if guarded {
             judgement.passes = self.passes_firewall(snapshot, statement, text, &judgement);
         }
         judgement
+    }
+
+    /// Counts a hint that is ignored, unless the comment is for somebody else; the log has one line a minute.
+    fn note_hint(&self, key: &[u8], value: &[u8], hint: Hint) {
+        let Some(why) = hint.why_ignored().filter(|_| hint != Hint::Unknown) else { return };
+        self.worker.counters.borrow_mut().hints_ignored += 1;
+        if let Some(untold) = self.worker.ignored_hints.due(Instant::now()) {
+            let username = &self.want.account.row.username;
+            let (hint, value) = (key.escape_ascii(), value.get(..64).unwrap_or(value).escape_ascii());
+            tracing::warn!(user = username, client = self.handle.peer.0, %hint, %value, why, untold, "hint ignored");
+        }
     }
 
     /// Whether the firewall lets a statement through. What a proxy of ProxySQL's kind answers itself is not asked about.
@@ -197,9 +210,10 @@ impl Session {
         let variables = &snapshot.variables;
         let delay = verdict.delay.map_or(Duration::ZERO, |delay| Duration::from_millis(delay.into()));
         let mut orders = Orders {
-            timeout: verdict.timeout.map(|timeout| Duration::from_millis(timeout.into())),
+            timeout: verdict.timeout.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms.into())),
             delay: delay.max(variables.default_query_delay),
             retries: verdict.retries,
+            new_connection: verdict.create_new_connection,
             keeps_multiplexing: verdict.multiplex == Some(2),
             logged: is_logged(variables, verdict),
             writer: None,

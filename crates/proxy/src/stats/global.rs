@@ -185,6 +185,8 @@ counters! {
     firewall_refused = "Narrows_firewall_refused";
     /// Statements taken for reads that a read-only server refused, and that ran on a writer.
     reads_run_on_writers = "Narrows_reads_run_on_writers";
+    /// Hints in comments that have no effect here, or whose value is not a number.
+    hints_ignored = "Narrows_hints_ignored";
     /// Mirrored statements that ran.
     mirrors_run = "Narrows_mirrors_run";
     /// Mirrored statements that could not run.

@@ -366,6 +366,8 @@ pub struct Route {
     pub command: &'static str,
     /// The rules that match, in order.
     pub rules: Vec<RouteRule>,
+    /// What its first comment says, in order.
+    pub hints: Vec<RouteHint>,
     /// The statement as rules rewrote it, when they did.
     pub rewritten: Option<String>,
     /// What becomes of it.
@@ -385,6 +387,17 @@ pub struct RouteRule {
     pub rule_id: i64,
     /// What it sets: column and value.
     pub sets: Vec<(&'static str, String)>,
+}
+
+/// A hint of a statement's first comment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteHint {
+    /// Its name, as it is written.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// Why it is ignored; `None`: it is followed.
+    pub ignored: Option<&'static str>,
 }
 
 /// What becomes of a statement.

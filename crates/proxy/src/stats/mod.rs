@@ -21,8 +21,8 @@ pub use figures::{Figures, RecentDigests};
 pub use global::{Counters, NOT_COUNTED};
 pub use lines::{
     CommandLine, DigestLine, Doing, ErrorLine, FreeConnection, MemoryFigures, PinLine, PreparedLine,
-    ProcessBackend, ProcessLine, Route, RouteError, RouteOutcome, RouteQuestion, RouteRule, RouteServer,
-    RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
+    ProcessBackend, ProcessLine, Route, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
+    RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
 };
 pub(crate) use memory::SESSION_BYTES;
 pub use narrows_sql::KillKind;

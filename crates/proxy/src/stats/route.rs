@@ -7,7 +7,8 @@ use narrows_sql::{Flags, Kind, Scratch, Statement, digest_hash, digest_text};
 use narrows_wire::Status;
 
 use super::{
-    CommandClass, Route, RouteError, RouteOutcome, RouteQuestion, RouteRule, RouteServer, ServerLine,
+    CommandClass, Route, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer,
+    ServerLine,
 };
 use crate::hostgroup::{Hostgroup, Server};
 use crate::rules::{Memory, Passage, Question, Sender, Verdict, annotate};
@@ -47,8 +48,20 @@ pub(super) fn explain(
     };
     let mut memory = Memory::default();
     let (mut verdict, rewritten) = snapshot.rules.apply(&asked, &mut memory);
-    if variables.query_digests && statement.flags.contains(Flags::COMMENT) {
-        annotate(&mut verdict, text);
+    let mut hints = Vec::new();
+    if statement.flags.contains(Flags::COMMENT) {
+        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut followed = verdict;
+        annotate(&mut followed, text, |key, value, hint| {
+            let ignored = match variables.query_digests {
+                true => hint.why_ignored(),
+                false => Some("hints are followed while mysql-query_digests is on"),
+            };
+            hints.push(RouteHint { key: text_of(key), value: text_of(value), ignored });
+        });
+        if variables.query_digests {
+            verdict = followed;
+        }
     }
     let rows: HashMap<i64, &RuleRow> = snapshot.rules.rows().map(|row| (row.rule_id, row)).collect();
     let matched = memory.last_matched(&snapshot.rules).filter_map(|id| rows.get(&id));
@@ -75,6 +88,7 @@ pub(super) fn explain(
         command: CommandClass::of(&statement, || &digest_text).name(),
         digest_text: String::from_utf8_lossy(&digest_text).into_owned(),
         rules,
+        hints,
         rewritten: rewritten.as_deref().map(|text| String::from_utf8_lossy(text).into_owned()),
         outcome,
         servers,

@@ -126,6 +126,10 @@ fn lines(route: &Route) -> Vec<Vec<String>> {
         let sets: Vec<String> = rule.sets.iter().map(|(column, value)| format!("{column}={value}")).collect();
         add("rule", rule.rule_id.to_string(), sets.join(", "));
     }
+    for hint in &route.hints {
+        let what = if hint.ignored.is_none() { "hint" } else { "hint ignored" };
+        add(what, format!("{}={}", hint.key, hint.value), hint.ignored.unwrap_or_default().to_owned());
+    }
     if let Some(rewritten) = &route.rewritten {
         add("rewritten", rewritten.clone(), String::new());
     }

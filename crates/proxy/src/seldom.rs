@@ -1,0 +1,42 @@
+//! What the log is told at most once a minute by each worker.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use crate::rt::Instant;
+
+/// One kind of line.
+#[derive(Debug, Default)]
+pub struct Seldom {
+    last: Cell<Option<Instant>>,
+    untold: Cell<u64>,
+}
+
+impl Seldom {
+    /// Whether the line is to be written; then how many were not since the last one.
+    pub fn due(&self, now: Instant) -> Option<u64> {
+        if self.last.get().is_some_and(|last| now.saturating_duration_since(last) < BETWEEN_LINES) {
+            self.untold.set(self.untold.get() + 1);
+            return None;
+        }
+        self.last.set(Some(now));
+        Some(self.untold.take())
+    }
+}
+
+/// Often enough to be seen, seldom enough not to fill a disk.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_a_minute_says_how_many_it_stands_for() {
+        let (seldom, start) = (Seldom::default(), Instant::now());
+        assert_eq!(seldom.due(start), Some(0));
+        assert_eq!(seldom.due(start + Duration::from_secs(1)), None);
+        assert_eq!(seldom.due(start + Duration::from_secs(59)), None);
+        assert_eq!(seldom.due(start + Duration::from_secs(61)), Some(2));
+    }
+}
