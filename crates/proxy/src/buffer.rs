@@ -99,12 +99,25 @@ impl Buffer {
         self.end -= self.start;
         self.start = 0;
         if self.bytes.len() - self.end < more {
-            let capacity = (self.end + more).next_power_of_two().max(SMALL);
+            let capacity = (self.end + more).next_power_of_two().max(self.least());
             self.bytes.resize(capacity, 0);
             if let Some(lent) = &mut self.lent {
                 *lent = Lent::new(&lent.in_use, capacity as u64);
             }
         }
+    }
+
+    /// Makes room for some of the bytes that a peer has announced: as many as have come already, so that what is held
+    /// grows with what is sent and not with what is said.
+    pub fn make_room_for(&mut self, announced: usize) {
+        let filled = self.filled().len();
+        let step = if filled < self.least() { self.least() - filled } else { filled };
+        self.make_room(announced.min(step));
+    }
+
+    /// Bytes that it holds at least once it holds any.
+    fn least(&self) -> usize {
+        if self.lent.is_some() { SMALL } else { LEAST }
     }
 
     /// Room behind the filled bytes.
@@ -186,6 +199,9 @@ impl BufferPool {
     }
 }
 
+/// Holds a login, or the answer to a command of our own: what is not lent by a worker begins so.
+const LEAST: usize = 1024;
+
 /// Holds a command of an OLTP application, or its answer, in one read.
 pub const SMALL: usize = 16 * 1024;
 
@@ -200,6 +216,8 @@ const SPARE_LARGE: usize = 16;
 mod tests {
     use super::*;
 
+    const HEADER: usize = 4;
+
     #[test]
     fn grows_and_keeps_what_was_not_consumed() {
         let pool = BufferPool::default();
@@ -213,6 +231,25 @@ mod tests {
         pool.give_back(buffer);
         assert_eq!(pool.in_use(), (0, 0));
         assert!(pool.small.borrow().is_empty(), "a buffer that has grown is freed");
+    }
+
+    #[test]
+    fn grows_with_what_came_and_not_with_what_was_announced() {
+        let mut buffer = Buffer::default();
+        buffer.make_room_for(HEADER);
+        assert_eq!(buffer.capacity(), LEAST);
+        buffer.append(b"head");
+        buffer.make_room_for(16 << 20);
+        assert_eq!(buffer.capacity(), LEAST);
+        let mut most = 0;
+        while buffer.filled().len() < 1 << 20 {
+            let came = buffer.filled().len();
+            buffer.make_room_for((16 << 20) - came);
+            assert!(buffer.room() > 0 && buffer.capacity() <= 4 * came.max(LEAST), "{came}");
+            most += 1;
+            buffer.append(&vec![1; buffer.room()]);
+        }
+        assert!(most <= 12, "{most} steps");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub async fn read_packet(stream: &Stream, buffer: &mut Buffer, limit: usize) -> 
             }
             missing = header.packet_length() - filled.len();
         }
-        buffer.make_room(missing);
+        buffer.make_room_for(missing);
         if buffer.fill(stream).await? == 0 {
             return Err(ReadError::Closed);
         }
@@ -52,5 +52,9 @@ pub fn payload(buffer: &Buffer, header: Header) -> &[u8] {
     buffer.filled().get(HEADER_LENGTH..header.packet_length()).unwrap_or_default()
 }
 
-/// Bytes of a packet in a login, `COM_CHANGE_USER` or any other exchange of small packets.
+/// Bytes of a packet of somebody who has not logged in. The longest part of a login, its connection attributes, is cut by
+/// client libraries at 64 KiB in all.
+pub const LOGIN_PACKET: usize = 64 * 1024;
+
+/// Bytes of a packet of a server in an exchange of small packets.
 pub const SMALL_PACKET: usize = 256 * 1024;

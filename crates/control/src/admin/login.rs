@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use narrows_proxy::buffer::Buffer;
-use narrows_proxy::packets::{ReadError, SMALL_PACKET, payload, read_packet};
+use narrows_proxy::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use narrows_proxy::reply::put_error;
 use narrows_proxy::stream::{Stream, TlsError, Transport};
 use narrows_proxy::tls::KeyPair;
@@ -147,7 +147,7 @@ async fn hello(
 ) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
     let mut expected = 1;
     loop {
-        let header = read_packet(&stream, input, SMALL_PACKET).await?;
+        let header = read_packet(&stream, input, LOGIN_PACKET).await?;
         let sequence = header.sequence.wrapping_add(1);
         if header.sequence != expected {
             let text = "Got packets out of order".to_owned();
@@ -205,7 +205,7 @@ pub async fn authenticate(
         step = match step {
             Step::Send(question) => {
                 send(stream, sequence, &question).await?;
-                let header = read_packet(stream, input, SMALL_PACKET).await?;
+                let header = read_packet(stream, input, LOGIN_PACKET).await?;
                 *sequence = header.sequence.wrapping_add(1);
                 let step = exchange.feed(payload(input, header));
                 // It may have been the password.

@@ -10,7 +10,7 @@ use narrows_wire::{Capabilities, Errno};
 
 use super::{LoginError, refuse, schema, send_ok};
 use crate::buffer::Buffer;
-use crate::packets::{ReadError, SMALL_PACKET, payload, read_packet};
+use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use crate::rt::timeout;
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
@@ -74,7 +74,7 @@ pub(super) async fn authenticate(
                     kept.forget();
                 }
                 send(stream, &mut sequence, &question).await?;
-                let header = read_packet(stream, input, SMALL_PACKET).await?;
+                let header = read_packet(stream, input, LOGIN_PACKET).await?;
                 sequence = header.sequence.wrapping_add(1);
                 let step = exchange.feed(payload(input, header));
                 // It may have been the password.

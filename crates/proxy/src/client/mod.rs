@@ -20,7 +20,7 @@ use zeroize::Zeroize;
 
 use crate::buffer::Buffer;
 use crate::keep::{After, Hail, Heritage};
-use crate::packets::{ReadError, SMALL_PACKET, payload, read_packet};
+use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use crate::reply::put_error;
 use crate::rt::timeout;
 use crate::session::Session;
@@ -238,7 +238,7 @@ async fn proxied(stream: &Stream, input: &mut Buffer) -> Result<Option<(String, 
                 return Ok(Some((source.ip().to_canonical().to_string(), source.port())));
             }
             ProxyHeader::Incomplete(need) => {
-                input.make_room(need.saturating_sub(input.filled().len()).max(1));
+                input.make_room_for(need.saturating_sub(input.filled().len()).max(1));
                 if input.fill(stream).await.map_err(ReadError::Io)? == 0 {
                     return Err(ReadError::Closed.into());
                 }
@@ -257,7 +257,7 @@ async fn hello(
 ) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
     let mut expected = 1;
     loop {
-        let header = read_packet(&stream, input, SMALL_PACKET).await?;
+        let header = read_packet(&stream, input, LOGIN_PACKET).await?;
         let sequence = header.sequence.wrapping_add(1);
         if header.sequence != expected {
             let text = "Got packets out of order".to_owned();

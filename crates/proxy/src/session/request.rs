@@ -58,7 +58,7 @@ impl Request {
                 }
                 missing = wanted - filled;
             }
-            buffer.make_room(missing);
+            buffer.make_room_for(missing);
             select! {
                 biased;
                 count = buffer.fill(&session.stream) => match count {
