@@ -17,6 +17,7 @@ mod fast_forward;
 mod figures;
 mod founding;
 mod hostgroups;
+mod internal_session;
 mod model;
 mod monitor;
 mod operators;

@@ -45,7 +45,6 @@ const fn not_yet(ids: &'static [u64], what: &'static str) -> Later {
 
 /// Parts of the recording that are not replayed.
 pub const LATER: &[Later] = &[
-    not_yet(&[161, 162, 214], "PROXYSQL INTERNAL SESSION"),
     not_yet(&[504, 505], "mysql-automatic_detect_sqli"),
     ids(&[85, 92], "lists of tables and databases", "tests/e2e/admin/recorded.rs"),
     ids(&[90], "TLS on the admin port", "tests/e2e/admin/operate.rs"),

@@ -8,6 +8,7 @@ mod count;
 mod fast_forward;
 mod fault;
 mod handle;
+mod internal;
 mod judge;
 mod kill;
 mod lease;

@@ -12,6 +12,7 @@ use narrows_wire::{Capabilities, Command, Errno, Status};
 use super::cached::Source;
 use super::count::{NOWHERE, Yield};
 use super::fault::{self, Moment};
+use super::internal::is_internal;
 use super::judge::{Digest, Orders, is_logged};
 use super::lease::{Leased, NoLease};
 use super::look_back::asks_about_last;
@@ -64,6 +65,8 @@ enum Decision {
     Error(Errno, String),
     Ok(String),
     Kill(narrows_sql::KillTarget),
+    /// `PROXYSQL INTERNAL`, behind that many bytes of query attributes.
+    Internal(usize),
 }
 
 impl Decision {
@@ -99,6 +102,7 @@ impl Session {
                 self.note_tie();
                 self.kill(target).await
             }
+            Decision::Internal(attributes) => Box::pin(self.internal(request, attributes)).await,
             Decision::Ok(text) => self.reply_ok(&text).await,
             Decision::Error(errno, text) => {
                 self.discard(request).await?;
@@ -115,6 +119,9 @@ impl Session {
             false => 0,
         };
         let mut statement = inspect(request.behind(attributes), request.whole);
+        if statement.kind == Kind::Proxy && is_internal(request.behind(attributes)) {
+            return Ok(Decision::Internal(attributes));
+        }
         let flag_in = std::mem::take(&mut self.next_flag_in);
         let judgement = self.judge(&snapshot, &statement, request.behind(attributes), flag_in);
         let verdict = &judgement.verdict;

@@ -115,6 +115,11 @@ impl ClientStatements {
         self.open.is_empty()
     }
 
+    /// The client's numbers for them.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.open.keys().copied()
+    }
+
     /// The server has forgotten all of them.
     pub(super) fn clear(&mut self) {
         self.open.clear();
