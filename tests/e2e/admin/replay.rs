@@ -217,6 +217,7 @@ const OWN_VARIABLES: &[&str] = &[
     "mysql-auto_read_write_split_functions",
     "mysql-eventslog_rotate_interval",
     "mysql-get_server_public_key",
+    "mysql-max_stmts_bytes_per_client",
     "mysql-offline_soft_timeout",
 ];
 

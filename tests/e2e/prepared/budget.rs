@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Flavour, RawClient, ServerOptions};
+use narrows_testkit::{Flavour, RawClient, ServerOptions, command};
 
 use super::statement::cell;
 use super::{Scene, Statement, Value};
@@ -19,6 +19,27 @@ fn take_turns(client: &mut RawClient, statements: &[Statement], rounds: usize) {
             assert_eq!(cell(&answer), format!("{number}:{round}"));
         }
     }
+}
+
+#[test]
+fn the_texts_of_one_clients_statements_are_bounded() {
+    let scene = Scene::start(Flavour::MariaDb, 1, &[("max_stmts_bytes_per_client", "1048576")]);
+    let (mut one, mut other) = (scene.client(), scene.client());
+    let long = |number: usize| format!("SELECT '{number}' /* {} */", "x".repeat(400_000));
+    let first = Statement::prepare(&mut one, &long(1));
+    let second = Statement::prepare(&mut one, &long(2));
+    let refused = Statement::try_prepare(&mut one, &long(3)).expect_err("one too many");
+    assert_eq!((refused.code, refused.state.as_str()), (1461, "42000"), "{refused:?}");
+    assert!(refused.message.contains("mysql-max_stmts_bytes_per_client"), "{refused:?}");
+    assert_eq!(cell(&second.execute(&mut one, &[])), "2", "those that are there go on");
+    Statement::prepare(&mut other, &long(3)).close(&mut other);
+
+    first.close(&mut one);
+    let third = Statement::prepare(&mut one, &long(3));
+    assert_eq!(cell(&third.execute(&mut one, &[])), "3", "a closed one makes room");
+    assert_eq!(one.command(command::RESET_CONNECTION, &[]).error(), None);
+    let all: Vec<Statement> = (4..6).map(|number| Statement::prepare(&mut one, &long(number))).collect();
+    assert_eq!(cell(&all[1].execute(&mut one, &[])), "5", "a reset closes all");
 }
 
 #[test]

@@ -129,6 +129,8 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.max_allowed_packet = n.unsigned_abs()),
     integer("mysql-max_connections", Essential, 10_000, 1, 1_000_000, "Client connections in all; the next one gets error 1040.")
         .read_as_integer(|v, n| v.max_connections = count(n)),
+    integer("mysql-max_stmts_bytes_per_client", Useful, 64 << 20, 1 << 20, 1 << 40, "Bytes that the prepared statements of one client may take, a kilobyte for each and their texts; the next one gets error 1461. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.max_stmts_bytes_per_client = size(n)),
     integer("mysql-max_stmts_cache", Useful, 10_000, 128, 1_048_576, "Prepared statements of the whole process above which those that no client has open are closed.")
         .read_as_integer(|v, n| v.max_stmts_cache = size(n)),
     integer("mysql-max_stmts_per_connection", Useful, 20, 1, 1024, "Prepared statements that a server connection has at most; the one used least recently is closed for the next.")

@@ -132,6 +132,8 @@ pub struct Variables {
     pub max_stmts_per_connection: usize,
     /// Prepared statements of the whole process above which those that no client has open are closed.
     pub max_stmts_cache: usize,
+    /// Bytes that the prepared statements of one client may take.
+    pub max_stmts_bytes_per_client: usize,
     /// Idle connections kept per server, in percent of its `max_connections`.
     pub free_connections_pct: u32,
     /// Whether that many are opened before they are needed.
@@ -229,6 +231,7 @@ impl Default for Variables {
             threshold_resultset_size: 4 << 20,
             max_stmts_per_connection: 20,
             max_stmts_cache: 10_000,
+            max_stmts_bytes_per_client: 64 << 20,
             free_connections_pct: 10,
             connection_warming: false,
             throttle_connections_per_sec_to_hostgroup: 1_000_000,

@@ -1,5 +1,5 @@
 //! How many statements servers are burdened with: `max_stmts_per_connection`, `max_stmts_cache`, and a server's own
-//! `max_prepared_stmt_count`, which holds for all of its clients together.
+//! `max_prepared_stmt_count`, which holds for all of its clients together; and how many bytes one client's may take here.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,11 +9,12 @@ use narrows_wire::Errno;
 
 use super::super::Session;
 use super::super::relay::Broken;
+use super::BYTES_OF_STATEMENT;
 use crate::backend::{Backend, BackendError, ServerError};
 use crate::hostgroup::ServerFigures;
 use crate::prepared;
 use crate::rt::sleep;
-use crate::snapshot::Variables;
+use crate::snapshot::{Snapshot, Variables};
 use crate::worker::Message;
 
 /// How often a statement is prepared again when the server has too many: connections of other workers, and the server
@@ -79,9 +80,28 @@ impl Session {
         }
         let text =
             format!("Can't create more than max_prepared_stmt_count statements (current value: {most})");
-        Some(ServerError::of(Errno { number: 1461, sqlstate: *b"42000" }, &text))
+        Some(ServerError::of(TOO_MANY_STATEMENTS, &text))
+    }
+
+    /// Whether a client may have one more statement, with a text of so many bytes.
+    pub(super) fn check_statement_bytes(
+        &self,
+        snapshot: &Snapshot,
+        text: usize,
+    ) -> Result<(), (Errno, String)> {
+        let most = snapshot.variables.max_stmts_bytes_per_client;
+        if self.statements.bytes + BYTES_OF_STATEMENT + text <= most {
+            return Ok(());
+        }
+        let text = format!(
+            "Can't create more prepared statements than mysql-max_stmts_bytes_per_client bytes (current value: {most})"
+        );
+        Err((TOO_MANY_STATEMENTS, text))
     }
 }
+
+/// The answer to one statement too many.
+const TOO_MANY_STATEMENTS: Errno = Errno { number: 1461, sqlstate: *b"42000" };
 
 /// How many statements a connection may have: `max_stmts_per_connection`, or its share of what the server may have where
 /// that is nearly used up.

@@ -50,6 +50,8 @@ pub(super) use at_hand::Ready;
 #[derive(Debug, Default)]
 pub(super) struct ClientStatements {
     open: BTreeMap<u32, Rc<ClientStatement>>,
+    /// Bytes that they take.
+    bytes: usize,
     /// The number given last. Servers count attempts, and go on counting after a reset.
     last_id: u32,
     /// The statement that was prepared last, which MariaDB's clients may call -1.
@@ -76,6 +78,9 @@ pub(super) struct ClientStatement {
     /// Why its next execution fails: a part of a parameter did not arrive.
     failed: RefCell<Option<(Errno, String)>>,
 }
+
+/// What a statement takes besides its text: two maps, types of parameters, what the rules said of it.
+const BYTES_OF_STATEMENT: usize = 1024;
 
 /// What the rules said of a statement, and when that holds.
 #[derive(Debug)]
@@ -115,6 +120,20 @@ impl ClientStatements {
         self.open.is_empty()
     }
 
+    fn add(&mut self, statement: Rc<ClientStatement>) {
+        self.close(statement.id);
+        self.bytes += statement.bytes();
+        self.last_prepared = Some(statement.id);
+        self.open.insert(statement.id, statement);
+    }
+
+    fn close(&mut self, id: u32) {
+        if let Some(closed) = self.open.remove(&id) {
+            self.bytes -= closed.bytes();
+        }
+        self.last_prepared.take_if(|last| *last == id);
+    }
+
     /// The client's numbers for them.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.open.keys().copied()
@@ -123,11 +142,17 @@ impl ClientStatements {
     /// The server has forgotten all of them.
     pub(super) fn clear(&mut self) {
         self.open.clear();
+        self.bytes = 0;
         self.last_prepared = None;
     }
 }
 
 impl ClientStatement {
+    /// Bytes that it takes, as if no other client had it too.
+    fn bytes(&self) -> usize {
+        BYTES_OF_STATEMENT + self.prepared.text.len()
+    }
+
     /// Its identity on connections, for executions with or without a cursor.
     pub(super) fn identity(&self, expect: Expect) -> Identity {
         self.identity_with(self.derived.borrow().key(), expect)
@@ -194,6 +219,8 @@ impl Session {
             true => substitute(text, &[own_id]),
             false => None,
         };
+        let bytes = substituted.as_deref().map_or(text.len(), <[u8]>::len);
+        self.check_statement_bytes(&snapshot, bytes)?;
         let username = &self.want.account.row.username;
         let registry = &self.worker.prepared;
         let prepared = match request.whole {
@@ -362,8 +389,7 @@ impl Session {
         self.skip(request).await?;
         let Some(statement) = statement else { return Ok(()) };
         let id = statement.id;
-        self.statements.open.remove(&id);
-        self.statements.last_prepared.take_if(|last| *last == id);
+        self.statements.close(id);
         if !self.choose_holder(id, false) {
             return Ok(());
         }
@@ -466,8 +492,7 @@ impl Session {
                     pins.hold(id, PinReason::PREPARED_STATEMENT);
                 }
                 statement.params.set(ok.params);
-                self.statements.open.insert(id, Rc::clone(statement));
-                self.statements.last_prepared = Some(id);
+                self.statements.add(Rc::clone(statement));
                 return;
             }
             Command::StmtExecute | Command::StmtBulkExecute => {
