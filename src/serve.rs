@@ -19,6 +19,7 @@ use narrows_proxy::query_log::QueryLog;
 use narrows_proxy::server::{DataPlane, Heir, Listening, Pulse};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
+use narrows_proxy::stats::Trimmer;
 use narrows_proxy::tls::SharedTls;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -176,6 +177,7 @@ impl Server<'_> {
         })?;
         info!(interfaces = control.addresses().join(", "), "administrators are served");
         info!(interfaces, workers, "serving");
+        give_back_memory();
         if is_cold {
             self.is_serving(pulse);
         }
@@ -494,6 +496,20 @@ fn tell_pulse(line: Arc<Line>, mut pulse: Pulse) {
     }
 }
 
+/// Has memory that peaks leave behind go back to the system, for as long as the process lives.
+fn give_back_memory() {
+    let watch = || {
+        let mut trimmer = Trimmer::default();
+        loop {
+            std::thread::sleep(MEMORY_WATCH);
+            trimmer.look();
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("memory".to_owned()).spawn(watch) {
+        warn!(%error, "memory that peaks leave behind is not given back");
+    }
+}
+
 /// The same program with the same arguments, in place of this one.
 fn start_again() -> anyhow::Result<ExitCode> {
     use std::os::unix::process::CommandExt;
@@ -509,6 +525,9 @@ const TIME_TO_STOP: Duration = Duration::from_secs(3);
 
 /// How often the supervisor is told that all is well: a few times in each of its intervals.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// How often it is looked at how much memory is free.
+const MEMORY_WATCH: Duration = Duration::from_secs(5);
 
 /// A disk that is full or away is looked at again after so long.
 const STORE_RETRY: Duration = Duration::from_secs(1);

@@ -7,6 +7,7 @@ mod idle;
 mod keep;
 mod limits;
 mod monitored;
+mod peaks;
 mod swarm;
 mod turns;
 

@@ -135,9 +135,9 @@ fn processor_time() -> Vec<Vec<Value>> {
     vec![vec![number(field(11)), number(field(12))]]
 }
 
-/// What the kernel says of the process; there is no jemalloc that would know of metadata and retained pages.
+/// What the C library's allocator and the kernel say of the process; they know of no metadata and no retained pages.
 fn memory(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
     let figures = wait(observer.memory());
-    let row = [figures.anonymous, figures.resident, figures.anonymous, figures.virtual_size, 0, 0];
+    let row = [figures.allocated, figures.resident, figures.anonymous, figures.mapped, 0, 0];
     vec![row.map(number).to_vec()]
 }

@@ -213,6 +213,10 @@ pub struct MemoryFigures {
     pub resident: u64,
     /// Virtual memory of the process (`VmSize`).
     pub virtual_size: u64,
+    /// Memory that is allocated.
+    pub allocated: u64,
+    /// Address space that the allocator has from the system.
+    pub mapped: u64,
     /// Anonymous memory of the process (`RssAnon`): heap and stacks that are in memory.
     pub anonymous: u64,
     /// Accounts of the configuration in force.

@@ -3,6 +3,7 @@
 use std::mem::size_of;
 
 use super::MemoryFigures;
+use super::heap::Heap;
 use crate::backend::{Backend, Login};
 use crate::session::{Handle, Session};
 use crate::snapshot::{Account, Snapshot};
@@ -17,8 +18,11 @@ impl MemoryFigures {
             let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
             number.unwrap_or_default() * 1024
         };
+        let heap = Heap::now();
         MemoryFigures {
             resident: kilobytes("VmRSS"),
+            allocated: heap.in_use,
+            mapped: heap.mapped,
             virtual_size: kilobytes("VmSize"),
             anonymous: kilobytes("RssAnon"),
             ..MemoryFigures::default()

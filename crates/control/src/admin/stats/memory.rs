@@ -11,11 +11,11 @@ type Figure = fn(&MemoryFigures) -> u64;
 /// Each name, what it holds here, and from where.
 const METRICS: &[(&str, Figure)] = &[
     ("SQLite3_memory_bytes", |_| global::sqlite_bytes()),
-    // There is no jemalloc; these are what the kernel says of the process.
+    // The allocator is that of the C library; these are what it says, and what the kernel says of the process.
     ("jemalloc_resident", |figures| figures.resident),
     ("jemalloc_active", |figures| figures.anonymous),
-    ("jemalloc_allocated", |figures| figures.anonymous),
-    ("jemalloc_mapped", |figures| figures.virtual_size),
+    ("jemalloc_allocated", |figures| figures.allocated),
+    ("jemalloc_mapped", |figures| figures.mapped),
     ("jemalloc_metadata", |_| 0),
     ("jemalloc_retained", |_| 0),
     ("Auth_memory", |figures| figures.accounts),

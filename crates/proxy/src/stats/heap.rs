@@ -1,0 +1,100 @@
+//! The allocator's memory: how much of it is in use, and how what is free goes back to the system.
+//!
+//! glibc keeps what is freed in the middle of a heap for ever. It gives it back when it is asked to, which costs some
+//! milliseconds behind a peak and nothing for a statement; so it is asked to where much has been free for a while.
+
+use super::MemoryFigures;
+
+/// What the allocator has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Heap {
+    /// Bytes that are allocated.
+    pub in_use: u64,
+    /// Bytes of address space that it has from the system.
+    pub mapped: u64,
+}
+
+impl Heap {
+    /// What it has now; zeros where it does not tell.
+    pub fn now() -> Heap {
+        #[cfg(target_env = "gnu")]
+        {
+            // SAFETY: takes no arguments, and locks what it reads.
+            let info = unsafe { libc::mallinfo2() };
+            Heap { in_use: (info.uordblks + info.hblkhd) as u64, mapped: (info.arena + info.hblkhd) as u64 }
+        }
+        #[cfg(not(target_env = "gnu"))]
+        {
+            Heap::default()
+        }
+    }
+}
+
+/// Gives free memory back to the system.
+fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: may be called at any time from any thread; it locks what it changes.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Watches how much memory is resident beyond what is in use, and gives back what is not needed any more.
+#[derive(Debug, Default)]
+pub struct Trimmer {
+    /// What was more than was in use at the last look.
+    last: u64,
+    /// What cannot be given back: it was left by the last trim.
+    left: u64,
+}
+
+impl Trimmer {
+    /// Looks, and trims where much has been free at two looks.
+    pub fn look(&mut self) {
+        let resident = || MemoryFigures::of_process().anonymous;
+        if self.is_due(Heap::now().in_use, resident()) {
+            trim();
+            self.left = resident().saturating_sub(Heap::now().in_use);
+            self.last = self.left;
+        }
+    }
+
+    fn is_due(&mut self, in_use: u64, resident: u64) -> bool {
+        let free = resident.saturating_sub(in_use);
+        let lasting = free.min(self.last);
+        self.last = free;
+        self.left = self.left.min(free);
+        lasting > self.left + WORTH_IT.max(in_use / 8)
+    }
+}
+
+/// Memory that is not worth a trim: what a busy process frees and needs again within seconds.
+const WORTH_IT: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn trims_what_has_been_free_for_a_while_and_can_be_given_back() {
+        let mut trimmer = Trimmer { last: 3 * MIB, left: 3 * MIB };
+        assert!(!trimmer.is_due(30 * MIB, 33 * MIB), "nothing is free");
+        assert!(!trimmer.is_due(300 * MIB, 304 * MIB), "all of a peak is in use");
+        assert!(!trimmer.is_due(30 * MIB, 310 * MIB), "it may be needed again at once");
+        assert!(trimmer.is_due(30 * MIB, 310 * MIB));
+        trimmer.left = 40 * MIB;
+        assert!(!trimmer.is_due(30 * MIB, 70 * MIB) && !trimmer.is_due(30 * MIB, 70 * MIB), "it stays");
+    }
+
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn tells_what_is_allocated() {
+        let before = Heap::now().in_use;
+        let kept = vec![1_u8; 64 << 20];
+        let with = Heap::now().in_use;
+        assert!(with >= before + (60 << 20), "{before} {with}");
+        drop(kept);
+    }
+}
