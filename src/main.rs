@@ -8,6 +8,7 @@ mod last_words;
 mod launch;
 mod line;
 mod log_file;
+mod reason;
 mod sandbox;
 mod serve;
 mod supervisor;
@@ -30,10 +31,17 @@ use supervisor::OnDeath;
 use supervisor::lock::Lock;
 
 fn main() -> ExitCode {
+    survive_full_files();
     act(Cli::parse()).unwrap_or_else(|error| {
-        eprintln!("narrows: {error:#}");
+        eprintln!("narrows: {}", reason::of(&error));
         ExitCode::FAILURE
     })
+}
+
+/// A file that may not grow any more (`ulimit -f`) is an error for whoever writes it, not the end of the program.
+fn survive_full_files() {
+    // SAFETY: no code runs when the signal comes: it is ignored.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 fn act(cli: Cli) -> anyhow::Result<ExitCode> {

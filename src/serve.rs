@@ -101,7 +101,7 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(status))
         }
         Err(error) => {
-            line.tell(&ToSupervisor::Unfit(format!("{error:#}").replace('\n', "; ")));
+            line.tell(&ToSupervisor::Unfit(crate::reason::of(&error).replace('\n', "; ")));
             Err(error)
         }
     }
@@ -444,7 +444,9 @@ impl Signals {
 pub fn open_log(file: Option<&Path>) -> anyhow::Result<LogFile> {
     let wanted = std::env::var("NARROWS_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = EnvFilter::try_new(wanted).context("reading NARROWS_LOG")?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter);
+    // Of a line that cannot be written, on a full disk, nothing is said: it would be said on standard error, which may be the
+    // same file, and whose failure would end the thread.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
     let Some(path) = file else {
         log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
         return Ok(LogFile::none());

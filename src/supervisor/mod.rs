@@ -51,7 +51,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
     let sockets = notify::sockets_of_manager();
     let _lock = Lock::take(&launch.datadir)?;
     if let Some(path) = &launch.pidfile {
-        std::fs::write(path, format!("{}\n", std::process::id()))
+        narrows_control::files::replace(path, format!("{}\n", std::process::id()).as_bytes(), 0o644)
             .with_context(|| format!("writing {}", path.display()))?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -77,7 +77,10 @@ impl Supervisor {
             Ok(process) => self.upgrade = Some(upgrade(Some(Standby { process, is_ready: false }))),
             Err(error) => {
                 self.upgrade = Some(upgrade(None));
-                self.give_up_upgrade(&format!("the program cannot be started: {error:#}"));
+                self.give_up_upgrade(&format!(
+                    "the program cannot be started: {}",
+                    crate::reason::of(&error)
+                ));
             }
         }
     }

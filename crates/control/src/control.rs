@@ -8,9 +8,7 @@ mod history;
 mod plane;
 mod servers;
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +28,7 @@ use crate::admin::answer::Reply;
 use crate::admin::listener::{self, Order};
 use crate::admin::settings::{Settings, Variables};
 use crate::admin::{Caller, Request, command};
+use crate::files;
 use crate::monitor::placement::Known;
 use crate::monitor::{Monitor, Report};
 use crate::store::{Answer, Candidate, Module, Store, Warning};
@@ -536,12 +535,19 @@ impl Control {
     /// The answer that says why not.
     pub fn write_config(&mut self, path: &str) -> Result<usize, Reply> {
         let text = self.store.config_text().map_err(Reply::Refused)?;
-        // There are passwords in it: a new file is its owner's alone, one that is there keeps the mode it has.
-        let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-        opened
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|_| Reply::error(format!("Cannot open file {path}")))?;
-        Ok(text.len())
+        // There are passwords in it: a new file is its owner's alone.
+        match files::replace(Path::new(path), text.as_bytes(), 0o600) {
+            Ok(()) => Ok(text.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Reply::error(format!("Cannot open file {path}")))
+            }
+            Err(error) => {
+                tracing::error!(path, %error, "the configuration file cannot be written");
+                Err(Reply::error(format!(
+                    "Cannot open file {path}: {error}; what was there is left as it was"
+                )))
+            }
+        }
     }
 
     /// Takes one user of memory into force.

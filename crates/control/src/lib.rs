@@ -5,6 +5,7 @@ pub mod config;
 pub mod control;
 pub mod docs;
 pub mod effect;
+pub mod files;
 pub mod monitor;
 pub mod query_log;
 pub mod store;

@@ -1,7 +1,8 @@
 //! Writes the query log: a thread, and files `name.00000001`, `name.00000002` and so on with a JSON object a line.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 /// When the thread cannot be started.
 pub fn start(datadir: &Path) -> io::Result<QueryLog> {
     let (log, receiver) = QueryLog::new();
-    let writer = Writer { datadir: datadir.to_owned(), settings: None, file: None, told: false };
+    let writer = Writer { datadir: datadir.to_owned(), settings: None, file: None, trouble: None };
     std::thread::Builder::new().name("query-log".to_owned()).spawn(move || writer.run(&receiver))?;
     Ok(log)
 }
@@ -25,14 +26,26 @@ struct Writer {
     datadir: PathBuf,
     settings: Option<Settings>,
     file: Option<OpenFile>,
-    /// A failure has been told since the last success.
-    told: bool,
+    /// Set while the log cannot be written.
+    trouble: Option<Trouble>,
 }
 
 struct OpenFile {
-    out: BufWriter<File>,
+    file: File,
+    /// Whole lines that the file has.
     bytes: u64,
+    /// Lines that it does not have yet.
+    pending: Vec<u8>,
+    records: u64,
     opened: Instant,
+}
+
+/// The log cannot be written: the disk is full, most likely.
+struct Trouble {
+    /// Records that were left out since.
+    lost: u64,
+    /// Until then none is tried.
+    until: Instant,
 }
 
 impl Writer {
@@ -58,16 +71,27 @@ impl Writer {
     }
 
     fn write(&mut self, record: &Record) {
-        let mut line = line(record).to_string();
-        line.push('\n');
-        let written = self.file().and_then(|file| match file {
-            Some(file) => {
-                file.bytes += line.len() as u64;
-                file.out.write_all(line.as_bytes())
+        if let Some(trouble) = &mut self.trouble
+            && Instant::now() < trouble.until
+        {
+            trouble.lost += 1;
+            return;
+        }
+        let line = line(record).to_string();
+        let full = match self.file() {
+            Ok(Some(file)) => {
+                file.pending.extend_from_slice(line.as_bytes());
+                file.pending.push(b'\n');
+                file.records += 1;
+                file.pending.len() >= PENDING
             }
-            None => Ok(()),
-        });
-        self.tell(written);
+            Ok(None) => return,
+            Err(error) => return self.fail(&error, 1),
+        };
+        // The first record after trouble shows whether it is over.
+        if full || self.trouble.is_some() {
+            self.flush();
+        }
     }
 
     /// The file to write to; a new one where the last is full or old.
@@ -75,38 +99,50 @@ impl Writer {
         let Some(settings) = self.settings.as_ref().filter(|settings| !settings.filename.is_empty()) else {
             return Ok(None);
         };
-        let over = |file: &mut OpenFile| {
+        let over = |file: &OpenFile| {
             let old = !settings.interval.is_zero() && file.opened.elapsed() >= settings.interval;
-            file.bytes >= settings.filesize || old
+            file.bytes + file.pending.len() as u64 >= settings.filesize || old
         };
-        if let Some(mut full) = self.file.take_if(over) {
-            full.out.flush()?;
+        let path = self.datadir.join(&settings.filename);
+        if self.file.as_ref().is_some_and(over) {
+            self.flush();
+            self.file = None;
         }
         if self.file.is_none() {
-            let file = create_next(&self.datadir.join(&settings.filename))?;
-            self.file = Some(OpenFile { out: BufWriter::new(file), bytes: 0, opened: Instant::now() });
+            let file = create_next(&path)?;
+            let (pending, opened) = (Vec::new(), Instant::now());
+            self.file = Some(OpenFile { file, bytes: 0, pending, records: 0, opened });
         }
         Ok(self.file.as_mut())
     }
 
+    /// Has the file have what is pending. Where it does not take all of it, it keeps whole lines only.
     fn flush(&mut self) {
-        if let Some(file) = &mut self.file {
-            let flushed = file.out.flush();
-            self.tell(flushed);
+        let Some(file) = self.file.as_mut().filter(|file| !file.pending.is_empty()) else { return };
+        let (pending, records) = (std::mem::take(&mut file.pending), std::mem::take(&mut file.records));
+        match file.file.write_all(&pending) {
+            Ok(()) => {
+                file.bytes += pending.len() as u64;
+                if let Some(Trouble { lost, .. }) = self.trouble.take() {
+                    tracing::info!(lost, "the query log is written again");
+                }
+            }
+            Err(error) => {
+                // The beginning of a line may be there. Where it cannot be taken away, the next line goes on behind it.
+                let _ = file.file.set_len(file.bytes);
+                self.fail(&error, records);
+            }
         }
     }
 
-    /// Says once what goes wrong; the next record is tried with a new file.
-    fn tell(&mut self, result: io::Result<()>) {
-        match result {
-            Ok(()) => self.told = false,
-            Err(error) => {
-                self.file = None;
-                if !std::mem::replace(&mut self.told, true) {
-                    tracing::error!(%error, "cannot write the query log");
-                }
-            }
+    /// Counts what is lost, and says once what goes wrong.
+    fn fail(&mut self, error: &io::Error, lost: u64) {
+        let before = self.trouble.as_ref().map(|trouble| trouble.lost);
+        if before.is_none() {
+            tracing::error!(%error, "cannot write the query log; records are lost until it can be written again");
         }
+        let lost = before.unwrap_or(0) + lost;
+        self.trouble = Some(Trouble { lost, until: Instant::now() + RETRY });
     }
 }
 
@@ -120,7 +156,8 @@ fn create_next(base: &Path) -> io::Result<File> {
     };
     let last = std::fs::read_dir(folder)?.filter_map(number).max().unwrap_or_default();
     let path = folder.join(format!("{name}.{:08}", last + 1));
-    OpenOptions::new().create_new(true).append(true).open(path)
+    // Statements have secrets of applications in them: they are for the owner and its group.
+    OpenOptions::new().create_new(true).append(true).mode(0o640).open(path)
 }
 
 /// The object of a line; what is not known is left out.
@@ -184,6 +221,12 @@ fn date(time: SystemTime) -> String {
 
 /// How long a line may wait in memory.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Bytes that wait at most.
+const PENDING: usize = 64 * 1024;
+
+/// How long a log that cannot be written is left alone.
+const RETRY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,6 @@
 //! PEM files, and what is in them.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use ::aws_lc_rs::rsa::PrivateDecryptingKey;
@@ -13,6 +11,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use zeroize::Zeroizing;
 
 use super::TlsError;
+use crate::files;
 
 /// A certificate in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,18 +47,7 @@ pub(super) fn write(path: &Path, content: &[u8], secrecy: Secrecy, remarks: &mut
         Secrecy::Public => 0o644,
         Secrecy::Secret => 0o600,
     };
-    // Under a name of this process's own, so that two that start in one folder never read half a file.
-    let new = path.with_extension(format!("pem.{}", std::process::id()));
-    let written = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(&new)
-        .and_then(|mut file| file.write_all(content))
-        .and_then(|()| fs::rename(&new, path));
-    if let Err(error) = written {
-        let _ = fs::remove_file(&new);
+    if let Err(error) = files::replace(path, content, mode) {
         remarks.push(format!("{}: {error}; what was made is not kept", path.display()));
     }
 }

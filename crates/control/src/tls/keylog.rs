@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,7 @@ pub(super) fn open(datadir: &Path, name: &str, remarks: &mut Vec<String>) -> Arc
         return Arc::new(NoKeyLog);
     }
     let path = datadir.join(name);
-    match File::options().create(true).append(true).open(&path) {
+    match File::options().create(true).append(true).mode(0o600).open(&path) {
         Ok(file) => {
             remarks.push(format!(
                 "{}: the keys of all TLS connections are written to it (admin-ssl_keylog_file)",

@@ -1,0 +1,99 @@
+//! Files that are replaced as a whole: whoever reads one finds the old content or the new one, never a part, whether the
+//! disk is full or the machine stops.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+/// Puts `content` in the place of what is in `path`. A file that is there keeps its mode and its owner, a new one gets
+/// `mode`; of a symbolic link, what it leads to is replaced.
+///
+/// # Errors
+/// What the file system says; the old content is still there then.
+pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let before = fs::metadata(&path).ok();
+    if before.as_ref().is_some_and(|before| !before.is_file()) {
+        // A pipe or a terminal has no content to lose.
+        return OpenOptions::new().write(true).open(&path)?.write_all(content);
+    }
+    let beside = beside(&path)?;
+    let written = write(&beside, content, mode).and_then(|()| {
+        if let Some(before) = before {
+            // Only root may give a file away; the mode decides who reads it then.
+            let _ = chown(&beside, Some(before.uid()), Some(before.gid()));
+            fs::set_permissions(&beside, fs::Permissions::from_mode(before.mode() & 0o7777))?;
+        }
+        fs::rename(&beside, &path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written?;
+    // The name is on the disk when its folder is. One that cannot be opened for reading is as good as it gets.
+    match path.parent().map(fs::File::open) {
+        Some(Ok(folder)) => folder.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// A name in the same folder that is this process's own.
+fn beside(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut beside = OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}", std::process::id()));
+    Ok(path.with_file_name(beside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_new_file_gets_the_mode_and_one_that_is_there_keeps_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        replace(&path, b"one", 0o600).unwrap();
+        assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"one".to_vec(), 0o600));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        replace(&path, b"two", 0o600).unwrap();
+        assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"two".to_vec(), 0o640));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a"), folder.path().join("link"));
+        fs::write(&path, "one").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        replace(&link, b"two", 0o600).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_stays_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        assert!(replace(&folder.path().join("missing").join("a"), b"x", 0o600).is_err());
+        fs::write(&path, "one").unwrap();
+        // The name of the new file is taken by a folder.
+        fs::create_dir(beside(&path).unwrap()).unwrap();
+        assert!(replace(&path, b"two", 0o600).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+    }
+}

@@ -1,0 +1,29 @@
+//! What went wrong, in one line.
+
+/// The error and what it comes from. A cause that an error has named already is not named twice.
+pub fn of(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+    use narrows_control::control::BeginError;
+
+    #[test]
+    fn each_cause_is_named_once() {
+        let source = std::io::Error::other("in use");
+        let failed = Err::<(), _>(BeginError::Listen { interface: "here".to_owned(), source });
+        let error = failed.context("starting").expect_err("it failed");
+        let once = "starting: cannot listen on here (admin-mysql_ifaces): in use";
+        assert_eq!(format!("{error:#}"), format!("{once}: in use"));
+        assert_eq!(super::of(&error), once);
+    }
+}
