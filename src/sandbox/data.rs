@@ -4,9 +4,10 @@
 //! server version leaves a template in the user's cache folder.
 
 use std::fs::{self, File};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -18,11 +19,9 @@ use super::record::{Record, temporary_folders, temporary_root};
 
 /// A fresh folder for a sandbox that is removed when it stops.
 pub fn create_temporary_folder() -> anyhow::Result<PathBuf> {
-    let root = temporary_root();
+    let root = create_temporary_root()?;
     let mut private = fs::DirBuilder::new();
-    private.mode(0o700).recursive(true);
-    private.create(&root).with_context(|| format!("cannot create {}", root.display()))?;
-    private.recursive(false);
+    private.mode(0o700);
     loop {
         let dir = root.join(format!("{:06x}", random() & 0xff_ffff));
         match private.create(&dir) {
@@ -33,16 +32,50 @@ pub fn create_temporary_folder() -> anyhow::Result<PathBuf> {
     }
 }
 
+fn create_temporary_root() -> anyhow::Result<PathBuf> {
+    let root = temporary_root();
+    let mut private = fs::DirBuilder::new();
+    private.mode(0o700).recursive(true);
+    private.create(&root).with_context(|| format!("cannot create {}", root.display()))?;
+    Ok(root)
+}
+
+/// Has a sandbox that is in a folder of its own be found without its name, as a temporary one is: by a link among those.
+pub fn make_known(dir: &Path) -> anyhow::Result<()> {
+    create_temporary_root()?;
+    let link = link_to(dir);
+    match symlink(dir, &link) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(error).with_context(|| format!("cannot create {}", link.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes the link away again.
+pub fn forget(dir: &Path) {
+    // What stays is swept next time.
+    let _ = fs::remove_file(link_to(dir));
+}
+
+fn link_to(dir: &Path) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    dir.hash(&mut hasher);
+    temporary_root().join(format!("{:016x}", hasher.finish()))
+}
+
 /// Removes temporary sandboxes whose servers are gone, which a killed process leaves behind.
 pub fn sweep_temporary_folders() {
     for dir in temporary_folders() {
         let abandoned = match Record::read(&dir) {
             Ok(record) => !record.is_running(),
+            // A link leads to a record, or to what was one.
+            Err(_) if dir.is_symlink() => true,
             // Without a record it may be starting just now.
             Err(_) => age(&dir).is_some_and(|age| age > STARTS_WITHIN),
         };
         if abandoned {
-            // Another sandbox may be sweeping too; what stays is swept next time.
+            // Another sandbox may be sweeping too; what stays is swept next time. Of a link, the link is removed.
             let _ = fs::remove_dir_all(&dir);
         }
     }

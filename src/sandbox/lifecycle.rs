@@ -106,7 +106,11 @@ impl Sandbox {
             server.pid = child.id();
             self.children.push(child);
         }
-        self.record.write()
+        self.record.write()?;
+        if !self.record.temporary {
+            data::make_known(&self.record.dir)?;
+        }
+        Ok(())
     }
 
     fn replicate(&mut self, program: &Program) -> anyhow::Result<()> {
@@ -184,7 +188,7 @@ impl Drop for Sandbox {
             let _ = child.wait();
         }
         if let Err(error) = ended.and_then(|()| forget(record)) {
-            eprintln!("narrows sandbox: {error:#}");
+            eprintln!("narrows sandbox: {}", crate::reason::of(&error));
         }
     }
 }
@@ -231,6 +235,7 @@ fn forget(record: &Record) -> anyhow::Result<()> {
     let (path, removed) = if record.temporary {
         (record.dir.clone(), fs::remove_dir_all(&record.dir))
     } else {
+        data::forget(&record.dir);
         (record.path(), fs::remove_file(record.path()))
     };
     match removed {

@@ -58,15 +58,29 @@ impl Program {
         Program::identify(path)
     }
 
-    /// The program at `path`, as it describes itself.
+    /// The program at `path`, as it describes itself. One that does not run, since its libraries are in the tree that it
+    /// was unpacked into, is run by the launcher of that tree, where there is one: `bin/mysqld` above `usr/sbin/mysqld`.
     pub fn identify(path: PathBuf) -> anyhow::Result<Program> {
+        Program::of(path.clone()).or_else(|error| {
+            let name = path.file_name().unwrap_or_default();
+            // From its folder to the top of the tree, and never beyond: what is in `/bin` is another program.
+            let folders = path.ancestors().skip(1).take(3).filter(|folder| folder.parent().is_some());
+            let launchers = folders.map(|folder| folder.join("bin").join(name));
+            let mut launchers = launchers.filter(|launcher| *launcher != path && launcher.is_file());
+            launchers.find_map(|launcher| Program::of(launcher).ok()).ok_or(error)
+        })
+    }
+
+    fn of(path: PathBuf) -> anyhow::Result<Program> {
         let output = Command::new(&path)
             .args(["--no-defaults", "--version"])
             .output()
             .with_context(|| format!("cannot run {}", path.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let Some(version) = version_in(&text) else {
-            bail!("{} does not tell its version: {text:?}", path.display())
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.lines().next().or(text.lines().next()).unwrap_or("nothing").trim();
+            bail!("{} does not run ({}): it says {said:?}", path.display(), output.status)
         };
         let flavour = if text.contains("MariaDB") { Flavour::MariaDb } else { Flavour::MySql };
         Ok(Program { path, flavour, version })

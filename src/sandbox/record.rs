@@ -90,11 +90,9 @@ impl Record {
 
     /// Writes sandbox.json; readers see the old one or the new one, never a part.
     pub fn write(&self) -> anyhow::Result<()> {
-        let unfinished = self.dir.join("sandbox.json.new");
-        std::fs::write(&unfinished, serde_json::to_string_pretty(self)?)
-            .with_context(|| format!("cannot write {}", unfinished.display()))?;
-        std::fs::rename(&unfinished, self.path())?;
-        Ok(())
+        let text = serde_json::to_string_pretty(self)?;
+        narrows_control::files::replace(&self.path(), text.as_bytes(), 0o644)
+            .with_context(|| format!("cannot write {}", self.path().display()))
     }
 
     /// Where sandbox.json is.

@@ -67,6 +67,51 @@ fn detached_sandbox_is_stopped_by_its_folder_and_keeps_its_data() {
     narrows(&["stop", "--dir", dir]);
 }
 
+#[test]
+fn a_sandbox_in_a_folder_is_found_without_its_name() {
+    let (folder, home) = (TempFolder::new("sandbox"), TempFolder::new("sandboxes"));
+    let dir = folder.path().to_str().expect("a plain path");
+    let narrows = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
+        // Sandboxes of other tests are not among those that are found.
+        command.arg("sandbox").args(arguments).env("TMPDIR", home.path());
+        command.output().expect("the program runs")
+    };
+    let started = narrows(&["start", "--replicas", "0", "--detach", "--dir", dir]);
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let config = String::from_utf8(narrows(&["config"]).stdout).expect("text");
+    let of_folder = String::from_utf8(narrows(&["config", "--dir", dir]).stdout).expect("text");
+    assert!(config.contains("[[mysql_servers]]") && config == of_folder, "{config}");
+    assert!(narrows(&["stop"]).status.success());
+    let none = narrows(&["config"]);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no sandbox is running"));
+}
+
+#[test]
+fn a_server_that_needs_its_launcher_is_started_by_it() {
+    let tree = TempFolder::new("tree");
+    let write = |path: &str, text: &str| {
+        let path = tree.file(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(&path, text).expect("a file");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    };
+    write("usr/sbin/mysqld", "#!/bin/sh\necho 'error while loading shared libraries' >&2\nexit 127\n");
+    let start = |server: &str| {
+        let server = tree.file(server);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
+        command.args(["sandbox", "start", "--replicas", "0", "--server"]).arg(server);
+        String::from_utf8_lossy(&command.output().expect("the program runs").stderr).into_owned()
+    };
+    // With nothing to start it by, the error says what the program says.
+    assert!(start("usr/sbin/mysqld").contains("error while loading shared libraries"));
+    // The launcher is asked instead: this one tells a version that is too old to be started.
+    write("bin/mysqld", "#!/bin/sh\necho 'mysqld  Ver 5.7.44 for Linux'\n");
+    for server in ["usr/sbin/mysqld", "usr/sbin", "usr"] {
+        assert!(start(server).contains("MySQL 5.7.44 is older than"), "{server}: {}", start(server));
+    }
+}
+
 /// A running sandbox; it ends when dropped.
 pub struct Sandbox {
     child: Child,
