@@ -16,7 +16,7 @@ use crate::monitor::ping::Reach;
 use crate::monitor::placement::{Finding, Known, Placement};
 use crate::monitor::plan::{Access, Address, Plan, targets};
 use crate::monitor::read_only::Role;
-use crate::monitor::replication_lag::Lag;
+use crate::monitor::replication_lag::{Lag, Seen};
 use crate::monitor::settings::Settings;
 use crate::monitor::{Monitor, Report};
 use crate::store::Module;
@@ -270,11 +270,11 @@ fn tell(finding: &Finding) {
         }
         Finding::Role(server, _, Role::Writer) => tracing::info!(%server, "a server may be written to"),
         Finding::Role(server, _, Role::Reader) => tracing::info!(%server, "a server is read-only"),
-        Finding::Lag(server, hostgroup, Lag::Fine) => {
-            tracing::info!(%server, %hostgroup, "a server has caught up");
+        Finding::Lag(server, hostgroup, Lag::Fine, Seen { behind, limit_s }) => {
+            tracing::info!(%server, %hostgroup, lag = %behind, limit_s, "a server has caught up");
         }
-        Finding::Lag(server, hostgroup, Lag::TooMuch) => {
-            tracing::warn!(%server, %hostgroup, "a server is too far behind and is shunned");
+        Finding::Lag(server, hostgroup, Lag::TooMuch, Seen { behind, limit_s }) => {
+            tracing::warn!(%server, %hostgroup, lag = %behind, limit_s, "a server is too far behind and is shunned");
         }
     }
 }

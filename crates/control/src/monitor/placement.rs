@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use super::ping::Reach;
 use super::plan::{Address, Target};
 use super::read_only::Role;
-use super::replication_lag::Lag;
+use super::replication_lag::{Lag, Seen};
 
 /// One thing that has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Finding {
     /// A server has become something else.
     Role(Address, CheckType, Role),
     /// A server is, in a hostgroup, near enough or too far behind.
-    Lag(Address, HostgroupId, Lag),
+    Lag(Address, HostgroupId, Lag, Seen),
 }
 
 /// What checks have found out so far.
@@ -46,10 +46,10 @@ impl Known {
             Finding::Role(address, check_type, role) => {
                 self.roles.insert((address.clone(), *check_type), *role) != Some(*role)
             }
-            Finding::Lag(address, hostgroup, Lag::Fine) => {
+            Finding::Lag(address, hostgroup, Lag::Fine, _) => {
                 self.lagging.remove(&(*hostgroup, address.clone()))
             }
-            Finding::Lag(address, hostgroup, Lag::TooMuch) => {
+            Finding::Lag(address, hostgroup, Lag::TooMuch, _) => {
                 self.lagging.insert((*hostgroup, address.clone()))
             }
         }

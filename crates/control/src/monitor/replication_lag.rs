@@ -26,6 +26,25 @@ pub enum Lag {
     TooMuch,
 }
 
+/// What a finding about a lag comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// The server's lag.
+    pub behind: Behind,
+    /// Seconds allowed.
+    pub limit_s: u32,
+}
+
+impl std::fmt::Display for Behind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Behind::Seconds(seconds) => write!(f, "{seconds} s"),
+            Behind::Unknown => f.write_str("unknown: replication is broken or stopped"),
+            Behind::NotAReplica => f.write_str("none: it replicates nothing"),
+        }
+    }
+}
+
 /// The limits of one row of `mysql_servers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -204,10 +204,11 @@ impl Shared {
                     count: settings.replication_lag_count,
                 };
                 let of_hostgroup = lags.iter_mut().find(|(of, _)| *of == hostgroup);
-                let lag =
-                    of_hostgroup.and_then(|(_, lags)| lags.after(outcome.as_ref().ok().copied(), limits));
-                if let Some(lag) = lag {
-                    self.desk.find(Finding::Lag(self.address.clone(), hostgroup, lag));
+                let behind = outcome.as_ref().ok().copied();
+                let lag = of_hostgroup.and_then(|(_, lags)| lags.after(behind, limits));
+                if let (Some(lag), Some(behind)) = (lag, behind) {
+                    let seen = replication_lag::Seen { behind, limit_s: limits.seconds };
+                    self.desk.find(Finding::Lag(self.address.clone(), hostgroup, lag, seen));
                 }
             }
         }

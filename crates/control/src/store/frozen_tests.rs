@@ -8,7 +8,7 @@ use crate::monitor::ping::Reach;
 use crate::monitor::placement::{Finding, Known};
 use crate::monitor::plan::Address;
 use crate::monitor::read_only::Role as ServerRole;
-use crate::monitor::replication_lag::Lag;
+use crate::monitor::replication_lag::{Behind, Lag, Seen};
 
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
@@ -73,7 +73,12 @@ fn what_is_known_of_servers_is_kept() {
         Finding::Reach(address("down"), Reach::Unreachable),
         Finding::Role(address("primary"), CheckType::Either, ServerRole::Writer),
         Finding::Role(address("replica"), CheckType::ReadOnly, ServerRole::Reader),
-        Finding::Lag(address("late"), HostgroupId(3), Lag::TooMuch),
+        Finding::Lag(
+            address("late"),
+            HostgroupId(3),
+            Lag::TooMuch,
+            Seen { behind: Behind::Unknown, limit_s: 1 },
+        ),
     ] {
         assert!(known.learn(&finding));
     }

@@ -3,6 +3,8 @@ use narrows_proxy::snapshot::Rows;
 
 const CHECK: CheckType = CheckType::ReadOnly;
 
+const SEEN: Seen = Seen { behind: crate::monitor::replication_lag::Behind::Seconds(9), limit_s: 5 };
+
 fn row(hostgroup: i32, hostname: &str) -> ServerRow {
     ServerRow {
         hostgroup: HostgroupId(hostgroup),
@@ -112,14 +114,14 @@ fn states_are_laid_over_and_taken_off_again() {
     let placement = Placement::new(&rows, &[], &Known::default(), true);
     let mut known = Known::default();
     known.learn(&Finding::Reach(address("a"), Reach::Unreachable));
-    known.learn(&Finding::Lag(address("b"), HostgroupId(20), Lag::TooMuch));
+    known.learn(&Finding::Lag(address("b"), HostgroupId(20), Lag::TooMuch, SEEN));
     let states = |known: &Known| -> Vec<ServerStatus> {
         placement.with_states(known).into_iter().map(|row| row.status).collect()
     };
     let (out, late) = (ServerStatus::Unreachable, ServerStatus::ShunnedReplicationLag);
     assert_eq!(states(&known), [out, out, late]);
     known.learn(&Finding::Reach(address("a"), Reach::Reachable));
-    known.learn(&Finding::Lag(address("b"), HostgroupId(20), Lag::Fine));
+    known.learn(&Finding::Lag(address("b"), HostgroupId(20), Lag::Fine, SEEN));
     assert_eq!(states(&known), [ServerStatus::Online; 3]);
 }
 
