@@ -65,6 +65,14 @@ pub unsafe fn shut_down(descriptor: i32) {
     let _ = socket2::SockRef::from(&socket).shutdown(std::net::Shutdown::Both);
 }
 
+/// How many descriptors the process may have (`RLIMIT_NOFILE`).
+pub fn most_descriptors() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: it fills the structure that it is given and touches nothing else.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    if known { limit.rlim_cur } else { u64::MAX }
+}
+
 /// A socket that belongs to no runtime: what travels between workers.
 #[derive(Debug)]
 pub enum DetachedSocket {

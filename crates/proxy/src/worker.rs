@@ -13,8 +13,10 @@ use crate::backend::{DetachedBackend, Use};
 use crate::buffer::BufferPool;
 use crate::cache::{self, Cache};
 use crate::client;
+use crate::descriptors::{self, Reserve};
 use crate::hostgroup::ServerFigures;
 use crate::keep::Heritage;
+use crate::log_limit::Limiter;
 use crate::mirror::Mirror;
 use crate::pool::Pool;
 use crate::prepared::Registry;
@@ -271,6 +273,8 @@ pub struct Worker {
     pub rules: RefCell<rules::Memory>,
     /// What it counts beside them.
     pub figures: Figures,
+    /// Keeps failed logins from filling the log.
+    pub failed_logins: Rc<Limiter>,
     /// Buffers of the lexer.
     pub scratch: RefCell<narrows_sql::Scratch>,
     snapshot: RefCell<LocalSnapshot>,
@@ -306,6 +310,7 @@ impl Worker {
             query_log: RefCell::default(),
             mirror: Mirror::default(),
             rules: RefCell::default(),
+            failed_logins: Limiter::new(|left_out| tracing::info!(left_out, "more logins have failed")),
             scratch: RefCell::default(),
             snapshot: RefCell::new(Rc::new(snapshot)),
             sessions: RefCell::default(),
@@ -473,7 +478,8 @@ impl Worker {
         self.peers.accepted.fetch_add(1, Ordering::Relaxed);
         let worker = self.peers.least_loaded(self.index);
         let place = Place::take(&self.peers, worker);
-        let full = self.peers.clients() > self.snapshot().variables.max_connections;
+        let full = self.peers.clients() > self.snapshot().variables.max_connections
+            || descriptors::is_for(stream.descriptor(), Reserve::Backends);
         let admission = if full { Admission::Full } else { Admission::Granted };
         if worker == self.index {
             return self.serve(stream, admission, place);

@@ -206,6 +206,9 @@ pub enum BackendError {
     Malformed(#[from] Malformed),
 }
 
+/// Bytes of a server's message that are kept: servers send no more (manual: `MYSQL_ERRMSG_SIZE`).
+const LONGEST_MESSAGE: usize = 512;
+
 /// An error a server answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
@@ -221,10 +224,12 @@ impl ServerError {
     /// Reads the payload of an ERR packet.
     pub fn decode(payload: &[u8]) -> Result<ServerError, Malformed> {
         let error = Err::decode(payload)?;
+        // It is kept in tables and written to the log, and a packet may have megabytes.
+        let message = error.message.get(..LONGEST_MESSAGE).unwrap_or(error.message);
         Ok(ServerError {
             code: error.code,
             sqlstate: String::from_utf8_lossy(&error.sqlstate.unwrap_or(*b"HY000")).into_owned(),
-            message: String::from_utf8_lossy(error.message).into_owned(),
+            message: String::from_utf8_lossy(message).into_owned(),
         })
     }
 
@@ -432,5 +437,18 @@ impl DetachedBackend {
     /// When the runtime cannot take it.
     pub fn attach(self) -> io::Result<Backend> {
         Ok(Backend::new(self.stream.attach()?, self.login))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_message_of_a_server_the_beginning_is_kept() {
+        let payload = [b"\xFF\x15\x04#28000".as_slice(), &[b'x'; 60_000]].concat();
+        let error = ServerError::decode(&payload).unwrap();
+        assert_eq!((error.code, error.sqlstate.as_str()), (1045, "28000"));
+        assert_eq!(error.message, "x".repeat(LONGEST_MESSAGE));
     }
 }

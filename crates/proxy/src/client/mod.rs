@@ -117,7 +117,9 @@ async fn begin(
             if !matches!(error, LoginError::Closed(_)) {
                 hosts.failed(variables, &peer.0);
             }
-            tracing::info!(client = peer.0, port = peer.1, %error, "login failed");
+            worker.failed_logins.tell(|| {
+                tracing::info!(client = peer.0, port = peer.1, %error, "login failed");
+            });
             None
         }
     }

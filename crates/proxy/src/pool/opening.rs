@@ -1,11 +1,13 @@
 //! How connections are opened: within the budgets of their server and of the second, when a statement needs one, or,
 //! with `mysql-connection_warming`, before.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ask, Group, LeaseError, Pool, keep_idle};
 use crate::backend::{Backend, BackendError, Want, connect};
+use crate::descriptors::{self, Reserve};
 use crate::hostgroup::{Hostgroup, Server, Slot};
 use crate::rt::{Instant, nanoseconds};
 use crate::snapshot::{CheckType, Snapshot, Variables};
@@ -123,6 +125,9 @@ impl Pool {
         let opened = async {
             let limit = variables.connect_timeout_server;
             let backend = connect(server, Some(slot), want, state, limit).await?;
+            if descriptors::is_for(backend.stream.descriptor(), Reserve::Rest) {
+                return Err(io::Error::other("no descriptor is left for it (limit of open files)").into());
+            }
             backend.stream.set_keepalive(variables.tcp_keepalive);
             if let Some(writers) = hostgroup.writers.filter(|_| known.figures.is_distrusted()) {
                 check_role(&backend, writers, limit).await?;

@@ -245,7 +245,7 @@ impl Handle {
             schema: self.schema(),
             client_host: self.peer.0.clone(),
             client_port: self.peer.1,
-            hostgroup: self.hostgroup.get(),
+            hostgroup: self.shown_hostgroup(),
             backend: self.backend(),
             doing: self.doing.get(),
             time_ms: milliseconds(now, self.since.get()),
@@ -269,7 +269,7 @@ impl Handle {
             username: self.username.borrow().clone(),
             schema: self.schema(),
             client_host: self.peer.0.clone(),
-            hostgroup: self.hostgroup.get(),
+            hostgroup: self.shown_hostgroup(),
             backend: self.backend(),
             reason: pin.reason.name(),
             age_ms: milliseconds(now, pin.since),
@@ -287,6 +287,12 @@ impl Handle {
     fn schema(&self) -> Option<String> {
         let state = self.state.borrow();
         state.schema.as_deref().map(|schema| String::from_utf8_lossy(schema).into_owned())
+    }
+
+    /// The hostgroup of the server that the session is connected to, or else the one that its statement goes to.
+    fn shown_hostgroup(&self) -> Option<HostgroupId> {
+        let card = self.card.borrow();
+        card.as_ref().map(|card| card.server.row.hostgroup).or_else(|| self.hostgroup.get())
     }
 
     fn backend(&self) -> Option<ProcessBackend> {

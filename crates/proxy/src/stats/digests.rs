@@ -122,6 +122,21 @@ impl DigestTable {
 
     /// Makes a row of a key that has none, with its first run. Nothing is kept of one too large for the whole budget.
     pub fn insert(&mut self, key: &DigestKey<'_>, text: &[u8], run: &Run) {
+        self.put(key, text, RowFigures::new(run));
+    }
+
+    /// Takes back figures that were taken out: they are added to those that have come since.
+    pub fn give_back(&mut self, key: &DigestKey<'_>, text: &[u8], figures: RowFigures) {
+        let hash = key.hash(&self.hasher);
+        let rows = &mut self.rows;
+        let same = |index: &usize| rows.get(*index).is_some_and(|row| row.hash == hash && row.is(key));
+        match self.index.find(hash, same).and_then(|index| rows.get_mut(*index)) {
+            Some(row) => row.figures.merge(&figures),
+            None => self.put(key, text, figures),
+        }
+    }
+
+    fn put(&mut self, key: &DigestKey<'_>, text: &[u8], figures: RowFigures) {
         let names = [key.username.as_bytes(), key.schemaname, key.client_address.as_bytes()].concat();
         let need = row_bytes(names.len()) + text_bytes(text.len());
         if need > self.budget {
@@ -157,7 +172,7 @@ impl DigestTable {
             username_end: length(key.username.len()),
             schemaname_end: length(key.username.len() + key.schemaname.len()),
             text,
-            figures: RowFigures::new(run),
+            figures,
         });
     }
 
@@ -306,6 +321,17 @@ impl RowFigures {
         self.max_time_us = self.max_time_us.max(run.time_us);
         self.rows_affected += run.rows_affected;
         self.rows_sent += run.rows_sent;
+    }
+
+    fn merge(&mut self, other: &RowFigures) {
+        self.count += other.count;
+        self.first_s = self.first_s.min(other.first_s);
+        self.last_s = self.last_s.max(other.last_s);
+        self.sum_time_us += other.sum_time_us;
+        self.min_time_us = self.min_time_us.min(other.min_time_us);
+        self.max_time_us = self.max_time_us.max(other.max_time_us);
+        self.rows_affected += other.rows_affected;
+        self.rows_sent += other.rows_sent;
     }
 }
 

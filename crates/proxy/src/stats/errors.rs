@@ -67,13 +67,25 @@ impl ErrorTable {
             figures.text = text;
             return;
         }
+        self.put(key, ErrorFigures { count: 1, first_s: at_s, last_s: at_s, text });
+    }
+
+    /// Takes back an error that was taken out: it is added to those that have come since.
+    pub fn give_back(&mut self, key: ErrorKey, figures: ErrorFigures) {
+        match self.0.get_mut(&key) {
+            Some(newer) => newer.add(figures),
+            None => self.put(key, figures),
+        }
+    }
+
+    fn put(&mut self, key: ErrorKey, figures: ErrorFigures) {
         if self.0.len() >= MOST
             && let Some(oldest) = self.0.iter().min_by_key(|(_, figures)| figures.last_s)
         {
             let oldest = oldest.0.clone();
             self.0.remove(&oldest);
         }
-        self.0.insert(key, ErrorFigures { count: 1, first_s: at_s, last_s: at_s, text });
+        self.0.insert(key, figures);
     }
 
     /// A copy of all.

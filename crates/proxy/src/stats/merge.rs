@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{DigestLine, ErrorFigures, ErrorKey, ErrorLine, Row};
+use super::{
+    DigestKey, DigestLine, DigestTable, ErrorFigures, ErrorKey, ErrorLine, ErrorTable, Row, RowFigures,
+};
 use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 
@@ -21,6 +23,10 @@ impl Epoch {
 
     pub(super) fn unix(&self, since_start_s: u64) -> u64 {
         self.0 + since_start_s
+    }
+
+    pub(super) fn since_start_s(&self, unix: u64) -> u64 {
+        unix.saturating_sub(self.0)
     }
 }
 
@@ -55,6 +61,48 @@ pub(super) fn merge_digest(sum: &mut HashMap<DigestName, DigestLine>, row: Row, 
     line.max_time_us = line.max_time_us.max(figures.max_time_us);
     line.rows_affected += figures.rows_affected;
     line.rows_sent += figures.rows_sent;
+}
+
+/// Puts a line that was taken out of the workers' tables back into one of them.
+pub(super) fn give_back_digest(table: &mut DigestTable, line: &DigestLine, epoch: &Epoch) {
+    let key = DigestKey {
+        hostgroup: line.hostgroup,
+        schemaname: line.schemaname.as_bytes(),
+        username: &line.username,
+        client_address: &line.client_address,
+        digest: line.digest,
+    };
+    let figures = RowFigures {
+        count: line.count,
+        first_s: epoch.since_start_s(line.first_seen),
+        last_s: epoch.since_start_s(line.last_seen),
+        sum_time_us: line.sum_time_us,
+        min_time_us: line.min_time_us,
+        max_time_us: line.max_time_us,
+        rows_affected: line.rows_affected,
+        rows_sent: line.rows_sent,
+    };
+    table.give_back(&key, line.digest_text.as_bytes(), figures);
+}
+
+/// The same of an error.
+pub(super) fn give_back_error(table: &mut ErrorTable, line: ErrorLine, epoch: &Epoch) {
+    let key = ErrorKey {
+        hostgroup: line.hostgroup,
+        hostname: line.hostname,
+        port: line.port,
+        username: line.username,
+        client_address: line.client_address,
+        schemaname: line.schemaname.into_bytes(),
+        errno: line.errno,
+    };
+    let figures = ErrorFigures {
+        count: line.count,
+        first_s: epoch.since_start_s(line.first_seen),
+        last_s: epoch.since_start_s(line.last_seen),
+        text: line.last_error.into_bytes().into(),
+    };
+    table.give_back(key, figures);
 }
 
 impl ErrorFigures {

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use narrows_sql::{KillKind, Scratch, digest_hash, digest_text};
 
-use super::merge::{DigestName, Epoch, error_line, merge_digest, milliseconds};
+use super::merge::{
+    DigestName, Epoch, error_line, give_back_digest, give_back_error, merge_digest, milliseconds,
+};
 use super::{
     CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, FreeConnection, MemoryFigures,
     PinLine, PreparedLine, ProcessLine, Route, RouteError, RouteQuestion, RuleLine, ServerFailure,
@@ -194,6 +196,42 @@ impl Observer {
             }
         }
         sum.into_values().collect()
+    }
+
+    /// Gives digests back that were taken out and could not be kept: they are counted on as if they had stayed.
+    pub async fn give_back_digests(&self, lines: Vec<DigestLine>) {
+        let workers = self.peers.workers().max(1);
+        let mut shares: Vec<Vec<DigestLine>> = Vec::new();
+        shares.resize_with(workers, Vec::new);
+        for line in lines {
+            // Rows with the same text go to the same worker, which keeps it once.
+            let worker = usize::try_from(line.digest % workers as u64).unwrap_or(0);
+            if let Some(share) = shares.get_mut(worker) {
+                share.push(line);
+            }
+        }
+        let started = self.peers.started;
+        for (worker, mut share) in shares.into_iter().enumerate() {
+            while !share.is_empty() {
+                let some = share.split_off(share.len().saturating_sub(AT_ONCE));
+                let put = move |worker: &Worker| {
+                    let (epoch, mut table) = (Epoch::new(started), worker.figures.digests.borrow_mut());
+                    some.iter().for_each(|line| give_back_digest(&mut table, line, &epoch));
+                };
+                // A worker that has stopped counts nothing any more.
+                let _ = self.ask(worker, put).await;
+            }
+        }
+    }
+
+    /// The same of errors.
+    pub async fn give_back_errors(&self, lines: Vec<ErrorLine>) {
+        let started = self.peers.started;
+        let put = move |worker: &Worker| {
+            let (epoch, mut table) = (Epoch::new(started), worker.figures.errors.borrow_mut());
+            lines.into_iter().for_each(|line| give_back_error(&mut table, line, &epoch));
+        };
+        let _ = self.ask(0, put).await;
     }
 
     /// Empties the table of digests; returns how many rows it had.

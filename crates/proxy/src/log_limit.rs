@@ -1,0 +1,81 @@
+//! Keeps what strangers can cause from filling the log: of events of one kind the first few in a while are told, and the
+//! others are counted and told together.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::rt::{Instant, sleep, spawn_local};
+
+/// Events of one kind, on one thread.
+#[derive(Debug)]
+pub struct Limiter {
+    /// When the while began, and how many were told in it.
+    begun: Cell<Option<Instant>>,
+    told: Cell<u32>,
+    left_out: Cell<u64>,
+    /// Tells how many were left out.
+    tell_rest: fn(u64),
+}
+
+impl Limiter {
+    /// None yet.
+    pub fn new(tell_rest: fn(u64)) -> Rc<Limiter> {
+        Rc::new(Limiter {
+            begun: Cell::default(),
+            told: Cell::default(),
+            left_out: Cell::default(),
+            tell_rest,
+        })
+    }
+
+    /// Has `line` write a line, or counts it.
+    pub fn tell(self: &Rc<Limiter>, line: impl FnOnce()) {
+        let now = Instant::now();
+        if self.begun.get().is_none_or(|begun| now.saturating_duration_since(begun) >= WHILE) {
+            self.begun.set(Some(now));
+            self.told.set(0);
+        }
+        if self.told.get() < MOST {
+            self.told.set(self.told.get() + 1);
+            return line();
+        }
+        let left_out = self.left_out.get();
+        self.left_out.set(left_out + 1);
+        if left_out == 0 {
+            let limiter = Rc::clone(self);
+            spawn_local(async move {
+                sleep(WHILE).await;
+                (limiter.tell_rest)(limiter.left_out.take());
+            });
+        }
+    }
+}
+
+/// Lines in a while.
+const MOST: u32 = 10;
+
+/// Until lines are written again, and between two counts of those that were left out.
+const WHILE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_are_told_and_the_rest_is_counted() {
+        crate::rt::block_on(async {
+            let limiter = Limiter::new(|_| {});
+            let told = Cell::new(0);
+            for _ in 0..100 {
+                limiter.tell(|| told.set(told.get() + 1));
+            }
+            assert_eq!((told.get(), limiter.left_out.get()), (MOST, u64::from(100 - MOST)));
+            // The while is over.
+            limiter.begun.set(Instant::now().checked_sub(WHILE));
+            limiter.tell(|| told.set(told.get() + 1));
+            assert_eq!(told.get(), MOST + 1);
+        })
+        .unwrap();
+    }
+}
