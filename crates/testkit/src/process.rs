@@ -84,6 +84,28 @@ impl Process {
         }
     }
 
+    /// From now on no file of it may grow beyond so many bytes, as on a full disk; `None`: any may.
+    pub fn limit_file_size(&mut self, bytes: Option<u64>) {
+        self.limit(libc::RLIMIT_FSIZE, bytes.unwrap_or(libc::RLIM_INFINITY));
+    }
+
+    /// From now on it gets no descriptor beyond so many.
+    pub fn limit_open_files(&mut self, count: u64) {
+        self.limit(libc::RLIMIT_NOFILE, count);
+    }
+
+    fn limit(&mut self, resource: libc::__rlimit_resource_t, most: u64) {
+        let pid = self.child.id() as libc::pid_t;
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: both structures outlive the calls; the process is a child of ours.
+        let set = unsafe {
+            libc::prlimit(pid, resource, std::ptr::null(), &raw mut limit);
+            limit.rlim_cur = most.min(limit.rlim_max);
+            libc::prlimit(pid, resource, &raw const limit, std::ptr::null_mut())
+        };
+        assert_eq!(set, 0, "a limit is set: {}", io::Error::last_os_error());
+    }
+
     /// Resident set in bytes.
     pub fn resident_bytes(&self) -> u64 {
         self.status_kib("VmRSS:") * 1024

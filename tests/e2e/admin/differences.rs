@@ -25,6 +25,14 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
         "`SHOW TABLES FROM database LIKE 'pattern'` works, and a pattern may stand in double quotes.",
     ),
     (&[334, 342, 344], "`SHOW COLUMNS FROM`, `DESCRIBE` and `DESC` work as `SHOW FIELDS FROM`."),
+    (
+        &[48, 49, 382, 383, 384, 385],
+        "`SHOW GLOBAL|ALL|MYSQL|ADMIN VARIABLES LIKE` work as `SHOW VARIABLES LIKE` does.",
+    ),
+    (
+        &[1206, 1207, 1219, 1220, 1221, 1224, 1225, 1253],
+        "A `SET` of a `mysql-` or `admin-` variable that there is none of has a warning too, which names the nearest one.",
+    ),
     (&[1335], "`KILL QUERY` ends the statement of a session."),
     (
         &[348, 843, 852, 886, 887],

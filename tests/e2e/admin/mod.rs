@@ -1,7 +1,10 @@
 //! The admin interface from the outside.
 
 mod compare;
+mod crowd;
 mod differences;
+mod drop_in;
+mod full_disk;
 mod operate;
 mod recorded;
 mod replay;

@@ -132,27 +132,15 @@ fn ten_thousand_connections_are_served_or_sent_away() {
     let (_server, narrows) = narrows();
     let mut client = narrows.client();
     let endpoint = narrows.admin_endpoint();
-    let (mut held, mut refused) = (Vec::new(), 0);
-    for number in 0..10_000 {
-        let mut connection = RawClient::connect(&endpoint);
-        match connection.greeting() {
-            Ok(_) => held.push(connection),
-            Err(error) => {
-                assert_eq!((error.code, error.message.as_str()), (1040, "Too many connections"));
-                refused += 1;
-            }
-        }
-        if number % 1_000 == 0 {
-            assert!(client.query("SELECT 1").ok().is_some());
-        }
+    for _ in 0..10 {
+        let mut held: Vec<RawClient> = (0..1_000).map(|_| RawClient::connect(&endpoint)).collect();
+        assert!(client.query("SELECT 1").ok().is_some());
+        // Those that do not log in make room for those that do.
+        all_done(&mut admin(&narrows), &["SELECT 1"]);
+        let is_open = |connection: &mut RawClient| !connection.is_closed_within(Duration::from_secs(10));
+        let open = held.iter_mut().take(900).map(is_open).filter(|open| *open).count();
+        assert_eq!(open, 0, "the first are sent away");
     }
-    // Those that do not log in are sent away after ten seconds, and others take their place.
-    assert!(held.len() >= 1_000 && refused > 0, "{} held, {refused} refused", held.len());
     assert!(client.query("SELECT 1").ok().is_some());
-    drop(held);
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
-    while RawClient::connect(&endpoint).greeting().is_err() {
-        assert!(std::time::Instant::now() < deadline, "places are not given back");
-    }
     all_done(&mut admin(&narrows), &["SELECT 1"]);
 }

@@ -1,12 +1,17 @@
 //! Answers on the wire: result sets whose columns are all text, OK and ERR packets.
 
-use narrows_proxy::reply::put_error;
-use narrows_wire::codec::{put_lenenc_bytes, put_lenenc_int};
-use narrows_wire::frame::{put_encoded, put_packet};
-use narrows_wire::packet::{Eof, Ok};
-use narrows_wire::{Capabilities, Errno, Status};
+use std::time::Duration;
 
-use crate::store::{Answer, Refusal, ResultSet};
+use narrows_proxy::packets::ReadError;
+use narrows_proxy::reply::put_error;
+use narrows_proxy::rt::timeout;
+use narrows_proxy::stream::Stream;
+use narrows_wire::codec::{put_lenenc_bytes, put_lenenc_int};
+use narrows_wire::frame::{MAX_PAYLOAD, put_encoded, put_packet};
+use narrows_wire::packet::{Eof, Ok};
+use narrows_wire::{Capabilities, Errno, Header, Status};
+
+use crate::store::{Answer, Cell, Refusal, ResultSet, rows_of};
 
 /// What becomes of a statement.
 #[derive(Debug)]
@@ -34,7 +39,8 @@ impl Reply {
 
     /// Rows of text.
     pub fn rows<C: Into<String>>(columns: impl IntoIterator<Item = C>, rows: Vec<Vec<String>>) -> Reply {
-        let row = |row: Vec<String>| row.into_iter().map(|cell| Some(cell.into_bytes())).collect();
+        let row =
+            |row: Vec<String>| -> Vec<Cell> { row.into_iter().map(|cell| Some(cell.into_bytes())).collect() };
         Reply::Answer(Answer::Rows(ResultSet {
             columns: columns.into_iter().map(Into::into).collect(),
             rows: rows.into_iter().map(row).collect(),
@@ -64,16 +70,6 @@ impl From<Result<Answer, Refusal>> for Reply {
 /// What every answer says of the session: there are no transactions, and a backslash is an ordinary character for
 /// SQLite. Drivers quote by the latter.
 pub const STATUS: Status = Status::AUTOCOMMIT.union(Status::NO_BACKSLASH_ESCAPES);
-
-/// Appends an answer; its first packet has the number `sequence`.
-pub fn put_answer(out: &mut Vec<u8>, mut sequence: u8, answer: &Answer, capabilities: Capabilities) {
-    match answer {
-        Answer::Rows(set) => put_rows(out, &mut sequence, set),
-        Answer::Done { affected, info, warnings } => {
-            put_ok(out, sequence, *affected, info, warnings.len(), capabilities);
-        }
-    }
-}
 
 /// Appends an OK packet.
 pub fn put_ok(
@@ -107,23 +103,67 @@ pub fn put_eof(out: &mut Vec<u8>, sequence: &mut u8) {
     put_encoded(out, sequence, |out| Eof { warnings: 0, status: STATUS }.encode(out));
 }
 
-fn put_rows(out: &mut Vec<u8>, sequence: &mut u8, set: &ResultSet) {
-    put_encoded(out, sequence, |out| put_lenenc_int(out, set.columns.len() as u64));
-    let mut payload = Vec::new();
-    for name in &set.columns {
-        payload.clear();
-        put_column(&mut payload, name.as_bytes());
-        put_packet(out, sequence, &payload);
-    }
-    put_eof(out, sequence);
-    for row in &set.rows {
-        payload.clear();
-        for cell in row {
-            match cell {
-                Some(bytes) => put_lenenc_bytes(&mut payload, bytes),
-                None => payload.push(NULL),
+/// Sends rows, and gives their memory back as the client takes them. A client that takes nothing for a while is not
+/// waited for.
+///
+/// # Errors
+/// The socket's, or that the client has taken nothing.
+pub async fn send_rows(stream: &Stream, mut set: ResultSet) -> Result<(), ReadError> {
+    let (mut out, mut sequence) = (Vec::new(), 1);
+    put_columns(&mut out, &mut sequence, &set.columns);
+    while let Some(piece) = set.rows.take_piece() {
+        for row in rows_of(&piece) {
+            if row.len() < WRITTEN_AT_ONCE {
+                put_packet(&mut out, &mut sequence, row);
+            } else {
+                send_long_row(stream, &mut out, &mut sequence, row).await?;
+            }
+            if out.len() >= WRITTEN_AT_ONCE {
+                send(stream, &mut out).await?;
             }
         }
+    }
+    put_eof(&mut out, &mut sequence);
+    send(stream, &mut out).await
+}
+
+/// Sends a row without a copy of all of it.
+async fn send_long_row(
+    stream: &Stream,
+    out: &mut Vec<u8>,
+    sequence: &mut u8,
+    row: &[u8],
+) -> Result<(), ReadError> {
+    // A packet that is full is followed by another one, which may be empty.
+    for start in (0..=row.len()).step_by(MAX_PAYLOAD) {
+        let rest = row.get(start..).unwrap_or_default();
+        let packet = rest.get(..MAX_PAYLOAD).unwrap_or(rest);
+        out.extend(Header { length: packet.len(), sequence: *sequence }.encode());
+        *sequence = sequence.wrapping_add(1);
+        for part in packet.chunks(WRITTEN_AT_ONCE) {
+            out.extend_from_slice(part);
+            send(stream, out).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Has the socket take everything in `out`.
+async fn send(stream: &Stream, out: &mut Vec<u8>) -> Result<(), ReadError> {
+    match timeout(PROGRESS_TIME, stream.write_all(out)).await {
+        Ok(written) => written?,
+        Err(_) => return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    }
+    out.clear();
+    Ok(())
+}
+
+fn put_columns(out: &mut Vec<u8>, sequence: &mut u8, columns: &[String]) {
+    put_encoded(out, sequence, |out| put_lenenc_int(out, columns.len() as u64));
+    let mut payload = Vec::new();
+    for name in columns {
+        payload.clear();
+        put_column(&mut payload, name.as_bytes());
         put_packet(out, sequence, &payload);
     }
     put_eof(out, sequence);
@@ -143,5 +183,8 @@ fn put_column(payload: &mut Vec<u8>, name: &[u8]) {
     payload.extend([31, 0, 0]);
 }
 
-/// In place of a cell's length (manual: "Text Resultset Row").
-const NULL: u8 = 0xFB;
+/// Bytes that are written at once.
+const WRITTEN_AT_ONCE: usize = 256 * 1024;
+
+/// Time for a client to take those, as `net_write_timeout` of a server.
+const PROGRESS_TIME: Duration = Duration::from_secs(60);

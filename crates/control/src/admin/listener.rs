@@ -6,15 +6,17 @@ use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use narrows_proxy::reply::put_error;
+use narrows_proxy::log_limit::Limiter;
 use narrows_proxy::rt::{
-    self, BoundListener, JoinHandle, Listener, MailboxReceiver, MailboxSender, sleep, spawn_local, timeout,
+    self, BoundListener, JoinHandle, Listener, MailboxReceiver, MailboxSender, sleep, spawn_local,
 };
 use narrows_proxy::stream::Stream;
-use narrows_wire::Errno;
 
+use super::budget::Budget;
 use super::session::Session;
 use super::settings::Settings;
+use super::turns::Turns;
+use super::visitors::Visitors;
 use crate::control::Message;
 
 /// What the admin thread is told.
@@ -38,7 +40,14 @@ pub struct Door {
     /// Makes logins of unknown users look like those of known ones.
     pub decoy_key: [u8; 32],
     settings: RefCell<Rc<Settings>>,
-    sessions: Cell<usize>,
+    /// Who is there.
+    pub visitors: Rc<Visitors>,
+    /// Whose statement is next.
+    pub turns: Rc<Turns>,
+    /// Memory for answers.
+    pub budget: Rc<Budget>,
+    /// Keeps failed logins from filling the log.
+    pub failed_logins: Rc<Limiter>,
     next_id: Cell<u32>,
     listeners: RefCell<HashMap<String, JoinHandle<()>>>,
 }
@@ -92,41 +101,22 @@ impl Door {
 
     fn serve(self: &Rc<Door>, stream: Stream) {
         let door = Rc::clone(self);
-        if door.sessions.get() >= MOST_SESSIONS {
-            spawn_local(async move {
-                let mut out = Vec::new();
-                put_error(&mut out, &mut 0, Errno::CON_COUNT_ERROR, "Too many connections");
-                // One that does not read it is closed all the same.
-                let _ = timeout(REFUSAL_TIME, stream.write_all(&out)).await;
-            });
-            return;
-        }
         let id = door.next_id.get();
         door.next_id.set(id.wrapping_add(1).max(FIRST_ID));
-        let place = Place::take(&door);
-        spawn_local(async move {
-            let _place = place;
+        let host = stream.peer().0;
+        let task = spawn_local(async move {
             // Boxed, so that an idle session's task does not keep the room that its login needed.
-            if let Some(session) = Box::pin(Session::begin(door, id, stream)).await {
+            let session = Box::pin(Session::begin(Rc::clone(&door), id, stream)).await;
+            door.visitors.end(id);
+            if let Some(session) = session {
                 session.run().await;
             }
         });
-    }
-}
-
-/// A session's place in the count; given back when dropped.
-struct Place(Rc<Door>);
-
-impl Place {
-    fn take(door: &Rc<Door>) -> Place {
-        door.sessions.set(door.sessions.get() + 1);
-        Place(Rc::clone(door))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.sessions.set(self.0.sessions.get() - 1);
+        if let Some(client) = self.visitors.begin(id, host, task) {
+            self.failed_logins.tell(|| {
+                tracing::info!(client, "admin login failed: too many others are logging in");
+            });
+        }
     }
 }
 
@@ -150,7 +140,12 @@ async fn obey(settings: Settings, control: Sender<Message>, mut mailbox: Mailbox
         control,
         decoy_key: rand::random(),
         settings: RefCell::new(Rc::new(settings)),
-        sessions: Cell::new(0),
+        visitors: Rc::default(),
+        turns: Rc::default(),
+        budget: Rc::default(),
+        failed_logins: Limiter::new(|left_out| {
+            tracing::info!(left_out, "more admin logins have failed");
+        }),
         next_id: Cell::new(FIRST_ID),
         listeners: RefCell::default(),
     });
@@ -159,13 +154,8 @@ async fn obey(settings: Settings, control: Sender<Message>, mut mailbox: Mailbox
     }
 }
 
-/// Admin sessions at once, those included that have not logged in: far above what tools open, far below what would
-/// take descriptors from clients.
-const MOST_SESSIONS: usize = 1_000;
-
 /// Numbers of admin sessions, which clients tell theirs by when they are interrupted (`KILL QUERY`), are none that the
 /// sessions of clients get in the life of a process.
 const FIRST_ID: u32 = 1 << 31;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-const REFUSAL_TIME: Duration = Duration::from_secs(2);

@@ -1,7 +1,5 @@
 //! Greeting, TLS and login of an admin session.
 
-use std::rc::Rc;
-
 use narrows_proxy::buffer::Buffer;
 use narrows_proxy::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use narrows_proxy::reply::put_error;
@@ -9,13 +7,16 @@ use narrows_proxy::stream::{Stream, TlsError, Transport};
 use narrows_proxy::tls::KeyPair;
 use narrows_wire::auth::client_side::{Challenge, Exchange, Rejection, Step};
 use narrows_wire::auth::{Channel, Nonce, nonce_from};
+use narrows_wire::compression::{Algorithm, End};
 use narrows_wire::frame::{put_encoded, put_packet};
 use narrows_wire::handshake::{Greeting, HandshakeResponse, Hello};
 use narrows_wire::{Capabilities, Errno, Header, Status};
 use zeroize::Zeroize;
 
 use super::answer::put_ok;
+use super::listener::Door;
 use super::settings::{Settings, is_local_only};
+use super::visitors::Place;
 use crate::store::Role;
 
 /// Who has logged in, and how.
@@ -75,7 +76,8 @@ const OFFERED: Capabilities = Capabilities(
         | Capabilities::PS_MULTI_RESULTS.0
         | Capabilities::PLUGIN_AUTH.0
         | Capabilities::CONNECT_ATTRS.0
-        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0,
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
+        | Capabilities::COMPRESS.0,
 );
 
 /// `utf8_general_ci`
@@ -86,12 +88,12 @@ const CHARSET: u8 = 33;
 /// # Errors
 /// See [`LoginError`].
 pub async fn log_in(
-    settings: &Rc<Settings>,
-    decoy_key: &[u8; 32],
+    door: &Door,
     connection_id: u32,
     stream: Stream,
     input: &mut Buffer,
-) -> Result<(Stream, Login), LoginError> {
+) -> Result<(Stream, Login, Place), LoginError> {
+    let settings = &door.settings();
     let nonce = nonce_from(rand::random());
     let tls = settings.tls.0.clients.is_some();
     let offered = if tls { OFFERED | Capabilities::SSL } else { OFFERED };
@@ -119,13 +121,21 @@ pub async fn log_in(
         capabilities: response.capabilities,
         host: &host,
     };
-    let role = authenticate(settings, decoy_key, &stream, input, &nonce, &mut sequence, &claim).await;
+    let role = authenticate(settings, &door.decoy_key, &stream, input, &nonce, &mut sequence, &claim).await;
     // With some plugins it is the password.
     response.auth_response.zeroize();
     let role = role?;
     let user = String::from_utf8_lossy(&response.user).into_owned();
+    let Some(place) = door.visitors.admit(role, &user) else {
+        return refuse(&stream, sequence, Errno::CON_COUNT_ERROR, "Too many connections".to_owned()).await;
+    };
     send_ok(&stream, sequence, capabilities).await?;
-    Ok((stream, Login { user, role, capabilities, nonce }))
+    let mut stream = stream;
+    if let Some(algorithm) = Algorithm::negotiated(capabilities, response.zstd_level) {
+        let early = std::mem::take(input);
+        stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
+    }
+    Ok((stream, Login { user, role, capabilities, nonce }, place))
 }
 
 /// Sends the OK packet that ends a login.

@@ -5,6 +5,7 @@
 //! the tables of figures that a statement reads.
 
 pub mod answer;
+mod budget;
 pub mod command;
 pub mod listener;
 mod login;
@@ -13,6 +14,8 @@ mod session;
 pub mod settings;
 pub mod statement;
 pub mod stats;
+mod turns;
+mod visitors;
 
 use std::time::Instant;
 

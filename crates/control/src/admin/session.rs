@@ -12,9 +12,11 @@ use narrows_wire::frame::{MAX_PAYLOAD, put_packet};
 use narrows_wire::handshake::ChangeUser;
 use narrows_wire::{Command, Errno};
 
-use super::answer::{Reply, put_answer, put_eof, put_ok, put_refusal};
+use super::answer::{Reply, put_eof, put_ok, put_refusal, send_rows};
+use super::budget::Share;
 use super::listener::Door;
 use super::login::{Claim, Login, authenticate, log_in, send_ok};
+use super::visitors::Place;
 use super::{Caller, Request, logins};
 use crate::control::Message;
 use crate::store::{Answer, Role};
@@ -26,6 +28,7 @@ pub struct Session {
     input: Buffer,
     login: Login,
     caller: Caller,
+    place: Place,
 }
 
 /// Whether a session goes on.
@@ -48,10 +51,8 @@ impl Session {
         stream.set_keepalive(Some(KEEPALIVE));
         let peer = stream.peer();
         let mut input = Buffer::default();
-        let settings = door.settings();
-        let logging_in = log_in(&settings, &door.decoy_key, id, stream, &mut input);
-        match timeout(LOGIN_TIME, logging_in).await {
-            Ok(Ok((stream, login))) => {
+        match timeout(LOGIN_TIME, log_in(&door, id, stream, &mut input)).await {
+            Ok(Ok((stream, login, place))) => {
                 logins::tell(&login.user, login.role, &peer.0, peer.1);
                 let caller = Caller {
                     role: login.role,
@@ -60,14 +61,16 @@ impl Session {
                     port: peer.1,
                     warnings: Vec::new(),
                 };
-                Some(Session { door, stream, input, login, caller })
+                Some(Session { door, stream, input, login, caller, place })
             }
-            Ok(Err(error)) => {
-                tracing::info!(client = peer.0, port = peer.1, %error, "admin login failed");
-                None
-            }
-            Err(_) => {
-                tracing::info!(client = peer.0, port = peer.1, "admin login failed: no login in time");
+            failed => {
+                let error = failed.map_or_else(
+                    |_| "no login in time".to_owned(),
+                    |failed| failed.err().map(|error| error.to_string()).unwrap_or_default(),
+                );
+                door.failed_logins.tell(|| {
+                    tracing::info!(client = peer.0, port = peer.1, error, "admin login failed");
+                });
                 None
             }
         }
@@ -76,7 +79,7 @@ impl Session {
     /// Serves the client to its end.
     pub async fn run(mut self) {
         loop {
-            let limit = self.door.settings().longest_statement;
+            let limit = self.longest_statement();
             let command = match timeout(IDLE_TIME, self.receive(limit)).await {
                 Ok(Ok(Received::Command(command))) => command,
                 Ok(Ok(Received::TooLong)) => {
@@ -86,10 +89,19 @@ impl Session {
                 }
                 Ok(Err(_)) | Err(_) => return,
             };
-            match timeout(ANSWER_TIME, self.dispatch(&command)).await {
+            match timeout(ANSWER_TIME, self.dispatch(command)).await {
                 Ok(Ok(Next::Command)) => {}
                 Ok(Ok(Next::End) | Err(_)) | Err(_) => return,
             }
+        }
+    }
+
+    /// Bytes of the longest statement. Users of statistics ask short questions; what they send is held for each of them.
+    fn longest_statement(&self) -> usize {
+        let longest = self.door.settings().longest_statement;
+        match self.caller.role {
+            Role::Admin => longest,
+            Role::Stats => longest.min(LONGEST_OF_STATISTICS),
         }
     }
 
@@ -113,14 +125,14 @@ impl Session {
         }
     }
 
-    async fn dispatch(&mut self, command: &[u8]) -> Result<Next, ReadError> {
-        let (code, body) = command.split_first().map_or((None, command), |(code, body)| (Some(*code), body));
+    async fn dispatch(&mut self, command: Vec<u8>) -> Result<Next, ReadError> {
+        let code = command.first().copied();
         let capabilities = self.login.capabilities;
         let mut out = Vec::new();
         match code.and_then(Command::from_code) {
             Some(Command::Quit) => return Ok(Next::End),
-            Some(Command::Query) => return self.query(body).await,
-            Some(Command::ChangeUser) => return self.change_user(command).await,
+            Some(Command::Query) => return self.query(command).await,
+            Some(Command::ChangeUser) => return self.change_user(&command).await,
             Some(Command::Ping | Command::InitDb | Command::StmtReset | Command::ResetConnection) => {
                 put_ok(&mut out, 1, 0, "", 0, capabilities);
             }
@@ -143,11 +155,21 @@ impl Session {
         Ok(Next::Command)
     }
 
-    async fn query(&mut self, text: &[u8]) -> Result<Next, ReadError> {
+    async fn query(&mut self, command: Vec<u8>) -> Result<Next, ReadError> {
         let capabilities = self.login.capabilities;
+        let (reply, share) = self.ask(command.get(1..).unwrap_or_default()).await;
+        // What was asked needs no memory while the answer is sent.
+        drop(command);
         let mut out = Vec::new();
-        match self.ask(text).await {
-            Reply::Answer(answer) => put_answer(&mut out, 1, &answer, capabilities),
+        match reply {
+            Reply::Answer(Answer::Rows(set)) => {
+                send_rows(&self.stream, set).await?;
+                drop(share);
+                return Ok(Next::Command);
+            }
+            Reply::Answer(Answer::Done { affected, info, warnings }) => {
+                put_ok(&mut out, 1, affected, &info, warnings.len(), capabilities);
+            }
             Reply::Refused(refusal) => put_refusal(&mut out, 1, &refusal),
             Reply::NotYet | Reply::HangUp => return Ok(Next::End),
         }
@@ -155,21 +177,33 @@ impl Session {
         Ok(Next::Command)
     }
 
-    /// Has the control thread answer a statement.
-    async fn ask(&mut self, text: &[u8]) -> Reply {
+    /// Has the control thread answer a statement, when it is its turn; with rows come the right to the memory that they
+    /// take.
+    async fn ask(&mut self, text: &[u8]) -> (Reply, Option<Share>) {
         let since = Instant::now();
         loop {
+            let turn = self.door.turns.take(self.caller.role, &self.caller.user).await;
             let (reply, answer) = oneshot::channel();
+            let role = self.caller.role;
             let caller = std::mem::take(&mut self.caller);
             let request = Request { caller, text: text.to_vec(), since, reply };
             if self.door.control.send(Message::Statement(request)).is_err() {
-                return Reply::HangUp;
+                return (Reply::HangUp, None);
             }
-            let Ok((caller, reply)) = answer.await else { return Reply::HangUp };
+            let Ok((caller, reply)) = answer.await else { return (Reply::HangUp, None) };
             self.caller = caller;
             match reply {
-                Reply::NotYet => sleep(ASK_AGAIN).await,
-                reply => return reply,
+                Reply::NotYet => {
+                    drop(turn);
+                    sleep(ASK_AGAIN).await;
+                }
+                Reply::Answer(Answer::Rows(set)) => {
+                    return match self.door.budget.take(role, set.rows.bytes()) {
+                        Ok(share) => (Reply::Answer(Answer::Rows(set)), Some(share)),
+                        Err(refusal) => (Reply::Refused(refusal), None),
+                    };
+                }
+                reply => return (reply, None),
             }
         }
     }
@@ -178,7 +212,7 @@ impl Session {
     async fn ask_for_statistics(&mut self) -> String {
         let question = b"SELECT Variable_Name, Variable_Value FROM stats_mysql_global";
         let mut figures = std::collections::HashMap::new();
-        if let Reply::Answer(Answer::Rows(set)) = self.ask(question).await {
+        if let (Reply::Answer(Answer::Rows(set)), _) = self.ask(question).await {
             for row in set.rows {
                 let mut cells = row.into_iter().map(|cell| {
                     cell.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
@@ -220,8 +254,14 @@ impl Session {
             &claim,
         );
         let Ok(Ok(role)) = timeout(LOGIN_TIME, authenticated).await else { return Ok(Next::End) };
+        let user = String::from_utf8_lossy(&change.user).into_owned();
+        let Some(place) = self.door.visitors.admit(role, &user) else {
+            self.error(Errno::CON_COUNT_ERROR, "Too many connections").await;
+            return Ok(Next::End);
+        };
+        self.place = place;
         self.caller.role = role;
-        self.caller.user = String::from_utf8_lossy(&change.user).into_owned();
+        self.caller.user = user;
         self.caller.warnings.clear();
         logins::tell(&self.caller.user, role, &self.caller.host, self.caller.port);
         send_ok(&self.stream, sequence, self.login.capabilities).await?;
@@ -243,8 +283,12 @@ impl Default for Caller {
     }
 }
 
-/// Time for a login: as long as `mysql-connect_timeout_client` gives clients at first.
-const LOGIN_TIME: Duration = Duration::from_secs(10);
+/// Time for a login, from which nobody but programs log in: half of what `mysql-connect_timeout_client` gives clients at
+/// first.
+const LOGIN_TIME: Duration = Duration::from_secs(5);
+
+/// Bytes of a statement of a user of statistics.
+const LONGEST_OF_STATISTICS: usize = 1 << 20;
 
 /// How long a session may be idle: as long as `mysql-wait_timeout` gives clients at first. That variable itself is theirs.
 const IDLE_TIME: Duration = Duration::from_secs(8 * 3_600);

@@ -10,7 +10,7 @@ mod checks;
 pub mod diagnostic;
 pub mod form;
 mod libconfig;
-mod nearest;
+pub mod nearest;
 pub mod schema;
 pub mod tables;
 mod toml_syntax;

@@ -1,7 +1,11 @@
 //! What the store answers: rows, a count, or a refusal in the words that operators know.
 
+use std::borrow::Cow;
+
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
+
+use super::packed::Packed;
 
 /// A cell of an answer as text; `None`: NULL.
 pub type Cell = Option<Vec<u8>>;
@@ -12,7 +16,7 @@ pub struct ResultSet {
     /// The names.
     pub columns: Vec<String>,
     /// The rows.
-    pub rows: Vec<Vec<Cell>>,
+    pub rows: Packed,
 }
 
 /// Something that was passed over or changed, for `SHOW WARNINGS`.
@@ -85,13 +89,13 @@ pub fn reason(error: &rusqlite::Error) -> String {
     }
 }
 
-/// A value as text.
-pub fn cell(value: ValueRef<'_>) -> Cell {
+/// A value as text; `None`: NULL.
+pub fn cell(value: ValueRef<'_>) -> Option<Cow<'_, [u8]>> {
     match value {
         ValueRef::Null => None,
-        ValueRef::Integer(integer) => Some(integer.to_string().into_bytes()),
-        ValueRef::Real(real) => Some(real_text(real).into_bytes()),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.to_vec()),
+        ValueRef::Integer(integer) => Some(integer.to_string().into_bytes().into()),
+        ValueRef::Real(real) => Some(real_text(real).into_bytes().into()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.into()),
     }
 }
 
@@ -143,7 +147,7 @@ mod tests {
                 .query_row(&sql, [], |row| {
                     let own = cell(row.get_ref(0)?).unwrap();
                     let theirs: String = row.get(1)?;
-                    assert_eq!(String::from_utf8(own).unwrap(), theirs);
+                    assert_eq!(String::from_utf8(own.into_owned()).unwrap(), theirs);
                     Ok(())
                 })
                 .unwrap();

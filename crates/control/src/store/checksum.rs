@@ -44,7 +44,10 @@ pub(super) fn checksum<'a>(rows: impl IntoIterator<Item = &'a Vec<Value>>) -> Ch
     if rows.peek().is_none() {
         return Checksum(0);
     }
-    let texts: Vec<u8> = rows.flatten().filter_map(|value| cell(ValueRef::from(value))).flatten().collect();
+    let mut texts = Vec::new();
+    for text in rows.flatten().filter_map(|value| cell(ValueRef::from(value))) {
+        texts.extend_from_slice(&text);
+    }
     Checksum(seeded_hash(&texts, SEEDS))
 }
 

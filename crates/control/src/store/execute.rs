@@ -1,17 +1,18 @@
 //! One statement of an operator, carried out by SQLite within limits.
 
+use std::time::Duration;
+
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::ffi::ErrorCode;
 use rusqlite::{Batch, Connection, Statement};
 
-use super::answer::{Answer, Cell, Refusal, ResultSet, cell, reason};
-use super::guard::{Guard, Late, Origin, TIME_LIMIT, URGENT_LIMIT, Urgency};
+use super::answer::{Answer, Refusal, ResultSet, cell, reason};
+use super::guard::{Guard, Late, Origin, URGENT_LIMIT, Urgency};
+use super::packed::Packed;
 
-/// Bytes of an answer, all cells together: several times the largest table of statistics.
-const ANSWER_LIMIT: usize = 256 << 20;
-
-/// What a row costs beside its cells.
-const ROW_COST: usize = 64;
+/// Bytes of an answer, as a client is sent them: twice the largest table of statistics, and twice the largest packet that a
+/// client may send.
+const ANSWER_LIMIT: usize = 128 << 20;
 
 /// A connection with its hooks, and what an answer without rows repeats.
 #[derive(Debug)]
@@ -57,6 +58,20 @@ impl Handle {
         self.run_as(if packs { Origin::Store } else { Origin::Operator }, text)
     }
 
+    /// Whether the first statement in `text` could be carried out; it is not.
+    pub fn check(&mut self, text: &str, access: Access) -> Result<(), Refusal> {
+        self.set_access(access)?;
+        let entered = self.guard.enter(Origin::Operator);
+        let checked = Batch::new(&self.connection, text).next();
+        drop(entered);
+        match checked.map_err(|error| self.refusal(error))? {
+            Some(statement) if access == Access::ReadOnly && !statement.readonly() => {
+                Err(Refusal::admin("attempt to write a readonly database"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn run_as(&mut self, origin: Origin, text: &str) -> Result<Answer, Refusal> {
         let before = self.connection.total_changes();
         let outcome = self.prepare_and_run(origin, text);
@@ -78,7 +93,7 @@ impl Handle {
     /// Rows, or `None` where the statement has no columns.
     fn prepare_and_run(&self, origin: Origin, text: &str) -> Result<Option<ResultSet>, Refusal> {
         let entered = self.guard.enter(origin);
-        let refusal = |error| refusal(error, self.guard.late());
+        let refusal = |error| self.refusal(error);
         let mut batch = Batch::new(&self.connection, text);
         let first = batch.next().map_err(refusal)?;
         // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
@@ -93,6 +108,10 @@ impl Handle {
         fetch(&mut statement, refusal).map(Some)
     }
 
+    fn refusal(&self, error: rusqlite::Error) -> Refusal {
+        refusal(error, self.guard.late(), self.guard.limit)
+    }
+
     fn set_access(&mut self, access: Access) -> Result<(), Refusal> {
         let writable = access == Access::ReadWrite;
         if self.writable != writable {
@@ -103,8 +122,7 @@ impl Handle {
     }
 
     /// Has statements end sooner.
-    #[cfg(test)]
-    pub fn limit_time(&mut self, limit: std::time::Duration) {
+    pub fn limit_time(&mut self, limit: Duration) {
         self.guard.limit = limit;
     }
 
@@ -126,33 +144,28 @@ fn fetch(
     refusal: impl Fn(rusqlite::Error) -> Refusal,
 ) -> Result<ResultSet, Refusal> {
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-    let mut answer = ResultSet { columns, rows: Vec::new() };
-    let mut size = 0;
+    let mut answer = ResultSet { columns, rows: Packed::default() };
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(&refusal)? {
-        let mut cells: Vec<Cell> = Vec::with_capacity(answer.columns.len());
-        for column in 0..answer.columns.len() {
-            cells.push(cell(row.get_ref(column)?));
-        }
-        let bytes: usize = cells.iter().map(|cell| cell.as_ref().map_or(1, Vec::len)).sum();
-        size += bytes + ROW_COST;
-        if size > ANSWER_LIMIT {
+        let cells = (0..answer.columns.len()).map(|column| Ok(cell(row.get_ref(column)?)));
+        let cells = cells.collect::<rusqlite::Result<Vec<_>>>()?;
+        answer.rows.push(cells.iter().map(Option::as_deref));
+        if answer.rows.bytes() > ANSWER_LIMIT {
             let limit = ANSWER_LIMIT >> 20;
             return Err(Refusal::admin(format!("the answer exceeds {limit} MiB; ask for fewer rows")));
         }
-        answer.rows.push(cells);
     }
     Ok(answer)
 }
 
-fn refusal(error: rusqlite::Error, late: Late) -> Refusal {
+fn refusal(error: rusqlite::Error, late: Late, limit: Duration) -> Refusal {
     match error.sqlite_error_code() {
         // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
         Some(ErrorCode::ApiMisuse) => Refusal::admin("not an error"),
         Some(ErrorCode::AuthorizationForStatementDenied) => Refusal::admin("Command not allowed"),
         Some(ErrorCode::OperationInterrupted) => Refusal::admin(match late {
             Late::TooLong => {
-                let limit = TIME_LIMIT.as_secs();
+                let limit = limit.as_secs();
                 format!("the statement was ended: it took longer than {limit} seconds")
             }
             Late::Urgent => {

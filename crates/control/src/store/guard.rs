@@ -16,11 +16,15 @@ use super::schema::{self, Database};
 /// How long one statement may take; statements of operators take milliseconds, and others wait meanwhile.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
 
+/// The same for users of statistics: whoever has such an account is trusted with figures, not with everybody's time.
+pub const STATISTICS_TIME_LIMIT: Duration = Duration::from_secs(2);
+
 /// How long one may take while somebody waits who must not wait for long; see [`Urgency`].
 pub const URGENT_LIMIT: Duration = Duration::from_millis(250);
 
-/// Bytes of one value or row, and of one statement: as much as the largest packet that a client may send.
-const VALUE_LIMIT: i32 = 64 << 20;
+/// Bytes of one value or row, and of one statement: twice as much as the largest packet that a client may send, so that such
+/// a value fits with what is around it.
+const VALUE_LIMIT: i32 = 128 << 20;
 
 /// Steps of SQLite's machine between two looks at the clock: about a tenth of a millisecond.
 const STEPS: i32 = 10_000;
@@ -53,7 +57,7 @@ impl Urgency {
 /// Why a statement was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// It took longer than [`TIME_LIMIT`].
+    /// It took longer than its limit.
     TooLong,
     /// It took longer than [`URGENT_LIMIT`], and somebody was waiting.
     Urgent,

@@ -157,7 +157,7 @@ fn text_of_any_kind_is_an_answer_or_a_refusal() {
         fixture.refused(Role::Admin, "SELECT 1\0; DROP TABLE x"),
         "ProxySQL Admin Error: unrecognized token: a byte of value 0"
     );
-    let long = format!("SELECT '{}'", "x".repeat(64 << 20));
+    let long = format!("SELECT '{}'", "x".repeat(128 << 20));
     assert!(fixture.store.sql(Role::Admin, &long).is_err());
     let deep = format!("SELECT {}1{}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(fixture.store.sql(Role::Admin, &deep).is_err());

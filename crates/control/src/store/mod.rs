@@ -18,6 +18,7 @@ mod layers;
 mod look;
 mod modules;
 mod open;
+mod packed;
 mod reading;
 mod records;
 mod running;
@@ -40,11 +41,12 @@ pub use layers::Candidate;
 pub use modules::{Layer, MODULES, Module};
 pub use open::{OpenError, Opening, Start};
 pub use reading::key as key_of_row;
+pub use packed::{Packed, rows_of};
 use running::Running;
 pub use takeover::TakenOver;
 
 /// Who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// May do everything.
     Admin,
@@ -78,6 +80,17 @@ impl Store {
         match role {
             Role::Admin => self.all.run(text, self.access),
             Role::Stats => self.statistics.run(text, Access::ReadOnly),
+        }
+    }
+
+    /// Whether SQLite takes one statement of SQL: it is not carried out.
+    ///
+    /// # Errors
+    /// What SQLite says; what is not allowed.
+    pub fn check(&mut self, role: Role, text: &str) -> Result<(), Refusal> {
+        match role {
+            Role::Admin => self.all.check(text, self.access),
+            Role::Stats => self.statistics.check(text, Access::ReadOnly),
         }
     }
 

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::answer::Refusal;
 use super::execute::{Access, Handle};
-use super::guard::Urgency;
+use super::guard::{STATISTICS_TIME_LIMIT, Urgency};
 use super::modules::{Layer, MODULES};
 use super::running::Running;
 use super::schema::{self, Database, create_missing};
@@ -235,9 +235,11 @@ impl Store {
         attach(&statistics, &of_file_system(&history), Database::StatsHistory)
             .map_err(|source| OpenError::Database { path: history.clone(), source })?;
         let urgency = Urgency::default();
+        let mut statistics = Handle::new(statistics, urgency.clone())?;
+        statistics.limit_time(STATISTICS_TIME_LIMIT);
         Ok(Store {
             all: Handle::new(all, urgency.clone())?,
-            statistics: Handle::new(statistics, urgency.clone())?,
+            statistics,
             urgency,
             access: Access::ReadWrite,
             running: Running::default(),

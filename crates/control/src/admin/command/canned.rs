@@ -2,7 +2,7 @@
 //! they are told.
 
 use super::{Call, Reply, Verb, Who, sql};
-use crate::admin::statement::{literal, quoted_name};
+use crate::admin::statement::{literal, quoted_name, unquoted};
 use crate::control::Control;
 use crate::store::Role;
 use crate::variables::VERSION;
@@ -18,6 +18,9 @@ pub const VERBS: &[Verb] = &[
         one(&format!("'{text}'"), &text)
     }),
     probe("SELECT DATABASE()", Who::Everybody, |_, call| one("DATABASE()", database(call))),
+    probe("SELECT DATABASE() AS <name>", Who::Everybody, |_, call| {
+        one(&unquoted(call.word(0)), database(call))
+    }),
     probe("SELECT DATABASE(), USER() LIMIT 1", Who::Everybody, |_, call| {
         let row = vec!["admin".to_owned(), call.caller.user.clone()];
         Some(Reply::rows(["DATABASE()", "USER()"], vec![row]))

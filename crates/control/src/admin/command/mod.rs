@@ -143,15 +143,17 @@ pub fn sql(control: &mut Control, role: Role, text: &str) -> Reply {
             &requalified
         }
     };
-    if let Err(refusal) = stats::fill(control, text) {
-        return Reply::Refused(refusal);
+    let taken = match stats::fill(control, role, text) {
+        Ok(taken) => taken,
+        Err(refusal) => return Reply::Refused(refusal),
+    };
+    let answer = refresh_runtime(control, text).and_then(|()| control.store.sql(role, text));
+    match &answer {
+        Ok(_) => taken.told(),
+        Err(_) => taken.give_back(control),
     }
-    if let Err(refusal) = refresh_runtime(control, text) {
-        return Reply::Refused(refusal);
-    }
-    let reply = control.store.sql(role, text).into();
     stats::empty(control, text);
-    reply
+    answer.into()
 }
 
 /// Fills the tables of what is running that `text` names, servers with what has become of them.

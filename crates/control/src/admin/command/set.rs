@@ -2,7 +2,9 @@
 
 use super::{Call, Reply, Verb, Who, sql};
 use crate::admin::statement::{beyond_an_expression, literal};
+use crate::config::nearest::nearest;
 use crate::control::Control;
+use crate::store::{Answer, Warning};
 use crate::variables::VARIABLES;
 
 macro_rules! ignored {
@@ -38,12 +40,28 @@ pub const VERBS: &[Verb] = &[Verb {
     doc: "Sets a variable of memory; `LOAD MYSQL VARIABLES TO RUNTIME` takes it into force.",
 }];
 
+/// Drivers set what servers have, and are told that it was done, as by ProxySQL. A name of ours that is misspelt is an
+/// operator's, who is warned.
+fn unknown(name: &str) -> Reply {
+    let info = format!("ERROR: Unknown global variable: '{name}'.");
+    let is_meant = ["mysql-", "admin-"].iter().any(|prefix| name.to_ascii_lowercase().starts_with(prefix));
+    let mut message = format!("Unknown variable '{name}': nothing was set");
+    if let Some(nearest) = nearest(name, VARIABLES.iter().map(|variable| variable.name)) {
+        message.push_str(&format!("; '{nearest}' may be meant"));
+    }
+    let warnings = if is_meant { vec![Warning { code: UNKNOWN_VARIABLE, message }] } else { Vec::new() };
+    Reply::Answer(Answer::Done { affected: 0, info, warnings })
+}
+
+/// `ER_UNKNOWN_SYSTEM_VARIABLE`
+const UNKNOWN_VARIABLE: u16 = 1193;
+
 fn variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     let assignment = call.statement.sql.get("SET".len()..)?.trim_start();
     let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
     let (name, value) = (name.trim(), value.trim());
     if !VARIABLES.iter().any(|variable| variable.name == name) {
-        return Some(Reply::done(0, &format!("ERROR: Unknown global variable: '{name}'.")));
+        return Some(unknown(name));
     }
     if name == "mysql-init_connect" {
         return Some(Reply::error(

@@ -59,11 +59,26 @@ pub const VERBS: &[Verb] = &[
     show!(
         "SHOW VARIABLES LIKE <pattern>",
         Everybody,
-        |c, call| {
-            let condition = format!("WHERE variable_name {}", is_like(call.word(0))?);
-            variables(c, call, &condition)
-        },
+        |c, call| variables_like(c, call, ""),
         "Those whose names are like that."
+    ),
+    show!(
+        "SHOW GLOBAL|ALL VARIABLES LIKE <pattern>",
+        Everybody,
+        |c, call| variables_like(c, call, ""),
+        "The same."
+    ),
+    show!(
+        "SHOW ADMIN VARIABLES LIKE <pattern>",
+        Everybody,
+        |c, call| variables_like(c, call, "admin-"),
+        "Those of the admin interface whose names are like that."
+    ),
+    show!(
+        "SHOW MYSQL VARIABLES LIKE <pattern>",
+        Everybody,
+        |c, call| variables_like(c, call, "mysql-"),
+        "Those of the data plane whose names are like that."
     ),
     show!("SHOW VARIABLES WHERE <condition...>", Everybody, variables_where, "Those for which that is true."),
     show!(
@@ -133,6 +148,12 @@ pub const VERBS: &[Verb] = &[
         Everybody,
         |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(c)]])),
         "Figures as Prometheus reads them."
+    ),
+    show!(
+        "SHOW PROMETHEUS METRICS\\G",
+        Everybody,
+        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(c)]])),
+        "The same, as it is typed into clients that do not take the `\\G` away."
     ),
     show!("SHOW WARNINGS", Everybody, warnings, "What the last statement passed over or changed."),
     show!("SHOW WARNINGS LIMIT <count>", Everybody, warnings, "The same."),
@@ -279,6 +300,11 @@ fn variables(control: &mut Control, call: &Call<'_>, condition: &str) -> Option<
          ORDER BY variable_name"
     );
     select(control, call, &query)
+}
+
+fn variables_like(control: &mut Control, call: &Call<'_>, prefix: &str) -> Option<Reply> {
+    let like = is_like(call.word(0))?;
+    variables(control, call, &format!("WHERE variable_name LIKE '{prefix}%' AND variable_name {like}"))
 }
 
 /// A condition is in the words of the answer; what is not a condition alone is refused by SQLite.

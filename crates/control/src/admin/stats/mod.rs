@@ -15,7 +15,7 @@ use rusqlite::types::Value;
 use super::answer::Reply;
 use super::statement::names;
 use crate::control::Control;
-use crate::store::Refusal;
+use crate::store::{Refusal, Role};
 
 /// A row of a table of figures.
 type Row = Vec<Value>;
@@ -25,41 +25,61 @@ struct Table {
     /// Its name; it is in `stats`.
     name: &'static str,
     /// Its rows now.
-    rows: fn(&Control, &Observer) -> Vec<Row>,
-    /// What reading it does.
-    reading: Reading,
+    rows: Rows,
 }
 
-/// What reading a table does to the figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+/// Where rows come from, and what reading them does to the figures.
+#[derive(Clone, Copy)]
+enum Rows {
     /// Nothing.
-    Copies,
+    Copied(fn(&Control, &Observer) -> Vec<Row>),
     /// They begin again.
-    Resets,
+    Reset(fn(&Observer) -> (Vec<Row>, GiveBack)),
+}
+
+/// Has figures that were reset go on as if they had not been.
+type GiveBack = Box<dyn FnOnce(&Observer)>;
+
+/// The figures that were reset for a statement: they are gone when it has told them, and not before.
+#[must_use]
+pub struct Taken(Vec<GiveBack>);
+
+impl Taken {
+    /// The statement has told them.
+    pub fn told(self) {}
+
+    /// It has not.
+    pub fn give_back(self, control: &Control) {
+        // Where no worker runs any more nothing is counted.
+        if let Some(observer) = control.observer() {
+            self.0.into_iter().for_each(|give_back| give_back(&observer));
+        }
+    }
 }
 
 const fn copy(name: &'static str, rows: fn(&Control, &Observer) -> Vec<Row>) -> Table {
-    Table { name, rows, reading: Reading::Copies }
+    Table { name, rows: Rows::Copied(rows) }
 }
 
-const fn reset(name: &'static str, rows: fn(&Control, &Observer) -> Vec<Row>) -> Table {
-    Table { name, rows, reading: Reading::Resets }
+const fn reset(name: &'static str, rows: fn(&Observer) -> (Vec<Row>, GiveBack)) -> Table {
+    Table { name, rows: Rows::Reset(rows) }
 }
 
 const TABLES: &[Table] = &[
     copy("stats_mysql_global", global::rows),
     copy("stats_mysql_connection_pool", |_, observer| traffic::pool(observer, COPY)),
-    reset("stats_mysql_connection_pool_reset", |_, observer| traffic::pool(observer, RESET)),
-    copy("stats_mysql_query_digest", |_, observer| traffic::digests(observer, COPY)),
-    reset("stats_mysql_query_digest_reset", |_, observer| traffic::digests(observer, RESET)),
+    reset("stats_mysql_connection_pool_reset", |observer| (traffic::pool(observer, RESET), not_given_back())),
+    copy("stats_mysql_query_digest", |_, observer| traffic::digests(observer)),
+    reset("stats_mysql_query_digest_reset", traffic::taken_digests),
     copy("stats_mysql_query_rules", |_, observer| traffic::rules(observer)),
     copy("stats_mysql_commands_counters", |_, observer| traffic::commands(observer)),
     copy("stats_mysql_users", |_, observer| traffic::users(observer)),
-    copy("stats_mysql_errors", |_, observer| traffic::errors(observer, COPY)),
-    reset("stats_mysql_errors_reset", |_, observer| traffic::errors(observer, RESET)),
+    copy("stats_mysql_errors", |_, observer| traffic::errors(observer)),
+    reset("stats_mysql_errors_reset", traffic::taken_errors),
     copy("stats_mysql_client_host_cache", |_, observer| traffic::client_hosts(observer, COPY)),
-    reset("stats_mysql_client_host_cache_reset", |_, observer| traffic::client_hosts(observer, RESET)),
+    reset("stats_mysql_client_host_cache_reset", |observer| {
+        (traffic::client_hosts(observer, RESET), not_given_back())
+    }),
     copy("stats_mysql_processlist", sessions::processes),
     copy("stats_mysql_free_connections", |_, observer| sessions::free_connections(observer)),
     copy("stats_mysql_prepared_statements_info", |_, observer| sessions::prepared_statements(observer)),
@@ -67,31 +87,50 @@ const TABLES: &[Table] = &[
     copy("stats_proxysql_servers_clients_status", |control, _| control.nodes()),
 ];
 
+/// Of tables with a row per server or per address: statements that SQLite would refuse have been refused before, and no
+/// other fails for the room of so few rows.
+fn not_given_back() -> GiveBack {
+    Box::new(|_| {})
+}
+
 const COPY: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Copy;
 const RESET: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Reset;
 
 /// Tables that can be large: their copies are not kept.
 const LARGE: &[&str] = &["stats_mysql_query_digest", "stats_mysql_query_digest_reset"];
 
-/// Fills the tables that a statement names.
+/// Fills the tables that a statement names. Figures begin again only for a statement that SQLite takes.
 ///
 /// # Errors
-/// When SQLite has no room for the rows.
-pub fn fill(control: &mut Control, sql: &str) -> Result<(), Refusal> {
+/// When SQLite would refuse the statement, or has no room for the rows.
+pub fn fill(control: &mut Control, role: Role, sql: &str) -> Result<Taken, Refusal> {
+    let mut taken = Taken(Vec::new());
     let named = named(sql);
-    if named.is_empty() {
-        return Ok(());
-    }
-    let reads = reads(sql);
-    let observer = control.observer();
-    for table in TABLES.iter().filter(|table| named.iter().any(|name| name == table.name)) {
-        if table.reading == Reading::Resets && !reads {
-            continue;
+    let is_named = |table: &&Table| named.iter().any(|name| name == table.name);
+    let mut checked = false;
+    for table in TABLES.iter().filter(is_named) {
+        let observer = control.observer();
+        let rows = match (table.rows, &observer) {
+            (Rows::Reset(_), _) if !reads(sql) => continue,
+            (_, None) => Vec::new(),
+            (Rows::Copied(rows), Some(observer)) => rows(control, observer),
+            (Rows::Reset(rows), Some(observer)) => {
+                if !std::mem::replace(&mut checked, true)
+                    && let Err(refusal) = control.store.check(role, sql)
+                {
+                    return Err(refusal);
+                }
+                let (rows, give_back) = rows(observer);
+                taken.0.push(give_back);
+                rows
+            }
+        };
+        if let Err(refusal) = control.store.refill(&format!("stats.{}", table.name), rows) {
+            taken.give_back(control);
+            return Err(refusal);
         }
-        let rows = observer.as_ref().map(|observer| (table.rows)(control, observer)).unwrap_or_default();
-        control.store.refill(&format!("stats.{}", table.name), rows)?;
     }
-    Ok(())
+    Ok(taken)
 }
 
 /// Empties the large ones of the tables that a statement named.

@@ -7,7 +7,7 @@ use narrows_proxy::stats::{
 };
 use rusqlite::types::Value;
 
-use super::{Row, digest, number, text};
+use super::{GiveBack, Row, digest, number, text};
 
 /// `stats_mysql_connection_pool`
 pub fn pool(observer: &Observer, take: Take) -> Vec<Row> {
@@ -47,26 +47,34 @@ pub fn statuses(observer: &Observer) -> Vec<(i32, String, u16, &'static str)> {
 }
 
 /// `stats_mysql_query_digest`
-pub fn digests(observer: &Observer, take: Take) -> Vec<Row> {
-    let row = |line: DigestLine| {
-        vec![
-            Value::Integer(line.hostgroup.0.into()),
-            text(line.schemaname),
-            text(line.username),
-            text(line.client_address),
-            digest(line.digest),
-            text(line.digest_text),
-            number(line.count),
-            number(line.first_seen),
-            number(line.last_seen),
-            number(line.sum_time_us),
-            number(line.min_time_us),
-            number(line.max_time_us),
-            number(line.rows_affected),
-            number(line.rows_sent),
-        ]
-    };
-    wait(observer.digests(take)).into_iter().map(row).collect()
+pub fn digests(observer: &Observer) -> Vec<Row> {
+    wait(observer.digests(Take::Copy)).into_iter().map(digest_row).collect()
+}
+
+/// `stats_mysql_query_digest_reset`
+pub fn taken_digests(observer: &Observer) -> (Vec<Row>, GiveBack) {
+    let lines = wait(observer.digests(Take::Reset));
+    let rows = lines.iter().cloned().map(digest_row).collect();
+    (rows, Box::new(|observer| wait(observer.give_back_digests(lines))))
+}
+
+fn digest_row(line: DigestLine) -> Row {
+    vec![
+        Value::Integer(line.hostgroup.0.into()),
+        text(line.schemaname),
+        text(line.username),
+        text(line.client_address),
+        digest(line.digest),
+        text(line.digest_text),
+        number(line.count),
+        number(line.first_seen),
+        number(line.last_seen),
+        number(line.sum_time_us),
+        number(line.min_time_us),
+        number(line.max_time_us),
+        number(line.rows_affected),
+        number(line.rows_sent),
+    ]
 }
 
 /// `stats_mysql_query_rules`
@@ -94,23 +102,31 @@ pub fn users(observer: &Observer) -> Vec<Row> {
 }
 
 /// `stats_mysql_errors`
-pub fn errors(observer: &Observer, take: Take) -> Vec<Row> {
-    let row = |line: ErrorLine| {
-        vec![
-            Value::Integer(line.hostgroup.0.into()),
-            text(line.hostname),
-            number(line.port.into()),
-            text(line.username),
-            text(line.client_address),
-            text(line.schemaname),
-            number(line.errno.into()),
-            number(line.count),
-            number(line.first_seen),
-            number(line.last_seen),
-            text(line.last_error),
-        ]
-    };
-    wait(observer.errors(take)).into_iter().map(row).collect()
+pub fn errors(observer: &Observer) -> Vec<Row> {
+    wait(observer.errors(Take::Copy)).into_iter().map(error_row).collect()
+}
+
+/// `stats_mysql_errors_reset`
+pub fn taken_errors(observer: &Observer) -> (Vec<Row>, GiveBack) {
+    let lines = wait(observer.errors(Take::Reset));
+    let rows = lines.iter().cloned().map(error_row).collect();
+    (rows, Box::new(|observer| wait(observer.give_back_errors(lines))))
+}
+
+fn error_row(line: ErrorLine) -> Row {
+    vec![
+        Value::Integer(line.hostgroup.0.into()),
+        text(line.hostname),
+        number(line.port.into()),
+        text(line.username),
+        text(line.client_address),
+        text(line.schemaname),
+        number(line.errno.into()),
+        number(line.count),
+        number(line.first_seen),
+        number(line.last_seen),
+        text(line.last_error),
+    ]
 }
 
 /// `stats_mysql_client_host_cache`

@@ -1,0 +1,156 @@
+//! Whose statement the control thread answers next. It answers one at a time: administrators come before users of
+//! statistics, and accounts take turns, however many statements one of them has waiting.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use narrows_proxy::rt::oneshot;
+
+use crate::store::Role;
+
+/// The turns of all sessions.
+#[derive(Debug, Default)]
+pub struct Turns(RefCell<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Whether it is somebody's turn.
+    taken: bool,
+    administrators: Accounts,
+    statistics: Accounts,
+}
+
+/// Accounts that have statements waiting, the one whose turn is next at the front.
+#[derive(Debug, Default)]
+struct Accounts(VecDeque<(String, VecDeque<oneshot::Sender<Turn>>)>);
+
+/// The right to have one statement answered; the next one has it when this is dropped.
+#[derive(Debug)]
+pub struct Turn(Rc<Turns>);
+
+impl Turns {
+    /// Waits for a turn of that account.
+    pub async fn take(self: &Rc<Turns>, role: Role, user: &str) -> Turn {
+        let turn = {
+            let mut waiting = self.0.borrow_mut();
+            if !std::mem::replace(&mut waiting.taken, true) {
+                return Turn(Rc::clone(self));
+            }
+            let (sender, turn) = oneshot::channel();
+            match role {
+                Role::Admin => waiting.administrators.add(user, sender),
+                Role::Stats => waiting.statistics.add(user, sender),
+            }
+            turn
+        };
+        turn.await.expect("who waits is given a turn some time")
+    }
+
+    fn next(&self) -> Option<oneshot::Sender<Turn>> {
+        let waiting = &mut *self.0.borrow_mut();
+        let next = waiting.administrators.next().or_else(|| waiting.statistics.next());
+        waiting.taken = next.is_some();
+        next
+    }
+}
+
+impl Accounts {
+    fn add(&mut self, user: &str, sender: oneshot::Sender<Turn>) {
+        match self.0.iter_mut().find(|(name, _)| name == user) {
+            Some((_, senders)) => senders.push_back(sender),
+            None => self.0.push_back((user.to_owned(), VecDeque::from([sender]))),
+        }
+    }
+
+    /// The first statement of the first account that somebody still waits for; the account is the last one then.
+    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+        while let Some((user, mut senders)) = self.0.pop_front() {
+            let next = std::iter::from_fn(|| senders.pop_front()).find(|sender| !sender.is_closed());
+            if !senders.is_empty() {
+                self.0.push_back((user, senders));
+            }
+            if next.is_some() {
+                return next;
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(next) = self.0.next() {
+            // Nobody stops waiting in between: all of it is on one thread.
+            let _ = next.send(Turn(Rc::clone(&self.0)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use narrows_proxy::rt::{block_on, spawn_local};
+
+    use super::*;
+
+    /// The order in which statements have their turn that wait for the one that has it.
+    fn order(statements: &[(Role, &'static str)]) -> Vec<&'static str> {
+        let order = Rc::new(RefCell::new(Vec::new()));
+        block_on(async {
+            let turns = Rc::new(Turns::default());
+            let first = turns.take(Role::Stats, "first").await;
+            let mut tasks = Vec::new();
+            for (role, user) in statements.iter().copied() {
+                let (turns, order) = (Rc::clone(&turns), Rc::clone(&order));
+                let waits = spawn_local(async move {
+                    let turn = turns.take(role, user).await;
+                    order.borrow_mut().push(user);
+                    drop(turn);
+                });
+                tasks.push(waits);
+            }
+            have_them_wait().await;
+            drop(first);
+            for task in tasks {
+                task.await.unwrap();
+            }
+        })
+        .unwrap();
+        order.take()
+    }
+
+    /// Returns when every task that was started before has run.
+    async fn have_them_wait() {
+        let (last, done) = oneshot::channel();
+        spawn_local(async move { last.send(()) });
+        done.await.unwrap();
+    }
+
+    #[test]
+    fn administrators_are_first_and_accounts_take_turns() {
+        use Role::{Admin, Stats};
+        let statements =
+            [(Stats, "a"), (Stats, "a"), (Stats, "a"), (Stats, "b"), (Admin, "root"), (Stats, "b")];
+        assert_eq!(order(&statements), ["root", "a", "b", "a", "b", "a"]);
+    }
+
+    #[test]
+    fn who_waits_no_longer_is_passed_over() {
+        block_on(async {
+            let turns = Rc::new(Turns::default());
+            let first = turns.take(Role::Admin, "root").await;
+            let gone = spawn_local({
+                let turns = Rc::clone(&turns);
+                async move { drop(turns.take(Role::Stats, "gone").await) }
+            });
+            have_them_wait().await;
+            gone.abort();
+            let _ = gone.await;
+            drop(first);
+            drop(turns.take(Role::Stats, "here").await);
+        })
+        .unwrap();
+    }
+}

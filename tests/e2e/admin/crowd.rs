@@ -1,0 +1,151 @@
+//! Many at once on the admin port: whoever they are and whatever they ask, an administrator gets in and gets an answer.
+
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{
+    Conversation, ErrorPacket, FakeMysql, Login, Narrows, NarrowsConfig, RawClient, command,
+};
+
+use super::{admin, refusal, rows, start, stats};
+
+const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT MAX(i) FROM n";
+
+/// About 100 MiB.
+const BIG: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n LIMIT 100000) \
+                   SELECT i, printf('%1000d', i) FROM n";
+
+fn narrows() -> (FakeMysql, Narrows) {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
+    (server, narrows)
+}
+
+#[test]
+fn an_administrator_gets_in_while_a_thousand_others_do_not_log_in() {
+    let (_server, narrows) = narrows();
+    let endpoint = narrows.admin_endpoint();
+    let silent: Vec<RawClient> = (0..1_100).map(|_| RawClient::connect(&endpoint)).collect();
+    for _ in 0..3 {
+        assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+    }
+    drop(silent);
+}
+
+#[test]
+fn an_administrator_gets_in_when_clients_have_all_descriptors() {
+    let (_server, mut narrows) = narrows();
+    narrows.process().limit_open_files(256);
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for _ in 0..400 {
+        let mut client = RawClient::connect(&narrows.endpoint());
+        match client.login(&Login::new("sbtest", "sbtest")) {
+            Ok(_) => held.push(client),
+            Err(error) => {
+                assert_eq!(error.code, 1040, "{error:?}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(held.len() > 50 && refused > 100, "{} held, {refused} refused", held.len());
+    let mut admin = admin(&narrows);
+    assert_eq!(rows(&mut admin, "SELECT COUNT(*) > 50 FROM stats_mysql_processlist"), [["1"]]);
+    assert!(admin.query("SAVE MYSQL USERS TO DISK").error().is_none());
+    // Those that are there are served.
+    assert!(held[0].query("DO 1").error().is_none());
+}
+
+#[test]
+fn users_of_statistics_leave_places_for_administrators() {
+    let (_server, narrows) = narrows();
+    let mut held = Vec::new();
+    let refused: ErrorPacket = loop {
+        let mut client = RawClient::connect(&narrows.admin_endpoint());
+        match client.login(&Login::new("stats", "stats")) {
+            Ok(_) => held.push(client),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 1_000, "one account has taken all places");
+    };
+    assert_eq!((refused.code, refused.message.as_str()), (1040, "Too many connections"));
+    assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+}
+
+#[test]
+fn statements_without_end_of_users_of_statistics_keep_no_administrator_waiting() {
+    let (_server, narrows) = narrows();
+    let mut slow: Vec<RawClient> = (0..20).map(|_| stats(&narrows)).collect();
+    let mut admin = admin(&narrows);
+    for client in &mut slow {
+        client.send_command(command::QUERY, ENDLESS.as_bytes()).expect("it reads");
+    }
+    let began = Instant::now();
+    assert_eq!(admin.query("SELECT 1").cell().as_deref(), Some("1"));
+    // One of them may be running; all of them would take 40 s.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let (code, text) = refusal(&slow[0].answer(command::QUERY));
+    assert_eq!(code, 1045);
+    assert!(text.contains("longer than 2 seconds"), "{text}");
+}
+
+#[test]
+fn answers_that_nobody_takes_have_one_bound() {
+    let (_server, mut narrows) = narrows();
+    let before = narrows.resident_bytes();
+    let mut slow: Vec<RawClient> = (0..12).map(|_| stats(&narrows)).collect();
+    for client in &mut slow {
+        client.send_command(command::QUERY, BIG.as_bytes()).expect("it reads");
+    }
+    let is_refused = |client: &mut RawClient| {
+        let first = client.read().expect("an answer");
+        ErrorPacket::decode(&first.payload).is_some_and(|error| {
+            assert!(error.message.contains("no room for an answer"), "{error:?}");
+            true
+        })
+    };
+    let refused = slow.iter_mut().map(is_refused).filter(|refused| *refused).count();
+    assert_eq!(refused, 11, "there is room for one of them");
+    let grown = narrows.process().peak_resident_bytes().saturating_sub(before) >> 20;
+    assert!(grown < 600, "{grown} MiB for twelve slow readers");
+    // Administrators have room of their own.
+    let mut admin = admin(&narrows);
+    assert_eq!(admin.query(BIG).text_rows().len(), 100_000);
+    // What is not taken any more is room for others.
+    drop(slow);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut stats = stats(&narrows);
+    while stats.query(BIG).error().is_some() {
+        assert!(Instant::now() < deadline, "the room is not given back");
+    }
+}
+
+#[test]
+fn a_packet_that_is_announced_and_does_not_come_takes_no_memory() {
+    let (_server, narrows) = narrows();
+    let before = narrows.resident_bytes();
+    let mut sessions: Vec<RawClient> = (0..50).map(|_| admin(&narrows)).collect();
+    for session in &mut sessions {
+        session.send_bytes(&[0xFF, 0xFF, 0xFE, 0, command::QUERY]).expect("it reads");
+    }
+    // An answer on another session says that those have been read.
+    assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+    let grown = narrows.resident_bytes().saturating_sub(before) >> 20;
+    assert!(grown < 100, "{grown} MiB for 50 sessions that have sent five bytes");
+}
+
+#[test]
+fn failed_logins_are_counted_in_the_log_and_not_told_one_by_one() {
+    let (_server, narrows) = narrows();
+    let skipped = narrows.log().len();
+    for endpoint in [narrows.endpoint(), narrows.admin_endpoint()] {
+        for _ in 0..200 {
+            assert!(RawClient::connect(&endpoint).login(&Login::new("nobody", "x")).is_err());
+        }
+    }
+    for what in ["more logins have failed", "more admin logins have failed"] {
+        let line = narrows.wait_for_log(skipped, |line| line.contains(what));
+        assert!(line.contains("left_out="), "{line}");
+    }
+    let log = narrows.log();
+    let lines = log[skipped..].lines().filter(|line| line.contains("login failed")).count();
+    assert!(lines < 200, "{lines} lines for 400 failed logins");
+}
