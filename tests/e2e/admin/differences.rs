@@ -27,7 +27,7 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
     (&[334, 342, 344], "`SHOW COLUMNS FROM`, `DESCRIBE` and `DESC` work as `SHOW FIELDS FROM`."),
     (
         &[48, 49, 382, 383, 384, 385],
-        "`SHOW GLOBAL|ALL|MYSQL|ADMIN VARIABLES LIKE` work as `SHOW VARIABLES LIKE` does.",
+        "`SHOW GLOBAL`, `ALL`, `MYSQL` and `ADMIN VARIABLES LIKE` work as `SHOW VARIABLES LIKE` does.",
     ),
     (
         &[1206, 1207, 1219, 1220, 1221, 1224, 1225, 1253],
