@@ -40,8 +40,8 @@ pub use guard::Urgency;
 pub use layers::Candidate;
 pub use modules::{Layer, MODULES, Module};
 pub use open::{OpenError, Opening, Start};
-pub use reading::key as key_of_row;
 pub use packed::{Packed, rows_of};
+pub use reading::key as key_of_row;
 use running::Running;
 pub use takeover::TakenOver;
 
