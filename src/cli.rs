@@ -37,9 +37,9 @@ pub enum Verb {
     Import {
         /// The database of ProxySQL; it stays as it is
         file: PathBuf,
-        /// Folder in which narrows.db is made
-        #[arg(short = 'D', long, value_name = "DIR", default_value = ".")]
-        datadir: PathBuf,
+        /// Where narrows.db is made
+        #[command(flatten)]
+        place: Place,
     },
     /// A throw-away primary with replicas, for trying things out
     Sandbox(crate::sandbox::Args),
@@ -80,8 +80,22 @@ impl Place {
     pub fn datadir(self) -> anyhow::Result<PathBuf> {
         match self.datadir {
             Some(datadir) => Ok(datadir),
-            None => Ok(Launch::read(&Run { config: self.config, ..Run::default() })?.datadir),
+            None => Ok(self.launch()?.datadir),
         }
+    }
+
+    /// The same for one that is not there yet.
+    ///
+    /// # Errors
+    /// A file that cannot be started; a folder that is not there, or that cannot be made.
+    pub fn new_datadir(self) -> anyhow::Result<PathBuf> {
+        let launch = self.launch()?;
+        launch.make_datadir()?;
+        Ok(launch.datadir)
+    }
+
+    fn launch(self) -> anyhow::Result<Launch> {
+        Launch::read(&Run { config: self.config, datadir: self.datadir, ..Run::default() })
     }
 }
 
@@ -98,6 +112,8 @@ pub struct Run {
     #[arg(short = 'c', long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder of everything Narrows writes; goes before `datadir` of the file
+    ///
+    /// Where neither names one it is /var/lib/narrows for a file in /etc/narrows, and else ./narrows-data, which is made.
     #[arg(short = 'D', short_alias = 'd', long, alias = "directory", value_name = "DIR")]
     pub datadir: Option<PathBuf>,
     /// Do not check servers from time to time; also -M

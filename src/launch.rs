@@ -1,8 +1,11 @@
 //! What a serving process must know before it reads anything: from the command line, and from the top of the file.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context, ensure};
 use narrows_control::config::{self, Loaded};
 use narrows_control::control::Monitoring;
 use narrows_control::store::{Opening, Start};
@@ -17,6 +20,9 @@ pub struct Launch {
     pub file: Option<PathBuf>,
     /// Folder of everything that is written.
     pub datadir: PathBuf,
+    /// Neither a flag nor the file has named it.
+    #[serde(skip)]
+    is_default: bool,
     /// File of the log; `None`: standard error.
     pub log: Option<PathBuf>,
     /// File that holds the process id.
@@ -49,14 +55,16 @@ impl Launch {
         };
         let remarks = loaded.at_the_top_without_effect().map(ToString::to_string).collect();
         let mut bootstrap = loaded.bootstrap;
-        if let Some(datadir) = &flags.datadir {
-            bootstrap.datadir = Some(datadir.clone());
-        }
+        let datadir = flags.datadir.clone().or(bootstrap.datadir);
+        let is_default = datadir.is_none();
+        let datadir = datadir.unwrap_or_else(|| default_datadir(file.as_deref()));
+        bootstrap.datadir = Some(datadir.clone());
         let errorlog = bootstrap.errorlog.as_ref().filter(|_| !flags.foreground);
         Ok(Launch {
             log: errorlog.map(|path| bootstrap.resolve(path)),
             pidfile: bootstrap.pidfile.as_ref().map(|path| bootstrap.resolve(path)),
-            datadir: bootstrap.datadir.unwrap_or_default(),
+            datadir,
+            is_default,
             file,
             initial: flags.start() == Start::Initial,
             reload: flags.start() == Start::Reload,
@@ -66,6 +74,24 @@ impl Launch {
             missing_heartbeats: bootstrap.restart_on_missing_heartbeats,
             remarks,
         })
+    }
+
+    /// Makes sure that the data folder is there. The default one is made; a name that somebody has given and that leads nowhere
+    /// may be a slip of the pen.
+    ///
+    /// # Errors
+    /// A folder that is not there, or that cannot be made.
+    pub fn make_datadir(&self) -> anyhow::Result<()> {
+        let datadir = self.datadir.display();
+        if self.is_default {
+            return DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&self.datadir)
+                .with_context(|| format!("making the data folder {datadir}"));
+        }
+        ensure!(self.datadir.is_dir(), "the data folder {datadir} does not exist");
+        Ok(())
     }
 
     /// The same for a start that is not the first: flags that put aside what is stored have done so.
@@ -94,6 +120,13 @@ impl Launch {
     }
 }
 
+/// The data folder that counts when nobody has named one: that of the package for a configuration file of the package, else a
+/// folder beside whatever else is in the current one.
+fn default_datadir(file: Option<&Path>) -> PathBuf {
+    let is_packaged = file.is_some_and(|file| file.starts_with("/etc/narrows"));
+    PathBuf::from(if is_packaged { "/var/lib/narrows" } else { "narrows-data" })
+}
+
 /// Reads a whole configuration file.
 ///
 /// # Errors
@@ -103,4 +136,21 @@ pub fn load(path: &Path) -> anyhow::Result<Loaded> {
         let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("the configuration cannot be started\n{}", lines.join("\n"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datadir(file: Option<&str>) -> PathBuf {
+        default_datadir(file.map(Path::new))
+    }
+
+    #[test]
+    fn the_data_folder_is_that_of_the_package_or_one_of_its_own() {
+        assert_eq!(datadir(Some("/etc/narrows/narrows.toml")), Path::new("/var/lib/narrows"));
+        for file in [None, Some("narrows.toml"), Some("/etc/proxysql.cnf"), Some("/etc/narrows.toml")] {
+            assert_eq!(datadir(file), Path::new("narrows-data"), "{file:?}");
+        }
+    }
 }

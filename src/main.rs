@@ -50,7 +50,7 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Verb::ConnectSpeed(args)) => return connect_speed::run(&args),
         Some(Verb::Worker { .. }) => return serve::as_worker(),
         None if !cli.run.version => return run(&cli.run),
-        Some(Verb::Import { file, datadir }) => import(&file, &datadir)?,
+        Some(Verb::Import { file, place }) => import(&file, &place.new_datadir()?)?,
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder)?,
         Some(Verb::Sandbox(args)) => sandbox::run(args)?,
         Some(Verb::Upgrade(place)) => print_lines(&supervisor::upgrade::ask(&place.datadir()?)?)?,
@@ -131,6 +131,7 @@ fn run(flags: &Run) -> anyhow::Result<ExitCode> {
     let log = serve::open_log(launch.log.as_deref())?;
     info!(version = env!("CARGO_PKG_VERSION"), "starting");
     match &launch.file {
+    launch.make_datadir()?;
         Some(path) => info!(file = %path.display(), "configuration read"),
         None => warn!(searched = ?config::SEARCHED, "no configuration file, the defaults count"),
     }

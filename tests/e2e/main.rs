@@ -11,6 +11,7 @@ mod chatter;
 mod command_line;
 mod dependencies;
 mod differential;
+mod documents;
 mod drivers;
 mod dump;
 mod fast_forward;

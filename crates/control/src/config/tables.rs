@@ -72,7 +72,7 @@ pub static BOOTSTRAP: Table<Bootstrap> = Table {
     doc: "Keys outside of every section. The command line goes before them.",
     blank: Bootstrap::default,
     columns: &[
-        text("datadir", Form::NotEmpty, Null, |b, v| b.datadir = Some(v.into()), "Folder of everything Narrows writes; the current folder when absent."),
+        text("datadir", Form::NotEmpty, Null, |b, v| b.datadir = Some(v.into()), "Folder of everything Narrows writes, which must exist. Absent: `/var/lib/narrows` for a configuration file in `/etc/narrows`, else `narrows-data` in the current folder, which is made."),
         text("errorlog", Form::NotEmpty, Null, |b, v| b.errorlog = Some(v.into()), "File of the log when not started with -f; relative paths count from `datadir`. Absent: standard error."),
         text("pidfile", Form::NotEmpty, Null, |b, v| b.pidfile = Some(v.into()), "File that holds the process id of the supervisor; relative paths count from `datadir`."),
         text("uuid", Form::NotEmpty, Null, |b: &mut Bootstrap, v| b.uuid = Some(v), "Identity of this node.").not_yet(),
