@@ -1,17 +1,22 @@
 //! What a worker process that has died has left to this one, as its keeper sends it.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use narrows_proxy::keep::{Cause, Received, receive};
+use narrows_proxy::keep::{Cause, Ledger, Received, ledger, receive};
 use narrows_proxy::server::Heir;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use tracing::{info, warn};
+
+use crate::line::Left;
 
 /// Clients that are to come.
 pub struct Estate {
     way: OwnedFd,
     cause: Cause,
+    /// Whether its first packet was received, by this process or by one before it.
+    is_begun: bool,
     begun: Instant,
     taken: Taken,
 }
@@ -27,14 +32,15 @@ struct Taken {
 
 impl Estate {
     /// Waits for the first word of the keeper.
-    pub fn begin(way: OwnedFd, was_killed: bool, heir: &Heir) -> Estate {
+    pub fn begin(left: Left, heir: &Heir) -> Estate {
+        let Left { way, was_killed, is_begun } = left;
         let cause = if was_killed { Cause::Killed } else { Cause::Itself };
-        let mut estate = Estate { way, cause, begun: Instant::now(), taken: Taken::default() };
+        let mut estate = Estate { way, cause, is_begun, begun: Instant::now(), taken: Taken::default() };
         let limit = set_socket_timeout(&estate.way, Timeout::Recv, Some(FIRST_WORD));
         if let Err(error) = limit {
             warn!(%error, "a wait cannot be limited");
         }
-        estate.receive(heir);
+        estate.receive(heir, false);
         estate
     }
 
@@ -43,16 +49,23 @@ impl Estate {
         // The keeper ends in time; this is for one that was stopped.
         let _ = set_socket_timeout(&self.way, Timeout::Recv, Some(LAST_WORD));
         while !self.taken.is_all {
-            self.receive(heir);
+            self.receive(heir, true);
+        }
+        if !self.is_begun {
+            warn!(
+                "nobody has kept the clients of the former process: all of them are closed, however many there were"
+            );
+            return;
         }
         let Taken { kept, closed, .. } = self.taken;
         let took_ms = self.begun.elapsed().as_millis();
         info!(kept, closed, took_ms, "the clients of the former process go on");
     }
 
-    fn receive(&mut self, heir: &Heir) {
+    fn receive(&mut self, heir: &Heir, is_last: bool) {
         match receive(self.way.as_fd(), self.cause) {
             Ok(Received::Opening(opening)) => {
+                self.is_begun = true;
                 heir.begin_ids_at(opening.next_id);
                 self.taken.closed += opening.lost as usize;
             }
@@ -62,8 +75,11 @@ impl Estate {
                         if heir.take(parcel) { &mut self.taken.kept } else { &mut self.taken.closed };
                     *counted += 1;
                 }
+                ledger().iter().for_each(Ledger::settle_pending);
             }
             Ok(Received::End) => self.taken.is_all = true,
+            // A keeper that waits for a processor comes later; for how long it may, `take` says.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && !self.is_begun && !is_last => {}
             Err(error) => {
                 warn!(%error, "the clients of the former process cannot be received");
                 self.taken.is_all = true;

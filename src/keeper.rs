@@ -1,78 +1,219 @@
-//! The process beside a worker process that keeps its clients' connections open when it is killed.
+//! The processes beside a worker process that keep its clients' connections open when it is killed.
 //!
-//! It shares the worker process's table of open files, so that a socket that the one opens the other has, without a message
-//! and at no cost. It does nothing but wait for the worker process's end. Then it sends what can be gone on with to whoever
-//! the supervisor has given the other end of its way to (`narrows_proxy::keep`), and ends, and all the rest is closed.
+//! They share the worker process's table of open files, so that a socket that the one opens the others have, without a message
+//! and at no cost. They do nothing but wait for the worker process's end. Then one of them sends what can be gone on with to
+//! whoever the supervisor has given the other end of their way to (`narrows_proxy::keep`), and ends, and all the rest is closed.
 //!
-//! A program that is executed has a table of its own, so the keeper is made by the worker process itself, as its first act.
+//! There are two, so that one of them may be killed: the other one makes another. The worker process could not: it has threads by
+//! then, and much memory, which a copy of it would hold on to. A program that is executed has a table of its own, so the first
+//! keeper is made by the worker process itself, as its first act.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
 
-use narrows_proxy::keep::{Ledger, bequeath, use_ledger};
-use rustix::event::{PollFd, PollFlags, poll};
+use narrows_proxy::keep::{Ledger, bequeath, ledger, use_ledger};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{PidfdFlags, Resource, getpid, getrlimit, pidfd_open};
+use rustix::process::{PidfdFlags, Resource, WaitId, WaitIdOptions, getpid, getrlimit, pidfd_open, waitid};
+use tracing::{error, warn};
 
-/// The keeper of this process.
+use crate::line::Line;
+
+/// The keepers of this process.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Keepers {
     /// Where what this process leaves comes out.
     pub estate: OwnedFd,
-    /// By which the keeper's end is seen.
-    pub end: OwnedFd,
+    /// By which their ends are seen.
+    pub ends: Vec<OwnedFd>,
 }
 
-impl Keeper {
-    /// Makes the keeper of this process, which must have one thread only.
+impl Keepers {
+    /// Makes the keepers of this process, which must have one thread only.
     ///
     /// # Errors
     /// Out of memory, descriptors or processes; the process then does without.
-    pub fn begin() -> io::Result<Keeper> {
+    pub fn begin() -> io::Result<Keepers> {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let ledger = Ledger::new(usize::try_from(most).unwrap_or(usize::MAX))?;
         let (way, estate) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let ward = pidfd_open(getpid(), PidfdFlags::empty())?;
-        let mut end: RawFd = -1;
         let signals = block_signals();
-        // SAFETY: as fork(2): the new process goes on here with a copy of all memory, and no other thread was in the midst of
-        // anything. It never returns from `watch`. It has the same descriptors as this process, not copies of them.
-        let pid = unsafe {
-            let flags = libc::CLONE_FILES | libc::CLONE_PIDFD | libc::SIGCHLD;
-            libc::syscall(libc::SYS_clone, flags as libc::c_long, 0, &raw mut end, 0, 0)
-        };
-        if pid == 0 {
-            watch(ledger, &ward, way.as_raw_fd());
-        }
-        let error = io::Error::last_os_error();
+        let first = Watch { ledger, ward: ward.as_raw_fd(), way: way.as_raw_fd(), role: 0 };
+        let made = first.begin(0, None);
         // SAFETY: puts back the signals that were blocked above.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &signals, std::ptr::null_mut()) };
-        if pid < 0 {
-            return Err(error);
-        }
+        let end = made?;
         use_ledger(ledger);
-        // They are the keeper's, for as long as this process lives.
+        // They are the keepers', for as long as this process lives.
         std::mem::forget((way, ward));
-        // SAFETY: the kernel has put a new descriptor there.
-        Ok(Keeper { estate, end: unsafe { OwnedFd::from_raw_fd(end) } })
+        // SAFETY: the descriptor of the first keeper's end, which nobody closes but `Ends`.
+        let end = unsafe { BorrowedFd::borrow_raw(end) };
+        Ok(Keepers { estate, ends: vec![end.try_clone_to_owned()?] })
     }
 }
 
-/// What the keeper does: nothing, until `ward` has ended.
-fn watch(ledger: Ledger, ward: &OwnedFd, way: RawFd) -> ! {
-    // It is told from the process that it keeps for in lists of threads.
-    let _ = rustix::thread::set_name(c"keeper");
-    let mut end = [PollFd::new(ward, PollFlags::IN)];
-    while poll(&mut end, None).is_err() {}
-    if !ledger.is_closed() {
-        limit_time();
-        // Nobody takes it: the connections are closed.
-        let _ = bequeath(ledger, way);
-    }
-    // SAFETY: ends the process, and runs nothing that was registered in the one it was copied from.
-    unsafe { libc::_exit(0) }
+/// What a keeper knows.
+#[derive(Clone, Copy)]
+struct Watch {
+    ledger: Ledger,
+    /// By which the worker process's end is seen.
+    ward: RawFd,
+    /// By which it sends what that leaves.
+    way: RawFd,
+    /// Which of the two it is.
+    role: usize,
 }
+
+impl Watch {
+    /// Makes a process that does this, with `flags` for clone(2), and notes in the ledger by which descriptor its end is seen.
+    /// `partner` is where the end of the other keeper is seen. To be called in a process that has one thread.
+    fn begin(self, flags: libc::c_int, partner: Option<RawFd>) -> io::Result<RawFd> {
+        let mut end: RawFd = -1;
+        // SAFETY: as fork(2): the new process goes on here with a copy of all memory, and no other thread was in the midst of
+        // anything. It never returns from `keep`. It has the same descriptors as this process, not copies of them.
+        let pid = unsafe {
+            let flags = libc::CLONE_FILES | libc::CLONE_PIDFD | libc::SIGCHLD | flags;
+            libc::syscall(libc::SYS_clone, flags as libc::c_long, 0, &raw mut end, 0, 0)
+        };
+        match pid {
+            0 => self.keep(partner),
+            1.. => {
+                self.ledger.note_keeper(self.role, end);
+                Ok(end)
+            }
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// What a keeper does: nothing, until the worker process has ended; and it makes another partner when it has none.
+    fn keep(self, mut partner: Option<RawFd>) -> ! {
+        // It is told from the process that it keeps for in lists of threads.
+        let _ = rustix::thread::set_name(c"keeper");
+        let own = pidfd_open(getpid(), PidfdFlags::empty()).ok();
+        loop {
+            if let (None, Some(own)) = (partner, &own) {
+                let other = Watch { role: 1 - self.role, ..self };
+                // The worker process is its parent too.
+                partner = other.begin(libc::CLONE_PARENT, Some(own.as_raw_fd())).ok();
+            }
+            let (ward_ended, partner_ended) = wait(self.ward, partner);
+            if ward_ended {
+                break;
+            }
+            if partner_ended {
+                partner = None;
+            }
+        }
+        if !self.ledger.is_closed() && self.ledger.claim_estate() {
+            limit_time();
+            // Nobody takes it: the connections are closed.
+            let _ = bequeath(self.ledger, self.way);
+        }
+        // SAFETY: ends the process, and runs nothing that was registered in the one it was copied from.
+        unsafe { libc::_exit(0) }
+    }
+}
+
+/// Waits for the end of either process; without a partner for some time only, after which another one is tried.
+fn wait(ward: RawFd, partner: Option<RawFd>) -> (bool, bool) {
+    // SAFETY: both stay open for as long as the process that they stand for was not taken note of.
+    let borrow = |descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) };
+    let (ward, partner) = (borrow(ward), partner.map(borrow));
+    let mut ends =
+        [PollFd::from_borrowed_fd(ward, PollFlags::IN), PollFd::from_borrowed_fd(ward, PollFlags::IN)];
+    if let Some(partner) = partner {
+        ends[1] = PollFd::from_borrowed_fd(partner, PollFlags::IN);
+    }
+    let retry = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let _ = poll(&mut ends, if partner.is_some() { None } else { Some(&retry) });
+    (!ends[0].revents().is_empty(), !ends[1].revents().is_empty())
+}
+
+/// Says in the log when a keeper has ended, for as long as this process lives, and has the supervisor know who followed.
+pub fn look_after(line: Arc<Line>) {
+    let Some(ledger) = ledger() else { return };
+    let look = move || {
+        let mut ends = Ends { ledger, known: [None, None] };
+        ends.find();
+        loop {
+            ends.tell(&line);
+            let ended = ends.wait();
+            if ended.iter().all(|has_ended| *has_ended) {
+                error!("the keepers of this process were killed: clients will not outlive it");
+                return;
+            }
+            for role in (0..ended.len()).filter(|role| ended[*role]) {
+                ends.bury(role);
+            }
+            ends.find();
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("keepers".to_owned()).spawn(look) {
+        warn!(%error, "nobody would notice the end of a keeper");
+    }
+}
+
+/// The ends of both keepers as this process sees them.
+struct Ends {
+    ledger: Ledger,
+    known: [Option<OwnedFd>; 2],
+}
+
+impl Ends {
+    /// Waits until both are there.
+    fn find(&mut self) {
+        let Ends { ledger, known } = self;
+        for (role, known) in known.iter_mut().enumerate().filter(|(_, known)| known.is_none()) {
+            let mut is_late = 0_u32;
+            *known = loop {
+                // SAFETY: whoever has made the keeper has opened it for this thread, which alone closes it.
+                if let Some(end) = ledger.take_keeper(role) {
+                    break Some(unsafe { OwnedFd::from_raw_fd(end) });
+                }
+                is_late += 1;
+                if is_late == LATE {
+                    warn!("the second keeper of this process cannot be made yet");
+                }
+                std::thread::sleep(LOOK);
+            };
+        }
+    }
+
+    fn wait(&self) -> Vec<bool> {
+        let known = self.known.iter().flatten();
+        let mut ends: Vec<_> = known.map(|end| PollFd::new(end, PollFlags::IN)).collect();
+        // An interrupted wait is begun again.
+        let _ = poll(&mut ends, None);
+        // One that is killed at the same time is seen at the same time.
+        std::thread::sleep(LOOK);
+        let _ = poll(&mut ends, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        ends.iter().map(|end| !end.revents().is_empty()).collect()
+    }
+
+    /// Takes note of the end of one.
+    fn bury(&mut self, role: usize) {
+        let Some(end) = self.known[role].take() else { return };
+        let status = waitid(WaitId::PidFd(end.as_fd()), WaitIdOptions::EXITED).ok().flatten();
+        let signal = status.and_then(|status| status.terminating_signal());
+        warn!(signal, "a keeper of this process has ended, and the other one makes another");
+    }
+
+    /// Has the supervisor know both.
+    fn tell(&self, line: &Line) {
+        let copies = self.known.iter().flatten().filter_map(|end| end.try_clone().ok());
+        line.keepers_are(copies.collect());
+    }
+}
+
+/// How often it is looked whether a keeper is there, which takes as long as a process takes to begin.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Looks after which it is said that there is none.
+const LATE: u32 = 500;
 
 /// Blocks all signals, which are not for the keeper; what was blocked before.
 fn block_signals() -> libc::sigset_t {

@@ -1,19 +1,21 @@
 //! The worker process's end of the line to its supervisor, of which there may be none for a while, and later another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use narrows_proxy::rt::BoundListener;
 use narrows_proxy::sockets::Sockets;
 use rustix::fs::MemfdFlags;
+use rustix::net::sockopt::socket_peercred;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
 
-use crate::keeper::Keeper;
+use crate::keeper::Keepers;
 use crate::supervisor::channel::{Channel, Door, Received, ToSupervisor, ToWorker};
 use crate::supervisor::takeover;
 
@@ -36,14 +38,28 @@ pub struct Line {
 #[derive(Debug, Default)]
 struct Kept {
     channel: Option<Arc<Channel>>,
+    /// The process at the other end of `channel`.
+    supervisor: u32,
+    /// Interfaces whose sockets a supervisor was told to close, which it may not have done yet.
+    released: BTreeSet<String>,
     /// Listening sockets by interface.
     sockets: BTreeMap<String, OwnedFd>,
     frozen: Option<Frozen>,
-    keeper: Option<Keeper>,
-    /// The ways by which the clients of processes that have died come, and whether those were killed.
-    estates: Vec<(OwnedFd, bool)>,
+    keepers: Option<Keepers>,
+    estates: Vec<Left>,
     /// Whether this process ends, and is no use to another supervisor.
     is_leaving: bool,
+}
+
+/// What a process that has died has left.
+#[derive(Debug)]
+pub struct Left {
+    /// The way by which its clients come.
+    pub way: OwnedFd,
+    /// Somebody has ended it from outside.
+    pub was_killed: bool,
+    /// Another process has had a part of it already.
+    pub is_begun: bool,
 }
 
 /// What runs, in memory that can be handed over.
@@ -72,7 +88,11 @@ impl Line {
 
     /// Reads what `channel` says on a thread of its own, until it is cut.
     fn follow(self: &Arc<Line>, channel: Arc<Channel>) {
-        self.lock().channel = Some(Arc::clone(&channel));
+        let peer = socket_peercred(&channel).map_or(0, |peer| peer.pid.as_raw_nonzero().get().unsigned_abs());
+        let mut kept = self.lock();
+        kept.channel = Some(Arc::clone(&channel));
+        kept.supervisor = peer;
+        drop(kept);
         let line = Arc::clone(self);
         let read = move || {
             loop {
@@ -96,8 +116,9 @@ impl Line {
     }
 
     fn take(&self, message: ToWorker, sockets: Vec<OwnedFd>) {
-        if let ToWorker::Adopt { was_killed } = message {
-            self.lock().estates.extend(sockets.into_iter().next().map(|way| (way, was_killed)));
+        if let ToWorker::Adopt { was_killed, is_begun } = message {
+            let left = |way| Left { way, was_killed, is_begun };
+            self.lock().estates.extend(sockets.into_iter().next().map(left));
             return;
         }
         if let ToWorker::Serve(interfaces) = &message {
@@ -112,15 +133,30 @@ impl Line {
         tell(&self.lock(), message, &[]);
     }
 
-    /// Has the supervisor, and each one that follows it, know the keeper of this process.
-    pub fn has_keeper(&self, keeper: Keeper) {
-        let mut kept = self.lock();
-        tell_of(&kept, &keeper);
-        kept.keeper = Some(keeper);
+    /// Whether there is a supervisor, and it is not this process.
+    pub fn has_supervisor_other_than(&self, process: u32) -> bool {
+        let kept = self.lock();
+        kept.channel.is_some() && kept.supervisor != process
     }
 
-    /// The ways by which the clients of processes that have died come, and whether those were killed.
-    pub fn take_estates(&self) -> Vec<(OwnedFd, bool)> {
+    /// Has the supervisor, and each one that follows it, know the keepers of this process.
+    pub fn has_keepers(&self, keepers: Keepers) {
+        let mut kept = self.lock();
+        tell_of(&kept, &keepers);
+        kept.keepers = Some(keepers);
+    }
+
+    /// The keepers are others now.
+    pub fn keepers_are(&self, ends: Vec<OwnedFd>) {
+        let mut kept = self.lock();
+        if let Some(keepers) = &mut kept.keepers {
+            keepers.ends = ends;
+        }
+        kept.keepers.iter().for_each(|keepers| tell_of(&kept, keepers));
+    }
+
+    /// What processes that have died have left.
+    pub fn take_estates(&self) -> Vec<Left> {
         std::mem::take(&mut self.lock().estates)
     }
 
@@ -179,7 +215,7 @@ impl Line {
         info!("another supervisor has come");
         self.follow(Arc::new(channel));
         let kept = self.lock();
-        kept.keeper.iter().for_each(|keeper| tell_of(&kept, keeper));
+        kept.keepers.iter().for_each(|keepers| tell_of(&kept, keepers));
     }
 
     /// This process ends: no supervisor is to take it over, and with [`Leaving::Stop`] nobody is to connect any more.
@@ -212,8 +248,10 @@ fn tell(kept: &Kept, message: &ToSupervisor, sockets: &[BorrowedFd<'_>]) {
     }
 }
 
-fn tell_of(kept: &Kept, keeper: &Keeper) {
-    tell(kept, &ToSupervisor::Keeper, &[keeper.estate.as_fd(), keeper.end.as_fd()]);
+fn tell_of(kept: &Kept, keepers: &Keepers) {
+    let mut along = vec![keepers.estate.as_fd()];
+    along.extend(keepers.ends.iter().map(AsFd::as_fd));
+    tell(kept, &ToSupervisor::Keeper, &along);
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -237,7 +275,13 @@ impl Sockets for Line {
         if let Some(socket) = kept.sockets.get(&interface) {
             return BoundListener::adopt(socket.try_clone()?);
         }
-        let listener = BoundListener::bind(&interface)?;
+        let listener = match BoundListener::bind(&interface) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && kept.released.contains(&interface) => {
+                bind_when_free(&interface)?
+            }
+            bound => bound?,
+        };
+        kept.released.remove(&interface);
         tell(&kept, &ToSupervisor::Keep(interface.clone()), &[listener.as_fd()]);
         kept.sockets.insert(interface, listener.as_fd().try_clone_to_owned()?);
         Ok(listener)
@@ -247,10 +291,27 @@ impl Sockets for Line {
         let mut kept = self.lock();
         let interface = normal(interface);
         if kept.sockets.remove(&interface).is_some() {
-            tell(&kept, &ToSupervisor::Release(interface), &[]);
+            tell(&kept, &ToSupervisor::Release(interface.clone()), &[]);
+            kept.released.insert(interface);
         }
     }
 }
+
+/// Binds what the supervisor is about to close.
+fn bind_when_free(interface: &str) -> io::Result<BoundListener> {
+    let deadline = Instant::now() + CLOSING;
+    loop {
+        match BoundListener::bind(interface) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            bound => return bound,
+        }
+    }
+}
+
+/// What a supervisor may take to close a socket: it does little else.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// An address in the one form that a socket tells it in, so that those of a service manager are found.
 fn normal(interface: &str) -> String {

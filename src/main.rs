@@ -3,6 +3,7 @@
 mod cli;
 mod connect_speed;
 mod estate;
+mod heart;
 mod keeper;
 mod last_words;
 mod launch;
@@ -11,6 +12,7 @@ mod log_file;
 mod reason;
 mod sandbox;
 mod serve;
+mod signals;
 mod supervisor;
 
 use std::io::Write;
@@ -127,11 +129,12 @@ fn generate_docs(folder: &Path) -> anyhow::Result<()> {
 
 /// Reads the top of the configuration, opens the log and serves until told to stop.
 fn run(flags: &Run) -> anyhow::Result<ExitCode> {
+    signals::block();
     let launch = Launch::read(flags)?;
+    launch.make_datadir()?;
     let log = serve::open_log(launch.log.as_deref())?;
     info!(version = env!("CARGO_PKG_VERSION"), "starting");
     match &launch.file {
-    launch.make_datadir()?;
         Some(path) => info!(file = %path.display(), "configuration read"),
         None => warn!(searched = ?config::SEARCHED, "no configuration file, the defaults count"),
     }

@@ -16,22 +16,23 @@ use narrows_control::variables::Values;
 use narrows_control::{query_log, tls};
 use narrows_proxy::keep::ledger;
 use narrows_proxy::query_log::QueryLog;
-use narrows_proxy::server::{DataPlane, Heir, Listening, Pulse};
+use narrows_proxy::server::{DataPlane, Heir, Listening};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
 use narrows_proxy::stats::Trimmer;
 use narrows_proxy::tls::SharedTls;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::estate::Estate;
-use crate::keeper::Keeper;
+use crate::heart::Heart;
+use crate::keeper::{self, Keepers};
 use crate::last_words;
 use crate::launch::{self, Launch};
 use crate::line::{Leaving, Line, Order};
 use crate::log_file::LogFile;
+use crate::signals::{self, Signals, Wanted};
 use crate::supervisor::AGAIN;
 use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWorker};
 
@@ -43,7 +44,7 @@ pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
     raise_open_files_limit();
     keep_memory_private();
     let (_nobody, orders) = unbounded_channel();
-    match (Server { launch, log, line: None, orders }).run(None)? {
+    match (Server { launch, log, line: None, orders, heart: Heart::default() }).run(None)? {
         End::Again => start_again(),
         End::Now | End::Orderly => Ok(ExitCode::SUCCESS),
     }
@@ -54,6 +55,7 @@ pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// What prevents serving; the supervisor was told too.
 pub fn as_worker() -> anyhow::Result<ExitCode> {
+    signals::block();
     let channel = Channel::inherited().context("finding the supervisor")?;
     let (launch, stance, interfaces, along) = match channel.receive().context("hearing the supervisor")? {
         Received::Message(ToWorker::Begin(launch, stance, interfaces), along) => {
@@ -68,15 +70,18 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
     keep_memory_private();
     last_words::prepare(&launch.datadir);
     // Before there is a second thread.
-    let keeper = Keeper::begin();
+    let keepers = Keepers::begin();
     let (told, orders) = unbounded_channel();
     let (sockets, frozen) = match stance {
         Stance::Cold => (interfaces.into_iter().zip(along).collect(), None),
         Stance::Ready | Stance::Check => (Vec::new(), along.into_iter().next()),
     };
     let line = Line::new(channel, sockets, told);
-    match keeper {
-        Ok(keeper) => line.has_keeper(keeper),
+    match keepers {
+        Ok(keepers) => {
+            line.has_keepers(keepers);
+            keeper::look_after(Arc::clone(&line));
+        }
         Err(error) => warn!(%error, "clients will not outlive this process"),
     }
     let serve = || {
@@ -88,7 +93,8 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
         if let (Stance::Check, Some(file)) = (stance, &launch.file) {
             launch::load(file)?;
         }
-        (Server { launch: &launch, log, line: Some(Arc::clone(&line)), orders }).run(frozen)
+        let (line, heart) = (Some(Arc::clone(&line)), Heart::default());
+        (Server { launch: &launch, log, line, orders, heart }).run(frozen)
     };
     let served = serve();
     if let Some(ledger) = ledger() {
@@ -124,6 +130,7 @@ struct Server<'a> {
     log: LogFile,
     line: Option<Arc<Line>>,
     orders: UnboundedReceiver<Order>,
+    heart: Heart,
 }
 
 /// A data plane that serves, and the store beside it.
@@ -139,22 +146,23 @@ impl Server<'_> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let _entered = runtime.enter();
         // Taken before anything is served, so that no signal falls between.
-        let mut signals = Signals::take()?;
+        let signals = Signals::take().context("taking signals")?;
         let query_log = query_log::start(&self.launch.datadir).context("starting the query log")?;
         let is_cold = frozen.is_none();
         let serving = match frozen {
             None => self.begin_cold()?,
-            Some(frozen) => match runtime.block_on(self.begin_ready(&frozen, &query_log, &mut signals))? {
+            Some(frozen) => match runtime.block_on(self.begin_ready(&frozen, &query_log, &signals))? {
                 Some(serving) => serving,
                 None => return Ok(End::Now),
             },
         };
         let Serving { store, mut plane, rows, known } = serving;
         plane.log_queries_to(query_log.clone());
-        let pulse = plane.pulse();
+        self.heart.follow(Some(plane.pulse()));
+        warn_of_few_files(rows.variables.max_connections);
         let (interfaces, workers) = (plane.addresses().join(", "), plane.workers());
         let (ends, mut ended) = unbounded_channel();
-        let (log, line) = (self.log.clone(), self.line.clone());
+        let (log, line, heart) = (self.log.clone(), self.line.clone(), self.heart.clone());
         let control = control::begin(Beginning {
             store,
             plane,
@@ -174,15 +182,16 @@ impl Server<'_> {
                 // Nobody waits for it any more only when the process ends already.
                 let _ = ends.send(end);
             }),
+            on_pulse: Box::new(move |pulse| heart.follow(pulse)),
         })?;
         info!(interfaces = control.addresses().join(", "), "administrators are served");
         info!(interfaces, workers, "serving");
         give_back_memory();
         if is_cold {
-            self.is_serving(pulse);
+            self.is_serving();
         }
-        let departure = runtime.block_on(self.told_to_end(&mut signals, &control, &mut ended));
-        self.leave(&runtime, signals, departure)
+        let departure = runtime.block_on(self.told_to_end(&signals, &control, &mut ended));
+        self.leave(&runtime, &signals, departure)
     }
 
     /// Reads the databases, and serves.
@@ -201,7 +210,7 @@ impl Server<'_> {
         &mut self,
         frozen: &Frozen,
         query_log: &QueryLog,
-        signals: &mut Signals,
+        signals: &Signals,
     ) -> anyhow::Result<Option<Serving>> {
         let mut rows = frozen.rows().clone();
         rows.tls = self.keys(frozen.variables(), &rows)?;
@@ -209,18 +218,21 @@ impl Server<'_> {
         let as_known = control::as_known(&rows, frozen.variables(), &known);
         let mut plane = DataPlane::start_with(as_known, self.sockets(), Listening::Paused)?;
         self.tell(&ToSupervisor::Ready);
-        if !self.heard(signals, |message| matches!(message, ToWorker::Serve(_))).await {
-            // A supervisor that has gone has no use for a process that waits.
+        // A supervisor that has gone has no use for a process that waits.
+        if self.heard(signals, |message| matches!(message, ToWorker::Serve(_))).await != Heard::Message {
             return Ok(None);
         }
         plane.log_queries_to(query_log.clone());
         let estates = self.begin_estates(&plane.heir());
         plane.resume()?;
-        self.is_serving(plane.pulse());
+        self.heart.follow(Some(plane.pulse()));
+        self.is_serving();
         self.take_estates(estates, plane.heir());
-        if !self.heard(signals, |message| matches!(message, ToWorker::OpenStore)).await {
+        match self.heard(signals, |message| matches!(message, ToWorker::OpenStore)).await {
+            Heard::Message => {}
             // It has gone meanwhile, and so has whoever had the databases.
-            warn!("the supervisor ended before it said whose the databases are");
+            Heard::Cut => warn!("the supervisor ended before it said whose the databases are"),
+            Heard::Stop => return Ok(None),
         }
         loop {
             match Store::open_beside(self.launch.opening(), frozen) {
@@ -232,8 +244,9 @@ impl Server<'_> {
             }
             tokio::select! {
                 () = tokio::time::sleep(STORE_RETRY) => {}
-                signal = signals.next_end() => {
-                    info!(signal, "stopping");
+                stop = signals.next_stop() => {
+                    self.make_sure(signals, stop).await;
+                    info!(signal = stop.name(), "stopping");
                     return Ok(None);
                 }
             }
@@ -244,7 +257,7 @@ impl Server<'_> {
     /// closed then, the databases too.
     fn begin_estates(&self, heir: &Heir) -> Vec<Estate> {
         let ways = self.line.as_ref().map(|line| line.take_estates()).unwrap_or_default();
-        ways.into_iter().map(|(way, was_killed)| Estate::begin(way, was_killed, heir)).collect()
+        ways.into_iter().map(|left| Estate::begin(left, heir)).collect()
     }
 
     /// Goes on with their clients, on a thread of its own, and tells the supervisor when there are no more.
@@ -284,61 +297,102 @@ impl Server<'_> {
         }
     }
 
-    fn is_serving(&self, pulse: Pulse) {
+    fn is_serving(&self) {
         if let Some(line) = &self.line {
             line.open_door(&self.launch.datadir);
             line.tell(&ToSupervisor::Serving);
-            tell_pulse(Arc::clone(line), pulse);
+            self.heart.begin(Arc::clone(line));
         }
     }
 
-    /// Waits for a message; false when there is no supervisor any more.
-    async fn heard(&mut self, signals: &mut Signals, fits: impl Fn(&ToWorker) -> bool) -> bool {
+    /// Waits for a message.
+    async fn heard(&mut self, signals: &Signals, fits: impl Fn(&ToWorker) -> bool) -> Heard {
         loop {
-            let order = tokio::select! {
-                order = self.orders.recv() => order,
-                _ = signals.user.recv() => {
-                    if let Err(error) = self.log.reopen() {
-                        warn!(%error, "the log cannot be opened anew");
+            tokio::select! {
+                order = self.orders.recv() => match order {
+                    Some(Order::Told(message)) if fits(&message) => return Heard::Message,
+                    Some(Order::Told(_)) => {}
+                    Some(Order::Cut) | None => return Heard::Cut,
+                },
+                received = signals.next() => match received.wants() {
+                    Wanted::Stop => {
+                        self.make_sure(signals, received).await;
+                        return Heard::Stop;
                     }
-                    continue;
-                }
-            };
-            match order {
-                Some(Order::Told(message)) if fits(&message) => return true,
-                Some(Order::Told(_)) => {}
-                Some(Order::Cut) | None => return false,
+                    Wanted::Logs => self.reopen_log(),
+                    Wanted::Upgrade => warn!("{UPGRADES_ELSEWHERE}"),
+                },
             }
+        }
+    }
+
+    fn reopen_log(&self) {
+        if let Err(error) = self.log.reopen() {
+            warn!(%error, "the log cannot be opened anew");
+        }
+    }
+
+    /// Returns when the supervisor has everything end. Where somebody has told this process alone to, it ends as if it were
+    /// killed: the supervisor has another one go on with its clients.
+    async fn make_sure(&mut self, signals: &Signals, stop: signals::Received) {
+        let Some(line) = self.line.clone() else { return };
+        if !line.has_supervisor_other_than(stop.sender) {
+            return;
+        }
+        // Whoever tells a whole group of processes to end has told the supervisor too.
+        let is_confirmed = async {
+            loop {
+                tokio::select! {
+                    again = signals.next_stop() => if !line.has_supervisor_other_than(again.sender) { return },
+                    order = self.orders.recv() => match order {
+                        Some(Order::Told(ToWorker::EverythingEnds) | Order::Cut) | None => return,
+                        Some(Order::Told(_)) => {}
+                    },
+                }
+            }
+        };
+        if tokio::time::timeout(MOMENT, is_confirmed).await.is_err() {
+            let (signal, sender) = (stop.name(), stop.sender);
+            warn!(signal, sender, "this process alone was told to end; another one goes on");
+            stop.die();
         }
     }
 
     /// Waits until the process is to end, and brings down what is not of the data plane.
     async fn told_to_end(
         &mut self,
-        signals: &mut Signals,
+        signals: &Signals,
         control: &Handle,
         ended: &mut UnboundedReceiver<End>,
     ) -> Departure {
         loop {
             let end = tokio::select! {
-                _ = signals.terminate.recv() => {
-                    info!(signal = "SIGTERM", "stopping");
-                    End::Orderly
-                }
-                _ = signals.interrupt.recv() => {
-                    info!(signal = "SIGINT", "stopping");
-                    End::Orderly
-                }
-                _ = signals.user.recv() => {
-                    control.flush_logs();
-                    continue;
-                }
+                received = signals.next() => match received.wants() {
+                    Wanted::Stop => {
+                        self.make_sure(signals, received).await;
+                        info!(signal = received.name(), "stopping");
+                        End::Orderly
+                    }
+                    Wanted::Logs => {
+                        control.flush_logs();
+                        continue;
+                    }
+                    Wanted::Upgrade => {
+                        warn!("{UPGRADES_ELSEWHERE}");
+                        continue;
+                    }
+                },
                 Some(end) = ended.recv() => {
                     info!(by = "an administrator", "stopping");
                     end
                 }
                 Some(order) = self.orders.recv() => {
                     match order {
+                        Order::Told(ToWorker::HandOver) if self.heart.is_stopped() => {
+                            let reason = "PROXYSQL STOP is in force, which the newer program would not know";
+                            self.tell(&ToSupervisor::NotHandedOver(reason.to_owned()));
+                            continue;
+                        }
                         Order::Told(ToWorker::HandOver) => {}
                         Order::Told(_) => continue,
                         Order::Cut => {
@@ -364,7 +418,7 @@ impl Server<'_> {
     fn leave(
         &self,
         runtime: &tokio::runtime::Runtime,
-        mut signals: Signals,
+        signals: &Signals,
         departure: Departure,
     ) -> anyhow::Result<End> {
         let Departure { plane, end, leaving } = departure;
@@ -386,12 +440,7 @@ impl Server<'_> {
         }
         let limit = self.launch.drain_timeout();
         if end == End::Orderly && !limit.is_zero() {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = plane.drain(limit, GRACE) => {}
-                    signal = signals.next_end() => info!(signal, "stopping at once"),
-                }
-            });
+            runtime.block_on(self.drained(&plane, limit, signals, leaving));
         }
         let (done, wait) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -402,6 +451,37 @@ impl Server<'_> {
         let _ = wait.recv_timeout(TIME_TO_STOP);
         Ok(end)
     }
+
+    /// Waits until all clients have left, their time is over, or the process is told to end at once.
+    async fn drained(&self, plane: &DataPlane, limit: Duration, signals: &Signals, leaving: Leaving) {
+        // Clients of a process that another one has followed have their time to leave, also when that one is told to end.
+        let mut may_be_told = leaving == Leaving::HandedOver;
+        let drain = plane.drain(limit, GRACE);
+        tokio::pin!(drain);
+        loop {
+            let received = tokio::select! {
+                () = &mut drain => return,
+                received = signals.next() => received,
+            };
+            match received.wants() {
+                Wanted::Stop if may_be_told => may_be_told = false,
+                Wanted::Stop => return info!(signal = received.name(), "stopping at once"),
+                Wanted::Logs => self.reopen_log(),
+                Wanted::Upgrade => {}
+            }
+        }
+    }
+}
+
+/// What came of a wait for the supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// Its message.
+    Message,
+    /// There is no supervisor any more.
+    Cut,
+    /// The process is to end.
+    Stop,
 }
 
 /// What is left of a server that was told to end.
@@ -410,31 +490,6 @@ struct Departure {
     plane: Option<DataPlane>,
     end: End,
     leaving: Leaving,
-}
-
-/// What the process is told from outside.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    /// Of log rotation.
-    user: Signal,
-}
-
-impl Signals {
-    fn take() -> anyhow::Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate()).context("taking SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("taking SIGINT")?,
-            user: signal(SignalKind::user_defined1()).context("taking SIGUSR1")?,
-        })
-    }
-
-    async fn next_end(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }
 
 /// Has log lines written to standard error, or to a file.
@@ -471,6 +526,19 @@ fn raise_open_files_limit() {
     }
 }
 
+/// Says so where fewer clients can be served than are allowed for.
+fn warn_of_few_files(max_connections: u32) {
+    use rustix::process::{Resource, getrlimit};
+    let Some(open_files) = getrlimit(Resource::Nofile).current else { return };
+    if open_files < u64::from(max_connections) + OWN_FILES {
+        warn!(
+            open_files,
+            max_connections,
+            "the limit of open files (ulimit -n, LimitNOFILE) is too low for mysql-max_connections: clients beyond it are refused"
+        );
+    }
+}
+
 /// Passwords and keys are in memory: no core file is written, and other processes of the same user do not look in.
 fn keep_memory_private() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -480,21 +548,6 @@ fn keep_memory_private() {
     }
     if let Err(e) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         warn!(error = %e, "core files cannot be prevented");
-    }
-}
-
-/// Tells the supervisor, for as long as the process lives, that all workers do something.
-fn tell_pulse(line: Arc<Line>, mut pulse: Pulse) {
-    let tell = move || {
-        loop {
-            std::thread::sleep(HEARTBEAT);
-            if pulse.beats() {
-                line.tell(&ToSupervisor::Alive);
-            }
-        }
-    };
-    if let Err(error) = std::thread::Builder::new().name("pulse".to_owned()).spawn(tell) {
-        warn!(%error, "nobody would notice if this process hung");
     }
 }
 
@@ -525,8 +578,14 @@ fn start_again() -> anyhow::Result<ExitCode> {
 /// reason to stay.
 const TIME_TO_STOP: Duration = Duration::from_secs(3);
 
-/// How often the supervisor is told that all is well: a few times in each of its intervals.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Open files that are no client's: databases, listeners, logs, administrators, and backend connections in small numbers.
+const OWN_FILES: u64 = 128;
+
+/// What a supervisor may take to say that it was told to end, too.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// The answer to a signal that is the supervisor's.
+const UPGRADES_ELSEWHERE: &str = "SIGUSR2 has no effect here: upgrades are asked of the supervisor";
 
 /// How often it is looked at how much memory is free.
 const MEMORY_WATCH: Duration = Duration::from_secs(5);

@@ -25,11 +25,16 @@ pub enum ToWorker {
     Adopt {
         /// Somebody has killed it: it was no statement that did it.
         was_killed: bool,
+        /// Another process has died while it went on with them; this one gets the rest.
+        #[serde(default)]
+        is_begun: bool,
     },
     /// Serve clients, on these sockets where they are for interfaces that are configured.
     Serve(Vec<String>),
     /// The databases are nobody else's any more.
     OpenStore,
+    /// SIGTERM is for all of Narrows, not for this process alone.
+    EverythingEnds,
     /// Another process goes on: close the databases, accept no more clients, and end when they have left.
     HandOver,
 }
@@ -66,7 +71,7 @@ pub enum ToSupervisor {
     HandedOver,
     /// It cannot let go of them, for this reason, and goes on.
     NotHandedOver(String),
-    /// It has a keeper: the way by which that sends what the process leaves comes along, and what its end is seen by.
+    /// It has keepers: the way by which they send what the process leaves comes along, and what their ends are seen by.
     Keeper,
     /// All of its worker threads have done something since it last said so.
     Alive,

@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
@@ -32,6 +31,7 @@ use tracing::{error, info, warn};
 use crate::last_words;
 use crate::launch::Launch;
 use crate::log_file::LogFile;
+use crate::signals::{self, Signals, Wanted};
 use channel::{Stance, ToSupervisor, ToWorker};
 use lock::Lock;
 use notify::Manager;
@@ -83,8 +83,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
             let process = supervisor.look_after(pid);
             supervisor.leaving.extend(process);
         }
-        // Taken before anything is served, so that none falls between two programs for longer than it must.
-        let signals = Signals::take()?;
+        let signals = Signals::take().context("taking signals")?;
         supervisor.begin()?;
         supervisor.attend(mailbox, signals).await
     });
@@ -154,6 +153,8 @@ struct Estate {
     /// By which its keeper sends them.
     way: OwnedFd,
     was_killed: bool,
+    /// Another process has begun to take it, and has died of something.
+    was_told_of: bool,
 }
 
 /// What came of an event.
@@ -185,7 +186,6 @@ impl Supervisor {
         mut mailbox: UnboundedReceiver<Event>,
         signals: Signals,
     ) -> anyhow::Result<ExitCode> {
-        let Signals { mut terminate, mut interrupt, mut user, mut user2 } = signals;
         let (asking, mut asked): (UnboundedSender<Asker>, _) = unbounded_channel();
         upgrade::listen(&self.launch.datadir, asking);
         let watchdog = self.manager.watchdog();
@@ -196,10 +196,7 @@ impl Supervisor {
         loop {
             let next = tokio::select! {
                 Some(event) = mailbox.recv() => self.act_on(event),
-                _ = terminate.recv() => self.stop("SIGTERM"),
-                _ = interrupt.recv() => self.stop("SIGINT"),
-                _ = user.recv() => { self.flush_logs(); Next::Go }
-                _ = user2.recv() => { self.begin_upgrade(Asker::nobody()); Next::Go }
+                received = signals.next() => self.signalled(received),
                 Some(asker) = asked.recv() => { self.begin_upgrade(asker); Next::Go }
                 () = until(self.upgrade.as_ref().map(Upgrade::deadline)) => { self.upgrade_takes_too_long(); Next::Go }
                 () = until(self.serve_again_at) => { self.serve_again_at = None; self.start_next() }
@@ -215,6 +212,15 @@ impl Supervisor {
                 return Ok(code);
             }
         }
+    }
+
+    fn signalled(&mut self, received: signals::Received) -> Next {
+        match received.wants() {
+            Wanted::Stop => return self.stop(received.name()),
+            Wanted::Logs => self.flush_logs(),
+            Wanted::Upgrade => self.begin_upgrade(Asker::nobody()),
+        }
+        Next::Go
     }
 
     fn act_on(&mut self, event: Event) -> Next {
@@ -270,11 +276,10 @@ impl Supervisor {
                 }
                 ToSupervisor::Keeper => {
                     let mut sockets = sockets.into_iter();
-                    let (way, keeper) = (sockets.next(), sockets.next());
-                    if let Some(process) = self.process(id) {
-                        process.estate = way;
+                    if let (Some(way), Some(process)) = (sockets.next(), self.process(id)) {
+                        process.estate = Some(way);
                     }
-                    keeper.into_iter().for_each(process::bury);
+                    sockets.for_each(process::bury);
                 }
                 ToSupervisor::Adopted if self.serving.as_ref().is_some_and(|it| it.id == id) => {
                     self.estates.clear();
@@ -355,8 +360,8 @@ impl Supervisor {
         self.deaths_in_a_row = if served < IMMEDIATE { self.deaths_in_a_row + 1 } else { 0 };
         let excess = self.deaths_in_a_row.saturating_sub(FREE_DEATHS);
         if excess == 0 {
-            let was_killed = death == Death::Killed(Signal::KILL.as_raw());
-            self.estates.extend(process.estate.map(|way| Estate { way, was_killed }));
+            let was_killed = death.was_asked_for();
+            self.estates.extend(process.estate.map(|way| Estate { way, was_killed, was_told_of: false }));
             return self.start_next();
         }
         self.estates.clear();
@@ -371,6 +376,9 @@ impl Supervisor {
 
     /// Has the next worker process serve, by the quickest way there is.
     fn start_next(&mut self) -> Next {
+        if self.is_stopping {
+            return if self.leaving.is_empty() { Next::End(ExitCode::SUCCESS) } else { Next::Go };
+        }
         match &self.standby {
             Some(standby) if standby.is_ready => self.promote_standby(),
             // It serves as soon as it can.
@@ -439,9 +447,11 @@ impl Supervisor {
         }
     }
 
-    fn have_serve(&self, process: &Process) {
-        for Estate { way, was_killed } in &self.estates {
-            process.tell(&ToWorker::Adopt { was_killed: *was_killed }, &[way.as_fd()]);
+    fn have_serve(&mut self, process: &Process) {
+        for Estate { way, was_killed, was_told_of } in &mut self.estates {
+            let message = ToWorker::Adopt { was_killed: *was_killed, is_begun: *was_told_of };
+            process.tell(&message, &[way.as_fd()]);
+            *was_told_of = true;
         }
         let (interfaces, sockets) = self.listening();
         process.tell(&ToWorker::Serve(interfaces), &sockets);
@@ -479,7 +489,10 @@ impl Supervisor {
         self.estates.clear();
         self.dismiss_all();
         match &self.serving {
-            Some(process) => process.signal(Signal::TERM),
+            Some(process) => {
+                process.tell(&ToWorker::EverythingEnds, &[]);
+                process.signal(Signal::TERM);
+            }
             None if self.leaving.is_empty() => return Next::End(ExitCode::SUCCESS),
             None => {}
         }
@@ -523,28 +536,6 @@ impl Supervisor {
     fn look_after(&mut self, process: rustix::process::Pid) -> Option<Process> {
         let (channel, _) = channel::Channel::pair().ok()?;
         self.nursery.watch(process, channel).ok()
-    }
-}
-
-/// What the supervisor is told from outside.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-    /// Of log rotation.
-    user: tokio::signal::unix::Signal,
-    /// Of an upgrade.
-    user2: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn take() -> anyhow::Result<Signals> {
-        let take = |kind| signal(kind).context("taking signals");
-        Ok(Signals {
-            terminate: take(SignalKind::terminate())?,
-            interrupt: take(SignalKind::interrupt())?,
-            user: take(SignalKind::user_defined1())?,
-            user2: take(SignalKind::user_defined2())?,
-        })
     }
 }
 

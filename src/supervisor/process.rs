@@ -41,6 +41,14 @@ pub enum Death {
     Unknown,
 }
 
+impl Death {
+    /// Somebody has ended the process from outside: it was nothing that it did.
+    pub fn was_asked_for(self) -> bool {
+        let asking = [Signal::KILL, Signal::TERM, Signal::INT, Signal::QUIT];
+        asking.iter().any(|signal| self == Death::Killed(signal.as_raw()))
+    }
+}
+
 impl std::fmt::Display for Death {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

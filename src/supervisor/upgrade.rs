@@ -102,7 +102,10 @@ impl Supervisor {
         match message {
             ToSupervisor::HandedOver if is_serving => {
                 self.leaving.extend(self.serving.take());
-                self.newcomer_serves();
+                // Told to end meanwhile, it only waits for those who leave.
+                if !self.is_stopping {
+                    self.newcomer_serves();
+                }
             }
             ToSupervisor::NotHandedOver(reason) if is_serving => self.give_up_upgrade(&reason),
             ToSupervisor::Unfit(reason) if self.is_newcomer(id) => self.give_up_upgrade(&reason),

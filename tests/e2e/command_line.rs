@@ -1,7 +1,11 @@
 //! What the command line answers, and with which exit status.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{NarrowsConfig, Process, TempFolder};
 
 fn narrows(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_narrows"))
@@ -106,4 +110,62 @@ fn import_tells_what_it_takes_and_refuses_to_take_it_twice() {
     assert!(!twice.status.success());
     assert!(stderr(&twice).contains("holds a configuration already"), "{}", stderr(&twice));
     let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// A folder with a configuration for free ports, and a Narrows that was started in it with what `sh` makes of `line`.
+fn started_by(line: &str, name: &str) -> (TempFolder, Process) {
+    let folder = TempFolder::new(name);
+    let address = || format!("127.0.0.1:{}", narrows_testkit::free_port());
+    let text = NarrowsConfig::new().text(&address(), &address());
+    std::fs::write(folder.file("narrows.cnf"), text).expect("a file");
+    let mut command = Command::new("sh");
+    let log = std::fs::File::create(folder.file("log")).expect("a file");
+    command.args(["-c", &line.replace("narrows -f", &format!("exec {} -f", env!("CARGO_BIN_EXE_narrows")))]);
+    command.current_dir(folder.path()).env_remove("NARROWS_LOG");
+    command.stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor")).stderr(log);
+    let mut process = Process::spawn(command).expect("sh");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !log_of(&folder).contains(" serving interfaces=") {
+        assert!(process.try_wait().is_none() && Instant::now() < deadline, "{}", log_of(&folder));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    (folder, process)
+}
+
+fn log_of(folder: &TempFolder) -> String {
+    std::fs::read_to_string(folder.file("log")).unwrap_or_default()
+}
+
+#[test]
+fn starts_without_a_data_folder_and_makes_one_for_itself() {
+    for supervision in ["", "--no-supervisor"] {
+        let (folder, mut process) =
+            started_by(&format!("narrows -f -c narrows.cnf {supervision}"), "no-datadir");
+        process.stop(Duration::from_secs(20));
+        let made = std::fs::metadata(folder.file("narrows-data")).expect("the data folder");
+        assert_eq!(made.permissions().mode() & 0o777, 0o700);
+        assert!(folder.file("narrows-data/narrows.db").exists());
+        let entries = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        assert_eq!(names, ["log", "narrows-data", "narrows.cnf"], "nothing is strewn about");
+    }
+}
+
+#[test]
+fn does_not_start_in_a_data_folder_that_is_not_there() {
+    let output = narrows(&["-f", "-D", "/nonexistent/narrows"]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = "the data folder /nonexistent/narrows does not exist";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+}
+
+#[test]
+fn says_that_the_limit_of_open_files_is_too_low() {
+    let (folder, mut process) = started_by("ulimit -n 300; narrows -f -c narrows.cnf -n", "few-files");
+    let log = log_of(&folder);
+    let line = log.lines().find(|line| line.contains("the limit of open files")).expect("it is said");
+    assert!(line.contains("open_files=300") && line.contains("max_connections=10000"), "{line}");
+    process.stop(Duration::from_secs(20));
 }

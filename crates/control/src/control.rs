@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use narrows_proxy::query_log::QueryLog;
 use narrows_proxy::rt::MailboxSender;
-use narrows_proxy::server::{DataPlane, Listening};
+use narrows_proxy::server::{DataPlane, Listening, Pulse};
 use narrows_proxy::snapshot::{Rows, Snapshot};
 use narrows_proxy::sockets::Sockets;
 use narrows_proxy::stats::Observer;
@@ -93,6 +93,8 @@ pub struct Beginning {
     pub reopen_log: Box<dyn Fn() -> io::Result<()> + Send>,
     /// Is told when the process is to end.
     pub on_end: Box<dyn Fn(End) + Send>,
+    /// Is told when other workers serve than before, by what tells whether they still do anything; `None`: nobody serves.
+    pub on_pulse: Box<dyn Fn(Option<Pulse>) + Send>,
 }
 
 /// Takes the bytes of [`Store::freeze`], each time something else runs.
@@ -191,6 +193,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         query_log: beginning.query_log,
         reopen_log: beginning.reopen_log,
         on_end: beginning.on_end,
+        on_pulse: beginning.on_pulse,
         orders,
         sockets: beginning.sockets,
         keep: beginning.keep,
@@ -221,6 +224,7 @@ pub struct Control {
     query_log: QueryLog,
     reopen_log: Box<dyn Fn() -> io::Result<()> + Send>,
     on_end: Box<dyn Fn(End) + Send>,
+    on_pulse: Box<dyn Fn(Option<Pulse>) + Send>,
     orders: MailboxSender<Order>,
     sockets: Arc<dyn Sockets>,
     keep: Option<Keep>,
@@ -447,6 +451,7 @@ impl Control {
     /// `PROXYSQL STOP`
     pub fn stop(&mut self) -> Reply {
         self.plane.stop();
+        (self.on_pulse)(None);
         Reply::ok()
     }
 
@@ -458,6 +463,7 @@ impl Control {
         match DataPlane::start_with(self.running_rows(), Arc::clone(&self.sockets), Listening::On) {
             Ok(mut plane) => {
                 plane.log_queries_to(self.query_log.clone());
+                (self.on_pulse)(Some(plane.pulse()));
                 self.plane = Plane::Running(plane);
                 Reply::ok()
             }

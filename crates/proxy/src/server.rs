@@ -50,12 +50,13 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Whether each worker has done something since this was asked last.
-    pub fn beats(&mut self) -> bool {
+    /// The workers that have done nothing since this was asked last.
+    pub fn late(&mut self) -> Vec<usize> {
         let now = self.peers.beats();
-        let all = now.iter().zip(&self.last).all(|(now, last)| now > last);
+        let counts = now.iter().zip(&self.last).enumerate();
+        let late = counts.filter(|(_, (now, last))| now <= last).map(|(worker, _)| worker).collect();
         self.last = now;
-        all
+        late
     }
 }
 

@@ -2,12 +2,14 @@
 //! are closed.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, command,
     kill,
 };
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BINARY, scene, wait_for_another};
 
@@ -226,4 +228,98 @@ fn clients_outlive_their_process_under_another_supervisor_too() {
     narrows.process().kill();
     kill(worker);
     assert!(client.is_closed_within(SOON));
+}
+
+#[test]
+fn a_keeper_that_is_killed_is_replaced() {
+    let (_server, narrows) = scene(|config| config);
+    let mut clients: Vec<RawClient> = (0..50).map(|_| narrows.client()).collect();
+    for round in 0..3 {
+        let worker = narrows.worker();
+        for _ in 0..2 {
+            // The longest-lived one first, so that each of them has its turn.
+            let former = two_keepers(&narrows, worker);
+            let before = narrows.log().len();
+            kill(former[0]);
+            narrows.wait_for_log(before, |line| line.contains("a keeper of this process has ended"));
+            assert!(!two_keepers(&narrows, worker).contains(&former[0]));
+        }
+        let before = narrows.log().len();
+        killed(&narrows);
+        for client in &mut clients {
+            client.query("DO 1").ok().unwrap_or_else(|| panic!("round {round}:\n{}", narrows.log()));
+        }
+        let line =
+            narrows.wait_for_log(before, |line| line.contains("the clients of the former process go on"));
+        assert!(line.contains("kept=50 closed=0"), "{line}");
+    }
+}
+
+#[test]
+fn clients_without_a_keeper_are_not_said_to_be_kept() {
+    let (_server, narrows) = scene(|config| config);
+    let mut client = narrows.client();
+    let worker = narrows.worker();
+    // Neither has the time to replace the other.
+    let keepers = two_keepers(&narrows, worker);
+    keepers.iter().for_each(|keeper| stop(*keeper));
+    keepers.iter().for_each(|keeper| kill(*keeper));
+    narrows.wait_for_log(0, |line| line.contains("the keepers of this process were killed"));
+    killed(&narrows);
+    assert!(client.is_closed_within(SOON));
+    narrows.wait_for_log(0, |line| line.contains("nobody has kept the clients of the former process"));
+    narrows.client().query("DO 1").ok().expect("it serves");
+}
+
+#[test]
+fn nobody_is_lost_with_a_process_that_dies_while_it_goes_on_with_others() {
+    let (_server, narrows) = scene(|config| config);
+    let mut clients: Vec<RawClient> = (0..320).map(|_| narrows.client()).collect();
+    for round in 0..6 {
+        let worker = narrows.worker();
+        kill(worker);
+        wait_for_another(&narrows, worker);
+        let heir = narrows.worker();
+        // It has just begun to take them.
+        std::thread::sleep(Duration::from_micros(700 * round));
+        kill(heir);
+        wait_for_another(&narrows, heir);
+        let log = narrows.log();
+        let lost = clients.iter_mut().filter_map(|client| client.query("DO 1").error()).count();
+        assert_eq!(lost, 0, "round {round}:\n{log}");
+        // Deaths at the start count as faults of the start when there are many in a row.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// The keepers of a worker process, the one that has been there for longest first.
+fn two_keepers(narrows: &Narrows, worker: u32) -> Vec<u32> {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let mut keepers = keepers(worker);
+        if keepers.len() == 2 {
+            keepers.sort_unstable();
+            return keepers.into_iter().map(|(_, pid)| pid).collect();
+        }
+        assert!(Instant::now() < deadline, "{keepers:?}\n{}", narrows.log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// When each of them began, and its number.
+fn keepers(worker: u32) -> Vec<(u64, u32)> {
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let keeper = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.split_once("(keeper) ")?.1.split(' ').collect();
+        let is_ours = fields[0] != "Z" && fields[1].parse() == Ok(worker);
+        is_ours.then(|| (fields[19].parse().expect("a time"), pid))
+    };
+    pids.filter_map(keeper).collect()
+}
+
+fn stop(process: u32) {
+    let pid = Pid::from_raw(i32::try_from(process).expect("a process")).expect("a process");
+    kill_process(pid, Signal::STOP).expect("it lives");
 }

@@ -4,7 +4,9 @@ mod connect_speed;
 mod crash;
 mod faults;
 mod keep;
+mod signals;
 mod stop;
+mod stopped;
 mod upgrade;
 
 use std::path::Path;

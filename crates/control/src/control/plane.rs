@@ -47,9 +47,10 @@ impl Plane {
         }
     }
 
-    /// Ends all sessions and the workers.
+    /// Closes the listeners, and ends all sessions and the workers.
     pub fn stop(&mut self) {
-        if let Plane::Running(plane) = std::mem::replace(self, Plane::Stopped) {
+        if let Plane::Running(mut plane) = std::mem::replace(self, Plane::Stopped) {
+            plane.pause();
             plane.stop();
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::ledger::{AREA, Ledger, SLOT};
+use super::ledger::{AREA, Ledger, PENDING, SLOT, ledger};
 use super::truth::{cookie, local_port, truth};
 use super::{Cause, Heritage};
 use crate::rt::DetachedSocket;
@@ -98,6 +98,8 @@ fn find(ledger: Ledger, descriptor: RawFd) -> Found {
     match ledger.slot(descriptor) {
         Some(slot) if slot.is_of(cookie) && slot.is_lost() => Found::Lost,
         Some(slot) if slot.is_of(cookie) => Found::Client,
+        // The process was killed between receiving it from another one and noting so.
+        _ if pending(ledger, cookie).is_some() => Found::Client,
         // The process was killed between accepting it and noting so.
         _ if comes_from_client() && is_untouched(descriptor) => Found::Client,
         _ => Found::Other,
@@ -111,6 +113,9 @@ fn is_untouched(descriptor: RawFd) -> bool {
 fn put(ledger: Ledger, descriptor: RawFd, text: &mut Vec<u8>) {
     let of_socket = cookie(descriptor).ok();
     let slot = ledger.slot(descriptor).filter(|slot| of_socket.is_some_and(|cookie| slot.is_of(cookie)));
+    if let (None, Some(known)) = (slot, of_socket.and_then(|cookie| pending(ledger, cookie))) {
+        return text.extend_from_slice(known);
+    }
     text.push(u8::from(slot.is_some()));
     let Some(slot) = slot else { return };
     // SAFETY: a slot is so many bytes, all of them initialised, and the process that changed them has ended.
@@ -124,11 +129,47 @@ fn put(ledger: Ledger, descriptor: RawFd, text: &mut Vec<u8>) {
     }
 }
 
-/// The next packet. `cause` is what the process has died of.
+/// What the packet that was being gone on with tells of the connection that the kernel calls so.
+fn pending(ledger: Ledger, wanted: u64) -> Option<&'static [u8]> {
+    let (kind, mut rest) = ledger.pending().strip_prefix(MAGIC)?.split_first()?;
+    if *kind != PARCELS {
+        return None;
+    }
+    loop {
+        let length = match rest.split_first()? {
+            (0, _) => 1,
+            (_, slot) => 2 + SLOT + if *slot.get(SLOT)? == 0 { 0 } else { AREA },
+        };
+        let (parcel, behind) = rest.split_at_checked(length)?;
+        // A slot begins with the name of its socket.
+        let cookie = parcel.get(1..9).and_then(<[u8]>::first_chunk).copied().map(u64::from_ne_bytes);
+        if cookie == Some(wanted) {
+            return Some(parcel);
+        }
+        rest = behind;
+    }
+}
+
+/// Looks at the next packet without taking it, and notes what it tells of connections: those that come along with it are this
+/// process's from the moment on at which it is taken, and it may be killed before it has noted them one by one.
+fn note_next(ledger: Ledger, way: BorrowedFd<'_>) {
+    ledger.note_pending(|place| {
+        // SAFETY: the kernel writes to the memory that it is given.
+        let count =
+            unsafe { libc::recv(way.as_raw_fd(), place.as_mut_ptr().cast(), place.len(), libc::MSG_PEEK) };
+        // An error is met again when the packet is taken.
+        usize::try_from(count).unwrap_or(0)
+    });
+}
+
+/// The next packet; [`Ledger::settle_pending`] is to be called when all its connections are gone on with. `cause` is what the process has died of.
 ///
 /// # Errors
 /// As `recvmsg(2)`; `InvalidData` for a packet that is none.
 pub fn receive(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received> {
+    if let Some(ledger) = ledger() {
+        note_next(ledger, way);
+    }
     let (text, sockets) = receive_packet(way)?;
     let Some((kind, text)) = text.strip_prefix(MAGIC).and_then(<[u8]>::split_first) else {
         return Ok(Received::End);
@@ -274,6 +315,8 @@ const AT_ONCE: usize = 32;
 
 /// The longest packet.
 const LONGEST: usize = MAGIC.len() + 1 + AT_ONCE * (2 + SLOT + AREA);
+
+const _: () = assert!(LONGEST <= PENDING);
 
 /// Bytes of control data for so many descriptors.
 const CONTROL: usize = 16 + AT_ONCE * size_of::<RawFd>() + 16;

@@ -119,7 +119,10 @@ pub const AREA: usize = 2048;
 /// Areas in all. One is in use for each command that runs; when there are none left, commands are not kept.
 const AREAS: usize = 16 * 1024;
 
-const _: () = assert!(size_of::<Slot>() == SLOT);
+/// Bytes of one packet of the way between two processes (`estate.rs`).
+pub(super) const PENDING: usize = 96 * 1024;
+
+const _: () = assert!(size_of::<Slot>() == SLOT && size_of::<Head>() <= HEAD);
 
 /// What the whole process has noted.
 #[derive(Debug)]
@@ -133,6 +136,12 @@ struct Head {
     next_area: AtomicU32,
     /// Ports that clients connect to; 0: none.
     ports: [AtomicU32; PORTS],
+    /// Descriptors by which the ends of the keepers are seen, and one; 0: none that was not looked at yet.
+    keepers: [AtomicU32; 2],
+    /// One of the keepers sends what the process has left.
+    is_claimed: AtomicU32,
+    /// Bytes of the packet that is being gone on with; 0: none.
+    pending: AtomicU32,
 }
 
 /// Ports that can be noted: above what anybody configures.
@@ -178,7 +187,7 @@ impl Ledger {
     /// As `mmap(2)`.
     pub fn new(descriptors: usize) -> io::Result<Ledger> {
         let slots = descriptors.min(MOST_SLOTS);
-        let length = HEAD + slots * SLOT + AREAS * AREA;
+        let length = HEAD + slots * SLOT + AREAS * AREA + PENDING;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping; nothing else is there.
@@ -257,6 +266,51 @@ impl Ledger {
     /// Whether clients connect to this port.
     pub fn has_port(&self, port: u16) -> bool {
         port != 0 && self.head().ports.iter().any(|known| known.load(Ordering::Acquire) == u32::from(port))
+    }
+
+    /// Notes by which descriptor the end of a keeper is seen.
+    pub fn note_keeper(&self, role: usize, end: i32) {
+        if let (Some(keeper), Ok(end)) = (self.head().keepers.get(role), u32::try_from(end)) {
+            keeper.store(end + 1, Ordering::Release);
+        }
+    }
+
+    /// What [`Ledger::note_keeper`] has noted since this was asked last.
+    pub fn take_keeper(&self, role: usize) -> Option<i32> {
+        let number = self.head().keepers.get(role)?.swap(0, Ordering::AcqRel);
+        i32::try_from(number.checked_sub(1)?).ok()
+    }
+
+    /// True for the first keeper that asks: it is to send what the process has left.
+    pub fn claim_estate(&self) -> bool {
+        self.head().is_claimed.swap(1, Ordering::AcqRel) == 0
+    }
+
+    fn pending_start(&self) -> NonNull<u8> {
+        // SAFETY: within the mapping.
+        unsafe { self.start.add(HEAD + self.slots * SLOT + AREAS * AREA) }
+    }
+
+    /// Notes what is known of connections that are about to be received: `fill` puts it into the memory that it is given, and
+    /// returns how much that is. For one thread of the process.
+    pub(super) fn note_pending(&self, fill: impl FnOnce(&mut [u8]) -> usize) {
+        self.settle_pending();
+        // SAFETY: within the mapping; the keeper looks at it only when this process has ended, and in this one a thread alone.
+        let place = unsafe { std::slice::from_raw_parts_mut(self.pending_start().as_ptr(), PENDING) };
+        let length = fill(place).min(PENDING);
+        self.head().pending.store(u32::try_from(length).unwrap_or_default(), Ordering::Release);
+    }
+
+    /// Everything that was pending is gone on with, and noted elsewhere.
+    pub fn settle_pending(&self) {
+        self.head().pending.store(0, Ordering::Release);
+    }
+
+    /// What was pending when the process ended; for the keeper.
+    pub(super) fn pending(&self) -> &'static [u8] {
+        let length = self.head().pending.load(Ordering::Acquire) as usize;
+        // SAFETY: within the mapping, filled in before its length was noted; nobody changes it any more.
+        unsafe { std::slice::from_raw_parts(self.pending_start().as_ptr(), length.min(PENDING)) }
     }
 
     /// The process ends as it was told to: its connections end with it.
