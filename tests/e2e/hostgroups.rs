@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Login, Move, Narrows, NarrowsConfig, RawClient, command, writer,
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, command,
+    writer,
 };
 
 const STATEMENT: &str = "SELECT who";
@@ -532,4 +533,63 @@ fn who_waits_for_a_server_is_served_in_the_order_of_coming() {
     let received = server.received().into_iter().map(|received| received.body);
     let served: Vec<String> = received.filter(|body| body.starts_with("SELECT")).collect();
     assert_eq!(served, statements);
+}
+
+#[test]
+fn a_lower_max_connections_closes_idle_connections_at_once_and_busy_ones_when_they_come_back() {
+    let server = FakeMysql::start(Conversation::new().on("BEGIN", &[in_transaction()]));
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), "max_connections=6")
+        .user("sbtest", "sbtest", "")
+        .variable("free_connections_pct", "100");
+    let narrows = start(&config);
+    let mut clients: Vec<RawClient> = (0..6).map(|_| narrows.client()).collect();
+    for client in &mut clients {
+        client.query("BEGIN").ok().expect("a connection of its own");
+    }
+    server.wait_for_open(6);
+    // Three come back.
+    for client in clients.iter_mut().take(3) {
+        client.query("COMMIT").ok().expect("it commits");
+    }
+    let mut admin = admin(&narrows);
+
+    load(&mut admin, "UPDATE mysql_servers SET max_connections=2");
+
+    server.wait_for_open(3);
+    clients[3].query("COMMIT").ok().expect("it commits");
+    server.wait_for_open(2);
+    load(&mut admin, "UPDATE mysql_servers SET max_connections=0");
+    for client in &mut clients[4..] {
+        client.query("COMMIT").ok().expect("it commits");
+    }
+    server.wait_for_open(0);
+}
+
+/// OK, with a transaction open.
+fn in_transaction() -> Move {
+    Move::Reply(vec![writer::ok(0, 0, 3, 0)])
+}
+
+#[test]
+fn without_handle_warnings_they_are_forgotten_with_the_connection() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    for (columns, variable, kept) in [("", "1", 1), ("", "0", 0), ("{\\\"handle_warnings\\\":0}", "1", 0)] {
+        let mut config = NarrowsConfig::in_front_of(server.port()).variable("handle_warnings", variable);
+        if !columns.is_empty() {
+            let row = format!("hostgroup_id=0 hostgroup_settings=\"{columns}\"");
+            config = config.row("mysql_hostgroup_attributes", &row);
+        }
+        let narrows = start(&config);
+        let mut client = narrows.client();
+        assert_eq!(client.query("SELECT 1/0, CAST('x' AS INT)").text_rows().len(), 1);
+
+        let warnings = client.query("SHOW WARNINGS").text_rows().len();
+
+        assert_eq!(warnings > 0, kept == 1, "{columns:?}, {variable}: {warnings}");
+        // In a transaction the connection is the session's.
+        client.query("START TRANSACTION");
+        client.query("SELECT CAST('x' AS INT)");
+        assert_eq!(client.query("SHOW WARNINGS").text_rows().len(), 1);
+    }
 }

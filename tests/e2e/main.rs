@@ -30,6 +30,7 @@ mod retries;
 mod rules;
 mod sandbox;
 mod sharing;
+mod stalls;
 mod stored;
 mod streaming;
 mod sysbench;

@@ -217,18 +217,29 @@ impl Socket {
         }
     }
 
+    /// Writes what the kernel takes of `bytes`, and leaves the rest there; whether that was all.
+    ///
+    /// # Errors
+    /// The socket's; some bytes may have been written.
+    pub fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
+        while !bytes.is_empty() {
+            match self.try_write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => *bytes = bytes.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
     /// Writes all of `bytes`, waiting while the peer does not take them.
     ///
     /// # Errors
     /// The socket's; some bytes may have been written.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.try_write(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
-                Err(error) => return Err(error),
-            }
+        while !self.try_write_all(&mut bytes)? {
+            self.writable().await?;
         }
         Ok(())
     }

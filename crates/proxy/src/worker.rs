@@ -162,6 +162,8 @@ pub struct Peers {
     pub client_hosts: client::ClientHosts,
     /// What the workers' caches share.
     pub cache: cache::Shared,
+    /// Bytes of buffers for long commands that are taken in.
+    pub upload_bytes: AtomicU64,
 }
 
 impl Peers {
@@ -177,6 +179,7 @@ impl Peers {
             decoy_key: rand::random(),
             client_hosts: client::ClientHosts::default(),
             cache: cache::Shared::default(),
+            upload_bytes: AtomicU64::new(0),
         }
     }
 

@@ -49,7 +49,7 @@ pub const USER_KEYS: &[&str] =
 pub const RULE_KEYS: &[&str] = &["flagOUTs"];
 
 /// The keys of `mysql_hostgroup_attributes.hostgroup_settings` that are read.
-pub const HOSTGROUP_KEYS: &[&str] = &["balance", "monitor_slave_lag_when_null"];
+pub const HOSTGROUP_KEYS: &[&str] = &["balance", "handle_warnings", "monitor_slave_lag_when_null"];
 
 /// The sections that are lists of rows.
 pub static SECTIONS: &[&dyn Section] = &[
@@ -285,7 +285,7 @@ pub static HOSTGROUP_ATTRIBUTES: Table<HostgroupAttributesRow> = Table {
         flag("connection_warming", Is("0"), |r, v| r.connection_warming = v, "Whether connections are opened before they are needed, up to free_connections_pct."),
         integer("throttle_connections_per_sec", 1, 1_000_000, Is("1000000"), |r, v| r.throttle_connections_per_sec = to_u32(v), "Connections that may be opened in a second."),
         text("ignore_session_variables", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.ignore_session_variables = v, "Variables of sessions that are not followed.").needless("ProxySQL does nothing with it either"),
-        text("hostgroup_settings", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.hostgroup_settings = v, "JSON: `balance` is \"least_outstanding\" (in turn by weight, but one that is far busier or slower lets the others go first) or \"weighted_random\"; `monitor_slave_lag_when_null` goes before the variable of that name.").with_keys(HOSTGROUP_KEYS),
+        text("hostgroup_settings", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.hostgroup_settings = v, "JSON: `balance` is \"least_outstanding\" (in turn by weight, but one that is far busier or slower lets the others go first) or \"weighted_random\"; `monitor_slave_lag_when_null` and `handle_warnings` (0 or 1) go before the variables of those names.").with_keys(HOSTGROUP_KEYS),
         text("servers_defaults", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.servers_defaults = v, "Columns of servers that are found by themselves.").not_yet(),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],

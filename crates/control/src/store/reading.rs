@@ -205,7 +205,9 @@ fn server_fault(row: &ServerRow) -> Option<String> {
 
 /// Why a row of settings cannot run.
 fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
-    row.balance().map(drop).and_then(|()| row.lag_when_null().map(drop)).err()
+    let lag = || row.lag_when_null().map(drop);
+    let warnings = || row.handle_warnings().map(drop);
+    row.balance().map(drop).and_then(|()| lag()).and_then(|()| warnings()).err()
 }
 
 /// A hostgroup that one row writes to is not one that another reads from.

@@ -274,7 +274,13 @@ impl Values {
         if let Some(first) = charset::default_collation(&variables.default_charset)
             && chosen.is_none_or(|chosen| chosen.charset != first.charset)
         {
-            variables.default_collation_connection = first.name.to_owned();
+            match chosen {
+                // Only the collation was chosen.
+                Some(chosen) if variables.default_charset == Variables::default().default_charset => {
+                    variables.default_charset = chosen.charset.to_owned();
+                }
+                _ => variables.default_collation_connection = first.name.to_owned(),
+            }
         }
         variables
     }

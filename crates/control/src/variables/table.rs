@@ -65,7 +65,7 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_text(|v, s| v.default_authentication_plugin = s.to_owned()),
     text("mysql-default_charset", Useful, Form::Charset, "utf8", "Character set of the greeting, and of sessions that choose none.")
         .read_as_text(|v, s| v.default_charset = s.to_owned()),
-    text("mysql-default_collation_connection", Useful, Form::Collation, "utf8_general_ci", "Collation of the greeting. One that does not belong to default_charset gives way to that character set's default.")
+    text("mysql-default_collation_connection", Useful, Form::Collation, "utf8_general_ci", "Collation of the greeting. Alone it brings its character set with it; one that does not belong to a default_charset other than utf8 gives way to that character set's default.")
         .read_as_text(|v, s| v.default_collation_connection = s.to_owned()),
     integer("mysql-default_max_latency_ms", Useful, 1000, 0, 1_728_000_000, "Milliseconds of ping time above which a server gets no new work, where its row says 0; 0: no limit.")
         .read_as_integer(|v, n| v.default_max_latency = ms(n)),
@@ -106,7 +106,8 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-get_server_public_key", Useful, false, "Whether servers that are neither on this host nor reached by TLS may be asked for the RSA key that caching_sha2_password encrypts passwords with. Who stands between can answer with a key of their own.")
         .read_as_flag(|v, f| v.get_server_public_key = f),
     integer("mysql-handle_unknown_charset", Obscure, 1, 0, 2, "A client with an unknown character set is: 0 refused, 1 given the default and logged, 2 given the default."),
-    integer("mysql-handle_warnings", Useful, 1, 0, 1, "1: a session keeps its connection after a warning, so that SHOW WARNINGS finds it."),
+    integer("mysql-handle_warnings", Useful, 1, 0, 1, "1: SHOW WARNINGS finds the warnings of the last statement, wherever that ran; ProxySQL keeps the connection for that, Narrows only what is asked for. 0: they are forgotten with the connection's return to the pool; how many there were stays known.")
+        .read_as_integer(|v, n| v.handle_warnings = n == 1),
     flag("mysql-have_compress", Useful, true, "Whether clients may use the compressed protocol.")
         .read_as_flag(|v, f| v.have_compress = f),
     flag("mysql-have_ssl", Essential, true, "Whether clients may use TLS.")
@@ -120,6 +121,8 @@ pub static VARIABLES: &[Variable] = &[
         .needless("reading a variable never keeps a session on its connection"),
     flag("mysql-kill_backend_connection_when_disconnect", Useful, true, "Whether a statement is killed on its server when its client vanishes.")
         .read_as_flag(|v, b| v.kill_backend_connection_when_disconnect = b),
+    integer("mysql-kill_timeout_server", Useful, 10_000, 0, 3_600_000, "Milliseconds a server has to end a statement that was killed, by KILL QUERY or a timeout. Then the client gets its error all the same, and the server connection is closed; 0: no limit. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.kill_timeout_server = ms(n)),
     text("mysql-ldap_user_variable", Obscure, Form::Any, "", "User variable in which the LDAP plugin puts the user."),
     flag("mysql-log_mysql_warnings_enabled", Obscure, false, "Whether warnings of statements are fetched and logged."),
     flag("mysql-log_unhealthy_connections", Useful, true, "Whether the log says why a connection was dropped."),
@@ -302,6 +305,12 @@ pub static VARIABLES: &[Variable] = &[
         .read_by_name(),
     integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads.")
         .needless("workers have stacks of a fixed size"),
+    integer("mysql-stall_bytes_client", Obscure, 1024, 1, 1_073_741_824, "See stall_timeout_client. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.stall_bytes_client = n.unsigned_abs()),
+    integer("mysql-stall_timeout_client", Useful, 60_000, 0, 31_536_000_000, "Milliseconds in which a client that holds a server connection in the middle of a command must send, or take, stall_bytes_client bytes; only the time counts for which Narrows waits for it. Then it is closed: it has stopped sending a command or a file, or reading a result. A session that has set net_read_timeout or net_write_timeout has that time instead, up to wait_timeout. 0: no limit. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.stall_timeout_client = ms(n)),
+    integer("mysql-stall_timeout_server", Useful, 60_000, 0, 3_600_000, "Milliseconds in which a server must take some bytes of a command that is being sent to it; then the connection is closed, and the client gets error 2013. 0: no limit. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.stall_timeout_server = ms(n)),
     flag("mysql-stats_time_backend_query", Obscure, false, "Whether the time servers take is summed up.")
         .read_as_flag(|v, b| v.stats_time_backend_query = b),
     flag("mysql-stats_time_query_processor", Obscure, false, "Whether the time rules take is summed up.")
@@ -315,10 +324,15 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.threshold_resultset_size = size(n)),
     integer("mysql-throttle_connections_per_sec_to_hostgroup", Useful, 1_000_000, 1, 100_000_000, "New server connections per second and hostgroup at most.")
         .read_as_integer(|v, n| v.throttle_connections_per_sec_to_hostgroup = count(n)),
-    integer("mysql-throttle_max_bytes_per_second_to_client", Obscure, 0, 0, 2_147_483_647, "Bytes a client is sent per second at most; 0: no limit."),
+    integer("mysql-throttle_max_bytes_per_second_to_client", Obscure, 0, 0, 2_147_483_647, "Bytes of servers' answers that a client is sent per second at most; 0: no limit.")
+        .read_as_integer(|v, n| v.throttle_to_client = n.unsigned_abs()),
     integer("mysql-throttle_ratio_server_to_client", Obscure, 0, 0, 100, "How much faster than its client a server may be read; 0: no limit."),
     integer("mysql-unshun_algorithm", Obscure, 0, 0, 1, "1: a server that failed connects have taken out, and that is reached again in one hostgroup, is back in all that have its host and port; 0: each finds out by itself.")
         .read_as_integer(|v, n| v.unshun_algorithm = if n == 1 { UnshunAlgorithm::AllAtOnce } else { UnshunAlgorithm::OneByOne }),
+    integer("mysql-upload_buffer_size", Useful, 16_777_216, 1_048_576, 1_073_741_824, "Bytes of the longest command that Narrows takes whole from the client before it takes a server connection for it. Longer ones are passed on as they come. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.upload_buffer_size = n.unsigned_abs()),
+    integer("mysql-upload_buffers_total", Useful, 268_435_456, 0, 1_099_511_627_776, "Bytes of memory for all such commands at a time; those for which none is left are passed on as they come. (Not in ProxySQL.)")
+        .read_as_integer(|v, n| v.upload_buffers_total = n.unsigned_abs()),
     flag("mysql-use_tcp_keepalive", Useful, true, "Whether TCP keepalive is on, towards clients and servers.")
         .read_as_flag(|v, b| v.tcp_keepalive = v.tcp_keepalive.filter(|_| b)),
     flag("mysql-verbose_query_error", Obscure, false, "Whether the log says more about statements that fail."),

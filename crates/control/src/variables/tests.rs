@@ -79,12 +79,21 @@ fn collation_gives_way_to_the_character_set() {
         ("utf8mb3", "utf8_general_ci", "utf8_general_ci"),
         ("latin1", "utf8_general_ci", "latin1_swedish_ci"),
         ("binary", "utf8_general_ci", "binary"),
+        ("latin1", "utf8mb4_bin", "latin1_swedish_ci"),
     ];
     for (charset, collation, expected) in cases {
         let values =
             set_all(&[("mysql-default_charset", charset), ("mysql-default_collation_connection", collation)]);
         assert_eq!(values.for_data_plane().default_collation_connection, expected);
     }
+}
+
+#[test]
+fn a_collation_alone_brings_its_character_set() {
+    let variables = set_all(&[("mysql-default_collation_connection", "utf8mb4_bin")]).for_data_plane();
+
+    assert_eq!(variables.default_collation_connection, "utf8mb4_bin");
+    assert_eq!(variables.default_charset, "utf8mb4");
 }
 
 #[test]

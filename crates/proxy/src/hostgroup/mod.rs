@@ -168,6 +168,11 @@ impl Server {
     pub fn has_room(&self) -> bool {
         self.figures.connections.load(Ordering::Relaxed) < self.row.max_connections
     }
+
+    /// Whether more are open than may be: the row was changed.
+    pub fn has_too_many(&self) -> bool {
+        self.figures.connections.load(Ordering::Relaxed) > self.row.max_connections
+    }
 }
 
 impl ServerFigures {

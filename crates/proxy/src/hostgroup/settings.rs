@@ -17,6 +17,8 @@ pub struct Settings {
     pub init_connect: String,
     /// Whether connections return to the pool after each statement.
     pub multiplex: bool,
+    /// Whether warnings are kept for `SHOW WARNINGS` when a connection returns to the pool.
+    pub handle_warnings: bool,
     /// Connections that may be opened in a second.
     pub openings_per_second: u32,
     /// While more servers than this are ONLINE, none gets work.
@@ -49,6 +51,7 @@ impl Settings {
                 connection_warming: row.connection_warming,
                 init_connect: row.init_connect.clone(),
                 multiplex: row.multiplex,
+                handle_warnings: row.handle_warnings().ok().flatten().unwrap_or(variables.handle_warnings),
                 openings_per_second: row.throttle_connections_per_sec,
                 max_online: row.max_num_online_servers as usize,
                 latency_aware_from,
@@ -60,6 +63,7 @@ impl Settings {
                 connection_warming: variables.connection_warming,
                 init_connect: variables.init_connect.clone(),
                 multiplex: true,
+                handle_warnings: variables.handle_warnings,
                 openings_per_second: variables.throttle_connections_per_sec_to_hostgroup,
                 max_online: usize::MAX,
                 latency_aware_from,

@@ -262,18 +262,23 @@ impl Kept {
         })
     }
 
-    /// Writes all of `bytes`, but for what the client has had already.
-    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    /// Writes what the client takes of `bytes`, but for what it has had already, and leaves the rest there; whether
+    /// nothing is left to write.
+    pub(crate) fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
         let entry = &self.entry;
         match entry.output.get() {
             Output::Wanted => {}
-            Output::AllButTheEnd => return Ok(()),
+            Output::AllButTheEnd => {
+                *bytes = &[];
+                return Ok(true);
+            }
             Output::Behind(had) => {
                 let left = had.checked_sub(bytes.len() as u64).ok_or_else(|| {
                     io::Error::other("the login was answered in another way by the former process")
                 })?;
                 entry.output.set(if left == 0 { Output::Wanted } else { Output::Behind(left) });
-                return Ok(());
+                *bytes = &[];
+                return Ok(true);
             }
         }
         match entry.phase() {
@@ -286,13 +291,13 @@ impl Kept {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     entry.count_written(count);
-                    bytes = bytes.get(count..).unwrap_or_default();
+                    *bytes = bytes.get(count..).unwrap_or_default();
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.writable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The greeting of so many bytes is about to be written.

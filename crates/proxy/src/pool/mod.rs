@@ -229,7 +229,10 @@ impl Pool {
     /// Another configuration is in force: those who wait look again.
     pub fn take_over(&self, snapshot: Arc<Snapshot>) {
         for group in self.groups.borrow().values() {
-            group.idle.borrow_mut().retain(|backend| !has_moved(backend, &snapshot));
+            group
+                .idle
+                .borrow_mut()
+                .retain(|backend| !has_moved(backend, &snapshot) && !is_too_many(backend, &snapshot));
             self.publish_idle(group);
         }
         self.newest.replace(Some(snapshot));
@@ -339,7 +342,8 @@ impl Pool {
         if !age.is_zero() && now.duration_since(backend.login.created) > age {
             return drop(backend);
         }
-        if backend.login.is_elsewhere(server) {
+        // As many as are too many since the server's row was changed.
+        if backend.login.is_elsewhere(server) || server.has_too_many() {
             return drop(backend);
         }
         backend.login.server = Arc::clone(server);
@@ -611,6 +615,14 @@ fn has_moved(backend: &Backend, snapshot: &Snapshot) -> bool {
     let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
     let mut servers = hostgroup.into_iter().flat_map(|hostgroup| &hostgroup.servers);
     servers.any(|server| Arc::ptr_eq(&server.figures, &known.figures) && backend.login.is_elsewhere(server))
+}
+
+/// Whether a connection's server has more than it may have by now. Each that is closed makes it one less.
+fn is_too_many(backend: &Backend, snapshot: &Snapshot) -> bool {
+    let known = &backend.login.server;
+    let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
+    let mut servers = hostgroup.into_iter().flat_map(|hostgroup| &hostgroup.servers);
+    servers.any(|server| Arc::ptr_eq(&server.figures, &known.figures) && server.has_too_many())
 }
 
 fn count(counter: &Cell<u64>) {

@@ -19,7 +19,7 @@ use super::track::NOT_STATE;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, CLASS};
 use crate::cache::{Entry, Found, Key, Recording, Replay, Reply, Subject, Ticket};
-use crate::rt::{Instant, select, sleep};
+use crate::rt::{Instant, select};
 use crate::stats::Doing;
 
 /// Where an answer comes from.
@@ -162,7 +162,7 @@ impl Session {
                 Err(_) => Asked::Run(self.worker.cache.ticket(key)),
             }),
             reason = self.interrupted() => match reason {
-                Interrupt::KillQuery => {
+                Interrupt::KillQuery | Interrupt::KillTime => {
                     Ok(Asked::Refused(Errno::QUERY_INTERRUPTED, "Query execution was interrupted"))
                 }
                 Interrupt::QueryTime => Ok(Asked::Refused(QUERY_TIMEOUT.0, QUERY_TIMEOUT.1)),
@@ -218,28 +218,23 @@ impl Session {
         Ok(Source::Cache)
     }
 
-    /// Writes a part of a server's answer to the client, and takes it down where the answer is recorded.
-    pub(super) async fn send_and_record(&self, bytes: &[u8]) -> Result<(), End> {
-        if self.recording.borrow().is_none() {
-            return self.send(bytes).await;
-        }
-        Box::pin(self.record_and_send(bytes)).await
-    }
-
-    async fn record_and_send(&self, bytes: &[u8]) -> Result<(), End> {
+    /// Takes down a part of an answer, where that is recorded.
+    pub(super) fn record(&self, bytes: &[u8]) {
         if let Some(recording) = &mut *self.recording.borrow_mut() {
             recording.add(bytes);
         }
-        let mut sent = pin!(self.send(bytes));
-        select! {
-            biased;
-            sent = &mut sent => return sent,
-            () = sleep(PATIENCE) => {}
-        }
+    }
+
+    /// Whether the answer at hand is recorded.
+    pub(super) fn is_recording(&self) -> bool {
+        self.recording.borrow().as_ref().is_some()
+    }
+
+    /// The client leaves the answer unread: others no longer wait for it.
+    pub(super) fn stop_recording(&self) {
         if let Some(recording) = &mut *self.recording.borrow_mut() {
             recording.leave();
         }
-        sent.await
     }
 
     /// An answer is complete: it is kept, if it may be.
@@ -305,4 +300,4 @@ const NO_ATTRIBUTES: &[u8] = &[0, 1];
 const STATEMENT_ID: usize = 4;
 
 /// How long a client may leave an answer unread before others no longer wait for it.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);

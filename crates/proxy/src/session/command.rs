@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use narrows_sql::{Flags, KillKind, KillTarget, Kind, Statement};
 use narrows_wire::charset::Family;
-use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD, put_encoded, put_packet};
+use narrows_wire::frame::{HEADER_LENGTH, put_encoded, put_packet};
 use narrows_wire::handshake::ChangeUser;
 use narrows_wire::packet::Eof;
 use narrows_wire::response::Expect;
@@ -223,26 +223,25 @@ impl Session {
 
     /// Reads the rest of a command that is not looked at, packet by packet.
     pub(super) async fn skip(&self, request: &mut Request) -> Result<(), End> {
-        let mut header = request.header();
-        let mut left = header.packet_length() - request.packet().len();
         request.consume();
         loop {
-            request.count_packet(header);
-            let held = request.rest_mut();
-            while left > 0 {
+            let answer = request.answer();
+            while request.left() > 0 {
+                let left = request.left();
+                let held = request.rest_mut();
                 if held.is_empty() {
-                    self.hold(held, 1).await?;
+                    self.read_more(held, answer).await?;
                 }
                 let step = held.filled().len().min(left);
-                held.consume(step);
-                left -= step;
+                request.step(step);
             }
-            if header.length < MAX_PAYLOAD {
+            if !request.continues() {
                 return Ok(());
             }
-            self.hold(held, HEADER_LENGTH).await?;
-            header = Header::decode(held.filled()).expect("four bytes are held");
-            left = header.packet_length();
+            let held = request.rest_mut();
+            self.hold(held, HEADER_LENGTH, answer).await?;
+            let header = Header::decode(held.filled()).expect("four bytes are held");
+            request.count_packet(header);
         }
     }
 }

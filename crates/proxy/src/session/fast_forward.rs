@@ -7,11 +7,12 @@ use std::pin::pin;
 
 use narrows_wire::{Capabilities, Errno};
 
+use super::transfer::{Client, FOREVER, Stop};
 use super::{End, Interrupt, Session};
 use crate::backend::Backend;
 use crate::buffer::{SMALL, Side};
 use crate::pool::{Ask, LeaseError};
-use crate::rt::{Instant, select};
+use crate::rt::{Instant, select, timeout};
 use crate::stream::Stream;
 
 impl Session {
@@ -77,29 +78,35 @@ impl Session {
         self.handle.begins("Fast forward", Instant::now());
         let ahead = std::mem::take(&mut self.input);
         self.count_forwarded(&backend, (ahead.filled().len(), 0));
-        let sent = backend.stream.write_all(ahead.filled()).await;
+        let sent = self.write_to_server(&backend, ahead.filled()).await;
         self.worker.buffers.give_back(ahead);
-        if sent.is_err() {
-            return End::Told("the server closed the connection".to_owned());
+        match sent {
+            Ok(()) => {}
+            Err(Stop::End(end)) => return end,
+            Err(_) => return End::Told("the server closed the connection".to_owned()),
         }
         let awaits_answer = Cell::new(true);
         let end = {
-            let mut to_server = pin!(self.pump(&self.stream, &backend.stream, |bytes| {
+            let mut to_server = pin!(self.pump(&self.stream, (&backend.stream, Side::Backend), |bytes| {
                 awaits_answer.set(bytes != COM_QUIT);
                 self.count_forwarded(&backend, (bytes.len(), 0));
             }));
-            let mut to_client = pin!(self.pump(&backend.stream, &self.stream, |bytes| {
+            let mut to_client = pin!(self.pump(&backend.stream, (&self.stream, Side::Client), |bytes| {
                 awaits_answer.set(false);
                 self.count_forwarded(&backend, (0, bytes.len()));
             }));
             loop {
                 select! {
                     biased;
-                    _ = &mut to_server => break End::Gone,
+                    moved = &mut to_server => break after(moved, End::Gone),
                     // The server has closed after COM_QUIT, or is gone: the client sees the same.
-                    _ = &mut to_client => break End::Quit,
+                    moved = &mut to_client => break after(moved, End::Quit),
                     reason = self.interrupted() => match reason {
                         Interrupt::KillQuery => drop(self.kill_statement(&backend)),
+                        Interrupt::KillTime => {
+                            self.note_ignored_kill(&backend);
+                            break End::Told("killed, and its server does not end the statement".to_owned());
+                        }
                         // A farewell would stand in the middle of an answer.
                         Interrupt::Shutdown => break End::Quit,
                         reason => break End::Interrupted(reason),
@@ -113,8 +120,35 @@ impl Session {
         end
     }
 
+    /// Writes to a side, which must take some bytes in a given time.
+    async fn push(&self, to: &Stream, mut bytes: &[u8], side: Side) -> io::Result<()> {
+        while !to.try_write_all(&mut bytes)? {
+            let limit = match side {
+                Side::Client => self.client_limit(Client::Takes),
+                Side::Backend => self.snapshot().variables.stall_timeout_server,
+            };
+            let limit = if limit.is_zero() { FOREVER } else { limit };
+            if let Ok(ready) = timeout(limit, to.writable()).await {
+                ready?;
+                continue;
+            }
+            let mut counters = self.worker.counters.borrow_mut();
+            match side {
+                Side::Client => counters.stalled_clients += 1,
+                Side::Backend => counters.stalled_backends += 1,
+            }
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
     /// Moves bytes one way until a side ends. Holds memory only while there are any.
-    async fn pump(&self, from: &Stream, to: &Stream, moved: impl Fn(&[u8])) -> io::Result<()> {
+    async fn pump(
+        &self,
+        from: &Stream,
+        (to, side): (&Stream, Side),
+        moved: impl Fn(&[u8]),
+    ) -> io::Result<()> {
         let buffers = &self.worker.buffers;
         let mut streaming = false;
         loop {
@@ -135,9 +169,19 @@ impl Session {
             streaming = buffer.room() == 0 || streaming && read > SMALL;
             self.set_idle_deadline(Instant::now());
             moved(buffer.filled());
-            to.write_all(buffer.filled()).await?;
+            self.push(to, buffer.filled(), side).await?;
             buffers.give_back(buffer);
         }
+    }
+}
+
+/// How a session ends one side of which has ended.
+fn after(moved: io::Result<()>, end: End) -> End {
+    match moved {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            End::Told("one side takes nothing for the time that the other gives it".to_owned())
+        }
+        _ => end,
     }
 }
 

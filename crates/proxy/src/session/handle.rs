@@ -75,6 +75,8 @@ pub enum Interrupt {
     TransactionTime,
     /// A statement has run for `default_query_timeout`.
     QueryTime,
+    /// A server has not ended a killed statement for `kill_timeout_server`.
+    KillTime,
     /// No command has followed the last one for a while.
     LongRest,
     /// Narrows stops.
@@ -172,6 +174,16 @@ impl Handle {
             self.hostgroup.set(Some(card.server.row.hostgroup));
         }
         *known = card.map(Rc::clone);
+    }
+
+    /// Whether a backend connection is at hand.
+    pub(super) fn holds_backend(&self) -> bool {
+        self.card.borrow().is_some()
+    }
+
+    /// Commands that have begun.
+    pub(super) fn commands(&self) -> u64 {
+        self.commands.get()
     }
 
     /// A statement goes to that hostgroup.

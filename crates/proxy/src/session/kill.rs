@@ -8,7 +8,7 @@ use narrows_wire::Errno;
 
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, kill};
-use crate::rt::{oneshot, spawn_local};
+use crate::rt::{Instant, oneshot, spawn_local};
 use crate::worker::{KillAnswer, Message};
 
 impl Session {
@@ -55,6 +55,10 @@ impl Session {
     /// arrive: the connection must not serve anybody any more then.
     pub(super) fn kill_statement(&self, backend: &Backend) -> oneshot::Receiver<()> {
         self.worker.counters.borrow_mut().killed_statements += 1;
+        let grace = self.snapshot().variables.kill_timeout_server;
+        if !grace.is_zero() {
+            self.worker.set_deadline(&self.handle, Instant::now() + grace, Interrupt::KillTime);
+        }
         let (arrived, receiver) = oneshot::channel();
         let server = Arc::clone(&backend.login.server);
         let thread_id = backend.login.thread_id;
@@ -72,6 +76,16 @@ impl Session {
             }
         });
         receiver
+    }
+
+    /// A server does not end a statement that was killed on it.
+    pub(super) fn note_ignored_kill(&self, backend: &Backend) {
+        self.worker.counters.borrow_mut().ignored_kills += 1;
+        let (server, thread_id) = (backend.login.server.address(), backend.login.thread_id);
+        let limit_ms = self.snapshot().variables.kill_timeout_server.as_millis();
+        let text =
+            "a server does not end a killed statement (mysql-kill_timeout_server); its connection is closed";
+        tracing::warn!(id = self.handle.id, server, thread_id, limit_ms, "{text}");
     }
 
     /// The client is gone and its statement runs: kills it, so that the server does not work for nobody. The

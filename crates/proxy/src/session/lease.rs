@@ -8,7 +8,7 @@ use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno};
 
 use super::lost::{Fate, lost};
-use super::query::{CLEAR_CONDITIONS, Job, QUERY_TIMEOUT};
+use super::query::{CLEAR_CONDITIONS, Job, killed};
 use super::request::Request;
 use super::track::Pins;
 use super::{End, Interrupt, Pinned, Session};
@@ -53,7 +53,10 @@ impl Session {
                 let Pinned { backend, pins, .. } = pinned;
                 let knows = self.pinned_knows(&job.statement);
                 let mut leased = Leased { backend, pins, pinned: true, knows };
-                return Ok(self.bring_into_state(&mut leased, job, snapshot).await.map(|()| leased));
+                return Ok(self
+                    .bring_into_state(&mut leased, request, job, snapshot)
+                    .await?
+                    .map(|()| leased));
             }
             let lost = NoLease::lost(&pinned.backend, "the server closed the connection");
             return Ok(Err(lost));
@@ -75,17 +78,7 @@ impl Session {
         let found = select! {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
-            reason = self.interrupted() => match reason {
-                Interrupt::KillQuery => {
-                    let text = "Query execution was interrupted".to_owned();
-                    return Ok(Err(NoLease::Refused(Errno::QUERY_INTERRUPTED, text)));
-                }
-                Interrupt::QueryTime => {
-                    let (errno, text) = QUERY_TIMEOUT;
-                    return Ok(Err(NoLease::Refused(errno, text.to_owned())));
-                }
-                reason => return Err(End::Interrupted(reason)),
-            },
+            reason = self.interrupted() => return self.no_lease(reason).map(Err),
             () = request.client_gone(&self.stream) => return Err(End::Gone),
         };
         self.handle.does(doing);
@@ -94,7 +87,7 @@ impl Session {
                 self.handle.has_backend(Some(backend.card()));
                 let knows = self.meet(&mut backend);
                 let mut leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
-                Ok(self.bring_into_state(&mut leased, job, snapshot).await.map(|()| leased))
+                Ok(self.bring_into_state(&mut leased, request, job, snapshot).await?.map(|()| leased))
             }
             Err(LeaseError::Unavailable(text)) => Ok(Err(NoLease::Refused(Errno::NO_SERVER_IN_TIME, text))),
             Err(LeaseError::Refused(error)) => Ok(Err(NoLease::refused(error))),
@@ -105,9 +98,10 @@ impl Session {
     async fn bring_into_state(
         &mut self,
         leased: &mut Leased,
+        request: &mut Request,
         job: &Job,
         snapshot: &Arc<Snapshot>,
-    ) -> Result<(), NoLease> {
+    ) -> Result<Result<(), NoLease>, End> {
         // Nobody else's variables may be there once anything ties the client to the connection: they could then no
         // longer be removed.
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
@@ -122,14 +116,14 @@ impl Session {
         if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
             match Box::pin(self.check_insert_id(&mut leased.backend)).await {
                 Ok(asked) => leased.knows &= !asked,
-                Err(error) => return Err(NoLease::lost(&leased.backend, error)),
+                Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
             }
             // Whoever holds what is waited for may himself wait for what this connection keeps.
             if self.awaits_insert_id()
                 && let Err(error) =
                     Box::pin(leased.backend.settle_residue(snapshot.variables.connect_timeout_server)).await
             {
-                return Err(NoLease::lost(&leased.backend, &error));
+                return Ok(Err(NoLease::lost(&leased.backend, &error)));
             }
             insert_id = Box::pin(self.insert_id_elsewhere()).await;
             self.look_back.insert_id_is_here |= asks_by_null;
@@ -140,7 +134,7 @@ impl Session {
         let state = self.state_for(job);
         if insert_id.is_none() && backend.is_aligned(&state, reads_variables) {
             self.share_state(backend, &state);
-            return Ok(());
+            return Ok(Ok(()));
         }
         let limit = snapshot.variables.connect_timeout_server_max;
         // What is sent first makes the connection forget what it knew of the statement before.
@@ -148,21 +142,39 @@ impl Session {
         if !self.known_here().is_empty()
             && let Err(error) = Box::pin(self.take_what_is_here(backend)).await
         {
-            return Err(NoLease::lost(backend, error));
+            return Ok(Err(NoLease::lost(backend, error)));
         }
-        let mut aligned = Box::pin(backend.align(&state, reads_variables, insert_id, limit)).await;
-        if aligned.is_ok() && job.command == Command::InitDb && backend.login.family == Family::MySql {
+        let clears = job.command == Command::InitDb && backend.login.family == Family::MySql;
+        let align = async {
+            backend.align(&state, reads_variables, insert_id, limit).await?;
             // It adds to the conditions that are there, and those must not be of what was just sent.
-            aligned = Box::pin(backend.execute(CLEAR_CONDITIONS, limit)).await;
-        }
-        match aligned {
+            if clears { backend.execute(CLEAR_CONDITIONS, limit).await } else { Ok(()) }
+        };
+        let aligned = select! {
+            biased;
+            aligned = Box::pin(align) => aligned,
+            reason = self.interrupted() => return self.no_lease(reason).map(Err),
+            () = request.client_gone(&self.stream) => return Err(End::Gone),
+        };
+        Ok(match aligned {
             Ok(()) => {
                 self.share_state(backend, &state);
                 Ok(())
             }
             Err(BackendError::Server(error)) => Err(NoLease::refused(error)),
             Err(error) => Err(NoLease::lost(&leased.backend, error)),
-        }
+        })
+    }
+
+    /// What has interrupted the wait for a connection.
+    fn no_lease(&self, reason: Interrupt) -> Result<NoLease, End> {
+        let timed_out = match reason {
+            Interrupt::KillQuery | Interrupt::KillTime => false,
+            Interrupt::QueryTime => true,
+            reason => return Err(End::Interrupted(reason)),
+        };
+        let (errno, text) = killed(timed_out);
+        Ok(NoLease::Refused(errno, text))
     }
 
     /// Where client and connection are in equal states, they come to share one value, and comparing them is comparing

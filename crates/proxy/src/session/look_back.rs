@@ -126,6 +126,9 @@ impl Session {
     pub(super) fn leave(&mut self, backend: &mut Backend) {
         let place =
             Whereabouts { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup };
+        if self.look_back.conditions_are_here && !self.handles_warnings(place.hostgroup) {
+            self.look_back.conditions_are_here = false;
+        }
         let kinds = self.known_here();
         let look_back = &mut self.look_back;
         let told = std::mem::take(&mut look_back.told);
@@ -147,6 +150,13 @@ impl Session {
             }
         }
         look_back.last = Some(place).filter(|_| !look_back.disturbed);
+    }
+
+    /// Whether warnings outlast the return of a connection to the pool.
+    fn handles_warnings(&self, hostgroup: HostgroupId) -> bool {
+        let snapshot = self.snapshot();
+        let hostgroup = snapshot.hostgroups.get(&hostgroup);
+        hostgroup.map_or(snapshot.variables.handle_warnings, |it| it.settings.handle_warnings)
     }
 
     /// The connection that a statement would rather have than any other, because it knows what is asked.

@@ -61,6 +61,12 @@ impl Tries {
         self.left.as_deref()
     }
 
+    /// No other server is tried.
+    pub(super) fn give_up(&mut self) {
+        self.retries = 0;
+        self.found_closed = FOUND_CLOSED;
+    }
+
     /// A connection was lost that had not heard of the statement: whether another is tried.
     pub(super) fn after_closed(&mut self) -> bool {
         self.found_closed += 1;

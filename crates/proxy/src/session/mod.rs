@@ -21,9 +21,10 @@ mod relay;
 mod request;
 mod track;
 mod transaction;
+mod transfer;
 mod upload;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ use prepared::ClientStatements;
 use query::Job;
 use request::Request;
 pub use track::{PinReason, Pins};
+use transfer::Pace;
 
 /// One client's session.
 pub struct Session {
@@ -94,6 +96,10 @@ pub struct Session {
     record: Option<Box<crate::query_log::Record>>,
     /// What the query cache will be told of its answer.
     recording: RefCell<Option<Box<Recording>>>,
+    /// How the client keeps up with the command at hand.
+    client_pace: Cell<Pace>,
+    /// When the client may be sent more, where that is limited.
+    throttled_until: Cell<Option<Instant>>,
 }
 
 /// A backend connection that one client has to itself.
@@ -264,6 +270,8 @@ impl Session {
             ended: None,
             record: None,
             recording: RefCell::default(),
+            client_pace: Cell::default(),
+            throttled_until: Cell::default(),
             worker,
         })
     }
@@ -342,7 +350,11 @@ impl Session {
         let input = std::mem::take(&mut self.input);
         let mut request = Request::read(self, input).await?;
         self.count_command(request.code(), request.header().packet_length() as u64);
-        let result = self.dispatch(&mut request).await;
+        let mut result = self.dispatch(&mut request).await;
+        if !request.whole && result.is_ok() {
+            // Whoever has answered it may not have had all of it.
+            result = Box::pin(self.skip(&mut request)).await;
+        }
         self.count_rest(&request);
         self.input = request.into_rest();
         if self.input.is_empty() {
@@ -361,7 +373,10 @@ impl Session {
                 biased;
                 reason = self.handle.interrupted() => match reason {
                     // Nothing runs that could be killed.
-                    Interrupt::KillQuery | Interrupt::QueryTime => continue,
+                    Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => {
+                        self.go_on_after_kill();
+                        continue;
+                    }
                     reason => return Err(End::Interrupted(reason)),
                 },
                 ready = self.stream.readable() => ready.map_err(|_| End::Gone)?,
@@ -473,10 +488,11 @@ impl Session {
     /// Writes to the client; a client that does not read may be killed and times out like an idle one.
     async fn send(&self, bytes: &[u8]) -> Result<(), End> {
         self.worker.counters.borrow_mut().client_bytes_sent += bytes.len() as u64;
-        select! {
-            biased;
-            written = self.stream.write_all(bytes) => written.map_err(|_| End::Gone),
-            end = self.must_end() => Err(end),
+        let mut rest = bytes;
+        match self.stream.try_write_all(&mut rest) {
+            Ok(true) => Ok(()),
+            Ok(false) => Box::pin(self.send_rest(rest)).await,
+            Err(_) => Err(End::Gone),
         }
     }
 
@@ -525,7 +541,7 @@ impl Session {
     async fn must_end(&self) -> End {
         loop {
             match self.interrupted().await {
-                Interrupt::KillQuery | Interrupt::QueryTime => {}
+                Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => self.go_on_after_kill(),
                 reason => return End::Interrupted(reason),
             }
         }
@@ -609,7 +625,11 @@ fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
             "The client was disconnected because its transaction took too long (mysql-max_transaction_time); it was rolled back",
         )),
         Interrupt::Shutdown => Some((Errno::SERVER_SHUTDOWN, "Narrows is shutting down")),
-        Interrupt::KillConnection | Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::LongRest => None,
+        Interrupt::KillConnection
+        | Interrupt::KillQuery
+        | Interrupt::QueryTime
+        | Interrupt::KillTime
+        | Interrupt::LongRest => None,
     }
 }
 

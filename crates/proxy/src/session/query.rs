@@ -208,6 +208,14 @@ impl Session {
         let began = self.handle.since() + job.orders.delay;
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
         let mut tries = Tries::new(job, &snapshot);
+        if !request.whole
+            && let Some((errno, text)) = Box::pin(self.take_in(request)).await?
+        {
+            self.fail_record(errno.number);
+            self.count_failed(request, job);
+            self.discard(request).await?;
+            return self.reply_error_at(request.answer(), errno, &text).await;
+        }
         loop {
             // Each try has its own: what has changed since the last may be why that one failed.
             let snapshot = self.snapshot();
@@ -266,6 +274,15 @@ impl Session {
                         Broken::Backend { started: true, text } => (Fate::Answering, text),
                         Broken::Backend { started: false, text } => (Fate::Unknown, text),
                         Broken::Unsent { text } => (Fate::NotRun, text),
+                        Broken::Stalled { text } => {
+                            tries.give_up();
+                            (Fate::NotRun, text)
+                        }
+                        Broken::Cut { started, timed_out } => {
+                            return self
+                                .end_killed(backend, request, job, pinned, (started, timed_out))
+                                .await;
+                        }
                         Broken::Session(end) => {
                             self.abandon(backend);
                             return Err(end);
@@ -282,6 +299,29 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// A statement is over that its server has not had whole, or does not end: the client is told, and the connection closed.
+    async fn end_killed(
+        &mut self,
+        backend: Backend,
+        request: &mut Request,
+        job: &Job,
+        pinned: bool,
+        (started, timed_out): (bool, bool),
+    ) -> Result<(), End> {
+        let (errno, text) = killed(timed_out);
+        self.fail_record(errno.number);
+        self.abandon(backend);
+        self.count_failed(request, job);
+        self.let_go();
+        if started {
+            return Err(End::Told(text));
+        }
+        self.discard(request).await?;
+        Box::pin(self.reply_error_at(request.answer(), errno, &text)).await?;
+        // What the connection carried is gone with it: the session would be another one.
+        if pinned { Err(End::Told(text)) } else { Ok(()) }
     }
 
     /// Behind the answer: what the statement did is taken note of, and the connection is kept or given back.
@@ -349,7 +389,7 @@ impl Session {
         let held = select! {
             biased;
             reason = self.interrupted() => match reason {
-                Interrupt::KillQuery | Interrupt::QueryTime => {
+                Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => {
                     Ok(Some((Errno::QUERY_INTERRUPTED, "Query execution was interrupted".to_owned())))
                 }
                 reason => Err(End::Interrupted(reason)),
@@ -470,8 +510,12 @@ impl Session {
         answering: Answering,
         outcome: &mut Outcome,
     ) -> Result<(), Broken> {
-        let began = self.snapshot().variables.stats_time_backend_query.then(Instant::now);
-        let relayed = self.relay(backend, request, answering, outcome).await;
+        let (timed, throttle) = {
+            let variables = &self.snapshot().variables;
+            (variables.stats_time_backend_query, variables.throttle_to_client)
+        };
+        let began = timed.then(Instant::now);
+        let relayed = self.relay(backend, request, Answering { throttle, ..answering }, outcome).await;
         if let Some(began) = began {
             self.worker.counters.borrow_mut().backend_time_ns += nanoseconds(began.elapsed());
         }
@@ -488,13 +532,10 @@ impl Session {
     ) -> Result<(), Broken> {
         if request.whole {
             // What is left of it is its end: no server runs a command that it has a part of.
-            let sent = match replaced.or_else(|| self.without_attributes(backend, request, job)) {
-                Some(packet) => backend.stream.write_all(&packet).await,
-                None => backend.stream.write_all(request.packet()).await,
-            };
-            sent.map_err(|error| Broken::Unsent { text: error.to_string() })?;
+            let replaced = replaced.or_else(|| self.without_attributes(backend, request, job));
+            self.write_command(backend, request, replaced.as_deref()).await?;
         } else {
-            match Box::pin(self.upload(request, backend)).await.map_err(Broken::Session)? {
+            match Box::pin(self.upload(request, backend)).await? {
                 Upload::Sent | Upload::BackendClosed => {}
                 Upload::TooLong => {
                     let text = "Got a packet bigger than 'max_allowed_packet' bytes";
@@ -532,6 +573,15 @@ impl Session {
 /// A statement took longer than `default_query_timeout`.
 pub(super) const QUERY_TIMEOUT: (Errno, &str) =
     (Errno { number: 1907, sqlstate: *b"70100" }, "Query execution was interrupted, query_timeout exceeded");
+
+/// What the client is told of a statement that was killed.
+pub(super) fn killed(timed_out: bool) -> (Errno, String) {
+    let (errno, text) = match timed_out {
+        true => QUERY_TIMEOUT,
+        false => (Errno::QUERY_INTERRUPTED, "Query execution was interrupted"),
+    };
+    (errno, text.to_owned())
+}
 
 /// Makes a server forget warnings. MariaDB does so only for statements that have a table.
 pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";

@@ -5,21 +5,25 @@
 //!
 //! Nothing is read from the server while the client does not take what was read before.
 
+use std::time::Duration;
+
 use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
 use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Errno, Header, Malformed, Status, Tracker};
 
+use super::cached::PATIENCE;
 use super::judge::Orders;
-use super::query::{Job, QUERY_TIMEOUT};
+use super::query::{Job, QUERY_TIMEOUT, killed};
 use super::request::Request;
+use super::transfer::{Client, FOREVER, Stop};
 use super::upload::renumber;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, PrepareOk, ServerError, TOO_MANY_STATEMENTS, TRACKED_VARIABLES};
 use crate::buffer::{Buffer, LARGE, Side};
 use crate::reply::put_error;
-use crate::rt::{oneshot, select};
+use crate::rt::{Instant, oneshot, select, sleep};
 
 /// What an answer told, by its OK, EOF and ERR packets.
 #[derive(Debug, Default)]
@@ -71,6 +75,8 @@ pub(super) struct Answering {
     pub(super) hold_back: HoldBack,
     /// It runs outside of the client's transaction, with autocommit on, which the client has off.
     pub(super) apart: bool,
+    /// Bytes of answers that the client is sent in a second; 0: no limit.
+    pub(super) throttle: u64,
 }
 
 /// Errors about which something can be done.
@@ -99,7 +105,7 @@ impl Answering {
     /// The answer to a command that is about no prepared statement.
     pub(super) fn plain(job: &Job) -> Answering {
         let Orders { hold_back, apart, .. } = job.orders;
-        Answering { expect: job.expect, statement: 0, hold_back, apart }
+        Answering { expect: job.expect, statement: 0, hold_back, apart, throttle: 0 }
     }
 }
 
@@ -108,10 +114,26 @@ impl Answering {
 pub(super) enum Broken {
     /// The server went away before it had all of the command.
     Unsent { text: String },
+    /// The server takes nothing of the command.
+    Stalled { text: String },
     /// The server went away. `started`: the client has a part of the answer.
     Backend { started: bool, text: String },
+    /// The statement was killed in the middle of its command, or the server does not end it.
+    Cut { started: bool, timed_out: bool },
     /// The session is over; the statement may still run.
     Session(End),
+}
+
+impl Broken {
+    /// The same where the client does not read: it cannot be told.
+    fn unread(self) -> Broken {
+        match self {
+            Broken::Cut { .. } => {
+                Broken::Session(End::Told("killed while the client did not read".to_owned()))
+            }
+            broken => broken,
+        }
+    }
 }
 
 /// One answer on its way.
@@ -571,12 +593,13 @@ impl Relay<'_> {
         self.flush().await?;
         let session = self.session;
         self.request.consume();
-        let held = self.request.rest_mut();
         let mut larger = session.worker.buffers.large(Side::Client);
+        let held = self.request.rest_mut();
         larger.append(held.filled());
         session.worker.buffers.give_back(std::mem::replace(held, larger));
         loop {
-            session.hold(held, HEADER_LENGTH).await.map_err(Broken::Session)?;
+            self.hold_file(HEADER_LENGTH, sequence).await?;
+            let held = self.request.rest_mut();
             let header = Header::decode(held.filled()).expect("four bytes are held");
             if session.is_compressed() {
                 renumber(held, sequence);
@@ -584,15 +607,14 @@ impl Relay<'_> {
             sequence = sequence.wrapping_add(1);
             let mut left = header.packet_length();
             while left > 0 {
-                if held.is_empty() {
-                    session.hold(held, 1).await.map_err(Broken::Session)?;
+                if self.request.rest_mut().is_empty() {
+                    self.hold_file(1, sequence).await?;
                 }
+                let mut held = std::mem::take(self.request.rest_mut());
                 let step = held.filled().len().min(left);
-                let bytes = held.filled().get(..step).unwrap_or_default();
-                if let Err(error) = self.backend.stream.write_all(bytes).await {
-                    return Err(Broken::Backend { started: true, text: error.to_string() });
-                }
+                self.to_backend(held.filled().get(..step).unwrap_or_default()).await?;
                 held.consume(step);
+                *self.request.rest_mut() = held;
                 left -= step;
             }
             if header.length == 0 {
@@ -601,9 +623,56 @@ impl Relay<'_> {
         }
     }
 
-    async fn to_backend(&self, bytes: &[u8]) -> Result<(), Broken> {
-        let written = self.backend.stream.write_all(bytes).await;
-        written.map_err(|error| Broken::Backend { started: self.started, text: error.to_string() })
+    /// Reads so much of the client's file.
+    async fn hold_file(&mut self, count: usize, sequence: u8) -> Result<(), Broken> {
+        loop {
+            let session = self.session;
+            match session.hold_or_stop(self.request.rest_mut(), count, sequence).await {
+                Ok(()) => return Ok(()),
+                Err(stop) => self.stopped(stop)?,
+            }
+        }
+    }
+
+    /// Sends the server a part of the client's file. It may take its time: what it waits for is part of the statement.
+    async fn to_backend(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        let mut rest = bytes;
+        loop {
+            match self.backend.stream.try_write_all(&mut rest) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => {
+                    return Err(Broken::Backend { started: self.started, text: error.to_string() });
+                }
+            }
+            select! {
+                biased;
+                // What this yields shows when writing.
+                _ = self.backend.stream.writable() => {}
+                reason = self.session.interrupted() => self.interrupted(reason)?,
+            }
+        }
+    }
+
+    /// Deals with what has stopped a read of the client's file.
+    fn stopped(&mut self, stop: Stop) -> Result<(), Broken> {
+        match stop {
+            Stop::Killed { timed_out: true } => self.interrupted(Interrupt::QueryTime),
+            Stop::Killed { timed_out: false } if self.outcome.kill.is_some() => {
+                self.interrupted(Interrupt::KillTime)
+            }
+            Stop::Killed { timed_out: false } => self.interrupted(Interrupt::KillQuery),
+            stop => Err(stop.into()),
+        }
+    }
+
+    /// What is to be written to the client.
+    fn ready_bytes(&self) -> &[u8] {
+        if self.out.is_empty() {
+            self.buffer.filled().get(..self.ready).unwrap_or_default()
+        } else {
+            &self.out
+        }
     }
 
     /// Writes what is ready to the client.
@@ -611,27 +680,95 @@ impl Relay<'_> {
         if self.ready > 0 && !self.out.is_empty() {
             self.set_ready_aside();
         }
-        let bytes = if self.out.is_empty() {
-            self.buffer.filled().get(..self.ready).unwrap_or_default()
-        } else {
-            &self.out
-        };
-        if bytes.is_empty() {
+        if self.ready_bytes().is_empty() {
             return Ok(());
         }
-        self.started = true;
+        if self.answering.throttle > 0 {
+            Box::pin(self.throttle()).await?;
+        }
+        let bytes = self.ready_bytes();
         if self.is_last
             && let Some(kept) = self.session.stream.kept()
             && self.leaves_everything()
         {
             kept.answer_ends(bytes.len(), self.outcome.last_insert_id != 0);
         }
-        self.outcome.bytes += bytes.len() as u64;
-        self.session.send_and_record(bytes).await.map_err(Broken::Session)?;
+        let length = bytes.len() as u64;
+        self.session.worker.counters.borrow_mut().client_bytes_sent += length;
+        self.session.record(bytes);
+        let mut rest = bytes;
+        let done = self.session.stream.try_write_all(&mut rest);
+        let written = bytes.len() - rest.len();
+        self.started = true;
+        self.outcome.bytes += length;
+        match done {
+            Ok(true) => {}
+            Ok(false) => Box::pin(self.flush_rest(written)).await?,
+            Err(_) => return Err(Broken::Session(End::Gone)),
+        }
         self.buffer.consume(self.ready);
         self.ready = 0;
         self.out.clear();
         Ok(())
+    }
+
+    /// Waits until the client may be sent what is ready (`throttle_max_bytes_per_second_to_client`).
+    async fn throttle(&mut self) -> Result<(), Broken> {
+        let session = self.session;
+        let now = Instant::now();
+        let due = session.throttled_until.get().map_or(now, |until| until.max(now));
+        let bytes = self.ready_bytes().len() as f64;
+        let takes = Duration::from_secs_f64(bytes / self.answering.throttle as f64);
+        session.throttled_until.set(Some(due + takes));
+        loop {
+            select! {
+                biased;
+                () = sleep(due.saturating_duration_since(Instant::now())) => return Ok(()),
+                reason = session.interrupted() => self.interrupted(reason)?,
+                () = self.request.client_gone(&session.stream) => return Err(Broken::Session(End::Gone)),
+            }
+        }
+    }
+
+    /// Writes what is ready to a client that does not take it at once, behind the bytes that it has.
+    async fn flush_rest(&mut self, mut written: usize) -> Result<(), Broken> {
+        let session = self.session;
+        let limit = session.client_limit(Client::Takes);
+        let mut patience = if session.is_recording() { PATIENCE } else { FOREVER };
+        loop {
+            let began = Instant::now();
+            let wait = session.pace().left(limit);
+            let late = select! {
+                biased;
+                ready = session.stream.writable() => {
+                    ready.map_err(|_| Broken::Session(End::Gone))?;
+                    false
+                }
+                reason = session.interrupted() => {
+                    self.interrupted(reason).map_err(Broken::unread)?;
+                    false
+                }
+                () = sleep(wait.min(patience)) => true,
+            };
+            session.client_waited(began.elapsed());
+            if late && patience < wait {
+                session.stop_recording();
+                patience = FOREVER;
+            } else if late {
+                let text = session.stall(Client::Takes, limit);
+                return Err(Broken::Session(End::Told(text)));
+            }
+            let bytes = self.ready_bytes();
+            let mut rest = bytes.get(written..).unwrap_or_default();
+            let before = rest.len() + session.stream.backlog();
+            let done = session.stream.try_write_all(&mut rest);
+            let done = done.map_err(|_| Broken::Session(End::Gone))?;
+            session.client_moved(before.saturating_sub(rest.len() + session.stream.backlog()));
+            written = bytes.len() - rest.len();
+            if done {
+                return Ok(());
+            }
+        }
     }
 
     /// Whether the session is after this answer what it was before, but for an insert id.
@@ -647,7 +784,7 @@ impl Relay<'_> {
     /// Reads on, and meanwhile looks after the client and after interrupts.
     async fn fill(&mut self, need: usize) -> Result<(), Broken> {
         // A read that filled the buffer will be followed by more: larger reads cost less a row.
-        if self.buffer.room() == 0 && self.buffer.capacity() < LARGE {
+        if self.buffer.room() == 0 && self.buffer.capacity() < LARGE && self.answering.throttle == 0 {
             let mut larger = self.session.worker.buffers.large(Side::Backend);
             larger.append(self.buffer.filled());
             self.session.worker.buffers.give_back(std::mem::replace(&mut self.buffer, larger));
@@ -667,7 +804,11 @@ impl Relay<'_> {
                 biased;
                 // What this yields shows when reading.
                 _ = self.backend.stream.readable() => {}
-                reason = self.session.interrupted() => self.interrupted(reason)?,
+                reason = self.session.interrupted() => {
+                    if let Err(broken) = self.interrupted(reason) {
+                        return self.cut(broken);
+                    }
+                }
                 () = self.request.client_gone(&self.session.stream) => {
                     return Err(Broken::Session(End::Gone));
                 }
@@ -676,15 +817,40 @@ impl Relay<'_> {
     }
 
     fn interrupted(&mut self, reason: Interrupt) -> Result<(), Broken> {
+        let is_killed = self.outcome.kill.is_some();
         match reason {
-            Interrupt::KillQuery => self.outcome.kill = Some(self.session.kill_statement(self.backend)),
-            Interrupt::QueryTime => {
-                self.timed_out = true;
+            Interrupt::KillTime if is_killed => {
+                self.session.note_ignored_kill(self.backend);
+                return Err(Broken::Cut { started: self.started, timed_out: self.timed_out });
+            }
+            // One of a statement before.
+            Interrupt::KillTime => {}
+            // The server has a limit for it already.
+            Interrupt::KillQuery | Interrupt::QueryTime if is_killed && self.session.limits_kills() => {}
+            Interrupt::KillQuery | Interrupt::QueryTime => {
+                self.timed_out |= reason == Interrupt::QueryTime;
                 self.outcome.kill = Some(self.session.kill_statement(self.backend));
             }
             reason => return Err(Broken::Session(End::Interrupted(reason))),
         }
         Ok(())
+    }
+
+    /// The server does not end a killed statement. A client that has a part of the answer is told between two packets, or
+    /// not at all.
+    fn cut(&self, broken: Broken) -> Result<(), Broken> {
+        if let Broken::Cut { started: true, timed_out } = broken
+            && self.tracker.is_between_packets()
+        {
+            let mut sequence = self.tracker.sequence().wrapping_add(1);
+            let (errno, text) = killed(timed_out);
+            let mut out = Vec::with_capacity(128);
+            put_error(&mut out, &mut sequence, errno, &text);
+            self.session.worker.counters.borrow_mut().generated_errors += 1;
+            // The session ends in any case, and all that came before was taken.
+            let _ = self.session.stream.try_write_all(&mut &*out);
+        }
+        Err(broken)
     }
 
     /// The server is lost in the middle. A client that has a part of the answer is told between two packets, or

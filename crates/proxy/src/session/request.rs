@@ -1,22 +1,34 @@
 //! One command as it came: the packet at the front of a buffer, whole, or the beginning of a long one.
 
-use narrows_wire::frame::{HEADER_LENGTH, put_packet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD, put_packet};
 use narrows_wire::{Errno, Header};
 
+use super::transfer::Stop;
 use super::{End, Session};
-use crate::buffer::Buffer;
-use crate::rt::select;
+use crate::buffer::{Buffer, LARGE};
 use crate::stream::Stream;
+use crate::worker::Peers;
 
 /// A command.
 pub(super) struct Request {
     /// The packet stands at its front; what a client has sent too early stands behind it.
     buffer: Buffer,
     header: Header,
-    /// Whether the whole command is in the buffer; else [`Request::read_more`] and `upload` go on.
+    /// Whether the whole command is in the buffer; else `take_in` and `upload` go on.
     pub(super) whole: bool,
-    /// Set once the packet was consumed.
+    /// Set once the packet was consumed, as far as it was looked at.
     consumed: bool,
+    /// Bytes of the packet at hand that were not consumed; of a long command only.
+    left: usize,
+    /// Whether another packet follows that one.
+    continues: bool,
+    /// All of a long command is in the buffer: bytes of its packets.
+    taken_in: Option<usize>,
+    /// The memory beyond what is looked at, as it counts for all clients together.
+    lent: Option<Lent>,
     /// Sequence number of the first packet of the answer.
     answer: u8,
     inserted: usize,
@@ -25,7 +37,19 @@ pub(super) struct Request {
     counted: u64,
 }
 
-/// Bytes of a command that are held and looked at; longer ones are streamed behind that.
+/// Memory for long commands, of all clients together.
+struct Lent {
+    of: Arc<Peers>,
+    bytes: u64,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.of.upload_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of a command that are held and looked at; longer ones are taken in, or streamed, behind that.
 pub(super) const INSPECTED: usize = 1 << 20;
 
 /// Bytes of a text that is put into a command: it must fit one packet.
@@ -49,6 +73,10 @@ impl Request {
                         header,
                         whole,
                         consumed: false,
+                        left: 0,
+                        continues: false,
+                        taken_in: None,
+                        lent: None,
                         answer: 1,
                         inserted: 0,
                         shift: 0,
@@ -59,14 +87,7 @@ impl Request {
                 missing = wanted - filled;
             }
             buffer.make_room_for(missing);
-            select! {
-                biased;
-                count = buffer.fill(&session.stream) => match count {
-                    Ok(0) | Err(_) => return Err(End::Gone),
-                    Ok(_) => {}
-                },
-                end = session.must_end() => return Err(end),
-            }
+            session.read_more(&mut buffer, 1).await?;
         }
     }
 
@@ -103,10 +124,14 @@ impl Request {
         self.packet().get(HEADER_LENGTH..).unwrap_or_default()
     }
 
-    /// The packet, header included, as far as it is held.
+    /// The packet, header included, as far as it is held and looked at.
     pub(super) fn packet(&self) -> &[u8] {
+        if self.consumed {
+            return &[];
+        }
         let filled = self.buffer.filled();
-        filled.get(..self.header.packet_length()).unwrap_or(filled)
+        let looked_at = if self.whole { usize::MAX } else { HEADER_LENGTH + INSPECTED };
+        filled.get(..self.header.packet_length().min(looked_at)).unwrap_or(filled)
     }
 
     /// Puts a server's number of a statement in the place of the client's.
@@ -127,6 +152,7 @@ impl Request {
         changed.append(head);
         changed.append(filled.get(place + replaced..).unwrap_or_default());
         self.inserted = head.len() - replaced;
+        self.taken_in = self.taken_in.map(|length| length + self.inserted);
         self.buffer = changed;
     }
 
@@ -168,13 +194,93 @@ impl Request {
         self.buffer.append(&bytes);
     }
 
-    /// Drops the packet; the rest of a long one is to be read from the socket.
+    /// Drops the packet, as far as it was looked at; see [`Request::left`] for the rest of a long one.
     pub(super) fn consume(&mut self) {
         if !self.consumed {
-            self.consumed = true;
             let held = self.packet().len();
+            if !self.whole {
+                self.count_packet(self.header);
+            }
+            self.consumed = true;
             self.buffer.consume(held);
+            self.left = self.left.saturating_sub(held);
         }
+    }
+
+    /// The first packet of a long command is to be sent on, from its header.
+    pub(super) fn begin_upload(&mut self) {
+        self.consumed = true;
+        self.left = 0;
+        self.continues = true;
+    }
+
+    /// Bytes of the packet at hand that were not consumed. They are in the buffer, or still to be read.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Whether another packet of the command follows.
+    pub(super) fn continues(&self) -> bool {
+        self.continues
+    }
+
+    /// So many bytes of the packet at hand, which are in the buffer, were dealt with.
+    pub(super) fn step(&mut self, count: usize) {
+        self.buffer.consume(count);
+        self.left = self.left.saturating_sub(count);
+    }
+
+    /// The same for bytes that were put in.
+    pub(super) fn step_inserted(&mut self, count: usize) {
+        self.left += count;
+    }
+
+    /// Reads on until all of a long command is in the buffer; whether there is a place for it within `most` bytes and
+    /// with all other clients' within `most_in_all`.
+    pub(super) async fn take_in(
+        &mut self,
+        session: &Session,
+        most: usize,
+        most_in_all: u64,
+    ) -> Result<bool, Stop> {
+        // Where the next header is.
+        let mut end = 0;
+        loop {
+            while let Some(header) = self.buffer.filled().get(end..).and_then(Header::decode) {
+                if end + header.packet_length() > most {
+                    return Ok(false);
+                }
+                if self.buffer.filled().len() < end + header.packet_length() {
+                    break;
+                }
+                end += header.packet_length();
+                if header.length < MAX_PAYLOAD {
+                    self.taken_in = Some(end);
+                    return Ok(true);
+                }
+            }
+            if self.buffer.room() == 0 && !self.grow(session, most_in_all) {
+                return Ok(false);
+            }
+            session.read_or_stop(&mut self.buffer, self.answer).await?;
+        }
+    }
+
+    /// Doubles the buffer, where that has a place among those of all clients.
+    fn grow(&mut self, session: &Session, most_in_all: u64) -> bool {
+        let more = self.buffer.capacity();
+        let peers = &session.worker.peers;
+        let before = peers.upload_bytes.fetch_add(more as u64, Ordering::Relaxed);
+        let mut lent = Lent { of: Arc::clone(peers), bytes: more as u64 };
+        if before + lent.bytes > most_in_all {
+            return false;
+        }
+        match &mut self.lent {
+            Some(all) => all.bytes += std::mem::take(&mut lent.bytes),
+            none => *none = Some(lent),
+        }
+        self.buffer.make_room(more);
+        true
     }
 
     /// Sequence number of the first packet of an answer of our own.
@@ -184,6 +290,8 @@ impl Request {
 
     /// Another packet of the command was read.
     pub(super) fn count_packet(&mut self, header: Header) {
+        self.left = header.packet_length();
+        self.continues = header.length == MAX_PAYLOAD;
         self.answer = header.sequence.wrapping_add(1);
         self.counted += header.packet_length() as u64;
     }
@@ -198,41 +306,53 @@ impl Request {
         self.counted.saturating_sub(self.header.packet_length() as u64)
     }
 
-    /// Moves everything that is held, the packet's header first, to `held`.
-    pub(super) fn hand_over(&mut self, held: &mut Buffer) {
-        held.append(self.buffer.filled());
-        let all = self.buffer.filled().len();
-        self.buffer.consume(all);
-        self.consumed = true;
-    }
-
-    /// Takes back what the client has sent behind the command.
-    pub(super) fn take_rest(&mut self, rest: Buffer) {
-        self.buffer = rest;
-    }
-
     /// What the client has sent behind the command.
     pub(super) fn rest_mut(&mut self) -> &mut Buffer {
         debug_assert!(self.consumed, "the packet stands in front");
         &mut self.buffer
     }
 
+    /// Gives back the room that a long command has taken; what the client has sent behind it stays.
+    pub(super) fn shrink(&mut self) {
+        self.lent = None;
+        if self.buffer.capacity() > LARGE {
+            let mut rest = Buffer::default();
+            if !self.buffer.is_empty() {
+                rest.append(self.buffer.filled());
+            }
+            self.buffer = rest;
+        }
+    }
+
     /// Ends the request: what the client has sent behind it.
     pub(super) fn into_rest(mut self) -> Buffer {
         self.consume();
+        if !self.whole {
+            self.shrink();
+        }
         self.buffer
     }
 
     /// Bytes that the client has sent behind the command, as far as they were read.
     pub(super) fn ahead(&self) -> usize {
-        self.buffer.filled().len() - if self.consumed { 0 } else { self.packet().len() }
+        let filled = self.buffer.filled().len();
+        match self.taken_in {
+            _ if self.consumed => filled,
+            Some(length) => filled - length,
+            None => filled - self.packet().len(),
+        }
     }
 
-    /// Waits for the client's end. Bytes that it sends meanwhile are kept, up to a bound; behind that, and for
-    /// the rest of a long command, nothing is read and its end is noticed by writing only.
+    /// Waits for the client's end. Bytes that it sends meanwhile are kept, up to a bound; behind that nothing is read, nor is
+    /// what does not fit of a long command that is on its way: the client's end is noticed by writing only.
     pub(super) async fn client_gone(&mut self, stream: &Stream) {
         loop {
-            if self.ahead() >= AHEAD || !self.whole {
+            let sent_on = self.consumed && self.left == 0 && !self.continues;
+            let may_read = match self.whole || self.taken_in.is_some() || sent_on {
+                true => self.ahead() < AHEAD,
+                false => self.consumed && self.buffer.room() > 0,
+            };
+            if !may_read {
                 return std::future::pending().await;
             }
             if stream.readable().await.is_err() {

@@ -1,13 +1,15 @@
-//! Long commands on their way to a server: what is beyond the inspected bytes is moved on without being held.
+//! Long commands on their way to a server: what is beyond the inspected bytes is taken in before a server connection is, up to
+//! a size; longer ones are moved on without being held.
 
 use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
-use narrows_wire::{Capabilities, Header};
+use narrows_wire::{Capabilities, Errno, Header};
 
+use super::query::killed;
 use super::request::Request;
+use super::transfer::Stop;
 use super::{End, Session};
 use crate::backend::Backend;
-use crate::buffer::{Buffer, Side};
-use crate::rt::select;
+use crate::buffer::Buffer;
 
 /// What became of a long command.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,86 +23,107 @@ pub(super) enum Upload {
 }
 
 impl Session {
-    /// Streams a long command, from its beginning in `request` to its end on the socket.
-    pub(super) async fn upload(&self, request: &mut Request, backend: &Backend) -> Result<Upload, End> {
-        let limit = self.snapshot().variables.max_allowed_packet;
-        let mut held = self.worker.buffers.large(Side::Client);
-        request.hand_over(&mut held);
-        if request.inserted() > 0 {
-            return self.upload_longer(request, held, backend).await;
+    /// Takes a long command in before a server connection is held for it, so that a slow client holds none. Returns what the
+    /// client is told when that is cut short.
+    pub(super) async fn take_in(&self, request: &mut Request) -> Result<Option<(Errno, String)>, End> {
+        if request.whole || self.pinned.is_some() {
+            return Ok(None);
         }
+        let snapshot = self.snapshot();
+        let variables = &snapshot.variables;
+        let most = variables.upload_buffer_size.min(variables.max_allowed_packet);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        match request.take_in(self, most, variables.upload_buffers_total).await {
+            Ok(true) => Ok(None),
+            Ok(false) => {
+                self.worker.counters.borrow_mut().streamed_commands += 1;
+                Ok(None)
+            }
+            Err(Stop::End(end)) => Err(end),
+            Err(stop) => Ok(Some(killed(matches!(stop, Stop::Killed { timed_out: true })))),
+        }
+    }
+
+    /// Sends a long command, from its beginning in `request` to its end there or on the socket.
+    pub(super) async fn upload(&self, request: &mut Request, backend: &Backend) -> Result<Upload, Stop> {
+        request.begin_upload();
+        let upload = match request.inserted() {
+            0 => self.upload_as_it_is(request, backend).await?,
+            inserted => self.upload_longer(request, backend, inserted).await?,
+        };
+        request.shrink();
+        Ok(upload)
+    }
+
+    async fn upload_as_it_is(&self, request: &mut Request, backend: &Backend) -> Result<Upload, Stop> {
+        let limit = self.snapshot().variables.max_allowed_packet;
         let mut total = 0;
         let mut sequence = 0;
-        let upload = loop {
-            self.hold(&mut held, HEADER_LENGTH).await?;
+        while request.continues() {
+            let answer = request.answer();
+            let held = request.rest_mut();
+            self.hold_or_stop(held, HEADER_LENGTH, answer).await?;
             let mut header = Header::decode(held.filled()).expect("four bytes are held");
             if self.is_compressed() {
                 header.sequence = sequence;
-                renumber(&mut held, sequence);
+                renumber(held, sequence);
             }
             sequence = sequence.wrapping_add(1);
             total += header.length as u64;
             if total > limit {
-                break Upload::TooLong;
+                return Ok(Upload::TooLong);
             }
             request.count_packet(header);
-            if !self.move_on(&mut held, backend, header.packet_length()).await? {
-                break Upload::BackendClosed;
+            if !self.move_on(request, backend, header.packet_length()).await? {
+                return Ok(Upload::BackendClosed);
             }
-            if header.length < MAX_PAYLOAD {
-                break Upload::Sent;
-            }
-        };
-        request.take_rest(held);
-        Ok(upload)
+        }
+        Ok(Upload::Sent)
     }
 
     /// The same for a command into which bytes were put: every packet takes over what the one before has no room for.
     async fn upload_longer(
         &self,
         request: &mut Request,
-        mut held: Buffer,
         backend: &Backend,
-    ) -> Result<Upload, End> {
+        mut inserted: usize,
+    ) -> Result<Upload, Stop> {
         let limit = self.snapshot().variables.max_allowed_packet;
         let mut total = 0;
-        // Bytes that belong to the packet before, in front of the next header.
-        let mut owed = 0;
-        let mut inserted = request.inserted();
-        let upload = loop {
-            self.hold(&mut held, owed + HEADER_LENGTH).await?;
-            let header = held.filled().get(owed..).and_then(Header::decode).expect("four bytes are held");
+        // Bytes that belong to the packet before, in front of those of the next.
+        let mut owed = Vec::new();
+        while request.continues() {
+            let answer = request.answer();
+            self.hold_or_stop(request.rest_mut(), HEADER_LENGTH, answer).await?;
+            let header = Header::decode(request.rest_mut().filled()).expect("four bytes are held");
             total += header.length as u64;
             if total > limit {
-                break Upload::TooLong;
+                return Ok(Upload::TooLong);
             }
             request.count_packet(header);
-            let all = owed + header.length + std::mem::take(&mut inserted);
+            request.step(HEADER_LENGTH);
+            request.step_inserted(inserted);
+            let all = owed.len() + header.length + std::mem::take(&mut inserted);
             let length = all.min(MAX_PAYLOAD);
-            let mut out = Header { length, ..header }.encode().to_vec();
-            out.extend_from_slice(held.filled().get(..owed).unwrap_or_default());
-            held.consume(owed + HEADER_LENGTH);
-            let begun = backend.stream.write_all(&out).await.is_ok();
-            if !begun || !self.move_on(&mut held, backend, length - owed).await? {
-                break Upload::BackendClosed;
+            let begun = [&Header { length, ..header }.encode()[..], &owed].concat();
+            if !self.begin_packet(backend, &begun).await?
+                || !self.move_on(request, backend, length - owed.len()).await?
+            {
+                return Ok(Upload::BackendClosed);
             }
-            owed = all - length;
-            if header.length == MAX_PAYLOAD {
-                continue;
-            }
-            if length == MAX_PAYLOAD {
-                let end = Header { length: owed, sequence: header.sequence.wrapping_add(1) }.encode();
+            let (left, answer) = (request.left(), request.answer());
+            self.hold_or_stop(request.rest_mut(), left, answer).await?;
+            owed = request.rest_mut().filled().get(..left).unwrap_or_default().to_vec();
+            request.step(left);
+            if header.length < MAX_PAYLOAD && length == MAX_PAYLOAD {
+                let end = Header { length: owed.len(), sequence: header.sequence.wrapping_add(1) };
                 request.add_packet();
-                if backend.stream.write_all(&end).await.is_err()
-                    || !self.move_on(&mut held, backend, owed).await?
-                {
-                    break Upload::BackendClosed;
+                if !self.begin_packet(backend, &[&end.encode()[..], &owed].concat()).await? {
+                    return Ok(Upload::BackendClosed);
                 }
             }
-            break Upload::Sent;
-        };
-        request.take_rest(held);
-        Ok(upload)
+        }
+        Ok(Upload::Sent)
     }
 
     /// Whether the client's packets come in frames of the compressed protocol. Only the numbers of frames count there:
@@ -110,37 +133,45 @@ impl Session {
             != Capabilities::NONE
     }
 
-    /// Moves `count` bytes from the client to the server; whether the server took them.
-    async fn move_on(&self, held: &mut Buffer, backend: &Backend, mut count: usize) -> Result<bool, End> {
-        while count > 0 {
-            if held.is_empty() {
-                self.hold(held, 1).await?;
-            }
-            let step = held.filled().len().min(count);
-            let bytes = held.filled().get(..step).unwrap_or_default();
-            if backend.stream.write_all(bytes).await.is_err() {
-                return Ok(false);
-            }
-            held.consume(step);
-            count -= step;
+    /// Writes the beginning of a packet; whether the server took it.
+    async fn begin_packet(&self, backend: &Backend, bytes: &[u8]) -> Result<bool, Stop> {
+        match self.write_to_server(backend, bytes).await {
+            Ok(()) => Ok(true),
+            Err(Stop::Closed { .. }) => Ok(false),
+            Err(stop) => Err(stop),
         }
-        Ok(true)
     }
 
-    /// Reads until at least `count` bytes are held.
-    pub(super) async fn hold(&self, held: &mut Buffer, count: usize) -> Result<(), End> {
-        while held.filled().len() < count {
-            held.make_room(count - held.filled().len());
-            select! {
-                biased;
-                read = held.fill(&self.stream) => match read {
-                    Ok(0) | Err(_) => return Err(End::Gone),
-                    Ok(_) => {}
-                },
-                end = self.must_end() => return Err(end),
+    /// Moves `count` bytes from the client to the server; whether the server took them.
+    async fn move_on(
+        &self,
+        request: &mut Request,
+        backend: &Backend,
+        mut count: usize,
+    ) -> Result<bool, Stop> {
+        loop {
+            let answer = request.answer();
+            let held = request.rest_mut();
+            if count > 0 && held.is_empty() {
+                self.read_or_stop(held, answer).await?;
+            }
+            let step = held.filled().len().min(count);
+            let mut rest = held.filled().get(..step).unwrap_or_default();
+            let Ok(done) = backend.stream.try_write_all(&mut rest) else { return Ok(false) };
+            let written = step - rest.len();
+            request.step(written);
+            count -= written;
+            if done && count == 0 {
+                return Ok(true);
+            }
+            if !done {
+                match Box::pin(self.server_takes(backend, Some(request))).await {
+                    Ok(()) => {}
+                    Err(Stop::Closed { .. }) => return Ok(false),
+                    Err(stop) => return Err(stop),
+                }
             }
         }
-        Ok(())
     }
 }
 

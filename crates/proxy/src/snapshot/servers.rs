@@ -158,6 +158,21 @@ impl HostgroupAttributesRow {
         })
     }
 
+    /// The setting `handle_warnings`.
+    ///
+    /// # Errors
+    /// What is there, when it is nothing of the kind.
+    pub fn handle_warnings(&self) -> Result<Option<bool>, String> {
+        match self.setting("handle_warnings") {
+            None => Ok(None),
+            Some(value) => match value.as_u64() {
+                Some(0) => Ok(Some(false)),
+                Some(1) => Ok(Some(true)),
+                _ => Err(format!("handle_warnings is {value}: expected 0 or 1")),
+            },
+        }
+    }
+
     fn setting(&self, name: &str) -> Option<serde_json::Value> {
         serde_json::from_str::<serde_json::Value>(&self.hostgroup_settings).ok()?.get(name).cloned()
     }

@@ -193,6 +193,14 @@ counters! {
     mirrors_failed = "Narrows_mirrors_failed";
     /// Mirrored statements for which there was no room to wait.
     mirrors_dropped = "Narrows_mirrors_dropped";
+    /// Clients that held a server connection in the middle of a command and moved too little (`mysql-stall_timeout_client`).
+    stalled_clients = "Narrows_stalled_clients";
+    /// Servers that did not take a command in time (`mysql-stall_timeout_server`).
+    stalled_backends = "Narrows_stalled_servers";
+    /// Killed statements that their servers did not end in time (`mysql-kill_timeout_server`).
+    ignored_kills = "Narrows_ignored_kills";
+    /// Commands too long, or too many at once, to be taken in before a server connection is had.
+    streamed_commands = "Narrows_streamed_commands";
     /// Rows of digests dropped to stay within the memory budget.
     digests_dropped = "Narrows_digests_dropped";
 }

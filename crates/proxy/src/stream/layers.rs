@@ -151,6 +151,11 @@ impl Layers {
         Ok(())
     }
 
+    /// Bytes that wait for the socket.
+    pub(super) fn backlog(&self) -> usize {
+        self.outbox.len() - self.written
+    }
+
     /// Writes what the socket takes of the outbox; whether that was all.
     pub(super) fn try_flush(&mut self, socket: &Socket) -> io::Result<bool> {
         while self.written < self.outbox.len() {

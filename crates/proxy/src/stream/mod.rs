@@ -238,19 +238,52 @@ impl Stream {
         }
     }
 
-    /// Writes all of `bytes`, waiting while the peer does not take them.
+    /// Writes all of `bytes`, waiting while the peer does not take them. Without a limit: see `session/transfer.rs` for those
+    /// that have one.
     ///
     /// # Errors
     /// The socket's; some bytes may have been written.
-    pub async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Stream::Plain(socket) => socket.write_all(bytes).await?,
-            Stream::Kept(kept) => kept.write_all(bytes).await?,
-            Stream::Layered(layered) => layered.write_all(bytes).await?,
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !self.try_write_all(&mut bytes)? {
+            self.writable().await?;
         }
-        #[cfg(test)]
-        tests::panic_on_demand(bytes);
         Ok(())
+    }
+
+    /// Writes what the peer takes at once, and leaves the rest in `bytes`; whether nothing is left to write. Once it has
+    /// been called with some bytes, their rest comes next.
+    ///
+    /// # Errors
+    /// The socket's; some bytes may have been written.
+    pub fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
+        #[cfg(test)]
+        let all = *bytes;
+        let done = match self {
+            Stream::Plain(socket) => socket.try_write_all(bytes)?,
+            Stream::Kept(kept) => kept.try_write_all(bytes)?,
+            Stream::Layered(layered) => layered.try_write_all(bytes)?,
+        };
+        #[cfg(test)]
+        if done {
+            tests::panic_on_demand(all);
+        }
+        Ok(done)
+    }
+
+    /// Bytes that were taken of a writer and wait for the peer.
+    pub fn backlog(&self) -> usize {
+        match self {
+            Stream::Plain(_) | Stream::Kept(_) => 0,
+            Stream::Layered(layered) => layered.layers.borrow().backlog(),
+        }
+    }
+
+    /// Waits until the peer may take more.
+    ///
+    /// # Errors
+    /// Only when the runtime is shutting down.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.socket().writable().await
     }
 
     /// Its file descriptor, for showing it.
@@ -293,16 +326,19 @@ impl Layered {
         self.socket.as_ref().expect("taken by `into_parts` only, which ends this")
     }
 
-    async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
+        let mut layers = self.layers.borrow_mut();
         loop {
-            // What a cancelled write has left behind goes first.
-            self.flush().await?;
+            // What an earlier write has left behind goes first.
+            if !layers.try_flush(self.socket())? {
+                return Ok(false);
+            }
             if bytes.is_empty() {
-                return Ok(());
+                return Ok(true);
             }
             let (part, rest) = bytes.split_at(bytes.len().min(WRITTEN_AT_ONCE));
-            self.layers.borrow_mut().encode(part)?;
-            bytes = rest;
+            layers.encode(part)?;
+            *bytes = rest;
         }
     }
 

@@ -82,7 +82,8 @@ impl Session {
             }
             _ => HoldBack::default(),
         };
-        Answering { expect: job.expect, statement: statement.id, hold_back, apart: job.orders.apart }
+        let apart = job.orders.apart;
+        Answering { expect: job.expect, statement: statement.id, hold_back, apart, throttle: 0 }
     }
 
     /// Does something about an error that the client was not told.
@@ -132,8 +133,8 @@ impl Session {
         let mut out = backend.login.statements.take_closings();
         let text = &*statement.prepared.text;
         if !request.whole {
-            let sent = backend.stream.write_all(&out).await;
-            return sent.map(|()| Ready::AsIs).map_err(|error| Broken::Unsent { text: error.to_string() });
+            self.write_to_server(backend, &out).await?;
+            return Ok(Ready::AsIs);
         }
         if out.is_empty() && text == request.argument() {
             return Ok(Ready::AsIs);
@@ -323,6 +324,14 @@ impl Session {
                 biased;
                 answer = &mut answer => break answer,
                 reason = self.interrupted() => match reason {
+                    Interrupt::KillTime if kill.is_some() => {
+                        self.note_ignored_kill(backend);
+                        return Err(Broken::Cut { started: false, timed_out });
+                    }
+                    // One of a statement before.
+                    Interrupt::KillTime => {}
+                    // The server has a limit for it already.
+                    Interrupt::KillQuery | Interrupt::QueryTime if kill.is_some() && self.limits_kills() => {}
                     Interrupt::KillQuery | Interrupt::QueryTime => {
                         timed_out |= reason == Interrupt::QueryTime;
                         kill = Some(self.kill_statement(backend));

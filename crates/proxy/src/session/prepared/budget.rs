@@ -61,8 +61,7 @@ impl Session {
         backend.login.server.figures.prepared_limit_at.store(0, Ordering::Relaxed);
         backend.login.statements.make_room(1);
         let closings = backend.login.statements.take_closings();
-        let closed = backend.stream.write_all(&closings).await;
-        closed.map_err(|error| Broken::Unsent { text: error.to_string() })?;
+        self.write_to_server(backend, &closings).await?;
         for worker in 0..self.worker.peers.workers() {
             let figures = Arc::clone(&backend.login.server.figures);
             self.worker.peers.send(worker, Message::CloseStatements(figures));

@@ -9,6 +9,7 @@ use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
 use super::super::lease::Leased;
+use super::super::query::killed;
 use super::super::relay::Broken;
 use super::super::request::Request;
 use super::super::upload::Upload;
@@ -39,6 +40,10 @@ impl Session {
         };
         let command = Command::StmtSendLongData;
         let job = self.held_job(request, command, hostgroup, Expect::Result, Rc::clone(&statement));
+        if let Some(failed) = Box::pin(self.take_in(request)).await? {
+            statement.failed.replace(Some(failed));
+            return self.skip(request).await;
+        }
         self.choose_kept(&job, &statement.prepared.text);
         for _ in 0..2 {
             let was_pinned = self.pinned.is_some();
@@ -59,10 +64,24 @@ impl Session {
                     self.keep_or_return(backend, pins, before, &job);
                     return self.skip(request).await;
                 }
-                Ok(_) if request.whole => backend.stream.write_all(request.packet()).await.is_ok(),
-                Ok(_) => self.upload(request, &backend).await? == Upload::Sent,
+                Ok(_) if request.whole => {
+                    self.write_command(&backend, request, None).await.map_err(Broken::from).map(|()| true)
+                }
+                Ok(_) => self
+                    .upload(request, &backend)
+                    .await
+                    .map(|upload| upload == Upload::Sent)
+                    .map_err(Broken::from),
+                Err(broken) => Err(broken),
+            };
+            let sent = match sent {
+                Ok(sent) => sent,
                 Err(Broken::Session(end)) => return Err(end),
-                Err(Broken::Unsent { .. } | Broken::Backend { .. }) => false,
+                Err(Broken::Cut { timed_out, .. }) if !pinned => {
+                    statement.failed.replace(Some(killed(timed_out)));
+                    return self.skip(request).await;
+                }
+                Err(_) => false,
             };
             if sent {
                 pins.hold(statement.id, PinReason::LONG_DATA);

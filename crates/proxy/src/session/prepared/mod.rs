@@ -35,6 +35,7 @@ use super::query::Job;
 use super::relay::Outcome;
 use super::request::Request;
 use super::track::Pins;
+use super::transfer::Stop;
 use super::{End, PinReason, Session};
 use crate::backend::Backend;
 use crate::client;
@@ -405,8 +406,10 @@ impl Session {
         pinned.pins.let_go(id, PinReason::HELD_STATEMENT);
         // At once: a cursor may hold locks.
         let closings = pinned.backend.login.statements.take_closings();
-        if pinned.backend.stream.write_all(&closings).await.is_err() {
-            return Err(End::Told("backend connection lost".to_owned()));
+        match self.write_to_server(&pinned.backend, &closings).await {
+            Ok(()) => {}
+            Err(Stop::End(end)) => return Err(end),
+            Err(_) => return Err(End::Told("backend connection lost".to_owned())),
         }
         self.handle.keep_pins(pinned.pins.reasons());
         if pinned.pins.reasons() == PinReason::default() {

@@ -1,0 +1,355 @@
+//! Bytes on their way in the middle of a command. Every wait for a side that does not send or does not take ends with a kill,
+//! a deadline, the end of Narrows, and, while the command holds a backend connection, when too little moves for too long.
+//!
+//! What moves at once costs none of that: a wait begins where a socket has nothing, or takes nothing.
+
+use std::io;
+use std::time::Duration;
+
+use narrows_wire::Errno;
+
+use super::relay::Broken;
+use super::request::Request;
+use super::{End, Interrupt, Session};
+use crate::backend::Backend;
+use crate::buffer::Buffer;
+use crate::rt::{Instant, select, sleep};
+use crate::snapshot::Variables;
+
+/// How a peer keeps up, over the waits of one command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Pace {
+    /// The session's number of the command.
+    command: u64,
+    /// How long the peer was waited for since it has moved as much as it must.
+    waited: Duration,
+    /// What it has moved since then.
+    moved: u64,
+}
+
+impl Pace {
+    /// The peer has moved so many bytes.
+    pub(super) fn moved(&mut self, bytes: usize, least: u64) {
+        self.moved += bytes as u64;
+        if self.moved >= least {
+            (self.moved, self.waited) = (0, Duration::ZERO);
+        }
+    }
+
+    /// How long it may still be waited for; a limit of zero is none.
+    pub(super) fn left(self, limit: Duration) -> Duration {
+        if limit.is_zero() { FOREVER } else { limit.saturating_sub(self.waited) }
+    }
+}
+
+/// Why a command does not go on.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The session is over.
+    End(End),
+    /// The statement was killed, or its time is over.
+    Killed { timed_out: bool },
+    /// The server does not take the command.
+    Stalled { text: String },
+    /// The server has closed the connection.
+    Closed { text: String },
+}
+
+impl From<Stop> for Broken {
+    fn from(stop: Stop) -> Broken {
+        match stop {
+            Stop::End(end) => Broken::Session(end),
+            Stop::Killed { timed_out } => Broken::Cut { started: false, timed_out },
+            Stop::Stalled { text } => Broken::Stalled { text },
+            Stop::Closed { text } => Broken::Unsent { text },
+        }
+    }
+}
+
+/// Whom the client is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Client {
+    /// It sends the rest of a command, or a file.
+    Sends,
+    /// It takes an answer.
+    Takes,
+}
+
+impl Session {
+    /// Reads at least a byte of a command of which something waits, in a given time. `sequence` is that of an answer.
+    pub(super) async fn read_or_stop(&self, held: &mut Buffer, sequence: u8) -> Result<(), Stop> {
+        held.make_room(1);
+        match held.try_fill(&self.stream) {
+            Ok(0) => Err(Stop::End(End::Gone)),
+            Ok(count) => {
+                self.client_moved(count);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Box::pin(self.wait_to_read(held, sequence, true)).await
+            }
+            Err(_) => Err(Stop::End(End::Gone)),
+        }
+    }
+
+    /// Reads at least a byte; kills of the statement change nothing.
+    pub(super) async fn read_more(&self, held: &mut Buffer, sequence: u8) -> Result<(), End> {
+        held.make_room(1);
+        loop {
+            match held.try_fill(&self.stream) {
+                Ok(0) => return Err(End::Gone),
+                Ok(count) => {
+                    self.client_moved(count);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(End::Gone),
+            }
+            let limited = self.handle.holds_backend();
+            match Box::pin(self.wait_to_read(held, sequence, limited)).await {
+                Ok(()) => return Ok(()),
+                Err(Stop::End(end)) => return Err(end),
+                Err(_) => self.go_on_after_kill(),
+            }
+        }
+    }
+
+    /// Reads until at least `count` bytes are held.
+    pub(super) async fn hold(&self, held: &mut Buffer, count: usize, sequence: u8) -> Result<(), End> {
+        while held.filled().len() < count {
+            held.make_room(count - held.filled().len());
+            self.read_more(held, sequence).await?;
+        }
+        Ok(())
+    }
+
+    /// The same; a kill ends it.
+    pub(super) async fn hold_or_stop(
+        &self,
+        held: &mut Buffer,
+        count: usize,
+        sequence: u8,
+    ) -> Result<(), Stop> {
+        while held.filled().len() < count {
+            held.make_room(count - held.filled().len());
+            self.read_or_stop(held, sequence).await?;
+        }
+        Ok(())
+    }
+
+    async fn wait_to_read(&self, held: &mut Buffer, sequence: u8, limited: bool) -> Result<(), Stop> {
+        loop {
+            let limit = if limited { self.client_limit(Client::Sends) } else { Duration::ZERO };
+            let began = Instant::now();
+            let left = self.pace().left(limit);
+            let stalled = select! {
+                biased;
+                ready = self.stream.readable() => {
+                    ready.map_err(|_| Stop::End(End::Gone))?;
+                    false
+                }
+                reason = self.interrupted() => return Err(stop(reason)),
+                () = sleep(left) => true,
+            };
+            self.client_waited(began.elapsed());
+            if stalled {
+                return Err(Stop::End(self.stalled_sending(sequence, limit).await));
+            }
+            match held.try_fill(&self.stream) {
+                Ok(0) => return Err(Stop::End(End::Gone)),
+                Ok(count) => {
+                    self.client_moved(count);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(Stop::End(End::Gone)),
+            }
+        }
+    }
+
+    /// The client does not send the rest: it is told so, should it listen.
+    async fn stalled_sending(&self, sequence: u8, limit: Duration) -> End {
+        let text = self.stall(Client::Sends, limit);
+        let mut out = Vec::with_capacity(64 + text.len());
+        let errno = Errno { number: 1159, sqlstate: *b"08S01" };
+        crate::reply::put_error(&mut out, &mut { sequence }, errno, &text);
+        self.worker.counters.borrow_mut().generated_errors += 1;
+        let _ = self.stream.try_write_all(&mut &*out);
+        End::Told(text)
+    }
+
+    /// Counts a client that does not keep up, and says so.
+    pub(super) fn stall(&self, client: Client, limit: Duration) -> String {
+        self.worker.counters.borrow_mut().stalled_clients += 1;
+        let least = self.snapshot().variables.stall_bytes_client;
+        let limit = limit.as_millis();
+        match client {
+            Client::Sends => format!(
+                "Got timeout reading communication packets: less than {least} bytes of a command in {limit} ms \
+                 (mysql-stall_timeout_client)"
+            ),
+            Client::Takes => format!(
+                "Got timeout writing communication packets: the client has taken less than {least} bytes of an answer \
+                 in {limit} ms (mysql-stall_timeout_client)"
+            ),
+        }
+    }
+
+    /// Writes the rest of an answer of our own to a client that does not take it at once.
+    pub(super) async fn send_rest(&self, mut rest: &[u8]) -> Result<(), End> {
+        loop {
+            let limited = self.handle.holds_backend();
+            let limit = if limited { self.client_limit(Client::Takes) } else { Duration::ZERO };
+            let began = Instant::now();
+            select! {
+                biased;
+                ready = self.stream.writable() => ready.map_err(|_| End::Gone)?,
+                end = self.must_end() => return Err(end),
+                () = sleep(self.pace().left(limit)) => return Err(End::Told(self.stall(Client::Takes, limit))),
+            }
+            self.client_waited(began.elapsed());
+            let before = rest.len() + self.stream.backlog();
+            let done = self.stream.try_write_all(&mut rest).map_err(|_| End::Gone)?;
+            self.client_moved(before.saturating_sub(rest.len() + self.stream.backlog()));
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes to a server what is no command, or has no answer.
+    pub(super) async fn write_to_server(&self, backend: &Backend, bytes: &[u8]) -> Result<(), Stop> {
+        let mut rest = bytes;
+        match backend.stream.try_write_all(&mut rest) {
+            Ok(true) => Ok(()),
+            Ok(false) => Box::pin(self.write_rest(backend, None, rest)).await,
+            Err(error) => Err(Stop::Closed { text: error.to_string() }),
+        }
+    }
+
+    /// Sends a whole command: as it came, or this in its place.
+    pub(super) async fn write_command(
+        &self,
+        backend: &Backend,
+        request: &mut Request,
+        replaced: Option<&[u8]>,
+    ) -> Result<(), Stop> {
+        let mut rest = replaced.unwrap_or_else(|| request.packet());
+        match backend.stream.try_write_all(&mut rest) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let rest = rest.to_vec();
+                Box::pin(self.write_rest(backend, Some(request), &rest)).await
+            }
+            Err(error) => Err(Stop::Closed { text: error.to_string() }),
+        }
+    }
+
+    async fn write_rest(
+        &self,
+        backend: &Backend,
+        mut request: Option<&mut Request>,
+        mut rest: &[u8],
+    ) -> Result<(), Stop> {
+        loop {
+            self.server_takes(backend, request.as_deref_mut()).await?;
+            let written = backend.stream.try_write_all(&mut rest);
+            if written.map_err(|error| Stop::Closed { text: error.to_string() })? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until a server may take more of a command.
+    pub(super) async fn server_takes(
+        &self,
+        backend: &Backend,
+        request: Option<&mut Request>,
+    ) -> Result<(), Stop> {
+        let limit = self.snapshot().variables.stall_timeout_server;
+        let client_gone = async {
+            match request {
+                Some(request) => request.client_gone(&self.stream).await,
+                None => std::future::pending().await,
+            }
+        };
+        select! {
+            biased;
+            ready = backend.stream.writable() => {
+                ready.map_err(|error| Stop::Closed { text: error.to_string() })?;
+            }
+            reason = self.interrupted() => return Err(stop(reason)),
+            () = client_gone => return Err(Stop::End(End::Gone)),
+            () = sleep(Pace::default().left(limit)) => {
+                self.worker.counters.borrow_mut().stalled_backends += 1;
+                let limit = limit.as_millis();
+                let text = format!("the server takes nothing of a command for {limit} ms (mysql-stall_timeout_server)");
+                return Err(Stop::Stalled { text });
+            }
+        }
+        Ok(())
+    }
+
+    /// How long a client is waited for that holds a backend connection, or memory, and moves too little. As servers do it goes
+    /// by the session's own `net_read_timeout` and `net_write_timeout`, where it has set them.
+    pub(super) fn client_limit(&self, client: Client) -> Duration {
+        let snapshot = self.snapshot();
+        let Variables { stall_timeout_client, wait_timeout, .. } = &snapshot.variables;
+        if stall_timeout_client.is_zero() {
+            return Duration::ZERO;
+        }
+        let name = match client {
+            Client::Sends => "net_read_timeout",
+            Client::Takes => "net_write_timeout",
+        };
+        let own = self.state.literal(name).and_then(|seconds| seconds.trim_matches('\'').parse().ok());
+        own.map_or(*stall_timeout_client, |seconds| Duration::from_secs(seconds).min(*wait_timeout))
+    }
+
+    /// How the client has kept up during the command at hand.
+    pub(super) fn pace(&self) -> Pace {
+        let (pace, command) = (self.client_pace.get(), self.handle.commands());
+        if pace.command == command { pace } else { Pace { command, ..Pace::default() } }
+    }
+
+    /// The client has moved something.
+    pub(super) fn client_moved(&self, bytes: usize) {
+        let mut pace = self.client_pace.get();
+        // Nobody has waited for it: there is nothing to forgive.
+        if pace.waited.is_zero() {
+            return;
+        }
+        pace.moved(bytes, self.snapshot().variables.stall_bytes_client);
+        self.client_pace.set(pace);
+    }
+
+    /// It was waited for.
+    pub(super) fn client_waited(&self, time: Duration) {
+        let mut pace = self.pace();
+        pace.waited += time;
+        self.client_pace.set(pace);
+    }
+
+    /// A kill has changed nothing, and has taken the deadline with it.
+    pub(super) fn go_on_after_kill(&self) {
+        if self.handle.deadline.get().is_none() {
+            self.set_idle_deadline(Instant::now());
+        }
+    }
+
+    /// Whether servers have a limited time to end what was killed.
+    pub(super) fn limits_kills(&self) -> bool {
+        !self.snapshot().variables.kill_timeout_server.is_zero()
+    }
+}
+
+fn stop(reason: Interrupt) -> Stop {
+    match reason {
+        Interrupt::KillQuery | Interrupt::KillTime => Stop::Killed { timed_out: false },
+        Interrupt::QueryTime => Stop::Killed { timed_out: true },
+        reason => Stop::End(End::Interrupted(reason)),
+    }
+}
+
+/// Where there is no limit.
+pub(super) const FOREVER: Duration = Duration::from_secs(365 * 86_400);
