@@ -103,6 +103,8 @@ impl Session {
                     moved = &mut to_client => break after(moved, End::Quit),
                     reason = self.interrupted() => match reason {
                         Interrupt::KillQuery => drop(self.kill_statement(&backend)),
+                        // What was killed has ended, or gives its answer.
+                        Interrupt::KillTime if !awaits_answer.get() => self.go_on_after_kill(),
                         Interrupt::KillTime => {
                             self.note_ignored_kill(&backend);
                             break End::Told("killed, and its server does not end the statement".to_owned());

@@ -13,7 +13,7 @@ use narrows_wire::{Command, Errno};
 
 use super::look_back::asks_about_last;
 use super::query::Job;
-use super::relay::{GOING_AWAY, HoldBack};
+use super::relay::{Broken, GOING_AWAY, HoldBack};
 use super::request::Request;
 use super::{End, Session};
 use crate::backend::{Backend, ServerError};
@@ -45,6 +45,16 @@ pub(super) enum Fate {
     Answering,
 }
 
+/// Why nobody waits for a statement any more that may run.
+#[derive(Debug)]
+pub(super) enum Abandoned {
+    /// The session is over.
+    Session(End),
+    /// It was killed, and its server does not say that it has ended, or has not had all of it. `started`: the client has a
+    /// part of the answer.
+    Cut { started: bool, timed_out: bool },
+}
+
 impl Tries {
     pub(super) fn new(job: &Job, snapshot: &Snapshot) -> Tries {
         let retries = job.orders.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
@@ -61,10 +71,21 @@ impl Tries {
         self.left.as_deref()
     }
 
-    /// No other server is tried.
-    pub(super) fn give_up(&mut self) {
-        self.retries = 0;
-        self.found_closed = FOUND_CLOSED;
+    /// What is known of a statement that did not come through.
+    pub(super) fn fate(&mut self, broken: Broken) -> Result<(Fate, String), Abandoned> {
+        match broken {
+            Broken::Backend { started: true, text } => Ok((Fate::Answering, text)),
+            Broken::Backend { started: false, text } => Ok((Fate::Unknown, text)),
+            Broken::Unsent { text } => Ok((Fate::NotRun, text)),
+            Broken::Stalled { text } => {
+                // Its client has waited long enough: no other server is tried.
+                self.retries = 0;
+                self.found_closed = FOUND_CLOSED;
+                Ok((Fate::NotRun, text))
+            }
+            Broken::Cut { started, timed_out } => Err(Abandoned::Cut { started, timed_out }),
+            Broken::Session(end) => Err(Abandoned::Session(end)),
+        }
     }
 
     /// A connection was lost that had not heard of the statement: whether another is tried.

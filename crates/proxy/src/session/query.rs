@@ -16,7 +16,7 @@ use super::internal::is_internal;
 use super::judge::{Digest, Orders, is_logged};
 use super::lease::{Leased, NoLease};
 use super::look_back::asks_about_last;
-use super::lost::{Fate, Tries};
+use super::lost::{Abandoned, Fate, Tries};
 use super::prepared::{ClientStatement, Ready};
 use super::relay::{Answering, Broken, GOING_AWAY, Outcome, READ_ONLY};
 use super::request::Request;
@@ -178,6 +178,13 @@ impl Session {
             self.discard(request).await?;
             return self.reply_error_at(request.answer(), errno, &text).await;
         }
+        if !request.whole
+            && let Some((errno, text)) = Box::pin(self.take_in(request)).await?
+        {
+            self.count_failed(request, job);
+            self.discard(request).await?;
+            return self.reply_error_at(request.answer(), errno, &text).await;
+        }
         self.begin_record(job, request);
         self.choose_kept(job, job.text(request));
         job.orders.apart = job.orders.may_run_apart && self.may_run_apart(job);
@@ -208,14 +215,6 @@ impl Session {
         let began = self.handle.since() + job.orders.delay;
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
         let mut tries = Tries::new(job, &snapshot);
-        if !request.whole
-            && let Some((errno, text)) = Box::pin(self.take_in(request)).await?
-        {
-            self.fail_record(errno.number);
-            self.count_failed(request, job);
-            self.discard(request).await?;
-            return self.reply_error_at(request.answer(), errno, &text).await;
-        }
         loop {
             // Each try has its own: what has changed since the last may be why that one failed.
             let snapshot = self.snapshot();
@@ -228,14 +227,8 @@ impl Session {
                     continue;
                 }
                 Err(no_lease) => {
-                    let (errno, text) = no_lease.into_reply();
-                    self.fail_record(errno.number);
-                    self.count_failed(request, job);
-                    self.let_go();
-                    self.discard(request).await?;
-                    self.reply_error_at(request.answer(), errno, &text).await?;
-                    // What the connection carried is gone with it: the session would be another one.
-                    return if was_pinned { Err(End::Told(text)) } else { Ok(()) };
+                    let told = no_lease.into_reply();
+                    return Box::pin(self.end_without_server(request, job, was_pinned, told)).await;
                 }
             };
             let Leased { mut backend, pins, pinned, knows } = leased;
@@ -270,22 +263,11 @@ impl Session {
                     }
                 },
                 Err(broken) => {
-                    let (fate, text) = match broken {
-                        Broken::Backend { started: true, text } => (Fate::Answering, text),
-                        Broken::Backend { started: false, text } => (Fate::Unknown, text),
-                        Broken::Unsent { text } => (Fate::NotRun, text),
-                        Broken::Stalled { text } => {
-                            tries.give_up();
-                            (Fate::NotRun, text)
-                        }
-                        Broken::Cut { started, timed_out } => {
-                            return self
-                                .end_killed(backend, request, job, pinned, (started, timed_out))
-                                .await;
-                        }
-                        Broken::Session(end) => {
+                    let (fate, text) = match tries.fate(broken) {
+                        Ok(known) => known,
+                        Err(end) => {
                             self.abandon(backend);
-                            return Err(end);
+                            return Box::pin(self.end_abandoned(request, job, pinned, end)).await;
                         }
                     };
                     let text = backend.broken_by(text);
@@ -301,27 +283,42 @@ impl Session {
         }
     }
 
-    /// A statement is over that its server has not had whole, or does not end: the client is told, and the connection closed.
-    async fn end_killed(
+    /// A statement is over whose server has not had all of it, or does not end it; the connection is closed.
+    async fn end_abandoned(
         &mut self,
-        backend: Backend,
         request: &mut Request,
         job: &Job,
         pinned: bool,
-        (started, timed_out): (bool, bool),
+        end: Abandoned,
     ) -> Result<(), End> {
+        let (started, timed_out) = match end {
+            Abandoned::Session(end) => return Err(end),
+            Abandoned::Cut { started, timed_out } => (started, timed_out),
+        };
         let (errno, text) = killed(timed_out);
-        self.fail_record(errno.number);
-        self.abandon(backend);
-        self.count_failed(request, job);
-        self.let_go();
         if started {
+            self.fail_record(errno.number);
+            self.count_failed(request, job);
             return Err(End::Told(text));
         }
+        self.end_without_server(request, job, pinned, (errno, text)).await
+    }
+
+    /// A statement has no server, or none any more: its client is told.
+    async fn end_without_server(
+        &mut self,
+        request: &mut Request,
+        job: &Job,
+        was_pinned: bool,
+        (errno, text): (Errno, String),
+    ) -> Result<(), End> {
+        self.fail_record(errno.number);
+        self.count_failed(request, job);
+        self.let_go();
         self.discard(request).await?;
-        Box::pin(self.reply_error_at(request.answer(), errno, &text)).await?;
+        self.reply_error_at(request.answer(), errno, &text).await?;
         // What the connection carried is gone with it: the session would be another one.
-        if pinned { Err(End::Told(text)) } else { Ok(()) }
+        if was_pinned { Err(End::Told(text)) } else { Ok(()) }
     }
 
     /// Behind the answer: what the statement did is taken note of, and the connection is kept or given back.

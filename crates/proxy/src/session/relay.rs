@@ -5,7 +5,8 @@
 //!
 //! Nothing is read from the server while the client does not take what was read before.
 
-use std::time::Duration;
+mod file;
+mod pace;
 
 use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
@@ -13,17 +14,14 @@ use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Errno, Header, Malformed, Status, Tracker};
 
-use super::cached::PATIENCE;
 use super::judge::Orders;
 use super::query::{Job, QUERY_TIMEOUT, killed};
 use super::request::Request;
-use super::transfer::{Client, FOREVER, Stop};
-use super::upload::renumber;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, PrepareOk, ServerError, TOO_MANY_STATEMENTS, TRACKED_VARIABLES};
 use crate::buffer::{Buffer, LARGE, Side};
 use crate::reply::put_error;
-use crate::rt::{Instant, oneshot, select, sleep};
+use crate::rt::{oneshot, select};
 
 /// What an answer told, by its OK, EOF and ERR packets.
 #[derive(Debug, Default)]
@@ -574,98 +572,6 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// The server asks for a file: the client sends it, and we pass it on.
-    async fn local_infile(&mut self, length: usize) -> Result<(), Broken> {
-        let may = self.session.capabilities.contains(Capabilities::LOCAL_FILES);
-        if !may || !self.session.snapshot().variables.enable_load_data_local_infile {
-            let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or(1);
-            self.set_ready_aside();
-            self.buffer.consume(length);
-            self.file_refused = true;
-            // The client never sees the question: the answer to its statement comes one question and one file earlier.
-            self.tracker.add_shift(u8::MAX - 1);
-            let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
-            return self.to_backend(&end).await;
-        }
-        let question = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
-        let mut sequence = question.wrapping_add(1);
-        self.pass(length);
-        self.flush().await?;
-        let session = self.session;
-        self.request.consume();
-        let mut larger = session.worker.buffers.large(Side::Client);
-        let held = self.request.rest_mut();
-        larger.append(held.filled());
-        session.worker.buffers.give_back(std::mem::replace(held, larger));
-        loop {
-            self.hold_file(HEADER_LENGTH, sequence).await?;
-            let held = self.request.rest_mut();
-            let header = Header::decode(held.filled()).expect("four bytes are held");
-            if session.is_compressed() {
-                renumber(held, sequence);
-            }
-            sequence = sequence.wrapping_add(1);
-            let mut left = header.packet_length();
-            while left > 0 {
-                if self.request.rest_mut().is_empty() {
-                    self.hold_file(1, sequence).await?;
-                }
-                let mut held = std::mem::take(self.request.rest_mut());
-                let step = held.filled().len().min(left);
-                self.to_backend(held.filled().get(..step).unwrap_or_default()).await?;
-                held.consume(step);
-                *self.request.rest_mut() = held;
-                left -= step;
-            }
-            if header.length == 0 {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Reads so much of the client's file.
-    async fn hold_file(&mut self, count: usize, sequence: u8) -> Result<(), Broken> {
-        loop {
-            let session = self.session;
-            match session.hold_or_stop(self.request.rest_mut(), count, sequence).await {
-                Ok(()) => return Ok(()),
-                Err(stop) => self.stopped(stop)?,
-            }
-        }
-    }
-
-    /// Sends the server a part of the client's file. It may take its time: what it waits for is part of the statement.
-    async fn to_backend(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        let mut rest = bytes;
-        loop {
-            match self.backend.stream.try_write_all(&mut rest) {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(error) => {
-                    return Err(Broken::Backend { started: self.started, text: error.to_string() });
-                }
-            }
-            select! {
-                biased;
-                // What this yields shows when writing.
-                _ = self.backend.stream.writable() => {}
-                reason = self.session.interrupted() => self.interrupted(reason)?,
-            }
-        }
-    }
-
-    /// Deals with what has stopped a read of the client's file.
-    fn stopped(&mut self, stop: Stop) -> Result<(), Broken> {
-        match stop {
-            Stop::Killed { timed_out: true } => self.interrupted(Interrupt::QueryTime),
-            Stop::Killed { timed_out: false } if self.outcome.kill.is_some() => {
-                self.interrupted(Interrupt::KillTime)
-            }
-            Stop::Killed { timed_out: false } => self.interrupted(Interrupt::KillQuery),
-            stop => Err(stop.into()),
-        }
-    }
-
     /// What is to be written to the client.
     fn ready_bytes(&self) -> &[u8] {
         if self.out.is_empty() {
@@ -710,65 +616,6 @@ impl Relay<'_> {
         self.ready = 0;
         self.out.clear();
         Ok(())
-    }
-
-    /// Waits until the client may be sent what is ready (`throttle_max_bytes_per_second_to_client`).
-    async fn throttle(&mut self) -> Result<(), Broken> {
-        let session = self.session;
-        let now = Instant::now();
-        let due = session.throttled_until.get().map_or(now, |until| until.max(now));
-        let bytes = self.ready_bytes().len() as f64;
-        let takes = Duration::from_secs_f64(bytes / self.answering.throttle as f64);
-        session.throttled_until.set(Some(due + takes));
-        loop {
-            select! {
-                biased;
-                () = sleep(due.saturating_duration_since(Instant::now())) => return Ok(()),
-                reason = session.interrupted() => self.interrupted(reason)?,
-                () = self.request.client_gone(&session.stream) => return Err(Broken::Session(End::Gone)),
-            }
-        }
-    }
-
-    /// Writes what is ready to a client that does not take it at once, behind the bytes that it has.
-    async fn flush_rest(&mut self, mut written: usize) -> Result<(), Broken> {
-        let session = self.session;
-        let limit = session.client_limit(Client::Takes);
-        let mut patience = if session.is_recording() { PATIENCE } else { FOREVER };
-        loop {
-            let began = Instant::now();
-            let wait = session.pace().left(limit);
-            let late = select! {
-                biased;
-                ready = session.stream.writable() => {
-                    ready.map_err(|_| Broken::Session(End::Gone))?;
-                    false
-                }
-                reason = session.interrupted() => {
-                    self.interrupted(reason).map_err(Broken::unread)?;
-                    false
-                }
-                () = sleep(wait.min(patience)) => true,
-            };
-            session.client_waited(began.elapsed());
-            if late && patience < wait {
-                session.stop_recording();
-                patience = FOREVER;
-            } else if late {
-                let text = session.stall(Client::Takes, limit);
-                return Err(Broken::Session(End::Told(text)));
-            }
-            let bytes = self.ready_bytes();
-            let mut rest = bytes.get(written..).unwrap_or_default();
-            let before = rest.len() + session.stream.backlog();
-            let done = session.stream.try_write_all(&mut rest);
-            let done = done.map_err(|_| Broken::Session(End::Gone))?;
-            session.client_moved(before.saturating_sub(rest.len() + session.stream.backlog()));
-            written = bytes.len() - rest.len();
-            if done {
-                return Ok(());
-            }
-        }
     }
 
     /// Whether the session is after this answer what it was before, but for an insert id.

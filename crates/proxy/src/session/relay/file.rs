@@ -1,0 +1,105 @@
+//! LOAD DATA LOCAL: the client's file on its way to the server.
+
+use narrows_wire::frame::HEADER_LENGTH;
+use narrows_wire::{Capabilities, Header};
+
+use super::super::Interrupt;
+use super::super::transfer::Stop;
+use super::super::upload::renumber;
+use super::{Broken, Relay};
+use crate::buffer::Side;
+use crate::rt::select;
+
+impl Relay<'_> {
+    /// The server asks for a file: the client sends it, and we pass it on.
+    pub(super) async fn local_infile(&mut self, length: usize) -> Result<(), Broken> {
+        let may = self.session.capabilities.contains(Capabilities::LOCAL_FILES);
+        if !may || !self.session.snapshot().variables.enable_load_data_local_infile {
+            let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or(1);
+            self.set_ready_aside();
+            self.buffer.consume(length);
+            self.file_refused = true;
+            // The client never sees the question: the answer to its statement comes one question and one file earlier.
+            self.tracker.add_shift(u8::MAX - 1);
+            let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
+            return self.to_backend(&end).await;
+        }
+        let question = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
+        let mut sequence = question.wrapping_add(1);
+        self.pass(length);
+        self.flush().await?;
+        let session = self.session;
+        self.request.consume();
+        let mut larger = session.worker.buffers.large(Side::Client);
+        let held = self.request.rest_mut();
+        larger.append(held.filled());
+        session.worker.buffers.give_back(std::mem::replace(held, larger));
+        loop {
+            self.hold_file(HEADER_LENGTH, sequence).await?;
+            let held = self.request.rest_mut();
+            let header = Header::decode(held.filled()).expect("four bytes are held");
+            if session.is_compressed() {
+                renumber(held, sequence);
+            }
+            sequence = sequence.wrapping_add(1);
+            let mut left = header.packet_length();
+            while left > 0 {
+                if self.request.rest_mut().is_empty() {
+                    self.hold_file(1, sequence).await?;
+                }
+                let mut held = std::mem::take(self.request.rest_mut());
+                let step = held.filled().len().min(left);
+                self.to_backend(held.filled().get(..step).unwrap_or_default()).await?;
+                held.consume(step);
+                *self.request.rest_mut() = held;
+                left -= step;
+            }
+            if header.length == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads so much of the client's file.
+    async fn hold_file(&mut self, count: usize, sequence: u8) -> Result<(), Broken> {
+        loop {
+            let session = self.session;
+            match session.hold_or_stop(self.request.rest_mut(), count, sequence).await {
+                Ok(()) => return Ok(()),
+                Err(stop) => self.stopped(stop)?,
+            }
+        }
+    }
+
+    /// Sends the server a part of the client's file. It may take its time: what it waits for is part of the statement.
+    async fn to_backend(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        let mut rest = bytes;
+        loop {
+            match self.backend.stream.try_write_all(&mut rest) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => {
+                    return Err(Broken::Backend { started: self.started, text: error.to_string() });
+                }
+            }
+            select! {
+                biased;
+                // What this yields shows when writing.
+                _ = self.backend.stream.writable() => {}
+                reason = self.session.interrupted() => self.interrupted(reason)?,
+            }
+        }
+    }
+
+    /// Deals with what has stopped a read of the client's file.
+    fn stopped(&mut self, stop: Stop) -> Result<(), Broken> {
+        match stop {
+            Stop::Killed { timed_out: true } => self.interrupted(Interrupt::QueryTime),
+            Stop::Killed { timed_out: false } if self.outcome.kill.is_some() => {
+                self.interrupted(Interrupt::KillTime)
+            }
+            Stop::Killed { timed_out: false } => self.interrupted(Interrupt::KillQuery),
+            stop => Err(stop.into()),
+        }
+    }
+}
