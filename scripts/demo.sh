@@ -3,7 +3,7 @@
 # what, and stays up for your own client.
 #   DEMO=once      leave at the end instead of staying up
 #   DEMO_SECONDS   length of the load, 10
-#   DEMO_PORT      port of Narrows, 6033 or the next free one
+#   DEMO_PORT      port of Narrows, 6033 or the next free one; administrators use 6032 or the next free one
 #   NARROWS        a program to use instead of building one
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -51,10 +51,13 @@ start_sandbox() {
 is_free() { ! (exec 5<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
 
 start_narrows() {
+  local admin_port=6032
   port=${DEMO_PORT:-6033}
   until is_free "$port"; do port=$((port + 1)); done
+  until is_free "$admin_port" && [ "$admin_port" != "$port" ]; do admin_port=$((admin_port + 1)); done
   say "Starting Narrows on port $port: reads to the replicas, everything else to the primary"
-  "$narrows" sandbox config --dir "$sandbox" --listen "127.0.0.1:$port" > "$work/narrows.toml"
+  "$narrows" sandbox config --dir "$sandbox" --listen "127.0.0.1:$port" \
+    --admin "127.0.0.1:$admin_port" > "$work/narrows.toml"
   "$narrows" -f -c "$work/narrows.toml" -D "$work" > "$work/narrows.log" 2>&1 &
   narrows_pid=$!
   wait_for "Narrows" through -e "SELECT 1"

@@ -80,6 +80,9 @@ pub struct Config {
     /// Address Narrows listens on, or several separated by `;`.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6033")]
     listen: String,
+    /// Address Narrows listens on for administrators, or several separated by `;`.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6032")]
+    admin: String,
 }
 
 /// Does what the arguments ask for; for a start that is not detached it returns when the sandbox is over.
@@ -89,7 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Verb::Stop(place) => lifecycle::stop(&record::Record::find(place.dir.as_deref())?),
         Verb::Config(config) => {
             let record = record::Record::find(config.place.dir.as_deref())?;
-            print!("{}", proxy_config::narrows_toml(&record, &config.listen));
+            print!("{}", proxy_config::narrows_toml(&record, &config.listen, &config.admin));
             Ok(())
         }
     }

@@ -7,9 +7,10 @@ use super::record::Record;
 
 /// A configuration with the classic split: writes and everything in a transaction on the primary (hostgroup 0),
 /// other reads on the replicas (hostgroup 1).
-pub fn narrows_toml(record: &Record, listen: &str) -> String {
+pub fn narrows_toml(record: &Record, listen: &str, admin: &str) -> String {
     let mut toml = format!("# Read/write split over the sandbox in {}\n\n", record.dir.display());
     let mut line = |text: &str| writeln!(toml, "{text}").expect("writing to a String cannot fail");
+    line(&format!("[admin_variables]\nmysql_ifaces = \"{admin}\"\n"));
     line(&format!("[mysql_variables]\ninterfaces = \"{listen}\""));
     line("# Drivers choose their statements by the version they are told.");
     line(&format!("server_version = \"{}\"", greeting_version(record)));

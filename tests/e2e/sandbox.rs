@@ -56,9 +56,10 @@ fn detached_sandbox_is_stopped_by_its_folder_and_keeps_its_data() {
     };
     let first = servers_in(&narrows(&["start", "--replicas", "0", "--detach", "--json", "--dir", dir]));
     run(&mut app_client(first[0].port), "CREATE TABLE app.kept (n INT)");
-    let config = narrows(&["config", "--dir", dir, "--listen", "127.0.0.1:1"]);
+    let config = narrows(&["config", "--dir", dir, "--listen", "127.0.0.1:1", "--admin", "127.0.0.1:2"]);
     assert!(config.contains(&format!("port = {}", first[0].port)), "{config}");
     assert!(config.contains("interfaces = \"127.0.0.1:1\""), "{config}");
+    assert!(config.contains("mysql_ifaces = \"127.0.0.1:2\""), "{config}");
     narrows(&["stop", "--dir", dir]);
     assert!(!is_running(first[0].pid));
     let second = servers_in(&narrows(&["start", "--replicas", "0", "--detach", "--json", "--dir", dir]));
@@ -153,9 +154,9 @@ impl Sandbox {
     }
 
     /// The `narrows.toml` of `narrows sandbox config`, for these listeners.
-    pub fn config(&self, listen: &str) -> String {
+    pub fn config(&self, listen: &str, admin: &str) -> String {
         let output = Command::new(env!("CARGO_BIN_EXE_narrows"))
-            .args(["sandbox", "config", "--listen", listen, "--dir"])
+            .args(["sandbox", "config", "--listen", listen, "--admin", admin, "--dir"])
             .arg(&self.dir)
             .output()
             .expect("the program runs");

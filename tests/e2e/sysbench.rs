@@ -12,8 +12,8 @@ use crate::sandbox::{Sandbox, app_client};
 #[test]
 fn sysbench_reads_on_replicas_and_writes_on_the_primary() {
     let sandbox = Sandbox::start(&["--replicas", "2"]);
-    let narrows = Narrows::start_with(env!("CARGO_BIN_EXE_narrows"), Monitor::Off, |interfaces, _| {
-        sandbox.config(interfaces)
+    let narrows = Narrows::start_with(env!("CARGO_BIN_EXE_narrows"), Monitor::Off, |interfaces, admin| {
+        sandbox.config(interfaces, admin)
     });
     let run = |arguments: &[&str]| sysbench(narrows.port(), arguments);
     run(&["oltp_common", "prepare", "--threads=4"]);

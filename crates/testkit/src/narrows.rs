@@ -232,7 +232,10 @@ impl Narrows {
         for _ in 0..5 {
             let (port, admin_port) = (free_port(), free_port());
             let interfaces = format!("127.0.0.1:{port};{}", folder.file("narrows.sock").display());
-            let text = text(&interfaces, &format!("127.0.0.1:{admin_port}"));
+            let admin = format!("127.0.0.1:{admin_port}");
+            let text = text(&interfaces, &admin);
+            // Otherwise it would listen on the default ports, where somebody else may.
+            assert!(text.contains(&interfaces) && text.contains(&admin), "a file without its listeners:\n{text}");
             // What is stored goes before the file, and an attempt may have stored another port.
             let _ = fs::remove_file(folder.file("narrows.db"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
