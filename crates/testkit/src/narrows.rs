@@ -235,7 +235,10 @@ impl Narrows {
             let admin = format!("127.0.0.1:{admin_port}");
             let text = text(&interfaces, &admin);
             // Otherwise it would listen on the default ports, where somebody else may.
-            assert!(text.contains(&interfaces) && text.contains(&admin), "a file without its listeners:\n{text}");
+            assert!(
+                text.contains(&interfaces) && text.contains(&admin),
+                "a file without its listeners:\n{text}"
+            );
             // What is stored goes before the file, and an attempt may have stored another port.
             let _ = fs::remove_file(folder.file("narrows.db"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
