@@ -125,7 +125,7 @@ impl Session {
         let login = &pinned.backend.login;
         let reasons = pinned.pins.reasons();
         let has = |reason: PinReason| reasons.intersects(reason);
-        let disabled = !pinned.pins.is_transaction_only();
+        let disabled = !pinned.pins.are_only(PinReason::TRANSACTION);
         let opaque = [
             PinReason::HANDLER,
             PinReason::XA,

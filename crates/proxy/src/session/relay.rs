@@ -12,7 +12,7 @@ use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
 use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
-use narrows_wire::{Capabilities, Command, Errno, Header, Malformed, Status, Tracker};
+use narrows_wire::{Capabilities, Command, Errno, Malformed, Status, Tracker};
 
 use super::judge::Orders;
 use super::query::{Job, QUERY_TIMEOUT, killed};
