@@ -82,6 +82,10 @@ pub struct Conversation {
     instead_of_login: Option<Vec<Move>>,
     at_ping: Option<Vec<Move>>,
     script: Vec<(String, Vec<Move>)>,
+    /// What happens at commands of these codes, whatever they say.
+    commands: Vec<(u8, Vec<Move>)>,
+    /// Offered in the greeting beside the usual ones.
+    capabilities: u32,
 }
 
 impl Conversation {
@@ -118,7 +122,24 @@ impl Conversation {
         self
     }
 
+    /// What happens at every command of this code, instead of OK.
+    #[must_use]
+    pub fn on_command(mut self, code: u8, moves: &[Move]) -> Conversation {
+        self.commands.push((code, moves.to_vec()));
+        self
+    }
+
+    /// Offers more capabilities in the greeting.
+    #[must_use]
+    pub fn offering(mut self, capabilities: u32) -> Conversation {
+        self.capabilities |= capabilities;
+        self
+    }
+
     fn moves_for(&self, received: &Received) -> Vec<Move> {
+        if let Some((_, moves)) = self.commands.iter().find(|(code, _)| *code == received.code) {
+            return moves.clone();
+        }
         let scripted = |(statement, _): &&(String, Vec<Move>)| {
             received.code == command::QUERY && received.body == *statement
         };
@@ -166,7 +187,7 @@ impl FakeMysql {
 
     /// The payload of its greeting, for a server that a test makes itself.
     pub fn greeting(connection_id: u32) -> Vec<u8> {
-        greeting(connection_id)
+        greeting(connection_id, 0)
     }
 
     /// Starts it on a given port: for a server that comes back.
@@ -325,7 +346,7 @@ fn converse(mut stream: &TcpStream, connection: usize, shared: &Shared) -> std::
         perform(stream, &moves, 0, shared)?;
         return Ok(());
     }
-    Packet::write(&mut stream, &greeting(connection as u32 + 1), 0)?;
+    Packet::write(&mut stream, &greeting(connection as u32 + 1, conversation().capabilities), 0)?;
     let response = Packet::read(&mut stream)?;
     let moves = conversation().instead_of_login.unwrap_or_else(|| vec![Move::ok()]);
     if !perform(stream, &moves, response.sequence.wrapping_add(1), shared)? {
@@ -407,8 +428,9 @@ pub(crate) fn linger_zero(stream: &TcpStream) {
 }
 
 /// A greeting like MySQL 8's, with a plugin that any password satisfies here: nobody checks the answer.
-fn greeting(connection_id: u32) -> Vec<u8> {
-    let capabilities = capability::USUAL
+fn greeting(connection_id: u32, more: u32) -> Vec<u8> {
+    let capabilities = more
+        | capability::USUAL
         | capability::FOUND_ROWS
         | capability::CONNECT_WITH_DB
         | capability::MULTI_STATEMENTS

@@ -351,7 +351,8 @@ impl Relay<'_> {
 
     /// Puts in the EOF packet that a client without `CLIENT_DEPRECATE_EOF` expects behind the columns; returns whether
     /// it could. Its status flags are those of the packet behind the rows, where that is in sight; a long result's
-    /// cannot be waited for. Where the server has opened a cursor, the packet that says so is the only one.
+    /// cannot be waited for. Where the server has opened a cursor, the packet that says so is the only one; where it was to
+    /// open one and could not, because the statement was killed perhaps, its error is.
     fn owed_eof(&mut self) -> bool {
         let capabilities = self.backend.login.capabilities;
         let rest = self.buffer.filled_mut().get_mut(self.ready..).unwrap_or_default();
@@ -362,16 +363,18 @@ impl Relay<'_> {
         let status = match walk.next {
             Next::Ok { length } => {
                 let start = walk.passed + HEADER_LENGTH;
+        let opens_cursor = self.answering.expect == Expect::Cursor && walk.passed == 0;
                 let packet = rest.get(start..walk.passed + length).unwrap_or_default();
+            Next::Err { .. } if opens_cursor => {
+                self.eof_owed = false;
+                return true;
+            }
                 OkPacket::decode(packet, capabilities).map(|ok| ok.status).unwrap_or_default()
             }
             Next::More { .. } if walk.passed == 0 => return false,
             _ => self.session.status,
         };
-        if self.answering.expect == Expect::Cursor
-            && walk.passed == 0
-            && status.contains(Status::CURSOR_EXISTS)
-        {
+        if opens_cursor && status.contains(Status::CURSOR_EXISTS) {
             self.eof_owed = false;
         } else {
             let hidden = if self.answering.apart { Status::AUTOCOMMIT } else { Status::default() };
@@ -707,9 +710,14 @@ impl Relay<'_> {
             let mut sequence = self.tracker.sequence().wrapping_add(1);
             let (address, text) = (self.backend.login.server.address(), self.backend.broken_by(&text));
             let message = format!(
-                "Lost connection to MySQL server during query ({address}: {text}). The answer is not whole."
-            );
             let mut out = Vec::with_capacity(128);
+                "Lost connection to MySQL server during query ({address}: {text}). The answer is not whole."
+            if self.eof_owed && self.answering.expect != Expect::Cursor {
+                self.put_owed_eof(self.session.status);
+                out.append(&mut self.out);
+                sequence = sequence.wrapping_add(1);
+            }
+            );
             put_error(&mut out, &mut sequence, Errno::SERVER_LOST, &message);
             self.session.worker.counters.borrow_mut().generated_errors += 1;
             // The session ends in any case.

@@ -141,6 +141,9 @@ fn read_results(
                 if !deprecate_eof {
                     let packet = client.read()?;
                     packets.push(packet.clone());
+                    if packet.first() == 0xFF {
+                        return Ok(());
+                    }
                     head_status = end_status(&packet, false);
                     if cursor_possible && head_status & CURSOR_EXISTS != 0 {
                         return Ok(());
