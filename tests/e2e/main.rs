@@ -21,6 +21,7 @@ mod hostgroups;
 mod internal_session;
 mod model;
 mod monitor;
+mod kills;
 mod operators;
 mod panics;
 mod prepared;

@@ -270,6 +270,13 @@ impl SessionState {
     }
 
     /// Whether any user variable is set.
+    /// The literal that a user variable was set to, by its name as it is written after the `@`.
+    pub fn user_variable(&self, written: &[u8]) -> Option<&str> {
+        let name = std::str::from_utf8(written).ok()?.trim_matches(['`', '\'', '"']).to_lowercase();
+        let found = self.user_variables.iter().find(|(known, _)| **known == *name);
+        found.map(|(_, literal)| &**literal)
+    }
+
     pub fn has_user_variables(&self) -> bool {
         !self.user_variables.is_empty()
     }

@@ -173,7 +173,7 @@ impl Peers {
             clients: mailboxes.iter().map(|_| AtomicU32::new(0)).collect(),
             beats: mailboxes.iter().map(|_| AtomicU64::new(0)).collect(),
             mailboxes: mailboxes.into(),
-            next_connection_id: AtomicU32::new(1),
+            next_connection_id: AtomicU32::new(FIRST_ID + 1),
             accepted: AtomicU64::new(0),
             started: Instant::now(),
             decoy_key: rand::random(),
@@ -232,9 +232,12 @@ impl Peers {
         self.next_connection_id.fetch_max(id, Ordering::Relaxed);
     }
 
-    /// The id of the next client connection.
+    /// The id of the next client connection: from [`FIRST_ID`] up, below what clients take for negative.
+    ///
+    /// Servers count from 1. A number of theirs that a client takes for one of ours, or the other way round, where nobody
+    /// can translate it (a routine that kills), so names nobody instead of somebody else.
     pub fn next_connection_id(&self) -> u32 {
-        self.next_connection_id.fetch_add(1, Ordering::Relaxed)
+        FIRST_ID | self.next_connection_id.fetch_add(1, Ordering::Relaxed) & (FIRST_ID - 1)
     }
 
     /// The worker with the fewest clients; `preferred` when it is among them.
@@ -244,6 +247,9 @@ impl Peers {
         if load(&preferred) <= load(&least) { preferred } else { least }
     }
 }
+
+/// The lowest id of a client connection.
+pub const FIRST_ID: u32 = 1 << 30;
 
 /// The configuration as one worker holds it: handing it on counts in a cell, and touches no atomic.
 pub type LocalSnapshot = Rc<Arc<Snapshot>>;

@@ -79,6 +79,8 @@ flags! {
     COMMENT = 27;
     /// `LIMIT` or `OFFSET`, as a bare word.
     LIMIT = 28;
+    /// `KILL` as a statement, anywhere in the text or in a literal that is prepared; see [`crate::killing`].
+    KILL = 31;
 }
 
 impl Flags {

@@ -9,6 +9,7 @@ mod flags;
 mod functions;
 #[doc(hidden)]
 pub mod fuzz;
+mod kill;
 mod kind;
 mod read;
 pub mod set;
@@ -22,12 +23,14 @@ pub use comment::{Annotations, annotations};
 pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
+pub use kill::{
+    KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills,
+    prepared_variable,
+};
 pub use kind::Kind;
 pub use read::is_read;
 pub use spooky::{digest_hash, seeded_hash};
-pub use statement::{
-    KillKind, KillTarget, Statement, classify, classify_with, kill_target, statements, use_schema,
-};
+pub use statement::{Statement, classify, classify_with, statements, use_schema};
 pub use substitute::{Shape, Substitute, substitute};
 pub use token::Escapes;
 pub use transaction::{Effect, effect_on_transaction, reads_apart};

@@ -66,46 +66,6 @@ pub fn use_schema(query: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// What a `KILL` statement ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KillKind {
-    /// The connection.
-    Connection,
-    /// Only the statement it runs.
-    Query,
-}
-
-/// A `KILL` statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KillTarget {
-    /// What to end.
-    pub kind: KillKind,
-    /// The connection id as the client knows it.
-    pub id: u64,
-}
-
-/// Reads `KILL [HARD | SOFT] [CONNECTION | QUERY] id`. `None` for any other form, such as MariaDB's
-/// `KILL QUERY ID n` (a query id, which the proxy does not hand out) and `KILL USER name`.
-#[must_use]
-pub fn kill_target(query: &[u8]) -> Option<KillTarget> {
-    let mut lexer = Lexer::new(query, Escapes::Backslash);
-    if !lexer.next().is_word("KILL") {
-        return None;
-    }
-    let mut token = lexer.next();
-    if token.is_any(&["HARD", "SOFT"]) {
-        token = lexer.next();
-    }
-    let kind = if token.is_word("QUERY") { KillKind::Query } else { KillKind::Connection };
-    if token.is_any(&["CONNECTION", "QUERY"]) {
-        token = lexer.next();
-    }
-    let digits = (token.kind == TokenKind::Number).then_some(token.text)?;
-    let id = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    let after = lexer.next();
-    single_end(&mut lexer, after).then_some(KillTarget { kind, id })
-}
-
 /// The statements of a text that holds several, split at each `;` outside strings and comments, without the `;`.
 /// Empty ones are left out. The body of a stored program is split too.
 pub fn statements(query: &[u8], escapes: Escapes) -> impl Iterator<Item = &[u8]> {

@@ -1,39 +1,133 @@
 //! Killing: other clients' statements and connections on their wish, and what a vanished client left running.
+//!
+//! No `KILL` of a client reaches a server: numbers of sessions are Narrows' own, and a server would end whatever has the same
+//! number there. What cannot be read off a text (a `CALL` of a routine that kills, the part of a text beyond what is looked
+//! at) ends nobody either: sessions have numbers that a server's connections hardly ever have, see
+//! `Peers::next_connection_id`.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_sql::{KillKind, KillTarget};
-use narrows_wire::Errno;
+use narrows_sql::{Escapes, Flags, KillId, KillKind, KillTarget, Killing, Kind, Statement};
+use narrows_wire::{Errno, Status};
 
+use super::query::Decision;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, kill};
 use crate::rt::{Instant, oneshot, spawn_local};
 use crate::worker::{KillAnswer, Message};
 
+/// What a text says of killing.
+pub(super) enum Kills {
+    /// Nothing.
+    Nobody,
+    /// It is a `KILL`.
+    Alone(KillTarget),
+    /// These come first, and then this text.
+    First(Vec<KillTarget>, Vec<u8>),
+    /// It cannot be done here, and must not be done by a server.
+    Refused(Errno, &'static str),
+}
+
+impl Kills {
+    /// What becomes of the text, where no server is to see it.
+    pub(super) fn answered(&self) -> Option<Decision> {
+        match self {
+            Kills::Nobody | Kills::First(..) => None,
+            Kills::Alone(target) => Some(Decision::Kill(*target)),
+            Kills::Refused(errno, text) => Some(Decision::Error(*errno, (*text).to_owned())),
+        }
+    }
+}
+
 impl Session {
+    /// What `text` says of killing.
+    pub(super) fn read_kills(&self, statement: &Statement, text: &[u8], whole: bool) -> Kills {
+        let prepares = matches!(statement.kind, Kind::Prepare | Kind::Execute);
+        let suspect = statement.flags.intersects(Flags::KILL)
+            || prepares && statement.flags.intersects(Flags::USER_VARIABLE)
+            || statement.flags.intersects(Flags::ESCAPED_QUOTE)
+                && self.status.contains(Status::NO_BACKSLASH_ESCAPES);
+        if suspect { self.read_suspect(text, whole) } else { Kills::Nobody }
+    }
+
+    fn read_suspect(&self, text: &[u8], whole: bool) -> Kills {
+        let escapes = match self.status.contains(Status::NO_BACKSLASH_ESCAPES) {
+            true => Escapes::None,
+            false => Escapes::Backslash,
+        };
+        let statement = narrows_sql::classify_with(text, escapes);
+        if let Some(name) = narrows_sql::prepared_variable(text, escapes)
+            && self
+                .state
+                .user_variable(name)
+                .is_some_and(|literal| narrows_sql::literal_kills(literal.as_bytes()))
+        {
+            return Kills::Refused(PREPARED_KILL.0, PREPARED_KILL.1);
+        }
+        if !statement.flags.intersects(Flags::KILL) {
+            return Kills::Nobody;
+        }
+        let resolve = |id: KillId<'_>| match id {
+            KillId::Own => Some(self.handle.id.into()),
+            KillId::UserVariable(name) => self.state.user_variable(name)?.parse().ok(),
+        };
+        match narrows_sql::killing(text, escapes, &resolve) {
+            Killing::Defined => Kills::Nobody,
+            _ if !whole => Kills::Refused(NOT_SUPPORTED_YET, UNREADABLE_KILL),
+            Killing::Alone(target) => Kills::Alone(target),
+            Killing::First(..) if !self.state.multi_statements => {
+                let errno = Errno { number: 1064, sqlstate: *b"42000" };
+                Kills::Refused(
+                    errno,
+                    "You have an error in your SQL syntax; several statements in one text are not switched on",
+                )
+            }
+            Killing::First(targets, rest) => Kills::First(targets, rest),
+            Killing::Unknown if statement.kind == Kind::Prepare => {
+                Kills::Refused(PREPARED_KILL.0, PREPARED_KILL.1)
+            }
+            Killing::Unknown => Kills::Refused(NOT_SUPPORTED_YET, UNREADABLE_KILL),
+        }
+    }
+
     /// `KILL` and `COM_PROCESS_KILL`: ids are Narrows' own, on whatever worker the session is.
     pub(super) async fn kill(&mut self, target: KillTarget) -> Result<(), End> {
-        if let Ok(id) = u32::try_from(target.id) {
-            if id == self.handle.id {
-                return self.kill_self(target.kind).await;
+        if self.kill_first(&[target]).await? { self.reply_ok("").await } else { Ok(()) }
+    }
+
+    /// Kills what comes before other statements, in order. False: one could not be killed, and the client was told why.
+    pub(super) async fn kill_first(&mut self, targets: &[KillTarget]) -> Result<bool, End> {
+        for target in targets {
+            if target.id == u64::from(self.handle.id) {
+                self.kill_self(target.kind).await?;
+                return Ok(false);
             }
+            if let Err((errno, text)) = self.end_session(*target).await {
+                self.reply_error(errno, &text).await?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends another session, or its statement; the error is for the client.
+    async fn end_session(&self, target: KillTarget) -> Result<(), (Errno, String)> {
+        if let Ok(id) = u32::try_from(target.id) {
             for worker in 0..self.worker.peers.workers() {
                 let (answer, reply) = oneshot::channel();
                 let username = self.want.account.row.username.clone();
                 self.worker.peers.send(worker, Message::Kill { id, kind: target.kind, username, answer });
                 match reply.await {
-                    Ok(KillAnswer::Done) => return self.reply_ok("").await,
+                    Ok(KillAnswer::Done) => return Ok(()),
                     Ok(KillAnswer::NotOwner) => {
-                        let text = format!("You are not owner of thread {id}");
-                        return self.reply_error(Errno::KILL_DENIED_ERROR, &text).await;
+                        return Err((Errno::KILL_DENIED_ERROR, format!("You are not owner of thread {id}")));
                     }
                     Ok(KillAnswer::Unknown) | Err(_) => {}
                 }
             }
         }
-        let text = format!("Unknown thread id: {}", target.id);
-        self.reply_error(Errno::NO_SUCH_THREAD, &text).await
+        Err((Errno::NO_SUCH_THREAD, format!("Unknown thread id: {}", target.id)))
     }
 
     /// As a server does: the statement that kills its own connection is answered with an error.
@@ -117,3 +211,15 @@ impl Session {
 /// How often it is tried to kill what a vanished client has left running: a server that works for nobody is busy, and may
 /// not take a connection within `connect_timeout_server`.
 const KILL_TRIES: usize = 3;
+
+/// Of a `KILL` in a statement that is prepared.
+pub(super) const PREPARED_KILL: (Errno, &str) = (
+    Errno { number: 1295, sqlstate: *b"HY000" },
+    "KILL is not supported in the prepared statement protocol: Narrows ends sessions by its own numbers, and must read them",
+);
+
+/// Of a `KILL` that cannot be read.
+const UNREADABLE_KILL: &str = "Narrows ends sessions by its own numbers: send KILL [CONNECTION | QUERY] with a number, alone or before \
+     all other statements; KILL USER, KILL QUERY ID and expressions are not supported";
+
+const NOT_SUPPORTED_YET: Errno = Errno { number: 1235, sqlstate: *b"42000" };

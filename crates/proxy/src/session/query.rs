@@ -14,6 +14,7 @@ use super::count::{NOWHERE, Yield};
 use super::fault::{self, Moment};
 use super::internal::is_internal;
 use super::judge::{Digest, Orders, is_logged};
+use super::kill::Kills;
 use super::lease::{Leased, NoLease};
 use super::look_back::asks_about_last;
 use super::lost::{Abandoned, Fate, Tries};
@@ -59,7 +60,7 @@ impl Job {
 }
 
 /// What is to become of a statement.
-enum Decision {
+pub(super) enum Decision {
     Run(Job),
     /// Narrows answers.
     Error(Errno, String),
@@ -67,6 +68,8 @@ enum Decision {
     Kill(narrows_sql::KillTarget),
     /// `PROXYSQL INTERNAL`, behind that many bytes of query attributes.
     Internal(usize),
+    /// What is run once these are killed.
+    KillFirst(Vec<narrows_sql::KillTarget>, Job),
 }
 
 impl Decision {
@@ -103,6 +106,14 @@ impl Session {
                 self.kill(target).await
             }
             Decision::Internal(attributes) => Box::pin(self.internal(request, attributes)).await,
+            Decision::KillFirst(targets, mut job) => {
+                self.note_tie();
+                if !self.kill_first(&targets).await? {
+                    return Ok(());
+                }
+                self.show_statement(request.behind(job.attributes));
+                self.execute(request, &mut job).await
+            }
             Decision::Ok(text) => self.reply_ok(&text).await,
             Decision::Error(errno, text) => {
                 self.discard(request).await?;
@@ -123,10 +134,11 @@ impl Session {
             return Ok(Decision::Internal(attributes));
         }
         let flag_in = std::mem::take(&mut self.next_flag_in);
-        let judgement = self.judge(&snapshot, &statement, request.behind(attributes), flag_in);
+        let mut judgement = self.judge(&snapshot, &statement, request.behind(attributes), flag_in);
         let verdict = &judgement.verdict;
         self.next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
-        if judgement.passes && verdict.is_mirrored() && request.whole {
+        let kills = statement.flags.intersects(Flags::KILL);
+        if judgement.passes && verdict.is_mirrored() && request.whole && !kills {
             self.note_tie();
             self.mirror(&snapshot, &statement, request.behind(attributes), verdict);
         }
@@ -135,19 +147,29 @@ impl Session {
             request.replace_argument(attributes, &text);
         }
         let text = request.behind(attributes);
-        if let Some(decision) = answered_here(&snapshot, verdict, judgement.passes, &statement, text) {
+        let kills = self.read_kills(&statement, text, request.whole);
+        let answered = answered_here(&snapshot, verdict, judgement.passes, &statement);
+        if let Some(decision) = answered.or_else(|| kills.answered()) {
             self.count_statement((&statement, judgement.digest.as_ref()), text, NOWHERE, Yield::default());
             if is_logged(&snapshot.variables, verdict) {
                 self.record_answered(Command::Query, text, decision.error());
             }
             return Ok(decision);
         }
+        let mut first = Vec::new();
+        if let Kills::First(targets, rest) = kills {
+            statement = inspect(&rest, true);
+            let digest = self.digest(&rest, &snapshot.variables);
+            judgement.digest = digest.map(|hash| Digest { hash, text: None });
+            request.replace_argument(attributes, &rest);
+            first = targets;
+        }
+        let text = request.behind(attributes);
         let (hostgroup, orders) = self.route(&snapshot, &statement, text, verdict);
         self.set_multiplexing(verdict);
         let whole = request.whole;
-        let command = Command::Query;
-        Ok(Decision::Run(Job {
-            command,
+        let job = Job {
+            command: Command::Query,
             statement: orders.read(statement),
             digest: judgement.digest,
             hostgroup,
@@ -156,7 +178,8 @@ impl Session {
             whole,
             attributes,
             prepared: None,
-        }))
+        };
+        Ok(if first.is_empty() { Decision::Run(job) } else { Decision::KillFirst(first, job) })
     }
 
     /// Runs a command, from lease to settlement, unless its answer is at hand.
@@ -620,7 +643,6 @@ fn answered_here(
     verdict: &Verdict,
     passes: bool,
     statement: &Statement,
-    text: &[u8],
 ) -> Option<Decision> {
     let refused = |text: &str| Some(Decision::Error(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
     if let Some(rule) = verdict.ok_msg {
@@ -633,7 +655,6 @@ fn answered_here(
         return refused(&snapshot.variables.firewall_whitelist_errormsg);
     }
     match statement.kind {
-        Kind::Kill => narrows_sql::kill_target(text).map(Decision::Kill),
         Kind::LoadDataLocal if !snapshot.variables.enable_load_data_local_infile => {
             let errno = Errno { number: 1047, sqlstate: *b"HY000" };
             Some(Decision::Error(errno, "Unsupported 'LOAD DATA LOCAL INFILE' command".to_owned()))

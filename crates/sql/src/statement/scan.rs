@@ -3,6 +3,7 @@
 use super::keyword::*;
 use crate::flags::Flags;
 use crate::functions;
+use crate::kill::text_kills;
 use crate::kind::Kind;
 use crate::token::{LONG, Lexer, Token, TokenKind, quoted_body};
 
@@ -40,6 +41,12 @@ enum Keyword {
     Value,
     /// What follows is a name, so a parenthesis behind it is not a call.
     BeforeName,
+    /// `PREPARE`: the name of a statement follows.
+    Prepare,
+    /// That name.
+    Prepared,
+    /// `EXECUTE`: a name follows, or `IMMEDIATE`.
+    Execute,
 }
 
 /// The pass over the tokens behind the first one.
@@ -49,11 +56,13 @@ pub(super) struct Scan<'a> {
     previous: Previous<'a>,
     /// The name being read is that of a table or an alias, not of a function.
     name_expected: bool,
+    /// Up to the end of the statement, literals are texts to be run.
+    runs_texts: bool,
 }
 
 impl<'a> Scan<'a> {
     pub(super) fn new(kind: Kind, flags: Flags) -> Scan<'a> {
-        Scan { kind, flags, previous: Previous::Other, name_expected: false }
+        Scan { kind, flags, previous: Previous::Other, name_expected: false, runs_texts: false }
     }
 
     /// Reads from `first` to the end of the text; returns what was found.
@@ -70,6 +79,9 @@ impl<'a> Scan<'a> {
                 TokenKind::SystemVariable => self.system_variable(token),
                 TokenKind::QuotedName => self.quoted_name(token),
                 TokenKind::Text => {
+                    if self.runs_texts && text_kills(token.text) {
+                        self.flags |= Flags::KILL;
+                    }
                     // A name, if sql_mode has ANSI_QUOTES.
                     let callable = token.text.starts_with(b"\"").then(|| body_of(token.text));
                     Previous::Quoted { end: token.end(), callable }
@@ -121,7 +133,12 @@ impl<'a> Scan<'a> {
             NEXT | PREVIOUS => keyword = Keyword::Next,
             VALUE if before == Keyword::Next => keyword = Keyword::Value,
             AS | CALL | TABLE | WITH | EXISTS | INDEX | KEY | UPDATE => keyword = Keyword::BeforeName,
+            _ if before == Keyword::Prepare => keyword = Keyword::Prepared,
             LONG => keyword = self.long_word(token, before),
+            KILL => self.flags |= Flags::KILL,
+            PREPARE => keyword = Keyword::Prepare,
+            EXECUTE => keyword = Keyword::Execute,
+            FROM if before == Keyword::Prepared => self.runs_texts = true,
             _ if before == Keyword::Into && self.kind == Kind::Select => self.flags |= Flags::INTO_VARIABLE,
             _ => {}
         }
@@ -131,6 +148,9 @@ impl<'a> Scan<'a> {
 
     fn quoted_name(&mut self, token: Token<'a>) -> Previous<'a> {
         let name = body_of(token.text);
+        if matches!(self.previous, Previous::Word(_, Keyword::Prepare)) {
+            return Previous::Word(name, Keyword::Prepared);
+        }
         if self.flags.contains(Flags::SYSTEM_VARIABLE) {
             self.flags |= variable_flags(name);
         }
@@ -154,6 +174,8 @@ impl<'a> Scan<'a> {
             self.flags |= Flags::TEMPORARY;
         } else if before == Keyword::Into && self.kind == Kind::Select {
             self.flags |= Flags::INTO_VARIABLE;
+        } else if before == Keyword::Execute && token.is_word("IMMEDIATE") {
+            self.runs_texts = true;
         }
         Keyword::None
     }
@@ -165,7 +187,10 @@ impl<'a> Scan<'a> {
                 Previous::Other
             }
             b"." => Previous::Dot,
-            b";" => Previous::Semicolon,
+            b";" => {
+                self.runs_texts = false;
+                Previous::Semicolon
+            }
             b":" if matches!(self.previous, Previous::UserVariable) => Previous::Colon,
             b"=" => {
                 let set = matches!(self.kind, Kind::Set | Kind::SetStatement | Kind::GetDiagnostics);

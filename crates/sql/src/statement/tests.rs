@@ -1,4 +1,5 @@
 use super::*;
+use crate::{KillKind, kill_target};
 
 /// The rows of `tests/vectors/statements.txt`.
 fn cases() -> impl Iterator<Item = (&'static str, &'static str, String)> {

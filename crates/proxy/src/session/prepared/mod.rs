@@ -22,7 +22,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use narrows_sql::{Flags, Kind, Shape, Statement, Substitute, substitute};
+use narrows_sql::{Escapes, Flags, Kind, Shape, Statement, Substitute, substitute};
 use narrows_wire::charset::Family;
 use narrows_wire::execute::CURSOR_FLAGS;
 use narrows_wire::response::Expect;
@@ -30,6 +30,7 @@ use narrows_wire::{Command, Errno, Status};
 
 use super::count::{NOWHERE, Yield};
 use super::judge::{Digest, Orders, is_logged};
+use super::kill::PREPARED_KILL;
 use super::look_back::asks_about_last;
 use super::query::Job;
 use super::relay::Outcome;
@@ -210,10 +211,10 @@ impl Session {
         }
         let text = request.argument();
         let (hostgroup, orders) = self.route(&snapshot, &statement, text, verdict);
-        if statement.kind == Kind::Kill {
+        if statement.flags.intersects(Flags::KILL) && !narrows_sql::defines_program(text, Escapes::Backslash)
+        {
             // It would name connections of the server. Drivers fall back to text, where the numbers are ours.
-            let text = "This command is not supported in the prepared statement protocol yet";
-            return Err((Errno { number: 1295, sqlstate: *b"HY000" }, text.to_owned()));
+            return Err((PREPARED_KILL.0, PREPARED_KILL.1.to_owned()));
         }
         let own_id = Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
         let substituted = match statement.flags.intersects(Flags::CONNECTION_ID) && request.whole {
