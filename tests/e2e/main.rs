@@ -9,6 +9,7 @@ mod cache;
 mod chaos;
 mod chatter;
 mod command_line;
+mod client_timeouts;
 mod dependencies;
 mod differential;
 mod documents;

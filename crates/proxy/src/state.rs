@@ -5,6 +5,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use narrows_wire::charset::{Collation, Family};
 
@@ -269,7 +270,6 @@ impl SessionState {
         }
     }
 
-    /// Whether any user variable is set.
     /// The literal that a user variable was set to, by its name as it is written after the `@`.
     pub fn user_variable(&self, written: &[u8]) -> Option<&str> {
         let name = std::str::from_utf8(written).ok()?.trim_matches(['`', '\'', '"']).to_lowercase();
@@ -277,12 +277,13 @@ impl SessionState {
         found.map(|(_, literal)| &**literal)
     }
 
+    /// Whether any user variable is set.
     pub fn has_user_variables(&self) -> bool {
         !self.user_variables.is_empty()
     }
 
-    /// What brings a session in state `from` to this state. User variables count only when the statement to come
-    /// reads them.
+    /// What brings a session in state `from` to this state. User variables, and timeouts that are short, count only when
+    /// the statement to come reads them.
     pub fn difference(&self, from: &SessionState, user_variables: bool) -> Difference {
         // NULL is only what it is in a variable that has had no value before.
         let can_be_set = |(name, found): &(Box<str>, Box<str>)| {
@@ -305,6 +306,7 @@ impl SessionState {
             &from.variables,
             |variable| &*variable.slot,
             |wanted, found| match (wanted, found) {
+                _ if !user_variables && (is_short_timeout(wanted) || is_short_timeout(found)) => {}
                 (Some(wanted), _) if is_said(wanted) => {}
                 (None, Some(found)) if is_said(found) => {}
                 (None, Some(found)) if &*found.slot == SCHEMA_COLLATION && self.schema.is_none() => {
@@ -352,10 +354,36 @@ impl SessionState {
         difference
     }
 
-    /// This state with the user variables of `other`: what a backend connection is in after it was aligned
-    /// without them.
+    /// This state with the user variables and the short timeouts of `other`: what a backend connection is in after it was
+    /// aligned without them.
     pub fn with_user_variables_of(&self, other: &SessionState) -> SessionState {
-        SessionState { user_variables: other.user_variables.clone(), ..self.clone() }
+        let mut state = SessionState { user_variables: other.user_variables.clone(), ..self.clone() };
+        for name in TIMEOUTS {
+            if is_short_timeout(self.variable(name)) || is_short_timeout(other.variable(name)) {
+                match other.literal(name) {
+                    Some(literal) => state.set_literal(name, literal),
+                    None => state.set_default(name),
+                }
+            }
+        }
+        state
+    }
+
+    /// Whether a timeout is set so short that a server may end a connection by it that nobody uses at the moment.
+    pub fn has_short_timeouts(&self) -> bool {
+        self.variables.iter().any(|variable| is_short_timeout(Some(variable)))
+    }
+
+    /// This state without such timeouts.
+    pub fn without_short_timeouts(&self) -> SessionState {
+        let mut state = self.clone();
+        state.variables.retain(|variable| !is_short_timeout(Some(variable)));
+        state
+    }
+
+    /// The timeout of that name, where it was set.
+    pub fn timeout(&self, name: &str) -> Option<Duration> {
+        self.literal(name)?.trim_matches('\'').parse().ok().map(Duration::from_secs)
     }
 
     /// Hashes what changes the meaning of a statement that is prepared in this state.
@@ -385,9 +413,13 @@ impl SessionState {
         self.variables.iter().filter(|variable| !WITHOUT_MEANING.contains(&&*variable.slot))
     }
 
-    /// Whether both have the same user variables.
+    /// Whether both have the same user variables, and the same short timeouts.
     pub fn same_user_variables(&self, other: &SessionState) -> bool {
-        self.user_variables == other.user_variables
+        let differ = |name: &&str| {
+            self.literal(name) != other.literal(name)
+                && (is_short_timeout(self.variable(name)) || is_short_timeout(other.variable(name)))
+        };
+        self.user_variables == other.user_variables && !TIMEOUTS.iter().any(differ)
     }
 }
 
@@ -472,6 +504,21 @@ const WITHOUT_MEANING: [&str; 17] = [
     "unique_checks",
     "wait_timeout",
 ];
+
+/// How long a server waits for its client. Narrows keeps them towards clients: a connection may serve another one next.
+const TIMEOUTS: [&str; 4] = ["interactive_timeout", "net_read_timeout", "net_write_timeout", "wait_timeout"];
+
+/// Seconds from which a timeout does nothing to a connection of the pool, which is used or pinged more often. Longer ones are
+/// carried over like any variable: many applications set them, all to the same value.
+const SHORT_TIMEOUT_S: u64 = 3_600;
+
+fn is_short_timeout(variable: Option<&Variable>) -> bool {
+    let Some(variable) = variable.filter(|variable| TIMEOUTS.contains(&&*variable.slot)) else {
+        return false;
+    };
+    let literal = variable.assignment.split_once('=').map_or("", |(_, literal)| literal).trim_matches('\'');
+    literal.parse().is_ok_and(|seconds: u64| seconds < SHORT_TIMEOUT_S)
+}
 
 fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))

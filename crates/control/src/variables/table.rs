@@ -336,7 +336,7 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-use_tcp_keepalive", Useful, true, "Whether TCP keepalive is on, towards clients and servers.")
         .read_as_flag(|v, b| v.tcp_keepalive = v.tcp_keepalive.filter(|_| b)),
     flag("mysql-verbose_query_error", Obscure, false, "Whether the log says more about statements that fail."),
-    integer("mysql-wait_timeout", Essential, 28_800_000, 0, 1_728_000_000, "Milliseconds a client may be idle before it is disconnected.")
+    integer("mysql-wait_timeout", Essential, 28_800_000, 0, 1_728_000_000, "Milliseconds a client may be idle before it is disconnected; a wait_timeout that it sets itself counts where it is shorter.")
         .read_as_integer(|v, n| v.wait_timeout = ms(n)),
     text("admin-admin_credentials", Essential, Form::Credentials, "admin:admin", "Accounts of the admin interface. The one called admin may only connect from the same machine.")
         .read_by_name(),

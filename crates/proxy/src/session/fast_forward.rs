@@ -126,7 +126,7 @@ impl Session {
     async fn push(&self, to: &Stream, mut bytes: &[u8], side: Side) -> io::Result<()> {
         while !to.try_write_all(&mut bytes)? {
             let limit = match side {
-                Side::Client => self.client_limit(Client::Takes),
+                Side::Client => self.client_limit(Client::Takes, true),
                 Side::Backend => self.snapshot().variables.stall_timeout_server,
             };
             let limit = if limit.is_zero() { FOREVER } else { limit };

@@ -108,7 +108,8 @@ impl Session {
             || !job.whole
             // A routine may read and write any of the client's own.
             || runs_others(job)
-            || !leased.pinned && leased.backend.login.state.has_user_variables();
+            || !leased.pinned && leased.backend.login.state.has_user_variables()
+            || self.patience.is_short && reads_timeouts(job);
         // Before it is decided whether the connection's insert id is known.
         leased.backend.shed_unwanted_residue();
         let mut insert_id = None;
@@ -212,6 +213,12 @@ impl NoLease {
             }
         }
     }
+}
+
+/// Whether a statement may show the timeouts of its session.
+fn reads_timeouts(job: &Job) -> bool {
+    job.statement.flags.intersects(Flags::SYSTEM_VARIABLE)
+        || matches!(job.statement.kind, Kind::Show | Kind::Set | Kind::SetStatement)
 }
 
 /// Whether a statement runs other statements, which may use any user variable: a routine, or a prepared one.

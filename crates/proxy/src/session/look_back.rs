@@ -10,6 +10,7 @@ use std::time::Duration;
 use narrows_sql::{Flags, Kind, Shape, Statement, Substitute, substitute};
 use narrows_wire::charset::Family;
 
+use super::patience::give_back_without_timeouts;
 use super::query::Job;
 use super::relay::Outcome;
 use super::{Kept, LookBack, Session, Whereabouts};
@@ -119,6 +120,10 @@ impl Session {
         self.handle.has_backend(None);
         let now = self.ended.unwrap_or_else(Instant::now);
         let worker = Rc::clone(&self.worker);
+        if self.patience.is_short && backend.login.state.has_short_timeouts() {
+            self.look_back.last = None;
+            return give_back_without_timeouts(worker, backend);
+        }
         worker.pool.release(&worker.snapshot(), backend, now);
     }
 

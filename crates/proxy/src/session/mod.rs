@@ -14,6 +14,7 @@ mod kill;
 mod lease;
 mod look_back;
 mod lost;
+mod patience;
 mod prepared;
 mod query;
 mod record;
@@ -47,6 +48,7 @@ use aside::Aside;
 pub(crate) use cached::may_be_kept;
 pub use handle::{Handle, Interrupt};
 pub(crate) use judge::{destination, digest_options, is_housekeeping, reader};
+use patience::Patience;
 use prepared::ClientStatements;
 use query::Job;
 use request::Request;
@@ -72,6 +74,8 @@ pub struct Session {
     apart: Option<Apart>,
     /// The state after the login; where `COM_RESET_CONNECTION` leads back to.
     login_state: SharedState,
+    /// How long the client has told us to wait for it.
+    patience: Patience,
     /// Status flags of the last answer.
     status: Status,
     /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
@@ -255,6 +259,7 @@ impl Session {
             account: client.account,
             capabilities: client.capabilities,
             nonce: client.nonce,
+            patience: Patience::of(&state, client.capabilities),
             state,
             apart: None,
             login_state: client.state,
@@ -290,7 +295,7 @@ impl Session {
             }
         }
         if let End::Interrupted(reason) = end
-            && let Some(text) = farewell(reason)
+            && let Some(text) = self.farewell(reason)
         {
             let mut out = Vec::with_capacity(128);
             put_error(&mut out, &mut 0, text.0, text.1);
@@ -431,12 +436,13 @@ impl Session {
     fn idle_deadline(&self, begun: Instant) -> (Instant, Interrupt) {
         let snapshot = self.worker.snapshot();
         let variables = &snapshot.variables;
+        let own = self.patience.idle.unwrap_or(variables.wait_timeout);
+        let wait = begun + variables.wait_timeout.min(own);
         match self.transaction_since {
-            None => (begun + variables.wait_timeout, Interrupt::Idle),
+            None => (wait, Interrupt::Idle),
             Some(since) => {
                 let idle = begun + variables.max_transaction_idle_time;
                 let whole = since + variables.max_transaction_time;
-                let wait = begun + variables.wait_timeout;
                 let in_transaction = if idle < whole {
                     (idle, Interrupt::TransactionIdle)
                 } else {
@@ -493,6 +499,19 @@ impl Session {
             Ok(true) => Ok(()),
             Ok(false) => Box::pin(self.send_rest(rest)).await,
             Err(_) => Err(End::Gone),
+        }
+    }
+
+    /// What a client is told that is sent away.
+    fn farewell(&self, reason: Interrupt) -> Option<(Errno, &'static str)> {
+        let snapshot = self.snapshot();
+        let is_own = self.patience.idle.is_some_and(|own| own < snapshot.variables.wait_timeout);
+        match farewell(reason) {
+            Some((errno, _)) if is_own && reason == Interrupt::Idle => Some((
+                errno,
+                "The client was disconnected because of inactivity (wait_timeout, as it has set it)",
+            )),
+            farewell => farewell,
         }
     }
 
@@ -567,6 +586,7 @@ impl Session {
         self.recycle_aside();
         self.let_go();
         self.state = state;
+        self.note_patience();
         self.status = Status::AUTOCOMMIT;
         self.warnings = 0;
         self.look_back = look_back;

@@ -286,6 +286,7 @@ impl Session {
         let mut state = (*self.state).clone();
         change(&mut state);
         self.state = Arc::new(state);
+        self.note_patience();
         if aligned {
             backend.login.state = Arc::clone(&self.state);
         } else {

@@ -139,7 +139,7 @@ impl Session {
 
     async fn wait_to_read(&self, held: &mut Buffer, sequence: u8, limited: bool) -> Result<(), Stop> {
         loop {
-            let limit = if limited { self.client_limit(Client::Sends) } else { Duration::ZERO };
+            let limit = self.client_limit(Client::Sends, limited);
             let began = Instant::now();
             let left = self.pace().left(limit);
             let stalled = select! {
@@ -183,14 +183,16 @@ impl Session {
         self.worker.counters.borrow_mut().stalled_clients += 1;
         let least = self.snapshot().variables.stall_bytes_client;
         let limit = limit.as_millis();
+        let own = |set: bool, name| if set { name } else { "mysql-stall_timeout_client" };
         match client {
             Client::Sends => format!(
-                "Got timeout reading communication packets: less than {least} bytes of a command in {limit} ms \
-                 (mysql-stall_timeout_client)"
+                "Got timeout reading communication packets: less than {least} bytes of a command in {limit} ms ({})",
+                own(self.patience.read.is_some(), "the client's own net_read_timeout")
             ),
             Client::Takes => format!(
                 "Got timeout writing communication packets: the client has taken less than {least} bytes of an answer \
-                 in {limit} ms (mysql-stall_timeout_client)"
+                 in {limit} ms ({})",
+                own(self.patience.write.is_some(), "the client's own net_write_timeout")
             ),
         }
     }
@@ -199,7 +201,7 @@ impl Session {
     pub(super) async fn send_rest(&self, mut rest: &[u8]) -> Result<(), End> {
         loop {
             let limited = self.handle.holds_backend();
-            let limit = if limited { self.client_limit(Client::Takes) } else { Duration::ZERO };
+            let limit = self.client_limit(Client::Takes, limited);
             let began = Instant::now();
             select! {
                 biased;
@@ -290,20 +292,21 @@ impl Session {
         Ok(())
     }
 
-    /// How long a client is waited for that holds a backend connection, or memory, and moves too little. As servers do it goes
-    /// by the session's own `net_read_timeout` and `net_write_timeout`, where it has set them.
-    pub(super) fn client_limit(&self, client: Client) -> Duration {
+    /// How long a client is waited for that moves too little; zero: no limit. As servers do it goes by the session's own
+    /// `net_read_timeout` and `net_write_timeout`, where it has set them, else only where it holds a backend connection, or
+    /// memory, that others want.
+    pub(super) fn client_limit(&self, client: Client, holds: bool) -> Duration {
         let snapshot = self.snapshot();
         let Variables { stall_timeout_client, wait_timeout, .. } = &snapshot.variables;
-        if stall_timeout_client.is_zero() {
-            return Duration::ZERO;
-        }
-        let name = match client {
-            Client::Sends => "net_read_timeout",
-            Client::Takes => "net_write_timeout",
+        let own = match client {
+            Client::Sends => self.patience.read,
+            Client::Takes => self.patience.write,
         };
-        let own = self.state.literal(name).and_then(|seconds| seconds.trim_matches('\'').parse().ok());
-        own.map_or(*stall_timeout_client, |seconds| Duration::from_secs(seconds).min(*wait_timeout))
+        match own {
+            Some(own) => own.min(*wait_timeout),
+            None if holds => *stall_timeout_client,
+            None => Duration::ZERO,
+        }
     }
 
     /// How the client has kept up during the command at hand.

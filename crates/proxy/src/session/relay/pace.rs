@@ -30,7 +30,7 @@ impl Relay<'_> {
     /// Writes what is ready to a client that does not take it at once, behind the bytes that it has.
     pub(super) async fn flush_rest(&mut self, mut written: usize) -> Result<(), Broken> {
         let session = self.session;
-        let limit = session.client_limit(Client::Takes);
+        let limit = session.client_limit(Client::Takes, true);
         let mut patience = if session.is_recording() { PATIENCE } else { FOREVER };
         loop {
             let began = Instant::now();

@@ -1,0 +1,64 @@
+//! How long a session waits for its client where the client has said so: `SET wait_timeout`, `interactive_timeout`,
+//! `net_read_timeout`, `net_write_timeout`.
+//!
+//! A server is told only for statements that may read them back, and for no longer: it would end a connection by them that
+//! another client has, or none.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_wire::Capabilities;
+
+use super::Session;
+use crate::backend::Backend;
+use crate::rt::{Instant, spawn_local};
+use crate::state::SessionState;
+use crate::worker::Worker;
+
+/// What a client has set, in force beside Narrows' own limits.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Patience {
+    /// For the next command.
+    pub(super) idle: Option<Duration>,
+    /// For the rest of a command.
+    pub(super) read: Option<Duration>,
+    /// For the client to take what it is sent.
+    pub(super) write: Option<Duration>,
+    /// Some of it is so short that no connection of the pool may have it.
+    pub(super) is_short: bool,
+}
+
+impl Patience {
+    pub(super) fn of(state: &SessionState, capabilities: Capabilities) -> Patience {
+        let interactive = capabilities.contains(Capabilities::INTERACTIVE);
+        let idle =
+            [state.timeout("wait_timeout"), state.timeout("interactive_timeout").filter(|_| interactive)];
+        Patience {
+            idle: idle.into_iter().flatten().min(),
+            read: state.timeout("net_read_timeout"),
+            write: state.timeout("net_write_timeout"),
+            is_short: state.has_short_timeouts(),
+        }
+    }
+}
+
+impl Session {
+    /// The client's state is another one.
+    pub(super) fn note_patience(&mut self) {
+        self.patience = Patience::of(&self.state, self.capabilities);
+    }
+}
+
+/// Puts back the timeouts that were set for a client, and then returns a connection to the pool.
+pub(super) fn give_back_without_timeouts(worker: Rc<Worker>, mut backend: Backend) {
+    spawn_local(async move {
+        let snapshot = worker.snapshot();
+        let state = Arc::new(backend.login.state.without_short_timeouts());
+        let limit = snapshot.variables.connect_timeout_server;
+        // One that cannot be brought there is closed.
+        if backend.align(&state, true, None, limit).await.is_ok() {
+            worker.pool.release(&snapshot, backend, Instant::now());
+        }
+    });
+}
