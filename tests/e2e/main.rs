@@ -28,6 +28,7 @@ mod panics;
 mod prepared;
 mod recorded;
 mod restart;
+mod refusals;
 mod retries;
 mod rules;
 mod sandbox;

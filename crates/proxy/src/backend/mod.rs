@@ -186,6 +186,9 @@ pub enum BackendError {
     /// The server answered with an error.
     #[error("error {} ({}): {}", .0.code, .0.sqlstate, .0.message)]
     Server(ServerError),
+    /// The server has refused what every new connection runs first.
+    #[error("init_connect fails: error {} ({}): {}", .0.code, .0.sqlstate, .0.message)]
+    InitConnect(ServerError),
     /// The server cannot do TLS, and its row asks for it.
     #[error("use_ssl is set, and the server does not offer TLS")]
     NoTls,
@@ -254,6 +257,14 @@ impl ServerError {
         }
     }
 
+    /// The same error where a client is to know that it comes of a server, and of which: it is about an account, which
+    /// Narrows has too, or about what Narrows itself has sent.
+    #[must_use]
+    pub fn at(mut self, server: &Server, what: &str) -> ServerError {
+        self.message = format!("{} {what}: {}", server.address(), self.message);
+        self
+    }
+
     /// The same error for a client.
     pub fn into_reply(self) -> (Errno, String) {
         let sqlstate = self.sqlstate.as_bytes().try_into().unwrap_or(*b"HY000");
@@ -267,7 +278,24 @@ impl ServerError {
             1044 | 1045 | 1049 | 1130 | 1131 | 1132 | 1226 | 1251 | 1524 | 1698 | 1862 | 3118 | 4151
         )
     }
+
+    /// Whether it is about the schema, which only the client has named.
+    fn is_about_schema(&self) -> bool {
+        self.code == UNKNOWN_DATABASE
+    }
+
+    /// What the client of an account is told whose login a server has refused.
+    #[must_use]
+    pub fn of_refusal(&self, server: &Server, username: &str) -> ServerError {
+        match self.is_about_schema() {
+            true => self.clone(),
+            false => self.clone().at(server, &format!("refuses the account '{username}'")),
+        }
+    }
 }
+
+/// `ER_BAD_DB_ERROR`.
+const UNKNOWN_DATABASE: u16 = 1049;
 
 impl From<ReadError> for BackendError {
     fn from(error: ReadError) -> Self {

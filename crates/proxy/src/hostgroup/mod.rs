@@ -3,6 +3,7 @@
 mod balance;
 mod names;
 mod per_second;
+mod refusals;
 mod settings;
 mod shun;
 
@@ -20,6 +21,7 @@ use crate::worker::{Message, Peers};
 pub use balance::{Latency, Load, READY, RoundRobin, readiness};
 pub use names::{Addresses, NameFigures, NameTable, Names};
 pub use per_second::PerSecond;
+pub use refusals::Refusals;
 pub use settings::{Balance, Settings};
 pub use shun::{Shun, ShunLimits, UnshunAlgorithm};
 
@@ -82,6 +84,8 @@ pub struct ServerFigures {
     capabilities: AtomicU64,
     /// What traffic has learnt of it.
     pub shun: Shun,
+    /// Accounts that it has refused.
+    pub refusals: Refusals,
     /// Whether it may be another than it was; see [`ServerFigures::distrust`].
     is_distrusted: AtomicBool,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Group, LeaseError, Pool};
-use crate::backend::{Backend, BackendError, ServerError};
+use crate::backend::{Backend, BackendError, ServerError, Want};
 use crate::hostgroup::{Hostgroup, READY, Server, ShunLimits, readiness};
 use crate::rt::Instant;
 use crate::snapshot::{Snapshot, Variables};
@@ -38,7 +38,7 @@ impl Scope {
     fn of(error: &BackendError) -> Scope {
         match error {
             // A server that answers with an error is there, for those who are connected.
-            BackendError::Server(_) => Scope::Opening,
+            BackendError::Server(_) | BackendError::InitConnect(_) => Scope::Opening,
             BackendError::ReadOnly => Scope::Writes,
             _ => Scope::Everything,
         }
@@ -64,11 +64,15 @@ impl Pool {
         &self,
         group: &Group,
         (variables, hostgroup): (&Variables, &Hostgroup),
-        server: &Arc<Server>,
+        (server, want): (&Arc<Server>, &Want),
         error: BackendError,
     ) -> Result<Option<Backend>, LeaseError> {
         let scope = Scope::of(&error);
-        let kept = group.failed(server, error, variables.connect_retries_delay)?;
+        if let Some(refusal) = refusal(server, want, &error) {
+            self.tell_refusal(server, want, &error);
+            return Err(LeaseError::Refused(refusal));
+        }
+        group.leave_alone(server, error.to_string(), scope, variables.connect_retries_delay);
         if scope == Scope::Everything
             && group.has_another(hostgroup, server)
             && server.figures.shun.failed(ShunLimits::of(variables), self.epoch.elapsed())
@@ -79,7 +83,39 @@ impl Pool {
                 "a server is shunned: too many connects have failed"
             );
         }
-        Ok(kept)
+        Ok(None)
+    }
+
+    /// Writes a line about an account that a server refuses, unless one was written within the minute.
+    fn tell_refusal(&self, server: &Server, want: &Want, error: &BackendError) {
+        let username = &want.account.row.username;
+        if let Some(untold) = server.figures.refusals.tell(username, self.epoch.elapsed()) {
+            let what = match error {
+                BackendError::InitConnect(_) => "what a connection runs first",
+                _ => "an account",
+            };
+            tracing::warn!(
+                hostgroup = server.row.hostgroup.0,
+                server = server.address(),
+                user = username,
+                untold,
+                %error,
+                "a server refuses {what}"
+            );
+        }
+    }
+}
+
+/// What the client is told at once, where a server has refused its account, or what runs first: another try would end
+/// in the same way.
+fn refusal(server: &Server, want: &Want, error: &BackendError) -> Option<ServerError> {
+    match error {
+        BackendError::Server(error) if error.is_about_login() => {
+            Some(error.of_refusal(server, &want.account.row.username))
+        }
+        BackendError::InitConnect(error) => Some(error.clone().at(server, "refuses init_connect")),
+        BackendError::Login(failure) => Some(ServerError::of_login(server, failure)),
+        _ => None,
     }
 }
 
@@ -136,24 +172,6 @@ impl Group {
         };
         let now = Instant::now();
         eligible.filter_map(until).filter(|at| *at > now).min()
-    }
-
-    fn failed(
-        &self,
-        server: &Arc<Server>,
-        error: BackendError,
-        delay: Duration,
-    ) -> Result<Option<Backend>, LeaseError> {
-        if let BackendError::Server(error) = &error
-            && error.is_about_login()
-        {
-            return Err(LeaseError::Refused(error.clone()));
-        }
-        if let BackendError::Login(failure) = &error {
-            return Err(LeaseError::Refused(ServerError::of_login(server, failure)));
-        }
-        self.leave_alone(server, error.to_string(), Scope::of(&error), delay);
-        Ok(None)
     }
 
     /// Leaves a server alone for a while, and not for less than `delay`.

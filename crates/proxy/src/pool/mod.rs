@@ -528,7 +528,7 @@ impl Search<'_> {
                 Ok(()) => Ok(Some(backend)),
                 Err(error) => {
                     let settings = (&self.snapshot.variables, self.hostgroup);
-                    self.pool.failed(self.group, settings, &server, error)
+                    self.pool.failed(self.group, settings, (&server, self.ask.want), error)
                 }
             };
         }

@@ -63,7 +63,7 @@ impl Pool {
                 }
                 Ok(Some(backend))
             }
-            Err(error) => self.failed(group, settings, &known, error),
+            Err(error) => self.failed(group, settings, (&known, ask.want), error),
         }
     }
 
@@ -105,7 +105,8 @@ impl Pool {
             Ok(backend) => self.release(snapshot, backend, Instant::now()),
             Err(error) => {
                 // The account may be gone; whoever opens a connection next is the one to follow.
-                if self.failed(&group, (&snapshot.variables, hostgroup), &known, error).is_err() {
+                let settings = (&snapshot.variables, &**hostgroup);
+                if self.failed(&group, settings, (&known, &login.want), error).is_err() {
                     group.last_login.take();
                 }
             }
@@ -133,7 +134,11 @@ impl Pool {
                 check_role(&backend, writers, limit).await?;
             }
             if !hostgroup.settings.init_connect.is_empty() {
-                backend.execute(&hostgroup.settings.init_connect, limit).await?;
+                let ran = backend.execute(&hostgroup.settings.init_connect, limit).await;
+                ran.map_err(|error| match error {
+                    BackendError::Server(error) => BackendError::InitConnect(error),
+                    error => error,
+                })?;
             }
             Ok(backend)
         };
@@ -154,11 +159,11 @@ impl Pool {
     /// Counts a server that could not be had among the errors.
     fn count_error(&self, server: &Arc<Server>, (want, state): (&Want, &SharedState), error: &BackendError) {
         let errno = match error {
-            BackendError::Server(error) => error.code,
+            BackendError::Server(error) | BackendError::InitConnect(error) => error.code,
             _ => CANNOT_CONNECT,
         };
         let text = match error {
-            BackendError::Server(error) => error.message.clone(),
+            BackendError::Server(error) | BackendError::InitConnect(error) => error.message.clone(),
             error => error.to_string(),
         };
         let schemaname = state.schema.as_deref().unwrap_or_default().to_vec();
