@@ -104,6 +104,20 @@ impl Prepared {
         })
     }
 
+    /// An execution had a result of so many columns: tables change, and a server prepares anew by itself. A `CALL` has
+    /// results of its own that no server tells of before.
+    pub fn note_columns(&self, columns: u64) {
+        let known = self.columns.load(Ordering::Relaxed);
+        if known != 0 && columns != 0 && columns != u64::from(known) {
+            self.columns.store(u16::try_from(columns).unwrap_or(u16::MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that it takes here, whoever has it open.
+    pub fn bytes(&self) -> usize {
+        size_of::<Prepared>() + self.text.len() + self.username.len() + REGISTERED
+    }
+
     /// Clients that have it open.
     pub fn clients(&self) -> u32 {
         self.clients.load(Ordering::Relaxed)
@@ -241,6 +255,9 @@ pub fn living() -> u64 {
 static LIVING: AtomicU64 = AtomicU64::new(0);
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// Bytes of a statement's place in the table of its worker: identity, pointer, and what an allocation costs.
+const REGISTERED: usize = 16 + 8 + 16;
 
 /// Bytes that are kept of a text that was not read.
 const SHOWN: usize = 256;

@@ -103,6 +103,8 @@ pub struct Tracker {
     /// Added to the sequence number of every packet that is passed over.
     shift: u8,
     rows: u64,
+    /// Columns of the last result that has any.
+    columns: u64,
     /// The EOF behind the columns has announced another result: MySQL does not say it again behind the rows of a
     /// procedure's OUT parameters.
     more_announced: bool,
@@ -147,6 +149,7 @@ impl Tracker {
             continued: false,
             shift: 0,
             rows: 0,
+            columns: 0,
             more_announced: false,
             sequence: 0,
         }
@@ -160,6 +163,11 @@ impl Tracker {
     /// Rows passed over since the tracker was made, over all results.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Columns of the last result that has any; 0 where none has.
+    pub fn columns(&self) -> u64 {
+        self.columns
     }
 
     /// Sequence number of the last packet, as the receiver sees it.
@@ -326,6 +334,7 @@ impl Tracker {
                 if columns == 0 {
                     return Result::Err(Malformed("a result set without columns"));
                 }
+                self.columns = columns;
                 self.state = State::Definitions { left: columns, then: Then::Rows };
                 Result::Ok(None)
             }

@@ -1,5 +1,7 @@
 //! Tables that change between preparing and executing.
 
+use narrows_testkit::{Login, RawClient};
+
 use super::statement::cell;
 use super::{Statement, on_each};
 
@@ -50,5 +52,34 @@ fn a_temporary_table_is_its_clients_also_in_shared_statements() {
             assert_eq!(cell(&by_one.execute(&mut one, &[])), "one");
             assert_eq!(cell(&by_other.execute(&mut other, &[])), "one");
         }
+    });
+}
+
+#[test]
+fn administrators_see_the_columns_of_a_statement_as_they_are_and_what_statements_take() {
+    on_each(2, |scene| {
+        scene.server.execute(&["CREATE TABLE one.seen (v VARCHAR(10))", "INSERT INTO one.seen VALUES ('x')"]);
+        let mut admin = RawClient::open(&scene.narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let mut columns = || {
+            let asked =
+                "SELECT num_columns FROM stats_mysql_prepared_statements_info WHERE query LIKE '%seen'";
+            admin.query(asked).cell()
+        };
+        let mut one = scene.client();
+        let all = Statement::prepare(&mut one, "SELECT * FROM seen");
+        assert_eq!(columns().as_deref(), Some("1"));
+        scene.server.execute(&["ALTER TABLE one.seen ADD w VARCHAR(10) DEFAULT 'y'"]);
+        assert!(all.execute(&mut one, &[]).error().is_none());
+        assert_eq!(columns().as_deref(), Some("2"), "{:?}", scene.flavour);
+        let mut bytes = |name: &str| {
+            let asked =
+                format!("SELECT Variable_Value FROM stats_memory_metrics WHERE Variable_Name = '{name}'");
+            admin.query(asked).cell().and_then(|value| value.parse::<u64>().ok()).expect("a figure")
+        };
+        let before = bytes("prepare_statement_metadata_memory");
+        assert!(before > 0 && bytes("prepare_statement_backend_memory") > 0);
+        let comment = "x".repeat(10_000);
+        Statement::prepare(&mut one, &format!("SELECT v /* {comment} */ FROM seen"));
+        assert!(bytes("prepare_statement_metadata_memory") >= before + 10_000);
     });
 }

@@ -32,7 +32,7 @@ pub use align::TRACKED_VARIABLES;
 pub use ask::Table;
 pub use connect::{connect, kill};
 pub use residue::{FOREIGN_INSERT_ID, InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
-pub use statements::{Entry, PrepareOk, Statements};
+pub use statements::{BYTES_OF_ENTRY, Entry, PrepareOk, Statements};
 
 /// A backend connection.
 #[derive(Debug)]

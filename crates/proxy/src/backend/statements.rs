@@ -44,6 +44,9 @@ pub struct Entry {
     used: u64,
 }
 
+/// Bytes that a statement takes in a backend connection's table: its entry and its key.
+pub const BYTES_OF_ENTRY: u64 = (size_of::<Entry>() + size_of::<Identity>()) as u64;
+
 /// The head of the answer to `COM_STMT_PREPARE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrepareOk {

@@ -42,6 +42,8 @@ pub(super) struct Outcome {
     pub(super) received: u64,
     /// Rows of the last result that had any columns.
     pub(super) rows: Option<u64>,
+    /// Its columns.
+    pub(super) columns: u64,
     /// Warnings of the last result.
     pub(super) warnings: u16,
     /// Warnings of each result before it, where there are several.
@@ -201,6 +203,7 @@ impl Session {
         };
         let result = relay.run().await;
         relay.outcome.rows_sent = relay.tracker.rows();
+        relay.outcome.columns = relay.tracker.columns();
         self.worker.buffers.give_back(relay.buffer);
         result
     }
@@ -360,15 +363,15 @@ impl Relay<'_> {
         // What it passes over is passed over again: it must not touch sequence numbers.
         ahead.add_shift(ahead.shift().wrapping_neg());
         let Ok(walk) = ahead.walk(rest) else { return true };
-        let status = match walk.next {
-            Next::Ok { length } => {
-                let start = walk.passed + HEADER_LENGTH;
         let opens_cursor = self.answering.expect == Expect::Cursor && walk.passed == 0;
-                let packet = rest.get(start..walk.passed + length).unwrap_or_default();
+        let status = match walk.next {
             Next::Err { .. } if opens_cursor => {
                 self.eof_owed = false;
                 return true;
             }
+            Next::Ok { length } => {
+                let start = walk.passed + HEADER_LENGTH;
+                let packet = rest.get(start..walk.passed + length).unwrap_or_default();
                 OkPacket::decode(packet, capabilities).map(|ok| ok.status).unwrap_or_default()
             }
             Next::More { .. } if walk.passed == 0 => return false,
@@ -707,16 +710,16 @@ impl Relay<'_> {
     /// not at all.
     async fn lost(&mut self, text: String) -> Result<(), Broken> {
         if self.started && self.tracker.is_between_packets() {
-            let mut sequence = self.tracker.sequence().wrapping_add(1);
-            let (address, text) = (self.backend.login.server.address(), self.backend.broken_by(&text));
-            let message = format!(
             let mut out = Vec::with_capacity(128);
-                "Lost connection to MySQL server during query ({address}: {text}). The answer is not whole."
+            let mut sequence = self.tracker.sequence().wrapping_add(1);
             if self.eof_owed && self.answering.expect != Expect::Cursor {
                 self.put_owed_eof(self.session.status);
                 out.append(&mut self.out);
                 sequence = sequence.wrapping_add(1);
             }
+            let (address, text) = (self.backend.login.server.address(), self.backend.broken_by(&text));
+            let message = format!(
+                "Lost connection to MySQL server during query ({address}: {text}). The answer is not whole."
             );
             put_error(&mut out, &mut sequence, Errno::SERVER_LOST, &message);
             self.session.worker.counters.borrow_mut().generated_errors += 1;

@@ -225,6 +225,10 @@ pub struct MemoryFigures {
     pub digests: u64,
     /// Query rules of the configuration in force.
     pub rules: u64,
+    /// Prepared statements, their texts included, as clients and backend connections share them.
+    pub statements: u64,
+    /// What backend connections have noted of the statements that are prepared on them.
+    pub statements_of_backends: u64,
     /// Stacks of the worker threads, as reserved.
     pub worker_stacks: u64,
     /// Buffers with what clients sent.

@@ -4,6 +4,7 @@ use std::mem::size_of;
 
 use super::MemoryFigures;
 use super::heap::Heap;
+use crate::backend::BYTES_OF_ENTRY;
 use crate::backend::{Backend, Login};
 use crate::session::{Handle, Session};
 use crate::snapshot::{Account, Snapshot};
@@ -32,6 +33,8 @@ impl MemoryFigures {
     /// Adds what a worker has.
     pub(super) fn add(&mut self, worker: &MemoryFigures) {
         self.digests += worker.digests;
+        self.statements += worker.statements;
+        self.statements_of_backends += worker.statements_of_backends;
         self.worker_stacks += worker.worker_stacks;
         self.client_buffers += worker.client_buffers;
         self.backend_buffers += worker.backend_buffers;
@@ -45,7 +48,11 @@ impl Worker {
     /// What this worker has.
     pub(super) fn memory(&self) -> MemoryFigures {
         let (client_buffers, backend_buffers) = self.buffers.in_use();
+        let prepared = self.prepared.all();
+        let backends: u64 = prepared.iter().map(|prepared| u64::from(prepared.servers())).sum();
         MemoryFigures {
+            statements: prepared.iter().map(|prepared| prepared.bytes() as u64).sum(),
+            statements_of_backends: backends * BYTES_OF_ENTRY,
             digests: self.figures.digests.borrow().bytes() as u64,
             worker_stacks: WORKER_STACK,
             client_buffers,

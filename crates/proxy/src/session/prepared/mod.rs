@@ -500,6 +500,7 @@ impl Session {
                 return;
             }
             Command::StmtExecute | Command::StmtBulkExecute => {
+                statement.prepared.note_columns(outcome.columns);
                 if job.expect == Expect::Cursor && !failed && status.contains(Status::CURSOR_EXISTS) {
                     statements.hold(statement.identity(Expect::Cursor), id);
                     pins.let_go(id, PinReason::LONG_DATA);
