@@ -81,12 +81,18 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
     (
         &[
             93, 97, 98, 99, 101, 102, 104, 106, 107, 108, 109, 110, 111, 119, 120, 121, 123, 124, 125, 422,
-            424, 425, 426, 427, 428, 431, 437, 438, 439, 440, 441, 442, 443, 446, 447, 448, 449, 450, 451,
-            452, 453, 454, 455,
+            424, 425, 426, 427, 428, 431, 437, 438, 440, 441, 443, 446, 447, 448, 449, 450, 451, 452, 453,
+            454, 455,
         ],
         "A command that is unknown or not for clients of a proxy is error 1047 (08S01) and the session goes on. ProxySQL closes the \
          connection without a word.",
     ),
+    (&[35, 36], "The error of a server that refuses an account says which server it is, and which account."),
+    (
+        &[201, 202],
+        "A KILL that does not name a session by a number is error 1235: no KILL is sent to a server.",
+    ),
+    (&[439], "COM_BINLOG_DUMP is answered by the server. ProxySQL closes the connection without a word."),
     (&[122, 511], "COM_RESET_CONNECTION and COM_CHANGE_USER work on the admin port too."),
     (&[430], "COM_PROCESS_INFO is answered by the server."),
     (

@@ -52,7 +52,7 @@ impl Session {
             Command::StmtClose => self.close_statement(request).await,
             Command::StmtSendLongData => self.long_data(request).await,
             Command::BinlogDump | Command::BinlogDumpGtid | Command::RegisterSlave => {
-                self.unknown_command(request).await
+                Box::pin(self.replicate(request)).await
             }
         }
     }
@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// A command that nobody knows, or that is not for clients of a proxy.
-    async fn unknown_command(&mut self, request: &mut Request) -> Result<(), End> {
+    pub(super) async fn unknown_command(&mut self, request: &mut Request) -> Result<(), End> {
         self.skip(request).await?;
         if client::family(&self.snapshot(), &self.want.account) == Some(Family::MySql) {
             // MySQL counts the error until the next statement.

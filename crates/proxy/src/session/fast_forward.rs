@@ -1,5 +1,6 @@
 //! Users with `fast_forward`: client and server are tied to each other with the client's first command, and bytes are
-//! moved between them without a look at them: no rules, no digests, no sharing.
+//! moved between them without a look at them: no rules, no digests, no sharing. A client of any user that asks for a binary
+//! log is served in the same way from then on: it is a replica, or reads like one, and its answer has no end.
 
 use std::cell::Cell;
 use std::io;
@@ -7,8 +8,9 @@ use std::pin::pin;
 
 use narrows_wire::{Capabilities, Errno};
 
+use super::request::Request;
 use super::transfer::{Client, FOREVER, Stop};
-use super::{End, Interrupt, Session};
+use super::{End, Interrupt, PinReason, Session};
 use crate::backend::Backend;
 use crate::buffer::{SMALL, Side};
 use crate::pool::{Ask, LeaseError};
@@ -36,7 +38,38 @@ impl Session {
             );
             return None;
         }
-        Some(self.forward_bytes(backend).await)
+        Some(self.forward_bytes(backend, "Fast forward").await)
+    }
+
+    /// `COM_BINLOG_DUMP`, `COM_BINLOG_DUMP_GTID`, `COM_REGISTER_SLAVE`: what the client has set is on the server already, or
+    /// is set there, and then bytes are moved up to the client's end.
+    pub(super) async fn replicate(&mut self, request: &mut Request) -> Result<(), End> {
+        if !request.whole {
+            return self.unknown_command(request).await;
+        }
+        if let Some(kept) = self.stream.kept() {
+            kept.forget();
+        }
+        self.handle.keep_pins(PinReason::default());
+        let backend = match self.pinned.take() {
+            Some(pinned) if pinned.backend.is_alive() => pinned.backend,
+            Some(_) => return Err(End::Told("backend connection lost".to_owned())),
+            None => self.own_connection().await?,
+        };
+        let form = |capabilities: Capabilities| capabilities.contains(Capabilities::DEPRECATE_EOF);
+        if form(backend.login.capabilities) != form(self.capabilities) {
+            let address = backend.login.server.address();
+            let text = format!(
+                "{address} cannot send a binary log in the form of the protocol that this session uses"
+            );
+            self.reply_error(Errno::UNKNOWN_COM_ERROR, &text).await?;
+            return Err(End::Told(text));
+        }
+        let user = &self.want.account.row.username;
+        let server = backend.login.server.address();
+        tracing::info!(id = self.handle.id, user, server, "a client reads the binary log");
+        request.hand_over(&mut self.input);
+        Err(self.forward_bytes(backend, "Binlog Dump").await)
     }
 
     /// A new connection in the client's state, with the client's own capabilities.
@@ -61,7 +94,7 @@ impl Session {
         let failed = match found {
             Ok(mut backend) => {
                 let limit = snapshot.variables.connect_timeout_server_max;
-                match backend.align(&self.state, false, None, limit).await {
+                match backend.align(&self.state, true, None, limit).await {
                     Ok(()) => return Ok(backend),
                     Err(error) => (Errno::SERVER_LOST, error.to_string()),
                 }
@@ -73,9 +106,9 @@ impl Session {
         Err(End::Told(failed.1))
     }
 
-    async fn forward_bytes(&mut self, backend: Backend) -> End {
+    async fn forward_bytes(&mut self, backend: Backend, doing: &'static str) -> End {
         self.handle.has_backend(Some(backend.card()));
-        self.handle.begins("Fast forward", Instant::now());
+        self.handle.begins(doing, Instant::now());
         let ahead = std::mem::take(&mut self.input);
         self.count_forwarded(&backend, (ahead.filled().len(), 0));
         let sent = self.write_to_server(&backend, ahead.filled()).await;
