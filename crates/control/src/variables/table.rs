@@ -122,7 +122,7 @@ pub static VARIABLES: &[Variable] = &[
     flag("mysql-kill_backend_connection_when_disconnect", Useful, true, "Whether a statement is killed on its server when its client vanishes.")
         .read_as_flag(|v, b| v.kill_backend_connection_when_disconnect = b),
     integer("mysql-kill_timeout_server", Useful, 10_000, 0, 3_600_000, "Milliseconds a server has to end a statement that was killed, by KILL QUERY or a timeout. Then the client gets its error all the same, and the server connection is closed; 0: no limit. (Not in ProxySQL.)")
-        .read_as_integer(|v, n| v.kill_timeout_server = ms(n)),
+        .read_as_integer(|v, n| v.transfer.kill_timeout_server = ms(n)),
     text("mysql-ldap_user_variable", Obscure, Form::Any, "", "User variable in which the LDAP plugin puts the user."),
     flag("mysql-log_mysql_warnings_enabled", Obscure, false, "Whether warnings of statements are fetched and logged."),
     flag("mysql-log_unhealthy_connections", Useful, true, "Whether the log says why a connection was dropped."),
@@ -306,11 +306,11 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads.")
         .needless("workers have stacks of a fixed size"),
     integer("mysql-stall_bytes_client", Obscure, 1024, 1, 1_073_741_824, "See stall_timeout_client. (Not in ProxySQL.)")
-        .read_as_integer(|v, n| v.stall_bytes_client = n.unsigned_abs()),
+        .read_as_integer(|v, n| v.transfer.stall_bytes_client = n.unsigned_abs()),
     integer("mysql-stall_timeout_client", Useful, 60_000, 0, 31_536_000_000, "Milliseconds in which a client that holds a server connection in the middle of a command must send, or take, stall_bytes_client bytes; only the time counts for which Narrows waits for it. Then it is closed: it has stopped sending a command or a file, or reading a result. A session that has set net_read_timeout or net_write_timeout has that time instead, up to wait_timeout. 0: no limit. (Not in ProxySQL.)")
-        .read_as_integer(|v, n| v.stall_timeout_client = ms(n)),
+        .read_as_integer(|v, n| v.transfer.stall_timeout_client = ms(n)),
     integer("mysql-stall_timeout_server", Useful, 60_000, 0, 3_600_000, "Milliseconds in which a server must take some bytes of a command that is being sent to it; then the connection is closed, and the client gets error 2013. 0: no limit. (Not in ProxySQL.)")
-        .read_as_integer(|v, n| v.stall_timeout_server = ms(n)),
+        .read_as_integer(|v, n| v.transfer.stall_timeout_server = ms(n)),
     flag("mysql-stats_time_backend_query", Obscure, false, "Whether the time servers take is summed up.")
         .read_as_flag(|v, b| v.stats_time_backend_query = b),
     flag("mysql-stats_time_query_processor", Obscure, false, "Whether the time rules take is summed up.")
@@ -325,14 +325,14 @@ pub static VARIABLES: &[Variable] = &[
     integer("mysql-throttle_connections_per_sec_to_hostgroup", Useful, 1_000_000, 1, 100_000_000, "New server connections per second and hostgroup at most.")
         .read_as_integer(|v, n| v.throttle_connections_per_sec_to_hostgroup = count(n)),
     integer("mysql-throttle_max_bytes_per_second_to_client", Obscure, 0, 0, 2_147_483_647, "Bytes of servers' answers that a client is sent per second at most; 0: no limit.")
-        .read_as_integer(|v, n| v.throttle_to_client = n.unsigned_abs()),
+        .read_as_integer(|v, n| v.transfer.throttle_to_client = n.unsigned_abs()),
     integer("mysql-throttle_ratio_server_to_client", Obscure, 0, 0, 100, "How much faster than its client a server may be read; 0: no limit."),
     integer("mysql-unshun_algorithm", Obscure, 0, 0, 1, "1: a server that failed connects have taken out, and that is reached again in one hostgroup, is back in all that have its host and port; 0: each finds out by itself.")
         .read_as_integer(|v, n| v.unshun_algorithm = if n == 1 { UnshunAlgorithm::AllAtOnce } else { UnshunAlgorithm::OneByOne }),
     integer("mysql-upload_buffer_size", Useful, 16_777_216, 1_048_576, 1_073_741_824, "Bytes of the longest command that Narrows takes whole from the client before it takes a server connection for it. Longer ones are passed on as they come. (Not in ProxySQL.)")
-        .read_as_integer(|v, n| v.upload_buffer_size = n.unsigned_abs()),
+        .read_as_integer(|v, n| v.transfer.upload_buffer_size = n.unsigned_abs()),
     integer("mysql-upload_buffers_total", Useful, 268_435_456, 0, 1_099_511_627_776, "Bytes of memory for all such commands at a time; those for which none is left are passed on as they come. (Not in ProxySQL.)")
-        .read_as_integer(|v, n| v.upload_buffers_total = n.unsigned_abs()),
+        .read_as_integer(|v, n| v.transfer.upload_buffers_total = n.unsigned_abs()),
     flag("mysql-use_tcp_keepalive", Useful, true, "Whether TCP keepalive is on, towards clients and servers.")
         .read_as_flag(|v, b| v.tcp_keepalive = v.tcp_keepalive.filter(|_| b)),
     flag("mysql-verbose_query_error", Obscure, false, "Whether the log says more about statements that fail."),

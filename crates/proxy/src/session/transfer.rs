@@ -181,7 +181,7 @@ impl Session {
     /// Counts a client that does not keep up, and says so.
     pub(super) fn stall(&self, client: Client, limit: Duration) -> String {
         self.worker.counters.borrow_mut().stalled_clients += 1;
-        let least = self.snapshot().variables.stall_bytes_client;
+        let least = self.snapshot().variables.transfer.stall_bytes_client;
         let limit = limit.as_millis();
         let own = |set: bool, name| if set { name } else { "mysql-stall_timeout_client" };
         match client {
@@ -268,7 +268,7 @@ impl Session {
         backend: &Backend,
         request: Option<&mut Request>,
     ) -> Result<(), Stop> {
-        let limit = self.snapshot().variables.stall_timeout_server;
+        let limit = self.snapshot().variables.transfer.stall_timeout_server;
         let client_gone = async {
             match request {
                 Some(request) => request.client_gone(&self.stream).await,
@@ -297,14 +297,14 @@ impl Session {
     /// memory, that others want.
     pub(super) fn client_limit(&self, client: Client, holds: bool) -> Duration {
         let snapshot = self.snapshot();
-        let Variables { stall_timeout_client, wait_timeout, .. } = &snapshot.variables;
+        let Variables { transfer, wait_timeout, .. } = &snapshot.variables;
         let own = match client {
             Client::Sends => self.patience.read,
             Client::Takes => self.patience.write,
         };
         match own {
             Some(own) => own.min(*wait_timeout),
-            None if holds => *stall_timeout_client,
+            None if holds => transfer.stall_timeout_client,
             None => Duration::ZERO,
         }
     }
@@ -322,7 +322,7 @@ impl Session {
         if pace.waited.is_zero() {
             return;
         }
-        pace.moved(bytes, self.snapshot().variables.stall_bytes_client);
+        pace.moved(bytes, self.snapshot().variables.transfer.stall_bytes_client);
         self.client_pace.set(pace);
     }
 
@@ -342,7 +342,7 @@ impl Session {
 
     /// Whether servers have a limited time to end what was killed.
     pub(super) fn limits_kills(&self) -> bool {
-        !self.snapshot().variables.kill_timeout_server.is_zero()
+        !self.snapshot().variables.transfer.kill_timeout_server.is_zero()
     }
 }
 

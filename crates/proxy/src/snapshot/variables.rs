@@ -54,18 +54,8 @@ pub struct Variables {
     pub max_transaction_time: Duration,
     /// Time after which a statement is killed.
     pub default_query_timeout: Duration,
-    /// Time a server has to end a statement that was killed; zero: no limit.
-    pub kill_timeout_server: Duration,
-    /// Time in which a client that holds a backend connection must send or take `stall_bytes_client`; zero: no limit.
-    pub stall_timeout_client: Duration,
-    /// See there.
-    pub stall_bytes_client: u64,
-    /// Time in which a server must take some of a command; zero: no limit.
-    pub stall_timeout_server: Duration,
-    /// Bytes of the longest command that is taken in before a backend connection is had for it.
-    pub upload_buffer_size: u64,
-    /// Bytes of all such commands at a time.
-    pub upload_buffers_total: u64,
+    /// What limits the way of commands and answers.
+    pub transfer: Transfer,
     /// Time every statement waits before it runs.
     pub default_query_delay: Duration,
     /// Further executions of a statement that failed with its server, where repeating it is safe.
@@ -154,8 +144,6 @@ pub struct Variables {
     pub connection_warming: bool,
     /// Backend connections that a hostgroup may open in a second.
     pub throttle_connections_per_sec_to_hostgroup: u32,
-    /// Bytes of answers that a client is sent in a second; 0: no limit.
-    pub throttle_to_client: u64,
     /// Age after which an idle backend connection is closed; zero: no limit.
     pub connection_max_age: Duration,
     /// Time between pings of an idle backend connection.
@@ -180,6 +168,39 @@ pub struct Variables {
     pub client_host_error_counts: u32,
     /// Whether servers elsewhere are asked for their RSA key too, over connections that others can listen to.
     pub get_server_public_key: bool,
+}
+
+/// Limits of what is on its way between a client and a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transfer {
+    /// Time a server has to end a statement that was killed; zero: no limit.
+    pub kill_timeout_server: Duration,
+    /// Time in which a client that holds a backend connection must send or take `stall_bytes_client`; zero: no limit.
+    pub stall_timeout_client: Duration,
+    /// See `stall_timeout_client`.
+    pub stall_bytes_client: u64,
+    /// Time in which a server must take some of a command; zero: no limit.
+    pub stall_timeout_server: Duration,
+    /// Bytes of the longest command that is taken in before a backend connection is had for it.
+    pub upload_buffer_size: u64,
+    /// Bytes of all such commands at a time.
+    pub upload_buffers_total: u64,
+    /// Bytes of answers that a client is sent in a second; 0: no limit.
+    pub throttle_to_client: u64,
+}
+
+impl Default for Transfer {
+    fn default() -> Self {
+        Transfer {
+            kill_timeout_server: Duration::from_secs(10),
+            stall_timeout_client: Duration::from_secs(60),
+            stall_bytes_client: 1024,
+            stall_timeout_server: Duration::from_secs(60),
+            upload_buffer_size: 16 << 20,
+            upload_buffers_total: 256 << 20,
+            throttle_to_client: 0,
+        }
+    }
 }
 
 impl Default for Variables {
@@ -208,12 +229,7 @@ impl Default for Variables {
             max_transaction_idle_time: Duration::from_secs(14_400),
             max_transaction_time: Duration::from_secs(14_400),
             default_query_timeout: Duration::from_secs(86_400),
-            kill_timeout_server: Duration::from_secs(10),
-            stall_timeout_client: Duration::from_secs(60),
-            stall_bytes_client: 1024,
-            stall_timeout_server: Duration::from_secs(60),
-            upload_buffer_size: 16 << 20,
-            upload_buffers_total: 256 << 20,
+            transfer: Transfer::default(),
             default_query_delay: Duration::ZERO,
             query_retries_on_failure: 1,
             query_processor_iterations: 0,
@@ -258,7 +274,6 @@ impl Default for Variables {
             free_connections_pct: 10,
             connection_warming: false,
             throttle_connections_per_sec_to_hostgroup: 1_000_000,
-            throttle_to_client: 0,
             connection_max_age: Duration::ZERO,
             ping_interval_server: Duration::from_secs(10),
             ping_timeout_server: Duration::from_millis(200),

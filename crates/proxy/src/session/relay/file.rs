@@ -22,7 +22,7 @@ impl Relay<'_> {
             // The client never sees the question: the answer to its statement comes one question and one file earlier.
             self.tracker.add_shift(u8::MAX - 1);
             let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
-            return self.to_backend(&end).await;
+            return self.give_file(&end).await;
         }
         let question = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
         let mut sequence = question.wrapping_add(1);
@@ -49,7 +49,7 @@ impl Relay<'_> {
                 }
                 let mut held = std::mem::take(self.request.rest_mut());
                 let step = held.filled().len().min(left);
-                self.to_backend(held.filled().get(..step).unwrap_or_default()).await?;
+                self.give_file(held.filled().get(..step).unwrap_or_default()).await?;
                 held.consume(step);
                 *self.request.rest_mut() = held;
                 left -= step;
@@ -72,7 +72,7 @@ impl Relay<'_> {
     }
 
     /// Sends the server a part of the client's file. It may take its time: what it waits for is part of the statement.
-    async fn to_backend(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+    async fn give_file(&mut self, bytes: &[u8]) -> Result<(), Broken> {
         let mut rest = bytes;
         loop {
             match self.backend.stream.try_write_all(&mut rest) {
