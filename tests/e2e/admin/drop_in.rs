@@ -52,8 +52,12 @@ fn questions_of_tools_are_answered() {
 fn a_row_of_64_mib_is_an_answer() {
     let (_server, narrows) = narrows();
     let mut client = admin(&narrows);
-    let cell = client.query(format!("SELECT printf('%.*c', {}, 'x')", 64 << 20)).cell().expect("a row");
-    assert_eq!(cell.len(), 64 << 20);
+    let answer = client.query(format!("SELECT printf('%.*c', {}, 'x')", 64 << 20));
+    assert!(answer.error().is_none(), "{:?}", answer.error());
+    // Between the columns and the end: a row of several packets, which begins with its length in nine bytes.
+    let packets = &answer.packets[3..answer.packets.len() - 1];
+    assert_eq!(packets.len(), 5);
+    assert_eq!(packets.iter().map(|packet| packet.payload.len()).sum::<usize>(), (64 << 20) + 9);
     assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"));
 }
 
