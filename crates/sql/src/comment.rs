@@ -33,7 +33,9 @@ impl<'a> Iterator for Annotations<'a> {
             let (part, rest) = self.rest.split_at_checked(length)?;
             self.rest = rest.get(1..).unwrap_or_default();
             let mut words = part.split(|byte| *byte == b'=').filter(|word| !word.is_empty());
-            if let (Some(key), Some(value)) = (words.next(), words.next()) {
+            if let (Some(key), Some(value)) = (words.next(), words.next())
+                && !key.trim_ascii().is_empty()
+            {
                 return Some((key.trim_ascii(), value.trim_ascii()));
             }
         }
@@ -64,7 +66,7 @@ mod tests {
         assert_eq!(pairs("SELECT /*+ mirror=4 */ 1"), [pair("mirror", "4")]);
         assert_eq!(pairs("/*!hostgroup=5*/"), [pair("hostgroup", "5")]);
         assert_eq!(
-            pairs("/* hostgroup=0, trace=77; =a==b=c;;d=; e */"),
+            pairs("/* hostgroup=0, trace=77;=a==b=c;;d=; e; =f=1 */"),
             [pair("hostgroup", "0, trace"), pair("a", "b")]
         );
     }

@@ -142,6 +142,14 @@ impl Request {
         }
     }
 
+    /// Moves everything that is held, the packet's header first, to `held`.
+    pub(super) fn hand_over(&mut self, held: &mut Buffer) {
+        held.append(self.buffer.filled());
+        let all = self.buffer.filled().len();
+        self.buffer.consume(all);
+        self.consumed = true;
+    }
+
     /// Puts `head` in the place of the first `replaced` bytes of the argument of a long command. Its header stays as it
     /// is; `upload` reckons with what was put in.
     pub(super) fn replace_head(&mut self, replaced: usize, head: &[u8]) {
