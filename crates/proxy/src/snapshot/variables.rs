@@ -204,6 +204,7 @@ impl Default for Transfer {
 }
 
 impl Default for Variables {
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn default() -> Self {
         Variables {
             interfaces: vec!["0.0.0.0:6033".to_owned()],
