@@ -37,6 +37,7 @@ fn no_form_of_a_kill_reaches_a_connection_of_the_server() {
             ("SELECT 1; KILL {}", 1235),
             ("KILL @x := {}", 1235),
             ("KILL {} + 0", 1235),
+            ("KILL 'x'", 1235),
             ("KILL USER sbtest", 1235),
             ("KILL QUERY ID {}", 1235),
             ("BEGIN NOT ATOMIC KILL {}; END", 1235),

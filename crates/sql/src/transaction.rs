@@ -130,11 +130,26 @@ fn names_tables(query: &[u8], statement: Statement) -> bool {
         }
         if token.is_word("FROM") {
             let mut ahead = lexer.clone();
-            if !ahead.next().is_word("DUAL") || ahead.next().is_symbol(b',') {
+            let no_table = match ahead.next() {
+                name if name.is_word("DUAL") => !ahead.next().is_symbol(b','),
+                // Of these the server locks none of ours, and its flag tells of what it reads in a transaction.
+                name if name.is_word("INFORMATION_SCHEMA") => is_one_table_alone(&mut ahead),
+                _ => false,
+            };
+            if !no_table {
                 return true;
             }
         }
     }
+}
+
+/// Whether `.name` comes next, and no other table after that. When in doubt one does.
+fn is_one_table_alone(lexer: &mut Lexer<'_>) -> bool {
+    let dot = lexer.next();
+    lexer.next();
+    let after = lexer.next();
+    let ends = matches!(after.kind, TokenKind::End) || after.is_any(&["WHERE", "GROUP", "ORDER", "LIMIT"]);
+    dot.is_symbol(b'.') && (ends || after.is_symbol(b')') || after.is_symbol(b';'))
 }
 
 /// Whether a `SHOW` describes the columns or indexes of a table, which MySQL opens for it as for a `SELECT`.
@@ -171,6 +186,11 @@ mod tests {
             "TABLE t",
             "SELECT 1 UNION TABLE t",
             "SELECT 1 FROM DUAL, t",
+            "SELECT 1 FROM information_schema.tables, t",
+            "SELECT 1 FROM information_schema.tables x JOIN t",
+            "SELECT 1 FROM information_schema.tables JOIN t",
+            "SELECT 1 FROM information_schema",
+            "SELECT 1 FROM information_schema.tables WHERE 1 IN (SELECT a FROM t)",
             "SELECT (SELECT 1 FROM t)",
             "SELECT stored(1)",
             "SET @a = (SELECT MAX(a) FROM t)",
@@ -193,6 +213,7 @@ mod tests {
         for query in [
             "SELECT 1",
             "SELECT 1 FROM DUAL",
+            "SELECT WORD FROM INFORMATION_SCHEMA.KEYWORDS WHERE RESERVED = 1 ORDER BY WORD",
             "SELECT 'FROM t'",
             "SELECT @@version, DATABASE()",
             "SET NAMES utf8mb4",

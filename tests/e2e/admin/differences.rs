@@ -106,9 +106,11 @@ const EVERYWHERE: &[&str] = &[
     "The status of every answer is 514 (AUTOCOMMIT and NO_BACKSLASH_ESCAPES), and all columns are text. ProxySQL answers a few \
      questions with other flags, among them the one by which drivers decide how to quote.",
     "A LOAD ... TO RUNTIME has as warnings what ProxySQL writes to its log.",
-    "There are six variables more (`mysql-auto_read_write_split`, `mysql-auto_read_write_split_functions`, \
-     `mysql-eventslog_rotate_interval`, `mysql-get_server_public_key`, `mysql-max_stmts_bytes_per_client`, \
-     `mysql-offline_soft_timeout`); counts of variables are compared without them.",
+    "There are twelve variables more (`mysql-auto_read_write_split`, `mysql-auto_read_write_split_functions`, \
+     `mysql-eventslog_rotate_interval`, `mysql-get_server_public_key`, `mysql-kill_timeout_server`, \
+     `mysql-max_stmts_bytes_per_client`, `mysql-offline_soft_timeout`, `mysql-stall_bytes_client`, \
+     `mysql-stall_timeout_client`, `mysql-stall_timeout_server`, `mysql-upload_buffer_size`, `mysql-upload_buffers_total`); \
+     counts of variables are compared without them.",
     "Rows for which no order is asked come in another one.",
     "The number of rows of statements that change none is not compared: both repeat that of an earlier one.",
     "The prefix `ProxySQL Admin Error: ` is there once, where ProxySQL has it twice.",

@@ -217,8 +217,14 @@ const OWN_VARIABLES: &[&str] = &[
     "mysql-auto_read_write_split_functions",
     "mysql-eventslog_rotate_interval",
     "mysql-get_server_public_key",
+    "mysql-kill_timeout_server",
     "mysql-max_stmts_bytes_per_client",
     "mysql-offline_soft_timeout",
+    "mysql-stall_bytes_client",
+    "mysql-stall_timeout_client",
+    "mysql-stall_timeout_server",
+    "mysql-upload_buffer_size",
+    "mysql-upload_buffers_total",
 ];
 
 /// An answer as it would be without [`OWN_VARIABLES`]: rows that name them, and counts of all variables.
