@@ -150,7 +150,7 @@ fn a_client_that_stops_reading_is_closed() {
 
     narrows.client().query("DO 1").ok().expect("it is served after them");
 
-    assert_eq!(figure(&narrows, "Narrows_stalled_clients"), 2);
+    eventually("both are closed", || figure(&narrows, "Narrows_stalled_clients") == 2);
 }
 
 #[test]

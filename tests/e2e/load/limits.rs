@@ -4,8 +4,8 @@
 use narrows_testkit::NarrowsConfig;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Files that are neither clients nor backend connections: log, listeners, libraries, the runtime's own.
-const RESERVE: u64 = 200;
+/// Files that are no clients: log, listeners, libraries, the runtime's own, and the 256 that Narrows lets clients not have.
+const RESERVE: u64 = 200 + 256;
 
 /// How many clients of `wanted` the machine's limit allows; raises this process's limit, which Narrows inherits, as
 /// far as it may.
