@@ -1,4 +1,4 @@
-//! The log as a file that can be opened anew, for those who rotate it.
+//! The log as a file that can be opened again, for those who rotate it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -328,7 +328,7 @@ impl Server<'_> {
 
     fn reopen_log(&self) {
         if let Err(error) = self.log.reopen() {
-            warn!(%error, "the log cannot be opened anew");
+            warn!(%error, "the log cannot be opened again");
         }
     }
 

@@ -510,7 +510,7 @@ impl Supervisor {
     /// Opens the log anew, here and in the processes that do not serve.
     fn reopen_logs(&self) {
         if let Err(error) = self.log.reopen() {
-            warn!(%error, "the log cannot be opened anew");
+            warn!(%error, "the log cannot be opened again");
         }
         let standby = self.standby.iter().map(|standby| &standby.process);
         standby.chain(&self.leaving).for_each(|process| process.signal(Signal::USR1));

@@ -129,7 +129,7 @@ impl Handle {
         &self.addresses
     }
 
-    /// Has the log files opened anew.
+    /// Has the log files opened again.
     pub fn flush_logs(&self) {
         // A control thread that has ended has no logs.
         let _ = self.messages.send(Message::FlushLogs);
@@ -511,7 +511,7 @@ impl Control {
         self.query_log.rotate();
         match (self.reopen_log)() {
             Ok(()) => Reply::ok(),
-            Err(error) => Reply::error(format!("the log cannot be opened anew: {error}")),
+            Err(error) => Reply::error(format!("the log cannot be opened again: {error}")),
         }
     }
 

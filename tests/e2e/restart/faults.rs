@@ -3,14 +3,13 @@
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Endpoint, Login, NarrowsConfig, Process, RawClient, TempFolder, command, free_port, kill, serving_worker,
+    Endpoint, Login, NarrowsConfig, RawClient, TempFolder, command, free_port, kill, serving_worker,
 };
 
-use super::{BINARY, scene, wait_for_another};
+use super::{scene, start_with_log_file, wait_for_another};
 
 /// How long a client that is closed may have to see it.
 const SOON: Duration = Duration::from_secs(20);
@@ -57,16 +56,10 @@ fn a_process_that_hangs_is_killed_and_its_clients_go_on() {
 }
 
 #[test]
-fn the_log_is_opened_anew_by_all_processes() {
+fn the_log_is_opened_again_by_all_processes() {
     let folder = TempFolder::new("logs");
     let (port, admin) = (free_port(), free_port());
-    let address = |port: u16| format!("127.0.0.1:{port}");
-    let text = NarrowsConfig::new().text(&address(port), &address(admin));
-    fs::write(folder.file("narrows.cnf"), format!("errorlog=\"narrows.log\"\n{text}")).expect("a file");
-    let mut program = Command::new(BINARY);
-    program.arg("-c").arg(folder.file("narrows.cnf")).arg("-D").arg(folder.path()).arg("-n");
-    program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut process = Process::spawn(program).expect("it starts");
+    let mut process = start_with_log_file(&folder, port, admin);
     let (log, moved) = (folder.file("narrows.log"), folder.file("narrows.log.1"));
     wait_for(&log, " serving interfaces=");
     fs::rename(&log, &moved).expect("it is moved");
@@ -78,7 +71,7 @@ fn the_log_is_opened_anew_by_all_processes() {
     wait_for(&log, "the worker process has died");
     assert!(!fs::read_to_string(&moved).expect("a log").contains("has died"));
     wait_for(&log, "administrators are served");
-    assert!(TcpStream::connect(address(port)).is_ok());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
     process.stop(SOON);
 }
 

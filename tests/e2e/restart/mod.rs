@@ -9,11 +9,12 @@ mod stop;
 mod stopped;
 mod upgrade;
 
+use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig};
+use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig, Process, TempFolder};
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_narrows");
@@ -60,6 +61,17 @@ fn upgrade(program: &Path, narrows: &Narrows) -> (bool, String) {
         .expect("the program starts");
     let text = [output.stdout.as_slice(), &output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Starts Narrows with its supervisor and with `narrows.log` in its data folder.
+fn start_with_log_file(folder: &TempFolder, port: u16, admin: u16) -> Process {
+    let address = |port: u16| format!("127.0.0.1:{port}");
+    let text = NarrowsConfig::new().text(&address(port), &address(admin));
+    fs::write(folder.file("narrows.cnf"), format!("errorlog=\"narrows.log\"\n{text}")).expect("a file");
+    let mut program = Command::new(BINARY);
+    program.arg("-c").arg(folder.file("narrows.cnf")).arg("-D").arg(folder.path()).arg("-n");
+    program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Process::spawn(program).expect("it starts")
 }
 
 /// Waits until another worker process than `former` serves.

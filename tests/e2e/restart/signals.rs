@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Narrows, NarrowsConfig, Process, RawClient, TempFolder, free_port, serving_worker};
+use narrows_testkit::{Narrows, RawClient, TempFolder, free_port, serving_worker};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{BINARY, scene, upgrade, wait_for_another};
+use super::{BINARY, scene, start_with_log_file, upgrade, wait_for_another};
 
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
@@ -116,13 +115,7 @@ fn a_worker_process_without_a_supervisor_stops_in_order() {
 #[test]
 fn sighup_opens_the_log_again_and_sigquit_stops() {
     let folder = TempFolder::new("hangup");
-    let address = |port: u16| format!("127.0.0.1:{port}");
-    let text = NarrowsConfig::new().text(&address(free_port()), &address(free_port()));
-    fs::write(folder.file("narrows.cnf"), format!("errorlog=\"narrows.log\"\n{text}")).expect("a file");
-    let mut program = Command::new(BINARY);
-    program.arg("-c").arg(folder.file("narrows.cnf")).arg("-D").arg(folder.path()).arg("-n");
-    program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut process = Process::spawn(program).expect("it starts");
+    let mut process = start_with_log_file(&folder, free_port(), free_port());
     let (log, moved) = (folder.file("narrows.log"), folder.file("narrows.log.1"));
     wait_until("it serves", || {
         fs::read_to_string(&log).is_ok_and(|text| text.contains(" serving interfaces="))

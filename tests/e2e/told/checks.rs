@@ -1,4 +1,4 @@
-//! Checks of the monitor that fail are told of: in the log, once; in metrics, in EXPLAIN ROUTE, in SHOW NARROWS STATUS.
+//! Checks of the monitor that fail are shown: in the log, once; in metrics, in EXPLAIN ROUTE, in SHOW NARROWS STATUS.
 
 use std::time::{Duration, Instant};
 

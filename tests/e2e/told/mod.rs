@@ -1,4 +1,4 @@
-//! What operators are told without asking: changes, checks of the monitor that fail, settings without effect.
+//! What operators learn without asking: changes, checks of the monitor that fail, settings without effect.
 
 mod audit;
 mod checks;
