@@ -69,7 +69,8 @@ class Server:
         command = [narrows, "sandbox", "--replicas", "0", "--json", "--until-eof"]
         self.certificate = tempfile.TemporaryDirectory(prefix="narrows-compat-")
         if kind == "mysql9":
-            command += ["--server", "/opt/mysql9"]
+            # Suites load files, which MySQL refuses by default and MariaDB does not.
+            command += ["--server", "/opt/mysql9", "--option=--local-infile=ON"]
         else:
             # MySQL makes a certificate of its own, MariaDB 10.11 does not; suites want TLS.
             cert, key = f"{self.certificate.name}/cert.pem", f"{self.certificate.name}/key.pem"
@@ -86,6 +87,9 @@ class Server:
         self.version = described["version"]
         self.port = described["servers"][0]["port"]
         self.socket = described["servers"][0]["socket"]
+        # Suites make accounts of their own.
+        grant = f"GRANT ALL PRIVILEGES ON *.* TO {USER}@'%' WITH GRANT OPTION"
+        subprocess.run(["mariadb", f"-S{self.socket}", "-uroot", "-e", grant], check=True)
         command = ["mariadb", "-h127.0.0.1", f"-P{self.port}", f"-u{USER}", f"-p{PASSWORD}", "-BNe", "SELECT VERSION()"]
         version = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         # What the greeting says, by which drivers tell the two apart; MariaDB puts a number of old before its own.
@@ -125,10 +129,10 @@ class Narrows:
             f'    {{ hostgroup={hostgroup} address="127.0.0.1" port={server.port} max_connections=200 }}'
             for hostgroup in hostgroups
         )
-        # A fast-forward account of its own: what reads binary logs uses it.
+        # A fast-forward account of its own: what reads binary logs uses it. The tests of sqlx make the one without a password.
         users = ",\n".join(
-            f'    {{ username="{name}" password="{name}" default_hostgroup=0 fast_forward={fast} }}'
-            for name, fast in [(USER, 0), ("repl", 1)]
+            f'    {{ username="{name}" password="{password}" default_hostgroup=0 fast_forward={fast} }}'
+            for name, password, fast in [(USER, PASSWORD, 0), ("repl", "repl", 1), ("no_password", "", 0)]
         )
         rules = ""
         if via == "split":

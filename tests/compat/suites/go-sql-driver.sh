@@ -21,8 +21,9 @@ run() {
   "${admin[@]}" -e 'CREATE DATABASE IF NOT EXISTS gotest'
   cd "$source"
   # One by one, so that a test that hangs or ends the program costs only itself. Unit tests need no server.
+  # Left out: TestConnectorReturnsTimeout, which connects to a public address.
   local name
-  for name in $(./tests -test.list '^Test'); do
+  for name in $(./tests -test.list '^Test' | grep -vx TestConnectorReturnsTimeout); do
     MYSQL_TEST_ADDR=$1:$2 MYSQL_TEST_USER=$3 MYSQL_TEST_PASS=$4 \
       timeout 600 ./tests -test.v -test.timeout 590s -test.run "^$name\$" > "$COMPAT_DIR/output" 2>&1 ||
       cat "$COMPAT_DIR/output" >&2
