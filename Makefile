@@ -18,7 +18,7 @@ model: ## The model-based test of shared connections alone, with new scripts and
 	scripts/setup.sh rust servers mysql9
 	NARROWS_SEED=$${NARROWS_SEED:-$$(date +%s)} cargo test --test e2e model:: -- --nocapture
 
-compat: ## The test suites of drivers and tools, against servers and through Narrows; SUITES chooses; half an hour.
+compat: ## The test suites of drivers and tools, against servers and through Narrows; SUITES chooses; hours.
 	scripts/setup.sh rust compat mysql9
 	cargo build --bin narrows
 	tests/compat/run.py $(SUITES)

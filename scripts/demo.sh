@@ -16,8 +16,8 @@ say() { echo; echo "== $*"; }
 build() {
   [ -z "${NARROWS:-}" ] || { narrows=$NARROWS; return 0; }
   say "Building"
-  cargo build --release --bin narrows
-  narrows=target/release/narrows
+  cargo build --profile demo --bin narrows
+  narrows=target/demo/narrows
 }
 
 # Waits until a command succeeds: wait_for WHAT COMMAND...

@@ -108,7 +108,7 @@ install_drivers() {
 
 install_compat() {
   install_toolchains
-  packages percona-toolkit mydumper openssl
+  packages percona-toolkit mydumper openssl socat
 }
 
 install_mysql9() {

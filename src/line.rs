@@ -189,7 +189,11 @@ impl Line {
                 loop {
                     match door.accept() {
                         Ok(channel) => line.greet(channel),
-                        Err(error) => return warn!(%error, "another supervisor would not be heard"),
+                        // Out of descriptors, most likely: that passes.
+                        Err(error) => {
+                            warn!(%error, "another supervisor cannot be heard for now");
+                            std::thread::sleep(DOOR_PAUSE);
+                        }
                     }
                 }
             })
@@ -318,6 +322,9 @@ fn normal(interface: &str) -> String {
     let address: Result<std::net::SocketAddr, _> = interface.parse();
     address.map_or_else(|_| interface.to_owned(), |address| address.to_string())
 }
+
+/// How long the door rests after an `accept(2)` that failed.
+const DOOR_PAUSE: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,7 +45,8 @@ impl LogFile {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    // Names of users and texts of servers are in it: it is for the owner and its group.
+    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
 }
 
 impl Write for LogFile {

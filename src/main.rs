@@ -9,6 +9,7 @@ mod last_words;
 mod launch;
 mod line;
 mod log_file;
+mod one_line;
 mod reason;
 mod sandbox;
 mod serve;

@@ -32,6 +32,7 @@ use crate::last_words;
 use crate::launch::{self, Launch};
 use crate::line::{Leaving, Line, Order};
 use crate::log_file::LogFile;
+use crate::one_line::OneLine;
 use crate::signals::{self, Signals, Wanted};
 use crate::supervisor::AGAIN;
 use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWorker};
@@ -503,12 +504,13 @@ pub fn open_log(file: Option<&Path>) -> anyhow::Result<LogFile> {
     // same file, and whose failure would end the thread.
     let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
     let Some(path) = file else {
-        log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
+        let is_coloured = std::io::stderr().is_terminal();
+        log.with_writer(move || OneLine::new(std::io::stderr(), is_coloured)).with_ansi(is_coloured).init();
         return Ok(LogFile::none());
     };
     let opened = LogFile::open(path).with_context(|| format!("opening the log file {}", path.display()))?;
     let writer = opened.clone();
-    log.with_writer(move || writer.clone()).with_ansi(false).init();
+    log.with_writer(move || OneLine::new(writer.clone(), false)).with_ansi(false).init();
     Ok(opened)
 }
 
@@ -540,7 +542,7 @@ fn warn_of_few_files(max_connections: u32) {
 }
 
 /// Passwords and keys are in memory: no core file is written, and other processes of the same user do not look in.
-fn keep_memory_private() {
+pub fn keep_memory_private() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     if std::env::var_os("NARROWS_CORE_FILES").is_some() {
         warn!("NARROWS_CORE_FILES is set: a core file would hold passwords and keys");

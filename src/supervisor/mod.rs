@@ -47,6 +47,8 @@ pub const AGAIN: u8 = 75;
 /// # Errors
 /// A folder that another one uses; sockets and processes that cannot be made.
 pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<ExitCode> {
+    // What runs, passwords among it, is at hand here for the next process.
+    crate::serve::keep_memory_private();
     let manager = Manager::of_environment();
     let sockets = notify::sockets_of_manager();
     let _lock = Lock::take(&launch.datadir)?;
@@ -67,6 +69,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
             sockets,
             frozen: None,
             frozen_at: None,
+            freezes: 0,
             serving: None,
             estates: Vec::new(),
             announced: None,
@@ -124,6 +127,8 @@ struct Supervisor {
     frozen: Option<OwnedFd>,
     /// When that was.
     frozen_at: Option<Instant>,
+    /// How often.
+    freezes: u64,
     serving: Option<Process>,
     /// What processes that have died have left to the next one.
     estates: Vec<Estate>,
@@ -254,6 +259,7 @@ impl Supervisor {
                 ToSupervisor::Release(interface) => drop(self.sockets.remove(&interface)),
                 ToSupervisor::Frozen => {
                     self.frozen = sockets.into_iter().next();
+                    self.freezes += 1;
                     // The standby has what ran before. Operators often load several times in a row: the first time is
                     // acted on at once.
                     self.dismiss_standby();

@@ -24,6 +24,8 @@ use super::{Standby, Supervisor};
 /// An upgrade that is under way.
 pub struct Upgrade {
     newcomer: Option<Standby>,
+    /// How often what runs had been written down when the newcomer was given it.
+    freezes: u64,
     asker: Asker,
     begun: Instant,
 }
@@ -72,7 +74,8 @@ impl Supervisor {
         }
         info!(program = %self.program.display(), "an upgrade begins");
         self.manager.tell("STATUS=a newer program checks itself");
-        let upgrade = |newcomer| Upgrade { newcomer, asker, begun: Instant::now() };
+        let freezes = self.freezes;
+        let upgrade = |newcomer| Upgrade { newcomer, freezes, asker, begun: Instant::now() };
         match self.start_process(&self.program.clone(), Stance::Check) {
             Ok(process) => self.upgrade = Some(upgrade(Some(Standby { process, is_ready: false }))),
             Err(error) => {
@@ -120,14 +123,38 @@ impl Supervisor {
     }
 
     fn newcomer_serves(&mut self) {
-        let newcomer = self.upgrade.as_mut().and_then(|upgrade| upgrade.newcomer.take());
-        if let Some(Standby { mut process, is_ready: true }) = newcomer {
-            process.since = std::time::Instant::now();
-            self.have_serve(&process);
-            self.serving = Some(process);
-        } else {
+        let freezes = self.freezes;
+        let newcomer = self.upgrade.as_mut().and_then(|upgrade| {
+            let newcomer = upgrade.newcomer.take()?;
+            Some((newcomer, upgrade.freezes == freezes))
+        });
+        match newcomer {
+            Some((Standby { mut process, is_ready: true }, true)) => {
+                process.since = std::time::Instant::now();
+                self.have_serve(&process);
+                self.serving = Some(process);
+            }
+            Some((newcomer, _)) => {
+                newcomer.process.signal(Signal::KILL);
+                self.start_another_newcomer();
+            }
             // It was given up just now, and the old one has let go all the same.
-            self.start_next();
+            None => {
+                self.start_next();
+            }
+        }
+    }
+
+    /// Something was loaded while the newcomer checked itself, and it does not know. The old process loads nothing any more: another
+    /// one of the same program is given what runs now, and serves as soon as it can.
+    fn start_another_newcomer(&mut self) {
+        self.dismiss_standby();
+        match self.start_process(&self.program.clone(), Stance::Ready) {
+            Ok(process) => self.standby = Some(Standby { process, is_ready: false }),
+            Err(error) => {
+                error!(%error, "the newer program cannot be started again");
+                self.start_next();
+            }
         }
     }
 

@@ -433,3 +433,43 @@ fn a_server_that_hangs_or_refuses_at_login_is_told() {
         });
     }
 }
+
+#[test]
+fn a_command_of_several_packets_over_max_allowed_packet_is_read_to_its_end() {
+    // Its first packet is too long already; or all together are, once a server has a part of them.
+    for (limit, megabytes, packets) in [(8192, 17, 2), (20 << 20, 40, 3), (33 << 20, 70, 5)] {
+        let narrows = start(&usual().variable("max_allowed_packet", &limit.to_string()));
+        let mut client = narrows.client();
+        let text = format!("SELECT '{}'", "x".repeat(megabytes << 20));
+        client.send_command(command::QUERY, text.as_bytes()).expect("all of it is taken");
+        let packet = client.read().expect("an answer");
+        let error = ErrorPacket::decode(&packet.payload).expect("an error");
+        assert_eq!((error.code, error.state.as_str()), (1153, "08S01"), "{error:?}");
+        assert_eq!(packet.sequence, packets, "behind {packets} packets");
+        assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"), "the session goes on");
+    }
+}
+
+#[test]
+fn a_server_gets_no_file_for_a_statement_that_names_none() {
+    let question = Move::Reply(vec![b"\xFB/etc/passwd".to_vec()]);
+    let fake = FakeMysql::start(script().on("SELECT stolen", &[question, Move::Close]));
+    let narrows = start(&in_front_of_fake(&fake).variable("enable_load_data_local_infile", "true"));
+    let mut client = narrows.client();
+    client.set_local_file(b"a secret".to_vec());
+    let answer = client.query("SELECT stolen");
+    assert!(answer.packets.iter().all(|packet| packet.first() != 0xFB), "{answer:?}");
+    assert!(answer.error().is_some(), "{answer:?}");
+}
+
+#[test]
+fn names_from_the_network_make_no_lines_of_the_log() {
+    let narrows = start(&usual());
+    let forged = "nobody\n2026-01-01T00:00:00.000000Z  WARN forged: line\r\u{1b}[31m";
+    let line = assert_one_line(&narrows, || {
+        let error = RawClient::connect(&narrows.endpoint()).login(&Login::new(forged, "x")).unwrap_err();
+        assert_eq!(error.code, 1045);
+    });
+    assert!(line.contains("nobody") && !line.contains('\u{1b}'), "{line:?}");
+    assert!(!narrows.log().lines().any(|line| line.starts_with("2026-01-01T00:00:00")), "{}", narrows.log());
+}

@@ -119,3 +119,21 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[test]
+fn a_client_cannot_become_another_user() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        let narrows = start(&before(server.port()));
+        for warm in [false, true] {
+            let mut client = RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest"));
+            if warm {
+                assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"));
+            }
+            // The server knows this account, and it has no password; `mysql_users` does not have it.
+            let error = client.change_user(&Login::new("root", "")).expect_err("refused");
+            assert_eq!(error.code, 1148, "{error:?}");
+            assert!(client.is_closed_within(Duration::from_secs(10)));
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The end-to-end tests: the built program in front of real servers and of scripted ones. A module per theme.
 
 mod admin;
+mod advisories;
 mod auth;
 mod autocommit;
 mod bad_input;
@@ -20,8 +21,11 @@ mod fast_forward;
 mod figures;
 mod founding;
 mod hostgroups;
+mod hostile_servers;
+mod information_functions;
 mod internal_session;
 mod kills;
+mod leftovers;
 mod model;
 mod monitor;
 mod operators;
@@ -40,3 +44,4 @@ mod streaming;
 mod sysbench;
 mod timeouts;
 mod told;
+mod two_readers;

@@ -122,6 +122,77 @@ fn only_what_reads_is_sent_twice_when_its_server_is_lost() {
     }
 }
 
+/// Two servers on which `statement` takes until the test says more, with this at its end. One of them has it by then.
+fn two_servers(statement: &str, end: &Move) -> ([FakeMysql; 2], NarrowsConfig) {
+    let moves = [Move::Wait, end.clone()];
+    let servers = [(), ()].map(|()| FakeMysql::start(Conversation::new().on(statement, &moves)));
+    let config = NarrowsConfig::new().user("sbtest", "sbtest", "");
+    let config = servers.iter().fold(config, |config, server| config.server(0, server.port(), ""));
+    (servers, config.variable("kill_timeout_server", "20000"))
+}
+
+fn times(servers: &[FakeMysql; 2], fits: impl Fn(&str) -> bool) -> usize {
+    servers.iter().flat_map(FakeMysql::received).filter(|received| fits(&received.body)).count()
+}
+
+#[test]
+fn a_read_that_was_killed_is_not_sent_twice() {
+    let read = "SELECT a FROM t";
+    // Its server is lost with it, or says that it shuts down.
+    for end in [Move::Close, Move::error(1053, "08S01", "Server shutdown in progress")] {
+        for (timeout, code) in [("1000", 1907), ("60000", 1317)] {
+            let (servers, config) = two_servers(read, &end);
+            let narrows = start(&config.variable("default_query_timeout", timeout));
+            let mut client = narrows.client();
+            let id = client.greeting().expect("a greeting").connection_id;
+            client.send_command(command::QUERY, read.as_bytes()).expect("it takes it");
+            while times(&servers, |body| body == read) == 0 {
+                std::thread::yield_now();
+            }
+            if code == 1317 {
+                narrows.client().query(format!("KILL QUERY {id}")).ok().expect("killed");
+            }
+            while times(&servers, |body| body.starts_with("KILL QUERY")) == 0 {
+                std::thread::yield_now();
+            }
+            servers.iter().for_each(FakeMysql::release);
+
+            let error = client.answer(command::QUERY).error().expect("it was killed");
+
+            assert!([code, 1053].contains(&error.code), "{end:?}: {error:?}");
+            assert!(error.code == code || !matches!(end, Move::Close), "{end:?}: {error:?}");
+            assert_eq!(times(&servers, |body| body == read), 1, "{end:?}");
+            client.query("DO 1").ok().expect("the session goes on");
+        }
+    }
+}
+
+#[test]
+fn what_was_killed_while_it_was_prepared_is_not_prepared_elsewhere() {
+    let servers = [(), ()].map(|()| {
+        let prepare = [Move::Wait, Move::Close];
+        FakeMysql::start(Conversation::new().on_command(command::STMT_PREPARE, &prepare))
+    });
+    let config = NarrowsConfig::new()
+        .user("sbtest", "sbtest", "")
+        .variable("kill_timeout_server", "20000")
+        .variable("default_query_timeout", "1000");
+    let config = servers.iter().fold(config, |config, server| config.server(0, server.port(), ""));
+    let narrows = start(&config);
+    let mut client = narrows.client();
+    client.send_command(command::STMT_PREPARE, b"SELECT ?").expect("it takes it");
+    while times(&servers, |body| body.starts_with("KILL QUERY")) == 0 {
+        std::thread::yield_now();
+    }
+    servers.iter().for_each(FakeMysql::release);
+
+    let error = client.answer(command::STMT_PREPARE).error().expect("it was killed");
+
+    assert_eq!(error.code, 1907, "{error:?}");
+    assert_eq!(times(&servers, |body| body == "SELECT ?"), 1);
+    client.query("DO 1").ok().expect("the session goes on");
+}
+
 #[test]
 fn an_execution_is_sent_twice_where_its_text_would_be() {
     let (read, write) = ("SELECT SLEEP(1) AS executed", "INSERT INTO retries.e VALUES (SLEEP(1))");

@@ -391,6 +391,105 @@ fn errors_of_our_own_are_kept_as_the_client_wants() {
     });
 }
 
+#[test]
+fn backslashes_mean_what_they_meant_where_the_variable_was_set() {
+    let path = Some("433A5C6E65775C746162");
+    on_another_connection(&[], |one, move_on| {
+        one.query("SET sql_mode = 'NO_BACKSLASH_ESCAPES'");
+        one.query(r"SET @p = 'C:\new\tab', @q = 'it''s\'");
+        move_on();
+        assert_eq!(cell(one, "SELECT HEX(@p)").as_deref(), path);
+        assert_eq!(cell(one, "SELECT HEX(@q)").as_deref(), Some("697427735C"));
+        one.query("SET sql_mode = ''");
+        one.query(r"SET @p = 'C:\\new\\tab'");
+        assert_eq!(cell(one, "SELECT HEX(@p)").as_deref(), path);
+    });
+    // The server's own mode: the session has been told of none.
+    on_another_connection(&["--sql-mode=NO_BACKSLASH_ESCAPES"], |one, move_on| {
+        one.query(r"SET @p = 'C:\new\tab'");
+        move_on();
+        assert_eq!(cell(one, "SELECT HEX(@p)").as_deref(), path);
+    });
+}
+
+#[test]
+fn a_prepared_text_is_read_as_it_was_prepared() {
+    on_another_connection(&[], |one, move_on| {
+        let prepared = one.command(command::STMT_PREPARE, br"SET @p = 'C:\new'");
+        let id: [u8; 4] = prepared.packets[0].payload[1..5].try_into().expect("four bytes");
+        one.query("SET sql_mode = 'NO_BACKSLASH_ESCAPES'");
+        one.command(command::STMT_EXECUTE, &[&id[..], &[0, 1, 0, 0, 0]].concat());
+        let expected = cell(one, "SELECT HEX(@p)");
+        move_on();
+        assert_eq!(cell(one, "SELECT HEX(@p)"), expected);
+    });
+}
+
+#[test]
+fn text_has_the_bytes_of_the_character_set_that_it_was_set_in() {
+    on_another_connection(&[], |one, move_on| {
+        for (names, text, bytes) in [
+            ("SET NAMES utf8mb4, collation_connection = utf16_general_ci", &b"abc"[..], "006100620063"),
+            ("SET NAMES utf8mb4, collation_connection = utf32_bin", b"a", "00000061"),
+            ("SET NAMES gbk", b"\xbf\x5c\x5c'", "BF5C27"),
+            ("SET NAMES sjis", b"\x95\x5c", "955C"),
+            ("SET NAMES big5", b"\xa5\x5c", "A55C"),
+            ("SET NAMES cp932", b"\x83\x5cx", "835C78"),
+        ] {
+            one.query(names);
+            one.query([b"SET @p = '", text, b"'"].concat());
+            let expected = cell(one, "SELECT HEX(@p)");
+            assert_eq!(expected.as_deref(), Some(bytes), "{names}");
+            move_on();
+            assert_eq!(cell(one, "SELECT HEX(@p)"), expected, "{names}");
+        }
+    });
+}
+
+#[test]
+fn a_name_is_the_same_in_every_character_set() {
+    on_another_connection(&[], |one, move_on| {
+        one.query("SET NAMES gbk");
+        one.query(b"SET @`\xc3\xa9` = 5");
+        move_on();
+        assert_eq!(one.query(b"SELECT @`\xc3\xa9`").cell().as_deref(), Some("5"));
+        one.query("SET NAMES utf8mb4");
+        assert_eq!(cell(one, "SELECT @`\u{e9}`"), None);
+    });
+}
+
+#[test]
+fn a_session_may_have_more_than_one_statement_carries() {
+    on_another_connection(&["--max-allowed-packet=64M"], |one, move_on| {
+        for number in 0..20 {
+            let set = one.query(format!("SET @v{number} = '{}'", "x".repeat(900_000)));
+            assert!(set.error().is_none(), "{:?}", set.error());
+        }
+        move_on();
+        let lengths: Vec<String> = (0..20).map(|number| format!("LENGTH(@v{number})")).collect();
+        let sum = cell(one, &format!("SELECT {}", lengths.join(" + ")));
+        assert_eq!(sum.as_deref(), Some("18000000"));
+    });
+}
+
+/// A client, and what keeps the connection at hand from it, if it is not tied to it; on each flavour.
+fn on_another_connection(options: &[&str], test: impl Fn(&mut RawClient, &mut dyn FnMut())) {
+    for flavour in Flavour::both() {
+        let server = options.iter().fold(ServerOptions::new(flavour), |all, one| all.option(one)).start();
+        let config = NarrowsConfig::new()
+            .server(0, server.port(), "max_connections=2")
+            .variable("threads", "1")
+            .user("sbtest", "sbtest", "");
+        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let mut one = RawClient::open(&narrows.endpoint(), &login());
+        let mut other = RawClient::open(&narrows.endpoint(), &login());
+        test(&mut one, &mut || {
+            other.query("ROLLBACK");
+            other.query("BEGIN");
+        });
+    }
+}
+
 /// `SERVER_STATUS_IN_TRANS`.
 const IN_TRANSACTION: u8 = 1;
 

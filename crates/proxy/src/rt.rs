@@ -427,9 +427,15 @@ impl Listener {
 }
 
 fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    use std::os::unix::fs::FileTypeExt;
     use std::os::unix::net::{UnixListener, UnixStream};
     let listener = match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() => {
+        // Whatever else has that name is not ours to remove.
+        Err(error)
+            if error.kind() == io::ErrorKind::AddrInUse
+                && std::fs::symlink_metadata(path)?.file_type().is_socket()
+                && UnixStream::connect(path).is_err() =>
+        {
             std::fs::remove_file(path)?;
             UnixListener::bind(path)?
         }
@@ -444,3 +450,21 @@ fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
 
 /// Connections that wait for `accept`; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::bind_unix;
+
+    #[test]
+    fn removes_no_file_that_is_not_a_socket() {
+        let path = std::env::temp_dir().join(format!("narrows-bind-{}", std::process::id()));
+        std::fs::write(&path, "kept").unwrap();
+        assert!(bind_unix(&path).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
+        std::fs::remove_file(&path).unwrap();
+        // The socket of a process that is gone.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        drop(bind_unix(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -158,11 +158,27 @@ impl SessionState {
         if value.is_empty() && NULLABLE.contains(&name) {
             return self.set_literal(name, "NULL");
         }
-        let numeric = !value.is_empty() && value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-        if numeric && let Ok(value) = std::str::from_utf8(value) {
-            return self.set_literal(name, value);
+        match std::str::from_utf8(value) {
+            Ok(number) if is_number(number) => self.set_literal(name, number),
+            _ => self.set_literal(name, &quoted(value)),
         }
-        self.set_literal(name, &quoted(value));
+    }
+
+    /// Whether a variable with this value can be carried to other connections: its name and its value are such that no server
+    /// reads anything else in the assignment, and there is room for it. What a server says of its own session is written into
+    /// statements for others, and one that has been taken over must not speak through us.
+    pub fn can_carry(&self, name: &str, value: &[u8]) -> bool {
+        let is_charset = CHARSETS.contains(&slot(name)) || name == UTF8MB4_COLLATION;
+        is_variable_name(name)
+            && (!is_charset || value.is_empty() || is_word(value))
+            && self.has_room(name.len() + value.len())
+    }
+
+    /// Whether there is room for so many bytes more.
+    pub fn has_room(&self, more: usize) -> bool {
+        let variables = self.variables.iter().map(|variable| variable.slot.len() + variable.assignment.len());
+        let own = self.user_variables.iter().map(|(name, literal)| name.len() + literal.len());
+        more <= MOST_BYTES && variables.chain(own).sum::<usize>() + more <= MOST_BYTES
     }
 
     /// Sets a session variable to a literal as it stands in SQL.
@@ -255,6 +271,11 @@ impl SessionState {
     pub fn text_literal(&self, text: &[u8], family: Family) -> Option<String> {
         let literal = self.literal("collation_connection")?;
         let name = literal.trim_matches('\'');
+        let is_of =
+            |set: &&str| name.strip_prefix(*set).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+        if OTHER_LETTERS.iter().any(is_of) || !is_word(name.as_bytes()) {
+            return None;
+        }
         match Collation::by_name(name, family) {
             Some(collation) => {
                 let charset = collation.charset;
@@ -520,15 +541,50 @@ fn is_short_timeout(variable: Option<&Variable>) -> bool {
     literal.parse().is_ok_and(|seconds: u64| seconds < SHORT_TIMEOUT_S)
 }
 
+/// Bytes that the variables of a session may take together. They are sent in one statement, which must stay well below what any
+/// server takes (`max_allowed_packet`), and each session keeps them.
+const MOST_BYTES: usize = 64 << 10;
+
+/// Character sets in which ASCII text has other bytes, or these bytes are other letters.
+const OTHER_LETTERS: [&str; 5] = ["ucs2", "utf16", "utf16le", "utf32", "swe7"];
+
+/// Bytes of the longest name of a variable: servers have none beyond 64, and components put theirs in front.
+const LONGEST_NAME: usize = 128;
+
+/// Whether a name is one of a session variable, perhaps of a component, and cannot be read as anything else.
+pub fn is_variable_name(name: &str) -> bool {
+    const SCOPES: [&str; 5] = ["global", "local", "persist", "persist_only", "session"];
+    let (component, own) = name.split_once('.').unwrap_or(("component", name));
+    name.len() <= LONGEST_NAME
+        && !SCOPES.contains(&component)
+        && [component, own]
+            .iter()
+            .all(|part| is_word(part.as_bytes()) && !part.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// Whether a value may stand in SQL without quotes, or between any.
+pub fn is_word(value: &[u8]) -> bool {
+    !value.is_empty() && value.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+/// Whether a text is a plain decimal number: digits, with others after a point perhaps.
+fn is_number(text: &str) -> bool {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    text.len() <= 64 && digits(whole) && digits(fraction)
+}
+
 fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A string literal. Both escapes are written in a way that holds under `NO_BACKSLASH_ESCAPES` too: a value with
-/// a backslash is written in hexadecimal.
+/// A string literal that is read alike under every `sql_mode` and in every character set: a value with a backslash, or with
+/// letters outside ASCII, is written in hexadecimal.
 pub fn quoted(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
-        Ok(text) if !text.contains(['\\', '\0']) => format!("'{}'", text.replace('\'', "''")),
+        Ok(text) if text.is_ascii() && !text.contains(['\\', '\0']) => {
+            format!("'{}'", text.replace('\'', "''"))
+        }
         _ => {
             let mut literal = String::from("0x");
             for byte in value {
@@ -731,5 +787,69 @@ mod tests {
     fn quotes_what_a_server_reports() {
         assert_eq!(quoted(b"it's"), "'it''s'");
         assert_eq!(quoted(b"a\\b"), "0x615C62");
+        assert_eq!(quoted("\u{e9}'".as_bytes()), "0xC3A927");
+        for (value, literal) in [
+            ("12", "12"),
+            ("0.5", "0.5"),
+            ("1.2.3", "'1.2.3'"),
+            (".", "'.'"),
+            ("5.", "'5.'"),
+            ("", "''"),
+            ("1e5", "'1e5'"),
+        ] {
+            let mut state = SessionState::default();
+            state.set_text("a", value.as_bytes());
+            assert_eq!(state.literal("a"), Some(literal), "{value}");
+        }
+    }
+
+    #[test]
+    fn carries_only_what_is_a_variable() {
+        let state = SessionState::default();
+        for (name, value) in [
+            ("sql_mode", &b"it's; DROP \\"[..]),
+            ("validate_password.policy", b"1"),
+            ("collation_connection", b"utf8mb4_bin"),
+            ("character_set_results", b""),
+        ] {
+            assert!(state.can_carry(name, value), "{name}");
+        }
+        let (long, many) = (format!("a{}", "b".repeat(128)), vec![b'x'; MOST_BYTES]);
+        for (name, value) in [
+            ("", &b"1"[..]),
+            ("a=1, b", b"1"),
+            ("a b", b"1"),
+            ("`a`", b"1"),
+            ("@a", b"1"),
+            ("global.general_log", b"1"),
+            ("a.b.c", b"1"),
+            ("a.", b"1"),
+            (".a", b"1"),
+            ("1a", b"1"),
+            ("caf\u{e9}", b"1"),
+            (&long, b"1"),
+            ("a", &many),
+            ("collation_connection", b"utf8mb4_bin, @@global.general_log=1"),
+            ("character_set_client", b"utf8'"),
+            ("default_collation_for_utf8mb4", b"a b"),
+        ] {
+            assert!(!state.can_carry(name, value), "{name}");
+        }
+        let mut full = SessionState::default();
+        for number in 0..64 {
+            full.set_user_variable(&format!("v{number}"), &"x".repeat(1_000));
+        }
+        assert!(!full.has_room(2_000) && full.has_room(100));
+    }
+
+    #[test]
+    fn ascii_text_is_not_carried_where_it_has_other_bytes() {
+        for name in ["utf16_general_ci", "utf16", "ucs2_bin", "utf16le_bin", "utf32_general_ci", "swe7_bin"] {
+            let mut state = SessionState::default();
+            state.set_text("collation_connection", name.as_bytes());
+            for family in [Family::MySql, Family::MariaDb] {
+                assert_eq!(state.text_literal(b"abc", family), None, "{name}");
+            }
+        }
     }
 }

@@ -27,8 +27,17 @@ pub struct TowardServers {
     pub rows: HashMap<(String, u16, String), Toward>,
 }
 
+/// A way to connect.
+#[derive(Debug, Clone)]
+pub struct TlsToward {
+    /// How.
+    pub config: Arc<rustls::ClientConfig>,
+    /// Whether the server's certificate is verified: without an authority it is not looked at.
+    pub verifies: bool,
+}
+
 /// A way to connect, or why it cannot be used.
-pub type Toward = Result<Arc<rustls::ClientConfig>, String>;
+pub type Toward = Result<TlsToward, String>;
 
 impl TowardServers {
     /// The way to `host` in the name of `user`.

@@ -54,6 +54,8 @@ pub struct Scratch {
     grouped: Vec<u8>,
     /// One shortened list, to look for.
     pattern: Vec<u8>,
+    /// The text made last does not say all of its statement.
+    cut: bool,
 }
 
 impl Scratch {
@@ -62,12 +64,19 @@ impl Scratch {
     pub fn new() -> Scratch {
         Scratch::default()
     }
+
+    /// Whether something of the statement is not in the digest text that was made last, because one of the two was longer
+    /// than the options allow, or the statement has a zero byte.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
 }
 
 /// Makes the digest text of `query` in `scratch`.
 pub fn digest_text<'s>(query: &[u8], options: &DigestOptions, scratch: &'s mut Scratch) -> &'s [u8] {
-    let Scratch { plain, grouped, pattern } = scratch;
-    let (length, placeholders) = Plain::new(query, options, plain).run();
+    let Scratch { plain, grouped, pattern, cut } = scratch;
+    let (length, placeholders, read) = Plain::new(query, options, plain).run();
     let plain_text = plain.get(..length).unwrap_or_default();
     let shortened = placeholders >= options.grouping_limit.saturating_add(2)
         && group::shorten_lists(plain_text, options, grouped);
@@ -85,5 +94,6 @@ pub fn digest_text<'s>(query: &[u8], options: &DigestOptions, scratch: &'s mut S
     } else {
         plain.get(..length).unwrap_or_default()
     };
+    *cut = read < query.len() || text.len() > options.max_digest_length;
     text.get(..options.max_digest_length).unwrap_or(text)
 }

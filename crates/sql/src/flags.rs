@@ -53,7 +53,7 @@ flags! {
     /// `CONNECTION_ID(`.
     CONNECTION_ID = 15;
     /// Calls `name(` where name is not a built-in function known to have no effect: a stored function, a loadable
-    /// one, one that reads state of a single server, or `NEXT VALUE FOR`.
+    /// one, or `NEXT VALUE FOR`.
     FUNCTION_CALL_UNKNOWN = 16;
     /// A `WITH` whose main statement or one of whose parts writes.
     WRITING_CTE = 17;
@@ -63,7 +63,8 @@ flags! {
     RELEASE = 19;
     /// `CREATE` or `DROP` with `TEMPORARY`, in any statement of the text.
     TEMPORARY = 20;
-    /// The text opens an executable comment (`/*! .. */`); it was read as code, an older server may skip it.
+    /// The text opens an executable comment (`/*! .. */`). It was read as code; one that some servers run and others skip
+    /// (`/*!80000 .. */`, `/*M! .. */`) was read in both ways, and what either reading found is set.
     EXECUTABLE_COMMENT = 21;
     /// A string, a quoted name or a comment has no end: what the server makes of it is not known.
     UNTERMINATED = 22;
@@ -79,6 +80,11 @@ flags! {
     COMMENT = 27;
     /// `LIMIT` or `OFFSET`, as a bare word.
     LIMIT = 28;
+    /// Calls a built-in function that leaves nothing behind and whose answer is one server's or one moment's own:
+    /// `UUID_SHORT(`, `IS_FREE_LOCK(`.
+    SERVER_FUNCTION = 29;
+    /// Servers may read the text in more ways than were looked at: it may do anything, and is a [`crate::Kind::Call`].
+    UNSURE = 30;
     /// `KILL` as a statement, anywhere in the text or in a literal that is prepared; see [`crate::killing`].
     KILL = 31;
 }
@@ -114,6 +120,7 @@ impl Flags {
         .union(Flags::RELEASE_LOCK)
         .union(Flags::RELEASE_ALL_LOCKS)
         .union(Flags::FUNCTION_CALL_UNKNOWN)
+        .union(Flags::SERVER_FUNCTION)
         .union(Flags::WRITING_CTE)
         .union(Flags::MULTI);
 

@@ -45,6 +45,11 @@ static TABLE: [Slot; 1024] = {
         place(&mut table, name, Flags::NONE);
         rest = tail;
     }
+    let mut rest = OF_SERVER;
+    while let [name, tail @ ..] = rest {
+        place(&mut table, name, Flags::SERVER_FUNCTION);
+        rest = tail;
+    }
     table
 };
 
@@ -129,6 +134,14 @@ const HARMLESS: &[&str] = &[
     "XOR", "YEAR", "YEARWEEK",
 ];
 
+/// Functions that leave nothing behind, and whose answer is that of one server or of one moment.
+#[rustfmt::skip]
+const OF_SERVER: &[&str] = &[
+    "BENCHMARK", "BINLOG_GTID_POS", "GTID_SUBSET", "GTID_SUBTRACT", "ICU_VERSION", "IS_FREE_LOCK", "IS_USED_LOCK",
+    "LOAD_FILE", "MASTER_GTID_WAIT", "MASTER_POS_WAIT", "PS_CURRENT_THREAD_ID", "PS_THREAD_ID", "ROLES_GRAPHML",
+    "SOURCE_POS_WAIT", "SYS_GUID", "UUID_SHORT", "UUID_V4", "UUID_V7", "WAIT_FOR_EXECUTED_GTID_SET",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +154,9 @@ mod tests {
         for name in HARMLESS {
             assert_eq!(flags_of(name.as_bytes()), Flags::NONE, "{name}");
             assert_eq!(flags_of(format!("{name}_").as_bytes()), Flags::FUNCTION_CALL_UNKNOWN, "{name}");
+        }
+        for name in OF_SERVER {
+            assert_eq!(flags_of(name.as_bytes()), Flags::SERVER_FUNCTION, "{name}");
         }
         assert_eq!(flags_of(b""), Flags::FUNCTION_CALL_UNKNOWN);
         assert!(TABLE.iter().flatten().count() * 2 < TABLE.len());

@@ -6,7 +6,7 @@
 
 use crate::flags::Flags;
 use crate::statement::{classify_with, single_end, statements};
-use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
+use crate::token::{Escapes, Lexer, Token, TokenKind, is_word_byte, unquote};
 
 /// What a `KILL` statement ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,9 @@ pub fn kill_target(query: &[u8]) -> Option<KillTarget> {
 /// What `query`, which has [`Flags::KILL`], comes to; `resolve` tells what ids are that are not numbers.
 #[must_use]
 pub fn killing(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Killing {
+    if depends_on_server(query, escapes) {
+        return Killing::Unknown;
+    }
     if defines_program(query, escapes) {
         return Killing::Defined;
     }
@@ -91,6 +94,25 @@ fn first(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Option<Killin
         }
     }
     (!targets.is_empty()).then(|| Killing::First(targets, parts.join(b";".as_slice())))
+}
+
+/// Whether the word is anywhere in a text, in a string or a comment too.
+#[must_use]
+pub fn names_kill(query: &[u8]) -> bool {
+    let is_letter = |place: Option<usize>| {
+        place.and_then(|place| query.get(place)).is_some_and(|byte| byte.is_ascii() && is_word_byte(*byte))
+    };
+    let mut words = query.windows(4).enumerate();
+    words.any(|(at, word)| {
+        word.eq_ignore_ascii_case(b"kill") && !is_letter(at.checked_sub(1)) && !is_letter(Some(at + 4))
+    })
+}
+
+/// Whether there is a comment that some servers run and others skip, or more that they read in different ways.
+fn depends_on_server(query: &[u8], escapes: Escapes) -> bool {
+    let mut lexer = Lexer::new(query, escapes);
+    while lexer.next().kind != TokenKind::End {}
+    lexer.oddities.version_comment || lexer.oddities.unsure
 }
 
 /// Whether `query` does nothing but create, or alter, a stored program, whose body the rest of it is.
@@ -300,6 +322,11 @@ mod tests {
             "PREPARE s FROM 'KILL 5'",
             "EXECUTE IMMEDIATE CONCAT('KILL ', 5)",
             "BEGIN NOT ATOMIC KILL 5; END",
+            "/*!99999 KILL 5 */",
+            "/*M! KILL 5 */",
+            "KILL 5 /*!80000 */",
+            "/*!99999 ' */ KILL 5 -- '",
+            "SELECT 1 /*!99999 ' */ ; KILL 5 -- '",
             "/*!50000 KILL 5; SELECT 1 */",
             "CREATE TABLE t (n INT); KILL 5",
             "CREATE PROCEDURE p() SELECT 1; KILL 5",

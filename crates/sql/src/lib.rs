@@ -2,6 +2,7 @@
 //!
 //! None of them panics on any input, and [`classify`] and [`digest_text`] allocate nothing once warm.
 
+mod certain;
 mod comment;
 mod diagnostics;
 mod digest;
@@ -11,6 +12,7 @@ mod functions;
 pub mod fuzz;
 mod kill;
 mod kind;
+mod leftovers;
 mod read;
 pub mod set;
 mod spooky;
@@ -19,15 +21,19 @@ mod substitute;
 mod token;
 mod transaction;
 
+pub use certain::{Doubt, Writing, charset_matters, reads_surely};
 pub use comment::{Annotations, annotations};
 pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
 pub use kill::{
-    KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills,
+    KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills, names_kill,
     prepared_variable,
 };
 pub use kind::Kind;
+pub use leftovers::{
+    LockCall, TableName, created_temporary_table, dropped_tables, lock_calls, may_call, word_at,
+};
 pub use read::is_read;
 pub use spooky::{digest_hash, seeded_hash};
 pub use statement::{Statement, classify, classify_with, statements, use_schema};

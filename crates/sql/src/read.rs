@@ -19,8 +19,9 @@ pub fn is_read(query: &[u8], statement: Statement, is_safe: impl Fn(&str) -> boo
         .union(Flags::COMMENT)
         .union(Flags::ESCAPED_QUOTE)
         .union(Flags::LIMIT);
+    const CALLS: Flags = Flags::FUNCTION_CALL_UNKNOWN.union(Flags::SERVER_FUNCTION);
     let rest = statement.flags.without(HARMLESS);
-    if statement.kind != Kind::Select || !rest.without(Flags::FUNCTION_CALL_UNKNOWN).is_empty() {
+    if statement.kind != Kind::Select || !rest.without(CALLS).is_empty() {
         return false;
     }
     let calls_unknown = !rest.is_empty();

@@ -5,7 +5,7 @@
 //! is not a plain literal or word is kept as [`Value::Expression`].
 
 use crate::statement::single_end;
-use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
+use crate::token::{Escapes, Lexer, Token, TokenKind, unquote, unquote_with};
 
 /// One assignment of a `SET` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,11 +153,16 @@ pub enum NotUnderstood {
 
 /// Parses `query` as a `SET` statement, reading backslashes in strings as escapes.
 pub fn parse(query: &[u8]) -> Result<Vec<Assignment>, NotUnderstood> {
-    let mut lexer = Lexer::new(query, Escapes::Backslash);
+    parse_with(query, Escapes::Backslash)
+}
+
+/// Parses `query` as a `SET` statement, reading backslashes as told.
+pub fn parse_with(query: &[u8], escapes: Escapes) -> Result<Vec<Assignment>, NotUnderstood> {
+    let mut lexer = Lexer::new(query, escapes);
     if !lexer.next().is_word("SET") {
         return Err(NotUnderstood::NotSet);
     }
-    let assignments = Parser { lexer: &mut lexer, scope: Scope::Session }.statement()?;
+    let assignments = Parser { lexer: &mut lexer, scope: Scope::Session, escapes }.statement()?;
     if lexer.oddities.unterminated { Err(NotUnderstood::Unterminated) } else { Ok(assignments) }
 }
 
@@ -165,6 +170,7 @@ struct Parser<'p, 'a> {
     lexer: &'p mut Lexer<'a>,
     /// What a bare name means: the last scope word of the statement.
     scope: Scope,
+    escapes: Escapes,
 }
 
 impl<'a> Parser<'_, 'a> {
@@ -245,7 +251,7 @@ impl<'a> Parser<'_, 'a> {
         let token = self.lexer.next();
         match token.kind {
             TokenKind::UserVariable if worded.is_none() => {
-                let name = lower(token.text.get(1..).unwrap_or_default(), token)?;
+                let name = user_name(token)?;
                 Ok(Assignment::User { name, value: self.value(stops)? })
             }
             TokenKind::SystemVariable if worded.is_none() => {
@@ -315,7 +321,7 @@ impl<'a> Parser<'_, 'a> {
 
     fn charset_name(&mut self) -> Result<Value, NotUnderstood> {
         let token = self.lexer.next();
-        match simple(token) {
+        match simple(token, self.escapes) {
             Some(value @ (Value::Default | Value::Word(_) | Value::Text(_))) => Ok(value),
             _ => Err(NotUnderstood::Unexpected { at: token.start }),
         }
@@ -355,7 +361,7 @@ impl<'a> Parser<'_, 'a> {
             return Err(NotUnderstood::Unexpected { at: end });
         };
         let span = self.lexer.span(first.start, end);
-        Ok(literal(first, tokens, span).unwrap_or_else(|| Value::Expression(span.to_vec())))
+        Ok(literal(first, tokens, span, self.escapes).unwrap_or_else(|| Value::Expression(span.to_vec())))
     }
 
     /// `[GLOBAL | SESSION | LOCAL] TRANSACTION characteristic [, characteristic]`.
@@ -446,6 +452,14 @@ fn system_name(token: Token<'_>) -> Result<(Scope, String), NotUnderstood> {
     Ok((Scope::Session, lower(name, token)?))
 }
 
+/// The name of a user variable. One that another `sql_mode` or another character set would read in another way is an error.
+fn user_name(token: Token<'_>) -> Result<String, NotUnderstood> {
+    if !token.text.is_ascii() || token.text.contains(&b'\\') {
+        return Err(NotUnderstood::Unexpected { at: token.start });
+    }
+    lower(token.text.get(1..).unwrap_or_default(), token)
+}
+
 /// A name in lower case without its quotes; an error when it is empty or not UTF-8.
 fn lower(name: &[u8], token: Token<'_>) -> Result<String, NotUnderstood> {
     match String::from_utf8(unquote(name)) {
@@ -455,17 +469,17 @@ fn lower(name: &[u8], token: Token<'_>) -> Result<String, NotUnderstood> {
 }
 
 /// The value of `tokens` tokens that begin with `first`, if it is a plain one.
-fn literal(first: Token<'_>, tokens: usize, span: &[u8]) -> Option<Value> {
+fn literal(first: Token<'_>, tokens: usize, span: &[u8], escapes: Escapes) -> Option<Value> {
     let signed = first.is_symbol(b'-') || first.is_symbol(b'+');
     if first.kind == TokenKind::Number || signed || first.is_symbol(b'.') {
         return number(span).map(Value::Number);
     }
-    if tokens == 1 { simple(first) } else { None }
+    if tokens == 1 { simple(first, escapes) } else { None }
 }
 
-fn simple(token: Token<'_>) -> Option<Value> {
+fn simple(token: Token<'_>, escapes: Escapes) -> Option<Value> {
     match token.kind {
-        TokenKind::Text => Some(Value::Text(unquote(token.text))),
+        TokenKind::Text => Some(Value::Text(unquote_with(token.text, escapes))),
         TokenKind::Word if token.is_word("DEFAULT") => Some(Value::Default),
         TokenKind::Word if token.is_word("NULL") => Some(Value::Null),
         TokenKind::Word | TokenKind::QuotedName => {

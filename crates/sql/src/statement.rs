@@ -8,8 +8,9 @@ mod keyword;
 mod scan;
 
 use crate::flags::Flags;
+use crate::kill::names_kill;
 use crate::kind::Kind;
-use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
+use crate::token::{Escapes, Lexer, Oddities, Token, TokenKind, Versions, unquote};
 use keyword::{DELETE, INSERT, SELECT, UPDATE};
 use scan::Scan;
 use std::borrow::Cow;
@@ -35,14 +36,42 @@ pub fn classify(query: &[u8]) -> Statement {
 /// Classifies `query`, reading backslashes as told.
 #[must_use]
 pub fn classify_with(query: &[u8], escapes: Escapes) -> Statement {
-    let mut lexer = Lexer::new(query, escapes);
+    let (statement, odd) = read_as(query, escapes, Versions::Run);
+    if odd.version_comment || odd.unsure { in_both_ways(query, escapes, statement, odd) } else { statement }
+}
+
+/// Classifies `query` with one reading of comments that some servers run and others skip.
+#[inline]
+fn read_as(query: &[u8], escapes: Escapes, versions: Versions) -> (Statement, Oddities) {
+    let mut lexer = Lexer::with(query, escapes, versions);
     let mut first = lexer.next();
     while first.is_symbol(b'(') {
         first = lexer.next();
     }
     let (kind, flags) = kind_of(first, lexer.clone());
     let flags = Scan::new(kind, flags).run(&mut lexer, first);
-    Statement { kind, flags: flags | oddities(&lexer) }
+    (Statement { kind, flags: flags | oddities(&lexer) }, lexer.oddities)
+}
+
+/// What a text may do that was read as `run` where all its comments are code, when some servers skip some of them.
+#[cold]
+fn in_both_ways(query: &[u8], escapes: Escapes, run: Statement, odd: Oddities) -> Statement {
+    let (skipped, odd_when_skipped) = read_as(query, escapes, Versions::Skip);
+    let mut flags = run.flags | skipped.flags;
+    // All of it is the comment: what does no harm if it has happened does none if it has not.
+    let is_all = skipped.kind == Kind::Empty && matches!(run.kind, Kind::Set | Kind::Select | Kind::Show);
+    // What is set is read off the text later on, and only in one way.
+    let sets = matches!(run.kind, Kind::Set | Kind::SetStatement | Kind::SetTransaction);
+    let alike = is_all || run.kind == skipped.kind && !sets;
+    let several = flags.intersects(Flags::MULTI | Flags::UNTERMINATED);
+    if alike && !several && !odd.unsure && !odd_when_skipped.unsure {
+        return Statement { kind: run.kind, flags };
+    }
+    flags |= Flags::UNSURE;
+    if names_kill(query) {
+        flags |= Flags::KILL;
+    }
+    Statement { kind: Kind::Call, flags }
 }
 
 /// The schema of a `USE` statement, without its quotes. `None` when `query` is not a single, plain `USE`.
@@ -67,10 +96,18 @@ pub fn use_schema(query: &[u8]) -> Option<Cow<'_, [u8]>> {
 }
 
 /// The statements of a text that holds several, split at each `;` outside strings and comments, without the `;`.
-/// Empty ones are left out. The body of a stored program is split too.
+/// Empty ones are left out. The body of a stored program is split too. A text with a comment that some servers run and
+/// others skip is one statement: where its parts begin depends on the server.
 pub fn statements(query: &[u8], escapes: Escapes) -> impl Iterator<Item = &[u8]> {
     let mut lexer = Lexer::new(query, escapes);
+    let mut ahead = lexer.clone();
+    while ahead.next().kind != TokenKind::End {}
+    let mut whole = (ahead.oddities.version_comment || ahead.oddities.unsure).then_some(query);
     std::iter::from_fn(move || {
+        if let Some(query) = whole.take() {
+            lexer = ahead.clone();
+            return Some(query);
+        }
         let mut bounds: Option<(usize, usize)> = None;
         loop {
             let token = lexer.next();

@@ -1,8 +1,9 @@
 //! The lexer: bytes of a statement in, tokens out. It knows where strings, names and comments end; it does not
 //! know grammar. `statement.rs`, `set.rs` and `comment.rs` read its tokens; `digest.rs` shares its byte classes.
 //!
-//! An executable comment (`/*!40101 ... */`, `/*M!100100 ... */`) is code here whatever its version number says:
-//! mysqldump and the drivers send such comments to be run. Plain comments, `-- ` and `#` are skipped.
+//! An executable comment (`/*! .. */`, `/*!40101 .. */`) is code here. One that not every server runs, by its version
+//! number or because it is MariaDB's (`/*M! .. */`), is read as [`Versions`] says, and makes the text odd: whoever wants
+//! to know what the text does reads it in both ways. Plain comments, `-- ` and `#` are skipped.
 //! See "Comments" and "Literal Values" in the MySQL manual.
 
 pub(crate) mod values;
@@ -18,6 +19,15 @@ pub enum Escapes {
     Backslash,
     /// `NO_BACKSLASH_ESCAPES` is in `sql_mode`: a backslash is a letter like any other.
     None,
+}
+
+/// What becomes of the text in a comment that some servers run and others skip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    /// It is code.
+    Run,
+    /// It is a comment.
+    Skip,
 }
 
 /// What a token is. Quoted kinds hold their quotes in [`Token::text`].
@@ -91,6 +101,11 @@ pub(crate) struct Oddities {
     pub(crate) comment: bool,
     /// An executable comment was opened.
     pub(crate) executable_comment: bool,
+    /// One was opened that some servers run and others skip.
+    pub(crate) version_comment: bool,
+    /// There is more to it than these two readings: several such comments, one that ends elsewhere when it is skipped, or
+    /// bytes that begin a comment in some character sets.
+    pub(crate) unsure: bool,
 }
 
 /// Iterates over the tokens of a statement. At the end it gives [`TokenKind::End`] for ever.
@@ -99,13 +114,19 @@ pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
     escapes: Escapes,
+    versions: Versions,
     in_executable_comment: bool,
     pub(crate) oddities: Oddities,
 }
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a [u8], escapes: Escapes) -> Lexer<'a> {
-        Lexer { text, at: 0, escapes, in_executable_comment: false, oddities: Oddities::default() }
+        Lexer::with(text, escapes, Versions::Run)
+    }
+
+    pub(crate) fn with(text: &'a [u8], escapes: Escapes, versions: Versions) -> Lexer<'a> {
+        let oddities = Oddities::default();
+        Lexer { text, at: 0, escapes, versions, in_executable_comment: false, oddities }
     }
 
     /// The next token.
@@ -244,7 +265,7 @@ impl<'a> Lexer<'a> {
                 self.skip_line();
                 None
             }
-            (b'-', Some(b'-')) if self.byte(start + 2).is_none_or(|byte| byte <= b' ') => {
+            (b'-', Some(b'-')) if self.byte(start + 2).is_none_or(is_blank_or_control) => {
                 self.skip_line();
                 None
             }
@@ -257,7 +278,13 @@ impl<'a> Lexer<'a> {
                 self.at = start + 2;
                 None
             }
-            _ => Some(self.token(TokenKind::Symbol, start, start + 1)),
+            _ => {
+                // A control character, or a blank, in some character sets: `-- ` then.
+                self.oddities.unsure |= byte == b'-'
+                    && following == Some(b'-')
+                    && self.byte(start + 2).is_some_and(|byte| !byte.is_ascii());
+                Some(self.token(TokenKind::Symbol, start, start + 1))
+            }
         }
     }
 
@@ -272,13 +299,41 @@ impl<'a> Lexer<'a> {
         self.oddities.comment = true;
         if marker > 0 {
             self.oddities.executable_comment = true;
+            let code = self.at + 2 + marker;
+            let version = version_digits(self.span(code, self.text.len()));
+            if marker == 2 || version.len() > 5 || version > OLDEST_IN_DOUBT {
+                self.enter_version_comment(code + version.len());
+                return;
+            }
             self.in_executable_comment = true;
-            self.at = self.end_of_run(self.at + 2 + marker, |byte| byte.is_ascii_digit());
+            self.at = code + version.len();
             return;
         }
         match memchr::memmem::find(rest, b"*/") {
             Some(length) => self.at += length + 4,
             None => {
+                self.oddities.unterminated = true;
+                self.at = self.text.len();
+            }
+        }
+    }
+
+    /// At a comment that some servers run and others skip; `code` is behind its version number.
+    #[cold]
+    fn enter_version_comment(&mut self, code: usize) {
+        let body = self.span(code, self.text.len());
+        let length = memchr::memmem::find(body, b"*/");
+        let nested = self.in_executable_comment || self.oddities.version_comment;
+        let body = body.get(..length.unwrap_or(body.len())).unwrap_or_default();
+        self.oddities.unsure |= nested || length.is_none() || !ends_the_same(body, self.escapes);
+        self.oddities.version_comment = true;
+        match (self.versions, length) {
+            (Versions::Run, _) => {
+                self.in_executable_comment = true;
+                self.at = code;
+            }
+            (Versions::Skip, Some(length)) => self.at = code + length + 2,
+            (Versions::Skip, None) => {
                 self.oddities.unterminated = true;
                 self.at = self.text.len();
             }
@@ -382,6 +437,32 @@ impl<'a> Lexer<'a> {
     }
 }
 
+/// The version number in front of the code of an executable comment: five digits, or six. Fewer are code.
+fn version_digits(code: &[u8]) -> &[u8] {
+    let digits = code.iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
+    if digits < 5 { &[] } else { code.get(..digits).unwrap_or_default() }
+}
+
+/// The largest version number that every server runs: MariaDB skips those of MySQL 5.7 and later, and servers skip
+/// those of servers later than themselves.
+const OLDEST_IN_DOUBT: &[u8] = b"50699";
+
+/// Whether the code of a comment ends where the comment ends, and so the rest of the text does not depend on whether it is run.
+fn ends_the_same(code: &[u8], escapes: Escapes) -> bool {
+    let opens = |mark: &[u8]| memchr::memmem::find(code, mark).is_some();
+    if opens(b"/*") || opens(b"--") || opens(b"#") {
+        return false;
+    }
+    let mut lexer = Lexer::new(code, escapes);
+    while lexer.next().kind != TokenKind::End {}
+    !lexer.oddities.unterminated && !lexer.oddities.escaped_quote
+}
+
+/// Whether `--` before this byte begins a comment.
+fn is_blank_or_control(byte: u8) -> bool {
+    byte <= b' ' || byte == 0x7F
+}
+
 /// A word of up to eight bytes as one number, letters in lower case; [`LONG`] for longer ones.
 pub(crate) const fn packed(word: &[u8]) -> u64 {
     if word.len() > 8 {
@@ -406,6 +487,11 @@ pub(crate) const LONG: u64 = u64::MAX;
 
 /// Removes the quotes of a quoted name or string and undoes what quoting did. Bare text is returned as it is.
 pub(crate) fn unquote(text: &[u8]) -> Vec<u8> {
+    unquote_with(text, Escapes::Backslash)
+}
+
+/// The same, reading backslashes as told.
+pub(crate) fn unquote_with(text: &[u8], escapes: Escapes) -> Vec<u8> {
     let Some((quote, body)) = quoted_body(text) else { return text.to_vec() };
     let mut bytes = body.iter().copied();
     let mut plain = Vec::with_capacity(body.len());
@@ -413,7 +499,7 @@ pub(crate) fn unquote(text: &[u8]) -> Vec<u8> {
         if byte == quote {
             bytes.next();
             plain.push(quote);
-        } else if byte == b'\\' && quote != b'`' {
+        } else if byte == b'\\' && quote != b'`' && escapes == Escapes::Backslash {
             unescape(bytes.next(), &mut plain);
         } else {
             plain.push(byte);
@@ -592,6 +678,54 @@ mod tests {
         assert!(odd(r"'a\'b'").escaped_quote);
         assert!(!odd(r"'a\\'").escaped_quote);
         assert!(odd("/*!x*/").executable_comment);
+    }
+
+    #[test]
+    fn reads_comments_of_versions_in_both_ways() {
+        let skipped = |text: &str| {
+            let mut lexer = Lexer::with(text.as_bytes(), Escapes::Backslash, Versions::Skip);
+            let words = std::iter::from_fn(|| Some(lexer.next()).filter(|it| it.kind != TokenKind::End));
+            words.map(|token| String::from_utf8_lossy(token.text).into_owned()).collect::<Vec<_>>()
+        };
+        for (text, run, skip) in [
+            ("a /*!99999 b */ c", &["a", "b", "c"][..], &["a", "c"][..]),
+            ("a /*M! b */ c", &["a", "b", "c"], &["a", "c"]),
+            ("a /*!50700b */ c", &["a", "b", "c"], &["a", "c"]),
+            ("a /*!050000 b */ c", &["a", "b", "c"], &["a", "c"]),
+            ("a /*!50699 b */ c", &["a", "b", "c"], &["a", "b", "c"]),
+            ("a /*!1234 b */ c", &["a", "1234", "b", "c"], &["a", "1234", "b", "c"]),
+        ] {
+            assert_eq!((texts(text), skipped(text)), (own(run), own(skip)), "{text}");
+        }
+    }
+
+    fn own(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn is_unsure_where_two_readings_are_not_enough() {
+        let unsure = |text: &[u8]| {
+            let mut lexer = Lexer::new(text, Escapes::Backslash);
+            while lexer.next().kind != TokenKind::End {}
+            lexer.oddities.unsure
+        };
+        for text in [
+            &b"a /*!99999 ' */ b -- '"[..],
+            b"a /*!99999 # */ b",
+            b"a /*!99999 -- */ b",
+            b"a /*!99999 /* */ b */",
+            b"a /*!99999 b",
+            b"/*!99999 a */ /*!50700 b */",
+            b"/*! /*!99999 a */ */",
+            b"a --\xA0b",
+        ] {
+            let text = String::from_utf8_lossy(text).replace("\\xA0", "\u{a0}");
+            assert!(unsure(text.as_bytes()), "{text}");
+        }
+        for text in ["a /*!99999 'b' */ c", "/*!40101 ' */ b -- '", "a -- \u{a0}", "/*!80016 x='N' */"] {
+            assert!(!unsure(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]

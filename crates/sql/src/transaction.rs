@@ -96,7 +96,8 @@ pub fn reads_apart(query: &[u8], statement: Statement) -> bool {
 }
 
 fn one_reads_apart(query: &[u8], statement: Statement) -> bool {
-    const LEAVES: Flags = Flags::EFFECTS.without(Flags::FUNCTION_CALL_UNKNOWN).union(Flags::FOR_UPDATE);
+    const CALLS: Flags = Flags::FUNCTION_CALL_UNKNOWN.union(Flags::SERVER_FUNCTION);
+    const LEAVES: Flags = Flags::EFFECTS.without(CALLS).union(Flags::FOR_UPDATE);
     if statement.flags.intersects(LEAVES) {
         return false;
     }
@@ -113,6 +114,7 @@ fn one_reads_apart(query: &[u8], statement: Statement) -> bool {
 /// Whether a statement that is an expression, or made of some, reads a table. When in doubt it does.
 fn names_tables(query: &[u8], statement: Statement) -> bool {
     const UNSURE: Flags = Flags::FUNCTION_CALL_UNKNOWN
+        .union(Flags::SERVER_FUNCTION)
         .union(Flags::ESCAPED_QUOTE)
         .union(Flags::UNTERMINATED)
         .union(Flags::EXECUTABLE_COMMENT);

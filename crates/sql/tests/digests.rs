@@ -94,3 +94,15 @@ fn hashes_equal_the_recorded_ones() {
         assert_eq!(digest_hash(&record.text), record.digest, "{:?}", String::from_utf8_lossy(&record.text));
     }
 }
+
+#[test]
+fn a_list_behind_a_function_is_not_shortened() {
+    let mut scratch = Scratch::new();
+    let options = DigestOptions::default();
+    for (query, text) in [
+        ("INSERT INTO t VALUES (NOW(),0,2,3,4,5)", "INSERT INTO t VALUES (NOW(),?,?,?,?,?)"),
+        ("INSERT INTO t VALUES (0,2,3,4,5,NOW())", "INSERT INTO t VALUES (?,?,?,...,NOW())"),
+    ] {
+        assert_eq!(String::from_utf8_lossy(digest_text(query.as_bytes(), &options, &mut scratch)), text);
+    }
+}

@@ -18,13 +18,14 @@ mod narrows;
 mod process;
 mod protocol;
 mod real_server;
+mod small_disk;
 
 pub use certificates::{Authority, Certificate, Validity};
 pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
 pub use namespace::Namespace;
-pub use narrows::{Monitor, Narrows, NarrowsConfig, kill, serving_worker};
+pub use narrows::{Monitor, Narrows, NarrowsConfig, kill, serving_worker, workers_and_keepers};
 pub use process::{Process, free_port};
 pub use protocol::{
     Column, ErrorPacket, Greeting, OkPacket, Packet, capability, command, reader, scramble, writer,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::small_disk::SmallDisk;
 use crate::{Endpoint, Login, Process, RawClient, TempFolder, free_port};
 
 /// The configuration a test writes; rows are the inside of a `{ ... }` of `proxysql.cnf`.
@@ -22,6 +23,7 @@ pub struct NarrowsConfig {
     supervisor: bool,
     drain_timeout_s: u32,
     missing_heartbeats: Option<u32>,
+    disk_bytes: Option<u64>,
     environment: Vec<(String, String)>,
 }
 
@@ -108,6 +110,14 @@ impl NarrowsConfig {
         self
     }
 
+    /// Puts its data folder on a disk of so many bytes, which can be filled, where the machine lets this process mount one.
+    /// Nobody else has that disk: see [`Narrows::data_file`].
+    #[must_use]
+    pub fn small_disk(mut self, bytes: u64) -> NarrowsConfig {
+        self.disk_bytes = Some(bytes);
+        self
+    }
+
     /// Sets a variable of its environment.
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> NarrowsConfig {
@@ -178,6 +188,15 @@ struct Mode<'a> {
     environment: &'a [(String, String)],
     monitor: Monitor,
     supervision: Supervision,
+    disk_bytes: Option<u64>,
+}
+
+impl<'a> Mode<'a> {
+    /// One process, and nothing that looks after servers.
+    fn plain(binary: &'a str, environment: &'a [(String, String)]) -> Mode<'a> {
+        let (monitor, supervision) = (Monitor::Off, Supervision::Off);
+        Mode { binary, environment, monitor, supervision, disk_bytes: None }
+    }
 }
 
 /// A running Narrows; stopped when dropped.
@@ -186,6 +205,9 @@ pub struct Narrows {
     process: Process,
     port: u16,
     admin_port: u16,
+    /// The data folder.
+    data: PathBuf,
+    disk: Option<SmallDisk>,
     folder: TempFolder,
 }
 
@@ -200,6 +222,7 @@ impl Narrows {
             environment: &config.environment,
             monitor: if config.monitor { Monitor::On } else { Monitor::Off },
             supervision: if config.supervisor { Supervision::On } else { Supervision::Off },
+            disk_bytes: config.disk_bytes,
         };
         Narrows::start_in(&mode, |interfaces, admin| config.text(interfaces, admin))
     }
@@ -210,7 +233,7 @@ impl Narrows {
     /// When it does not start; the message has its log.
     pub fn start_prepared(binary: &str, config: &NarrowsConfig, prepare: impl Fn(&Path)) -> Narrows {
         let environment = &config.environment;
-        let mode = Mode { binary, environment, monitor: Monitor::Off, supervision: Supervision::Off };
+        let mode = Mode::plain(binary, environment);
         Narrows::start_in(&mode, |interfaces, admin| {
             let socket = interfaces.split(';').find(|part| part.starts_with('/'));
             prepare(socket.and_then(|socket| Path::new(socket).parent()).expect("a socket in its folder"));
@@ -223,11 +246,13 @@ impl Narrows {
     /// # Panics
     /// When it does not start; the message has its log.
     pub fn start_with(binary: &str, monitor: Monitor, text: impl Fn(&str, &str) -> String) -> Narrows {
-        Narrows::start_in(&Mode { binary, environment: &[], monitor, supervision: Supervision::Off }, text)
+        Narrows::start_in(&Mode { monitor, ..Mode::plain(binary, &[]) }, text)
     }
 
     fn start_in(mode: &Mode<'_>, text: impl Fn(&str, &str) -> String) -> Narrows {
         let folder = TempFolder::new("narrows");
+        let disk = mode.disk_bytes.and_then(|bytes| SmallDisk::new(folder.file("data"), bytes));
+        let data = disk.as_ref().map_or(folder.path(), SmallDisk::place).to_owned();
         // Another process may take a port between its choice and its use.
         for _ in 0..5 {
             let (port, admin_port) = (free_port(), free_port());
@@ -242,8 +267,8 @@ impl Narrows {
             // What is stored goes before the file, and an attempt may have stored another port.
             let _ = fs::remove_file(folder.file("narrows.db"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
-            if let Some(process) = launch(mode, &folder) {
-                return Narrows { process, port, admin_port, folder };
+            if let Some(process) = launch(mode, &folder, disk.as_ref()) {
+                return Narrows { process, port, admin_port, data, disk, folder };
             }
         }
         panic!("narrows does not start:\n{}", fs::read_to_string(folder.file("log")).unwrap_or_default());
@@ -269,9 +294,22 @@ impl Narrows {
         Endpoint::local(self.admin_port)
     }
 
-    /// Its data folder.
+    /// Its data folder, as it knows it itself.
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.data
+    }
+
+    /// Where a file of its data folder, or that folder (an empty name), is for others: also when that is on a disk of its own.
+    pub fn data_file(&self, name: &str) -> PathBuf {
+        match &self.disk {
+            Some(disk) => disk.seen_by_others(self.process.pid()).join(name),
+            None => self.data.join(name),
+        }
+    }
+
+    /// Whether its data folder is on a disk of its own.
+    pub fn has_small_disk(&self) -> bool {
+        self.disk.is_some()
     }
 
     /// Everything it has written so far.
@@ -312,11 +350,12 @@ impl Narrows {
     /// Starts another supervisor in the same folder, as after the first one's end.
     ///
     /// # Panics
-    /// When it does not serve.
+    /// When it does not serve; and with a disk of its own, which the first one has.
     pub fn start_again(&mut self, binary: &str) {
-        let mode = Mode { binary, environment: &[], monitor: Monitor::Off, supervision: Supervision::On };
+        assert!(self.disk.is_none(), "another one would have another disk");
+        let mode = Mode { supervision: Supervision::On, ..Mode::plain(binary, &[]) };
         let before = self.log().len();
-        self.process = spawn(&mode, &self.folder);
+        self.process = spawn(&mode, &self.folder, None);
         let has_begun = |line: &str| line.contains(" serving interfaces=") || line.contains("was taken over");
         self.wait_for_log(before, has_begun);
     }
@@ -328,7 +367,7 @@ impl Narrows {
     pub fn worker(&self) -> u32 {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            if let Some(worker) = serving_worker(self.folder.path()) {
+            if let Some(worker) = serving_worker(&self.data) {
                 return worker;
             }
             assert!(Instant::now() < deadline, "no worker process serves:\n{}", self.log());
@@ -346,7 +385,7 @@ impl Drop for Narrows {
     fn drop(&mut self) {
         self.process.stop(Duration::from_secs(5));
         // Those that a killed supervisor has left behind.
-        worker_processes(self.folder.path()).iter().for_each(|worker| kill(worker.pid));
+        worker_processes(&self.data).iter().for_each(|worker| kill(worker.pid));
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
@@ -377,7 +416,12 @@ pub fn serving_worker(folder: &Path) -> Option<u32> {
     serving.max_by_key(|worker| worker.begun).map(|worker| worker.pid)
 }
 
-/// The worker processes that serve, or wait to, from `folder`: their command lines say so.
+/// The worker processes that serve, have served or wait to from `folder`, and their keepers.
+pub fn workers_and_keepers(folder: &Path) -> Vec<u32> {
+    worker_processes(folder).iter().map(|worker| worker.pid).collect()
+}
+
+/// The worker processes that serve, or wait to, from `folder`, and their keepers: their command lines say so.
 fn worker_processes(folder: &Path) -> Vec<Worker> {
     let mut wanted = b"narrows\0worker\0".to_vec();
     wanted.extend_from_slice(folder.as_os_str().as_bytes());
@@ -406,11 +450,12 @@ pub fn kill(pid: u32) {
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
 }
 
-fn spawn(mode: &Mode<'_>, folder: &TempFolder) -> Process {
+fn spawn(mode: &Mode<'_>, folder: &TempFolder, disk: Option<&SmallDisk>) -> Process {
     let log =
         fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
     let mut command = Command::new(mode.binary);
-    command.arg("-f").arg("-c").arg(folder.file("narrows.cnf")).arg("-D").arg(folder.path());
+    command.arg("-f").arg("-c").arg(folder.file("narrows.cnf"));
+    command.arg("-D").arg(disk.map_or(folder.path(), SmallDisk::place));
     if mode.monitor == Monitor::Off {
         command.arg("-n");
     }
@@ -419,12 +464,15 @@ fn spawn(mode: &Mode<'_>, folder: &TempFolder) -> Process {
     }
     command.envs(mode.environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file descriptor")).stderr(log);
+    if let Some(disk) = disk {
+        disk.mount_in(&mut command);
+    }
     Process::spawn(command).unwrap_or_else(|error| panic!("start {}: {error}", mode.binary))
 }
 
 /// Starts it; `None` when it ended at once.
-fn launch(mode: &Mode<'_>, folder: &TempFolder) -> Option<Process> {
-    let mut process = spawn(mode, folder);
+fn launch(mode: &Mode<'_>, folder: &TempFolder, disk: Option<&SmallDisk>) -> Option<Process> {
+    let mut process = spawn(mode, folder, disk);
     let deadline = Instant::now() + Duration::from_secs(20);
     while process.try_wait().is_none() {
         // The last line of its start; only what is written after it belongs to a test that counts lines.

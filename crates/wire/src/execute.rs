@@ -15,7 +15,8 @@
 use std::ops::Range;
 
 use crate::codec::{Malformed, Reader};
-use crate::query::skip_value;
+use crate::query::is_null;
+use crate::value::skip_value;
 
 /// The flags of a `COM_STMT_EXECUTE` that ask for a cursor.
 pub const CURSOR_FLAGS: u8 = 0b0111;
@@ -57,6 +58,9 @@ impl Parameters {
         let mut count = usize::from(params);
         if attributes && (count > 0 || flags & COUNT_FOLLOWS != 0) {
             count = usize::try_from(reader.lenenc_int()?).map_err(|_| Malformed("too many parameters"))?;
+            if count < usize::from(params) {
+                return Err(Malformed("fewer parameters than the statement has"));
+            }
         }
         if count == 0 {
             return Ok(None);
@@ -65,7 +69,12 @@ impl Parameters {
         let start = offset(&reader);
         reader.bytes(count.div_ceil(8))?;
         let bound = offset(&reader);
-        let follow = reader.u8()? == 1;
+        let follow = match reader.u8()? {
+            0 => false,
+            1 => true,
+            // To MySQL types follow, to MariaDB none do.
+            _ => return Err(Malformed("a flag for types that is neither 0 nor 1")),
+        };
         let types = bound + 1;
         if follow && attributes {
             for _ in 0..count {
@@ -117,8 +126,7 @@ impl Parameters {
             if named {
                 reader.lenenc_bytes().ok()?;
             }
-            let null = nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
-            Some((!null).then_some(kind))
+            Some((!is_null(nulls, index)).then_some(kind))
         })
     }
 
@@ -150,8 +158,7 @@ impl Parameters {
         let values = payload.get(self.types.end..).unwrap_or_default();
         let mut reader = Reader::new(values);
         for (index, kind) in kinds.into_iter().enumerate() {
-            let null = nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
-            if !null {
+            if !is_null(nulls, index) {
                 skip_value(&mut reader, kind)?;
             }
         }
@@ -170,15 +177,14 @@ impl Parameters {
 }
 
 /// The first `count` types without their names, and the kind of each.
-fn without_names(types: &[u8], count: usize) -> Result<(Vec<u8>, Vec<u8>), Malformed> {
+fn without_names(types: &[u8], count: usize) -> Result<(Vec<u8>, Vec<u16>), Malformed> {
     let mut reader = Reader::new(types);
     let mut plain = Vec::with_capacity(count * 2);
     let mut kinds = Vec::with_capacity(count);
     for _ in 0..count {
         let kind: [u8; 2] = reader.array()?;
         reader.lenenc_bytes()?;
-        let [low, _] = kind;
-        kinds.push(low);
+        kinds.push(u16::from_le_bytes(kind));
         plain.extend(kind);
     }
     Ok((plain, kinds))
@@ -201,6 +207,20 @@ mod tests {
         assert_eq!(later.types(LATER), None);
         let (head, replaced) = later.with_types(LATER, b"\x03\0");
         assert_eq!([&head, &LATER[replaced..]].concat(), BOUND);
+    }
+
+    #[test]
+    fn refuses_a_flag_that_servers_read_in_two_ways() {
+        for flag in 2..=u8::MAX {
+            let mut bound = BOUND.to_vec();
+            bound[10] = flag;
+            assert!(Parameters::of_execute(&bound, 1, false).is_err(), "{flag}");
+        }
+    }
+
+    #[test]
+    fn refuses_fewer_parameters_than_the_statement_has() {
+        assert!(Parameters::of_execute(b"\x07\0\0\0\0\x01\0\0\0\x01\x00\x00\x05", 2, true).is_err());
     }
 
     #[test]

@@ -26,6 +26,7 @@ impl Header {
 
     /// The header's bytes; `length` must not be above [`MAX_PAYLOAD`].
     pub fn encode(self) -> [u8; HEADER_LENGTH] {
+        debug_assert!(self.length <= MAX_PAYLOAD, "longer payloads are split");
         let [a, b, c, _] = (self.length as u32).to_le_bytes();
         [a, b, c, self.sequence]
     }
@@ -52,13 +53,17 @@ pub fn put_packet(out: &mut Vec<u8>, sequence: &mut u8, payload: &[u8]) {
     }
 }
 
-/// Appends a packet whose payload `encode` writes; the payload must stay below [`MAX_PAYLOAD`].
+/// Appends a packet whose payload `encode` writes; as several where it is long, like [`put_packet`].
 pub fn put_encoded(out: &mut Vec<u8>, sequence: &mut u8, encode: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0; HEADER_LENGTH]);
     encode(out);
     let length = out.len() - start - HEADER_LENGTH;
-    debug_assert!(length < MAX_PAYLOAD, "short packets only");
+    if length >= MAX_PAYLOAD {
+        let payload = out.split_off(start + HEADER_LENGTH);
+        out.truncate(start);
+        return put_packet(out, sequence, &payload);
+    }
     let header = Header { length, sequence: *sequence }.encode();
     if let Some(place) = out.get_mut(start..start + HEADER_LENGTH) {
         place.copy_from_slice(&header);
@@ -79,6 +84,18 @@ mod tests {
         assert_eq!(Header::decode(&out), Some(Header { length: MAX_PAYLOAD, sequence: 254 }));
         let second = &out[HEADER_LENGTH + MAX_PAYLOAD..];
         assert_eq!(second, [0, 0, 0, 255]);
+    }
+
+    #[test]
+    fn splits_what_is_encoded_like_what_is_given() {
+        for length in [MAX_PAYLOAD - 1, MAX_PAYLOAD, MAX_PAYLOAD + 5] {
+            let payload = vec![7; length];
+            let (mut given, mut encoded) = (b"before".to_vec(), b"before".to_vec());
+            let (mut one, mut other) = (3, 3);
+            put_packet(&mut given, &mut one, &payload);
+            put_encoded(&mut encoded, &mut other, |out| out.extend_from_slice(&payload));
+            assert!(given == encoded && one == other, "{length}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod packet;
 pub mod proxy_protocol;
 pub mod query;
 pub mod response;
+mod value;
 
 pub use capability::Capabilities;
 pub use codec::{Malformed, Reader};

@@ -1,6 +1,7 @@
 //! The payload of `COM_QUERY` (manual: "COM_QUERY"): where its text begins behind query attributes.
 
 use crate::codec::{Malformed, Reader};
+use crate::value::skip_value;
 
 /// What stands between the command byte and the text when attributes were negotiated and there are none:
 /// no parameters, one set of them.
@@ -8,12 +9,17 @@ pub const NO_ATTRIBUTES: [u8; 2] = [0, 1];
 
 /// Bytes of the attributes in front of a statement's text; `payload` begins behind the command byte.
 ///
+/// What is not written as the manual says is refused, though a server might make something of it: it may make something
+/// else of it than we do, and then it would run another text than the one that was looked at.
+///
 /// # Errors
-/// When the attributes do not end within `payload`.
+/// When the attributes do not end within `payload`, or are not of the form that the manual gives them.
 pub fn attributes_length(payload: &[u8]) -> Result<usize, Malformed> {
     let mut reader = Reader::new(payload);
     let count = reader.lenenc_int()?;
-    let _sets = reader.lenenc_int()?;
+    if reader.lenenc_int()? != 1 {
+        return Err(Malformed("query attributes of other than one set"));
+    }
     if count > 0 {
         let count = usize::try_from(count).map_err(|_| Malformed("too many attributes"))?;
         let nulls = reader.bytes(count.div_ceil(8))?;
@@ -22,13 +28,11 @@ pub fn attributes_length(payload: &[u8]) -> Result<usize, Malformed> {
         }
         let mut types = Vec::new();
         for _ in 0..count {
-            types.push(reader.u8()?);
-            reader.u8()?;
+            types.push(reader.u16()?);
             reader.lenenc_bytes()?;
         }
         for (index, kind) in types.into_iter().enumerate() {
-            let null = nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
-            if !null {
+            if !is_null(nulls, index) {
                 skip_value(&mut reader, kind)?;
             }
         }
@@ -36,18 +40,9 @@ pub fn attributes_length(payload: &[u8]) -> Result<usize, Malformed> {
     Ok(payload.len() - reader.remaining())
 }
 
-/// Passes over one binary value (manual: "Binary Protocol Value").
-pub(crate) fn skip_value(reader: &mut Reader<'_>, kind: u8) -> Result<(), Malformed> {
-    let fixed = match kind {
-        0x06 => 0,
-        0x01 => 1,
-        0x02 | 0x0D => 2,
-        0x03 | 0x04 | 0x09 => 4,
-        0x05 | 0x08 => 8,
-        0x07 | 0x0A | 0x0B | 0x0C => reader.u8()?.into(),
-        _ => return reader.lenenc_bytes().map(drop),
-    };
-    reader.bytes(fixed).map(drop)
+/// Whether the parameter at `index` is NULL.
+pub(crate) fn is_null(nulls: &[u8], index: usize) -> bool {
+    nulls.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
 }
 
 #[cfg(test)]
@@ -65,6 +60,35 @@ mod tests {
         let payload = b"\x02\x01\x02\x01\xfe\x00\x01n\x08\x00\x01m\x03valSELECT 1";
         let length = attributes_length(payload).unwrap();
         assert_eq!(&payload[length..], b"SELECT 1");
+    }
+
+    /// One attribute `n` of a type, and what follows it.
+    fn attribute(kind: u16, rest: &[u8]) -> Result<usize, Malformed> {
+        let head = [&b"\x01\x01\x00\x01"[..], &kind.to_le_bytes(), b"\x01n", rest].concat();
+        attributes_length(&head)
+    }
+
+    #[test]
+    fn ends_where_a_server_ends_a_value() {
+        assert_eq!(attribute(0x0A, b"\x04\xE9\x07\x01\x02SELECT 1"), Ok(13));
+        // For MySQL a length of three bytes, though no date is that long.
+        assert_eq!(attribute(0x0A, b"\xFC\x01\x00aSELECT 1"), Ok(12));
+        // The type is YEAR, INT24, NULL, or one of more than eight bits.
+        for kind in [0x0D, 0x09, 0x06, 0x0103, 0x4003] {
+            assert!(attribute(kind, b"\x10SELECT 1 -- aaaaaaaaaaaa").is_err(), "{kind:#x}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_the_manual_does_not_write() {
+        assert_eq!(
+            attributes_length(b"\x00\x00SELECT 1"),
+            Err(Malformed("query attributes of other than one set"))
+        );
+        assert!(attributes_length(b"\x00\x02SELECT 1").is_err());
+        assert!(attributes_length(b"\x01\x01\x00\x02\x03\x00\x01n\x01\0\0\0SELECT 1").is_err());
+        assert!(attributes_length(b"\x01\x01\x00\x00SELECT 1").is_err());
+        assert!(attributes_length(b"\xFB\x01SELECT 1").is_err());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! A disk that is full: what is stored there stays, what was to be stored is not lost, and everything goes on when there is
 //! room again.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Conversation, FakeMysql, Narrows, NarrowsConfig, RawClient};
+use narrows_testkit::{Conversation, FakeMysql, Narrows, NarrowsConfig, RawClient, kill};
 
 use super::{admin, all_done, refusal, rows, start, stats};
 
@@ -94,6 +95,39 @@ fn what_cannot_be_saved_is_an_error_and_is_saved_when_there_is_room() {
     all_done(&mut admin, &["LOAD MYSQL USERS TO RUNTIME"]);
     narrows.process().limit_file_size(None);
     assert_eq!(rows(&mut admin, "SELECT COUNT(*) FROM disk.mysql_users"), [["1"]]);
+    all_done(&mut admin, &["SAVE MYSQL USERS TO DISK"]);
+    assert_eq!(rows(&mut admin, "SELECT COUNT(*) FROM disk.mysql_users"), [["2"]]);
+}
+
+#[test]
+fn administrators_are_served_after_a_crash_on_a_full_disk() {
+    let server = FakeMysql::start(Conversation::new());
+    let config = NarrowsConfig::in_front_of(server.port()).supervised().small_disk(16 << 20);
+    let narrows = start(&config);
+    // The machine's own disk is not for this to fill.
+    if !narrows.has_small_disk() {
+        return;
+    }
+    let filler = narrows.data_file("filler");
+    let mut file = std::fs::File::create(&filler).expect("a file in the data folder");
+    for size in [1 << 20, 4096, 1] {
+        while file.write(&vec![b'x'; size]).is_ok_and(|written| written > 0) {}
+    }
+    drop(file);
+    for _ in 0..2 {
+        let worker = narrows.worker();
+        let before = narrows.log().len();
+        kill(worker);
+        narrows.wait_for_log(before, |line| line.contains("administrators are served"));
+    }
+
+    let mut admin = admin(&narrows);
+    all_done(
+        &mut admin,
+        &["INSERT INTO mysql_users (username) VALUES ('another')", "LOAD MYSQL USERS TO RUNTIME"],
+    );
+    assert_eq!(refusal(&admin.query("SAVE MYSQL USERS TO DISK")).0, 1045);
+    std::fs::remove_file(filler).expect("it is there");
     all_done(&mut admin, &["SAVE MYSQL USERS TO DISK"]);
     assert_eq!(rows(&mut admin, "SELECT COUNT(*) FROM disk.mysql_users"), [["2"]]);
 }

@@ -144,3 +144,20 @@ fn ten_thousand_connections_are_served_or_sent_away() {
     assert!(client.query("SELECT 1").ok().is_some());
     all_done(&mut admin(&narrows), &["SELECT 1"]);
 }
+
+#[test]
+fn a_pattern_of_many_wildcards_is_an_error_and_not_the_end() {
+    let (_server, mut narrows) = narrows();
+    let mut stats = stats(&narrows);
+    for operator in ["LIKE", "GLOB"] {
+        let wildcard = if operator == "LIKE" { "a%" } else { "a*" };
+        let pattern = format!("replace(hex(zeroblob(20000)), '00', '{wildcard}') || 'b'");
+        let (code, text) = refusal(
+            &stats.query(format!("SELECT replace(hex(zeroblob(20000)), '00', 'a') {operator} {pattern}")),
+        );
+        assert_eq!(code, 1045, "{text}");
+        assert!(text.contains("pattern too complex"), "{text}");
+    }
+    assert_eq!(stats.query("SELECT 'abc' LIKE 'a%'").cell().as_deref(), Some("1"));
+    assert!(narrows.process().try_wait().is_none(), "Narrows has ended");
+}

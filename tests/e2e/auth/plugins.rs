@@ -60,6 +60,32 @@ fn both_passwords_of_an_account_are_good() {
 }
 
 #[test]
+fn what_is_no_password_lets_nobody_in() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    account(server, "one_password", PASSWORD);
+    for value in ["\\\"\\\"", "null", "false", "0", "17", "[]", "{}"] {
+        let attributes = format!("attributes=\"{{\\\"additional_password\\\":{value}}}\"");
+        let config =
+            NarrowsConfig::new().server(0, server.port(), "").user("one_password", PASSWORD, &attributes);
+        let narrows = start(&config);
+        for plugin in ["mysql_native_password", "caching_sha2_password"] {
+            for (password, good) in
+                [(PASSWORD, true), ("", false), ("0", false), ("17", false), ("null", false)]
+            {
+                let mut client = RawClient::connect(&narrows.endpoint());
+                let outcome = client.login(&Login::new("one_password", password).plugin(plugin));
+                assert_eq!(outcome.is_ok(), good, "{value} {plugin} {password:?}: {outcome:?}");
+            }
+        }
+        let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        assert_eq!(admin.query("LOAD MYSQL USERS TO RUNTIME").ok().map(|ok| ok.warnings), Some(1), "{value}");
+        let warnings = admin.query("SHOW WARNINGS").text_rows();
+        let text = warnings[0][2].as_deref().unwrap_or_default();
+        assert!(text.contains("additional_password") && text.contains("has no effect"), "{value}: {text}");
+    }
+}
+
+#[test]
 fn a_server_with_ed25519_is_logged_in_to_and_so_is_narrows() {
     let server = ServerOptions::new(Flavour::MariaDb).option("--plugin-load-add=auth_ed25519").start();
     server.execute(&[

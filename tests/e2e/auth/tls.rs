@@ -1,11 +1,13 @@
 //! TLS on both sides: versions, certificates, resumption, what is required of whom.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use narrows_testkit::{
-    Authority, Certificate, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions,
-    TempFolder, TlsClient, Validity, capability, tls_client,
+    Authority, Certificate, Flavour, Login, Narrows, NarrowsConfig, Packet, RawClient, RealServer,
+    ServerOptions, TempFolder, TlsClient, Validity, capability, tls_client, writer,
 };
 
 /// A Narrows in front of the shared MariaDB, and what its clients trust.
@@ -256,4 +258,44 @@ fn a_server_without_tls_is_not_spoken_to_where_tls_is_asked_for() {
     let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     let error = narrows.client().query("DO 1").error().expect("no TLS there");
     assert!(error.message.contains("does not offer TLS"), "{error:?}");
+}
+
+/// Somebody on the way to a server puts an OK behind its greeting, where nothing is encrypted yet.
+#[test]
+fn what_comes_before_tls_is_not_read_as_if_it_came_inside() {
+    let authority = Authority::new("servers");
+    let files = ServerFiles::new(&authority.issue("db", &["127.0.0.1"], Validity::Current));
+    let server = files.server(Flavour::MariaDb);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let upstream = server.port();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            // Whoever goes away ends it.
+            let _ = between(client, upstream);
+        }
+    });
+    let config = NarrowsConfig::new()
+        .server(0, port, "use_ssl=1")
+        .user("sbtest", "sbtest", "")
+        .variable("connect_timeout_server", "30000")
+        .variable("connect_timeout_server_max", "2000");
+    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let answer = narrows.client().query("SELECT 'true'");
+    let error = answer.error().unwrap_or_else(|| panic!("an answer to something else: {answer:?}"));
+    assert!(error.message.contains("bytes behind the greeting"), "{error:?}");
+}
+
+/// Passes on what client and server say, and says something in the server's name behind its greeting.
+fn between(client: TcpStream, upstream: u16) -> std::io::Result<()> {
+    let server = TcpStream::connect(("127.0.0.1", upstream))?;
+    let greeting = Packet::read(&mut &server)?;
+    let mut said = Vec::new();
+    let sequence = Packet::write(&mut said, &greeting.payload, 0)?;
+    Packet::write(&mut said, &writer::ok(0, 0, 2, 0), sequence + 1)?;
+    (&client).write_all(&said)?;
+    let (from, to) = (client.try_clone()?, server.try_clone()?);
+    std::thread::spawn(move || std::io::copy(&mut &from, &mut &to));
+    std::thread::spawn(move || std::io::copy(&mut &server, &mut &client));
+    Ok(())
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Flavour, Namespace, NarrowsConfig, RealServer, ServerOptions};
 
-use super::sysbench;
+use super::{short_or_long, sysbench};
 
 /// One server.
 pub struct Node {
@@ -63,13 +63,23 @@ impl Cluster {
         cluster
     }
 
-    /// Narrows in front of it: reads go to the replicas, all else to the primary.
-    pub fn config(&self) -> NarrowsConfig {
+    /// Narrows in front of it: reads go to the replicas, all else to the primary. A server of another kind, at that port, is
+    /// asked by statements that say so.
+    pub fn config(&self, deaf: u16) -> NarrowsConfig {
         let mut config = NarrowsConfig::new()
+            .supervised()
+            // Longer than anybody waits for clients to leave who are told to.
+            .drain_timeout(180)
+            .small_disk(64 << 20)
             .monitor()
             .user("app", "app", "")
-            .rule("rule_id=1 active=1 match_digest=\"^SELECT\" destination_hostgroup=1 apply=1")
+            .user(MARKER, "x", "comment=\"0\"")
+            .rule("rule_id=1 active=1 match_digest=\"^DO (deaf|hears)\" destination_hostgroup=9 timeout=1000 apply=1")
+            .rule("rule_id=2 active=1 match_digest=\"^SELECT SLEEP\" destination_hostgroup=1 timeout=1000 apply=1")
+            .rule("rule_id=3 active=1 match_pattern=\"^DO 'logged\" destination_hostgroup=0 log=1 apply=1")
+            .rule("rule_id=10 active=1 match_digest=\"^SELECT\" destination_hostgroup=1 apply=1")
             .row("mysql_replication_hostgroups", "writer_hostgroup=0 reader_hostgroup=1")
+            .server(9, deaf, "max_connections=20")
             .variable("monitor_username", "app")
             .variable("monitor_password", "app")
             // Of MySQL, whose servers are reached by a network that is not the loopback.
@@ -77,11 +87,18 @@ impl Cluster {
             // No longer than it takes to see that a server is back, and is not there yet.
             .variable("shun_recovery_time_sec", "1")
             .variable("monitor_ping_interval", "250")
-            .variable("monitor_ping_timeout", "500")
-            .variable("monitor_read_only_interval", "250");
+            // A machine that works for an hour may leave a server alone for longer.
+            .variable("monitor_ping_timeout", short_or_long("500", "1500"))
+            .variable("monitor_read_only_interval", "250")
+            // Shorter than others wait for a place.
+            .variable("stall_timeout_client", short_or_long("2000", "5000"))
+            .variable("kill_timeout_server", "1000")
+            .variable("free_connections_pct", "25")
+            .variable("eventslog_filename", "queries");
         for (index, node) in self.nodes.iter().enumerate() {
             let hostgroup = i32::from(index != self.primary);
-            config = config.server_at(hostgroup, &node.address, node.server.port(), "max_connections=100");
+            let columns = format!("max_connections={PLACES}");
+            config = config.server_at(hostgroup, &node.address, node.server.port(), &columns);
         }
         config
     }
@@ -184,6 +201,24 @@ impl Cluster {
         format!("SET GLOBAL rpl_semi_sync_{source}_enabled = {on}")
     }
 
+    /// Has all servers run, reachable, and follow the one that is the primary or takes its place.
+    pub fn heal(&mut self) {
+        self.namespace.iter().for_each(Namespace::mend);
+        self.nodes.iter_mut().for_each(|node| node.server.thaw());
+        let ended = |node: &mut Node| node.server.process().try_wait().is_some();
+        if ended(&mut self.nodes[self.primary]) {
+            let old = self.primary;
+            self.promote();
+            self.bring_back(old, Duration::ZERO);
+        }
+        for replica in self.replicas() {
+            if ended(&mut self.nodes[replica]) {
+                self.nodes[replica].server.restart();
+            }
+            self.follow(replica);
+        }
+    }
+
     /// Waits until all replicas have all that the primary has.
     pub fn wait_for_replicas(&self) {
         let (position, wait, status) = match self.flavour {
@@ -194,9 +229,13 @@ impl Cluster {
         let position = position.expect("a position");
         for replica in self.replicas() {
             let server = &self.nodes[replica].server;
-            let waited = server.rows(&format!("SELECT {wait}('{position}', 30)"));
-            let status = server.rows(status);
-            assert_eq!(waited[0][0].as_deref(), Some("0"), "replica {replica}: {status:?}");
+            let has_all = || {
+                let waited = server.rows(&format!("SELECT {wait}('{position}', 30)"));
+                waited[0][0].as_deref() == Some("0")
+            };
+            // An hour may have left much to apply.
+            let is_done = (0..short_or_long(1, 10)).any(|_| has_all());
+            assert!(is_done, "replica {replica}: {:?}", server.rows(status));
         }
     }
 }
@@ -332,5 +371,11 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
 
 /// How many facts there are; the value of each is seven times its number.
 pub const FACTS: u64 = 1_000;
+
+/// How many connections Narrows may have to each server.
+pub const PLACES: usize = 40;
+
+/// The account by which administrators see whether what they have done is in force.
+pub const MARKER: &str = "marker";
 
 const NODES: u32 = 3;

@@ -13,18 +13,32 @@ use std::time::{Duration, Instant};
 use narrows_testkit::{Endpoint, ErrorPacket, Login, RawClient};
 
 use super::cluster::FACTS;
+use super::sysbench::{Outcome, Sysbench};
 
 /// What a client was doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// A read outside of transactions.
+    /// A read outside of transactions, whose answer is one row.
     Read,
+    /// The same by sysbench, whose answers are long.
+    LongRead,
+    /// The same of a prepared statement.
+    Prepared,
     /// A write on its own.
     Write,
     /// A statement of a transaction.
     Transaction,
     /// A statement that sets a session variable.
     Setting,
+    /// A statement of an administrator.
+    Admin,
+}
+
+impl What {
+    /// Whether it is a read outside of transactions.
+    pub fn is_read(self) -> bool {
+        matches!(self, What::Read | What::LongRead | What::Prepared)
+    }
 }
 
 /// An error that a client was told.
@@ -60,11 +74,18 @@ pub struct Tally {
 pub struct Load {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// Others beside them.
+    sysbench: Option<Sysbench>,
 }
 
-struct Shared {
+/// What all clients have in common.
+pub struct Shared {
     endpoint: Endpoint,
     stop: AtomicBool,
+    /// Whether the readers that came later are to stay.
+    crowded: AtomicBool,
+    /// How often all clients were told to connect again.
+    generation: AtomicU64,
     begun: Instant,
     next: AtomicU64,
     tally: Mutex<Tally>,
@@ -73,9 +94,10 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts them.
-    pub fn start(endpoint: Endpoint) -> Load {
+    /// Starts them, and sysbench beside them.
+    pub fn start(endpoint: Endpoint, port: u16) -> Load {
         let mut load = Load::of_readers(endpoint);
+        load.sysbench = Some(Sysbench::start(port));
         for _ in 0..WRITERS {
             load.spawn(|shared| shared.write());
             load.spawn(|shared| shared.transact());
@@ -88,14 +110,16 @@ impl Load {
         let shared = Arc::new(Shared {
             endpoint,
             stop: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
+            generation: AtomicU64::new(0),
             begun: Instant::now(),
             next: AtomicU64::new(1),
             tally: Mutex::default(),
             answered: Mutex::default(),
         });
-        let mut load = Load { shared, threads: Vec::new() };
+        let mut load = Load { shared, threads: Vec::new(), sysbench: None };
         for _ in 0..READERS {
-            load.spawn(|shared| shared.read());
+            load.spawn(|shared| shared.read(|| true));
         }
         for number in 0..READERS_WITH_STATE {
             load.spawn(move |shared| shared.read_with_state(number));
@@ -105,10 +129,24 @@ impl Load {
 
     /// One more reader for each connection that a server is to be asked for.
     pub fn add_readers(&mut self, count: usize) {
-        (0..count).for_each(|_| self.spawn(|shared| shared.read()));
+        self.shared.crowded.store(true, Ordering::SeqCst);
+        let read = |shared: &Shared| shared.read(|| shared.crowded.load(Ordering::SeqCst));
+        (0..count).for_each(|_| self.spawn(read));
     }
 
-    fn spawn(&mut self, run: impl FnOnce(&Shared) + Send + 'static) {
+    /// Has those leave again.
+    pub fn remove_readers(&mut self) {
+        self.shared.crowded.store(false, Ordering::SeqCst);
+    }
+
+    /// Has all clients leave and come back, each between two statements or transactions.
+    pub fn renew(&mut self) {
+        self.shared.generation.fetch_add(1, Ordering::SeqCst);
+        self.sysbench.iter_mut().for_each(Sysbench::renew);
+    }
+
+    /// Starts one more client.
+    pub fn spawn(&mut self, run: impl FnOnce(&Shared) + Send + 'static) {
         let shared = Arc::clone(&self.shared);
         self.threads.push(std::thread::spawn(move || run(&shared)));
     }
@@ -134,14 +172,16 @@ impl Load {
         self.look(|tally| tally.written.is_some_and(|written| written > since))
     }
 
-    /// Ends the clients; what they have seen.
-    pub fn stop(mut self) -> Tally {
+    /// Ends the clients; what they have seen, and what came of sysbench.
+    pub fn stop(mut self) -> (Tally, Vec<Outcome>) {
         self.shared.stop.store(true, Ordering::SeqCst);
         for thread in self.threads.drain(..) {
             thread.join().expect("clients do not panic");
         }
-        let mut tally = self.shared.tally.lock().expect("no panic while held");
-        std::mem::take(&mut *tally)
+        let outcomes = self.sysbench.take().map(Sysbench::stop).unwrap_or_default();
+        let mut tally = std::mem::take(&mut *self.shared.tally.lock().expect("no panic while held"));
+        tally.failures.extend(outcomes.iter().flat_map(|outcome| outcome.failures.iter().cloned()));
+        (tally, outcomes)
     }
 }
 
@@ -152,9 +192,27 @@ impl Drop for Load {
     }
 }
 
+/// A client, and when it came.
+struct Visit {
+    client: RawClient,
+    generation: u64,
+}
+
 impl Shared {
-    fn is_over(&self) -> bool {
+    /// Whether all clients are to end.
+    pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
+    }
+
+    /// How often all clients were told to connect again.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Notes an answer that is not what it must be.
+    pub fn wrong(&self, text: String) {
+        println!("WRONG {text}");
+        self.tally(|tally| tally.wrong.push(text));
     }
 
     fn tally<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
@@ -162,65 +220,84 @@ impl Shared {
     }
 
     /// A client of Narrows; one that is refused is a failure of what it was to do.
-    fn client(&self, what: What) -> Option<RawClient> {
+    fn client(&self, what: What) -> Option<Visit> {
         let from = Instant::now();
         while !self.is_over() {
-            // Narrows itself is there as long as the test is.
-            let mut client = RawClient::try_connect(&self.endpoint).ok()?;
-            match client.login(&Login::new("app", "app")) {
-                Ok(_) => return Some(client),
+            let generation = self.generation();
+            let client = RawClient::try_connect(&self.endpoint).map_err(|error| ErrorPacket {
+                code: 2002,
+                state: "HY000".to_owned(),
+                message: format!("nobody is let in: {error}"),
+            });
+            let login = |mut client: RawClient| client.login(&Login::new("app", "app")).map(|_| client);
+            match client.and_then(login) {
+                Ok(client) => return Some(Visit { client, generation }),
                 Err(error) => self.fail(what, from, &error),
             }
+            std::thread::sleep(PACE);
         }
         None
     }
 
-    fn fail(&self, what: What, from: Instant, error: &ErrorPacket) {
+    /// Goes on, or comes back where all are to; `None` at the end.
+    fn stay(&self, visit: Visit, what: What) -> Option<Visit> {
+        if self.is_over() {
+            return None;
+        }
+        if visit.generation == self.generation() {
+            return Some(visit);
+        }
+        drop(visit);
+        self.client(what)
+    }
+
+    /// Notes an error that a client was told.
+    pub fn fail(&self, what: What, from: Instant, error: &ErrorPacket) {
         let text = format!("{} {}", error.code, error.message);
         let failure = Failure { what, from, to: Instant::now(), text };
         self.tally(|tally| tally.failures.push(failure));
     }
 
-    fn read(&self) {
-        let Some(mut client) = self.client(What::Read) else { return };
-        while !self.is_over() {
+    fn read(&self, goes_on: impl Fn() -> bool) {
+        let mut place = self.client(What::Read);
+        while let Some(mut visit) = place.filter(|_| goes_on()) {
             let id = self.next.fetch_add(1, Ordering::Relaxed) % FACTS + 1;
             let query = format!("SELECT @@server_id, value FROM chaos.facts WHERE id = {id}");
             let expected = [(id * 7).to_string()];
-            if !self.check_read(&mut client, &query, &expected) {
-                let Some(another) = self.client(What::Read) else { return };
-                client = another;
-            }
+            place = match self.check_read(&mut visit.client, &query, &expected) {
+                true => self.stay(visit, What::Read),
+                false => self.client(What::Read),
+            };
             std::thread::sleep(PACE);
         }
     }
 
     /// As [`Shared::read`], in a session that has something of its own.
     fn read_with_state(&self, number: u64) {
-        let Some(mut client) = self.client(What::Setting) else { return };
-        while !self.is_over() {
+        let mut place = self.client(What::Setting);
+        while let Some(mut visit) = place {
             let mine = self.next.fetch_add(1, Ordering::Relaxed);
             let zone = format!("+{:02}:00", number + 1);
             let from = Instant::now();
-            let set = client.query(format!("SET @mine = {mine}, time_zone = '{zone}'"));
+            let set = visit.client.query(format!("SET @mine = {mine}, time_zone = '{zone}'"));
             if let Some(error) = set.error() {
                 self.fail(What::Setting, from, &error);
-                let Some(another) = self.client(What::Setting) else { return };
-                client = another;
+                place = self.client(What::Setting);
                 continue;
             }
-            for id in 1..=READS_PER_SETTING {
+            let is_right = |id: u64| {
                 let query = format!(
                     "SELECT @@server_id, value, @mine, @@session.time_zone FROM chaos.facts WHERE id = {id}"
                 );
                 let expected = [(id * 7).to_string(), mine.to_string(), zone.clone()];
-                if !self.check_read(&mut client, &query, &expected) {
-                    let Some(another) = self.client(What::Setting) else { return };
-                    client = another;
-                    break;
-                }
+                let goes_on = self.check_read(&mut visit.client, &query, &expected);
                 std::thread::sleep(PACE);
-            }
+                goes_on
+            };
+            place = match (1..=READS_PER_SETTING).all(is_right) {
+                true => self.stay(visit, What::Setting),
+                false => self.client(What::Setting),
+            };
         }
     }
 
@@ -242,10 +319,10 @@ impl Shared {
         self.tally(|tally| {
             tally.reads += 1;
             tally.slowest_read = tally.slowest_read.max(took);
-            if !right {
-                tally.wrong.push(format!("{query}: {rows:?}"));
-            }
         });
+        if !right {
+            self.wrong(format!("{query}: {rows:?}"));
+        }
         if let Some(server) = server.and_then(|server| server.parse().ok()) {
             let at = u64::try_from((from - self.begun).as_micros()).unwrap_or(u64::MAX);
             self.answered.lock().expect("no panic while held").insert(server, at);
@@ -254,42 +331,40 @@ impl Shared {
     }
 
     fn write(&self) {
-        let Some(mut client) = self.client(What::Write) else { return };
-        while !self.is_over() {
+        let mut place = self.client(What::Write);
+        while let Some(mut visit) = place {
             let id = self.next.fetch_add(1, Ordering::Relaxed);
             let from = Instant::now();
-            let answer = client.query(insert(id));
-            let error = answer.error();
+            let error = visit.client.query(insert(id)).error();
             self.note_write(from, vec![id], error.as_ref().is_some_and(may_have_run), error.is_none());
-            if let Some(error) = error {
-                self.fail(What::Write, from, &error);
-                let Some(another) = self.client(What::Write) else { return };
-                client = another;
-            }
+            place = self.after(visit, What::Write, from, error);
             std::thread::sleep(PACE);
         }
     }
 
     fn transact(&self) {
-        let Some(mut client) = self.client(What::Transaction) else { return };
-        while !self.is_over() {
+        let mut place = self.client(What::Transaction);
+        while let Some(mut visit) = place {
             let ids: Vec<u64> = (0..2).map(|_| self.next.fetch_add(1, Ordering::Relaxed)).collect();
             let from = Instant::now();
             let statements = [vec!["BEGIN".to_owned()], ids.iter().copied().map(insert).collect()].concat();
-            let mut error = statements.iter().find_map(|statement| client.query(statement).error());
+            let mut error = statements.iter().find_map(|statement| visit.client.query(statement).error());
             let mut uncertain = false;
             if error.is_none() {
-                error = client.query("COMMIT").error();
+                error = visit.client.query("COMMIT").error();
                 uncertain = error.as_ref().is_some_and(may_have_run);
             }
             self.note_write(from, ids, uncertain, error.is_none());
-            if let Some(error) = error {
-                self.fail(What::Transaction, from, &error);
-                let Some(another) = self.client(What::Transaction) else { return };
-                client = another;
-            }
+            place = self.after(visit, What::Transaction, from, error);
             std::thread::sleep(PACE);
         }
+    }
+
+    /// Goes on, after an error as somebody else.
+    fn after(&self, visit: Visit, what: What, from: Instant, error: Option<ErrorPacket>) -> Option<Visit> {
+        let Some(error) = error else { return self.stay(visit, what) };
+        self.fail(what, from, &error);
+        self.client(what)
     }
 
     fn note_write(&self, from: Instant, ids: Vec<u64>, uncertain: bool, acknowledged: bool) {

@@ -121,7 +121,7 @@ impl Spares {
                 back(&load, 1);
             }
         }
-        let tally = load.stop();
+        let (tally, _) = load.stop();
         let (model, ours) = (reads_of(narrows, "username <> 'app'"), reads_of(narrows, "username = 'app'"));
         println!(
             "{rounds} rounds of faults, {model} reads of the model and {ours} others on the servers that failed, {} wrong, {} failed",

@@ -18,6 +18,7 @@ use crate::sysbench::figure;
 pub struct Sysbench {
     runs: Vec<Run>,
     folder: TempFolder,
+    generation: u64,
 }
 
 /// One that goes on.
@@ -44,13 +45,13 @@ pub struct Outcome {
 const ORDERS: [Order; 3] = [
     Order {
         name: "reads by EXECUTE",
-        what: What::Read,
+        what: What::Prepared,
         script: "oltp_read_only",
         arguments: &["--skip-trx=on", "--threads=2"],
     },
     Order {
         name: "reads by text",
-        what: What::Read,
+        what: What::LongRead,
         script: "oltp_read_only",
         arguments: &["--skip-trx=on", "--threads=2", "--db-ps-mode=disable"],
     },
@@ -81,7 +82,16 @@ impl Sysbench {
             let report = || fs::read_to_string(folder.file(order.name)).unwrap_or_default();
             wait_until("sysbench has begun", || report().contains("BEGUN"));
         }
-        Sysbench { runs, folder }
+        Sysbench { runs, folder, generation: 0 }
+    }
+
+    /// Has all of them connect again.
+    pub fn renew(&mut self) {
+        self.generation += 1;
+        // Nobody is to read one half of it.
+        let (new, place) = (self.folder.file("renew.new"), self.folder.file(RENEW));
+        fs::write(&new, self.generation.to_string()).expect("write the number of the generation");
+        fs::rename(new, place).expect("it is in its folder");
     }
 
     /// Ends them; what came of each.
@@ -103,7 +113,7 @@ impl Order {
             .arg("run")
             .env("CHAOS_SCRIPT", self.script)
             .env("CHAOS_STOP", folder.file(STOP))
-            .envs((self.what == What::Transaction).then_some(("CHAOS_GO_ON", "1")))
+            .env("CHAOS_RENEW", folder.file(RENEW))
             .stdin(Stdio::null())
             .stdout(report.try_clone().expect("a file descriptor"))
             .stderr(report);
@@ -118,13 +128,15 @@ impl Run {
         let what = self.order.what;
         let mut failures: Vec<Failure> = report.lines().filter_map(|line| failure(what, line)).collect();
         let end = Instant::now();
+        let told = failures.len() as u64;
         let mut fail = |text: String| failures.push(Failure { what, from: end, to: end, text });
         if !status.is_some_and(|status| status.success()) {
             fail(format!("sysbench, {}: {status:?}:\n{report}", self.order.name));
             return Outcome { line: format!("sysbench, {}: gave up", self.order.name), failures };
         }
         let (ignored, reconnects) = (figure(&report, "ignored errors:"), figure(&report, "reconnects:"));
-        if what == What::Read && ignored + reconnects > 0 {
+        // Each error is a line.
+        if what.is_read() && (ignored > told || reconnects > 0) {
             fail(format!("sysbench, {}:\n{report}", self.order.name));
         }
         let slowest = report.split_once("max:").and_then(|(_, rest)| rest.split_whitespace().next());
@@ -162,5 +174,8 @@ fn command(user: &str) -> Command {
 
 /// The name of the file that ends them.
 const STOP: &str = "stop";
+
+/// The name of the file whose change has them connect again.
+const RENEW: &str = "renew";
 
 const INSTALLED: &str = "sysbench is installed; scripts/setup.sh load does that";

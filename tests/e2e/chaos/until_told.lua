@@ -1,6 +1,7 @@
 -- One of sysbench's own scripts, CHAOS_SCRIPT, run until the file CHAOS_STOP is there instead of for a time that is known
--- before. With CHAOS_GO_ON an error ends no run: it is a line, FAILED, when its event began and when the error came in us
--- since 1970, and what was said, and the thread goes on with another connection. BEGUN is a thread's first event.
+-- before. An error ends no run: it is a line, FAILED, when its event began and when the error came in us since 1970, and what was
+-- said, and the thread goes on with another connection. So it does, without an error, when the text of the file CHAOS_RENEW is
+-- another one. BEGUN is a thread's first event.
 --
 -- That is not left to --mysql-ignore-errors: what sysbench 1.0.20 does to connect again ends it with a fault in libmariadb.
 
@@ -30,10 +31,27 @@ local function is_over()
    return file ~= nil
 end
 
+-- How often everybody was told to connect again.
+local function generation()
+   local file = io.open(os.getenv("CHAOS_RENEW"))
+   local text = file and file:read("*a") or ""
+   if file then
+      file:close()
+   end
+   return text
+end
+
+local mine
+
 function event(thread)
    if is_over() then
       return true
    end
+   local now_is = generation()
+   if mine and mine ~= now_is then
+      sysbench.hooks.before_restart_event()
+   end
+   mine = now_is
    if not began then
       io.stdout:write("BEGUN\n")
       io.stdout:flush()
@@ -50,9 +68,6 @@ local function tell(said)
 end
 
 function sysbench.hooks.sql_error_ignorable(failure)
-   if not os.getenv("CHAOS_GO_ON") then
-      return false
-   end
    tell(failure.sql_errno .. " " .. failure.sql_errmsg)
    return true
 end

@@ -1,11 +1,17 @@
 //! What came of it: a line for each fault, and what must not have been.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::admin::Bursts;
 use super::cluster::Cluster;
+use super::is_long;
 use super::load::{Failure, Load, Tally, What};
-use super::sysbench::Sysbench;
+use super::memory::Meter;
+use super::table::{Row, Table};
 
 /// How long it took until everything was as before, from the end of a fault.
 #[derive(Debug, Default)]
@@ -16,6 +22,10 @@ pub struct Times {
     pub writes: Option<Duration>,
     /// Another server has become the primary.
     pub change: Option<Change>,
+    /// What clients might see.
+    pub excuses: Vec<Excuse>,
+    /// What was not as it must be.
+    pub defects: Vec<String>,
 }
 
 /// From one primary to the next.
@@ -27,71 +37,153 @@ pub struct Change {
     pub begins: u64,
     /// Its `server_id`.
     pub server: u32,
-    /// While there was nothing to write to.
+}
+
+/// Errors that clients might be told meanwhile, as the documents have it.
+#[derive(Debug, Clone)]
+pub struct Excuse {
     pub during: (Instant, Instant),
+    pub covers: fn(&Failure) -> bool,
+}
+
+impl Excuse {
+    fn holds_for(&self, failure: &Failure) -> bool {
+        failure.from < self.during.1 && self.during.0 < failure.to && (self.covers)(failure)
+    }
 }
 
 /// The load, and what is told of it.
 pub struct Report {
+    /// Of which servers, before each line.
+    whose: String,
+    begun: Instant,
     load: Load,
-    sysbench: Sysbench,
-    lines: Vec<String>,
+    bursts: Arc<Bursts>,
+    meter: Meter,
+    table: Table,
+    /// What is wrong so far, beside what the load has seen.
+    defects: Vec<String>,
+    /// Whether the last fault has left something undone.
+    is_undone: bool,
     /// The first primary, and those after it.
     first: u32,
     changes: Vec<Change>,
+    excuses: Vec<Excuse>,
 }
 
 impl Report {
-    pub fn new((load, sysbench): (Load, Sysbench), first: u32) -> Report {
-        Report { load, sysbench, lines: Vec::new(), first, changes: Vec::new() }
-    }
-
-    pub fn load(&self) -> &Load {
-        &self.load
+    pub fn new(whose: String, load: Load, bursts: Arc<Bursts>, meter: Meter, first: u32) -> Report {
+        Report {
+            whose,
+            begun: Instant::now(),
+            load,
+            bursts,
+            meter,
+            table: Table::default(),
+            defects: Vec::new(),
+            is_undone: false,
+            first,
+            changes: Vec::new(),
+            excuses: Vec::new(),
+        }
     }
 
     /// A fault that could not be made.
-    pub fn skip(&mut self, name: &str) {
-        self.lines.push(format!("{name:<52} SKIPPED"));
+    pub fn skip(&mut self, name: &'static str) {
+        self.table.skip(name);
+    }
+
+    /// Notes what is wrong.
+    pub fn defect(&mut self, what: String) {
+        println!("{} DEFECT {what}", self.place());
+        self.defects.push(what);
+    }
+
+    /// Of which servers a line is, and of which second.
+    fn place(&self) -> String {
+        format!("{:<8} {:4} s", self.whose, self.begun.elapsed().as_secs())
+    }
+
+    /// Whether the last fault has left something undone; asked once.
+    pub fn was_left_undone(&mut self) -> bool {
+        std::mem::take(&mut self.is_undone)
     }
 
     /// Runs a fault, and notes what clients have seen meanwhile.
-    pub fn scenario(&mut self, name: &str, run: impl FnOnce(&mut Load) -> Times) {
+    pub fn scenario(&mut self, name: &'static str, run: impl FnOnce(&mut Load) -> Times) {
+        self.run(name, false, run);
+    }
+
+    /// Runs a fault that takes memory, all of which is to be given back.
+    pub fn peak(&mut self, name: &'static str, run: impl FnOnce(&mut Load) -> Times) {
+        self.run(name, true, run);
+    }
+
+    fn run(&mut self, name: &'static str, is_peak: bool, run: impl FnOnce(&mut Load) -> Times) {
+        let bursts = Arc::clone(&self.bursts);
+        let pause = is_peak.then(|| bursts.pause());
+        if is_peak && let Err(what) = self.meter.wait_for_processes() {
+            self.defect(format!("before {name}: {what}"));
+        }
         let before = self.load.look(|tally| {
             (tally.slowest_read, tally.slowest_write) = (Duration::ZERO, Duration::ZERO);
             (tally.reads, tally.acknowledged.len(), tally.failures.len())
         });
+        let number = self.load.next_number();
+        let mut memory = self.meter.begin();
+        drop(pause);
         let begun = Instant::now();
-        let times = run(&mut self.load);
-        let took = begun.elapsed().as_secs_f64();
+        let times = match catch_unwind(AssertUnwindSafe(|| run(&mut self.load))) {
+            Ok(times) => times,
+            // In an hour of faults one that goes wrong is not to end all.
+            Err(panic) if is_long() => {
+                self.defect(format!("{name}: {}", text_of(&*panic)));
+                self.is_undone = true;
+                Times::default()
+            }
+            Err(panic) => resume_unwind(panic),
+        };
+        let took = begun.elapsed();
         self.changes.extend(times.change);
-        let line = self.load.look(|tally| {
+        self.excuses.extend(times.excuses);
+        times.defects.into_iter().for_each(|what| self.defect(format!("{name}: {what}")));
+        let _pause = is_peak.then(|| bursts.pause());
+        match is_peak && !self.is_undone {
+            true => {
+                self.meter.settle(&mut memory).unwrap_or_else(|what| self.defect(format!("{name}: {what}")))
+            }
+            false => self.meter.end(&mut memory),
+        }
+        let place = self.place();
+        let excuses = &self.excuses;
+        let row = self.load.look(|tally| {
             let failures = &tally.failures[before.2..];
-            let of_reads = failures.iter().filter(|failure| failure.what == What::Read).count();
-            let writes = times.writes.map_or(String::new(), |took| format!("writes after {took:.1?}, "));
-            format!(
-                "{name:<52} {took:5.1} s  {:6} reads, slowest {:6.0?}, {of_reads} failed  {:5} writes, slowest {:6.0?}  \
-                 {} other errors  {writes}full service after {:.1?}",
-                tally.reads - before.0,
-                tally.slowest_read,
-                tally.acknowledged.len() - before.1,
-                tally.slowest_write,
-                failures.len() - of_reads,
-                times.reads,
-            )
+            for failure in failures.iter().filter(|failure| !is_explained(excuses, failure)) {
+                println!("{place} UNEXPLAINED {}", told(failure));
+            }
+            Row {
+                name,
+                times: 1,
+                took,
+                reads: tally.reads - before.0,
+                writes: (tally.acknowledged.len() - before.1) as u64,
+                failed_reads: failures.iter().filter(|failure| failure.what.is_read()).count(),
+                errors: failures.len(),
+                slowest_read: tally.slowest_read,
+                slowest_write: tally.slowest_write,
+                memory,
+            }
         });
-        println!("{line}");
-        self.lines.push(line);
+        let writes = times.writes.map_or(String::new(), |took| format!("writes after {took:.1?}, "));
+        println!("{place} {row}  {writes}full service after {:.1?}  from number {number}", times.reads);
+        self.table.add(row);
     }
 
     /// Ends the load and judges; what is wrong.
     pub fn finish(self, cluster: &Cluster) -> Vec<String> {
-        let Report { load, sysbench, lines, first, changes } = self;
-        let mut tally = load.stop();
-        let outcomes = sysbench.stop();
-        for outcome in &outcomes {
-            tally.failures.extend(outcome.failures.iter().cloned());
-        }
+        let Report { whose, load, table, first, changes, excuses, defects, .. } = self;
+        let (tally, outcomes) = load.stop();
+        println!("\n{whose}\n{table}");
         let (primary, replicas) = ledgers(cluster);
         let lost = count(&tally.acknowledged, |id| !primary.contains_key(id));
         let denied = count(&tally.refused, |id| primary.contains_key(id));
@@ -104,17 +196,15 @@ impl Report {
             !primaries.contains(server)
         });
         let astray = astray.map(|(id, server)| format!("number {id} on server {server}")).collect();
-        // Whether there was no primary while that was running.
-        let is_explained = |failure: &&Failure| {
-            let overlaps = |(from, to)| failure.from < to && from < failure.to;
-            changes.iter().any(|change| overlaps(change.during))
-        };
         let halves = tally.uncertain.iter().filter(|ids| {
             let there = ids.iter().filter(|id| primary.contains_key(id)).count();
             there != 0 && there != ids.len()
         });
-        let of_reads = tally.failures.iter().filter(|failure| failure.what == What::Read);
-        let unexplained = tally.failures.iter().filter(|it| it.what != What::Read && !is_explained(it));
+        let (of_reads, others): (Vec<&Failure>, Vec<&Failure>) = tally
+            .failures
+            .iter()
+            .filter(|failure| !is_explained(&excuses, failure))
+            .partition(|it| it.what.is_read());
         let uncertain = tally.uncertain.len();
         let found = [
             ("wrong answers", tally.wrong.clone()),
@@ -123,11 +213,12 @@ impl Report {
             ("writes that reached a server that was not the primary", astray),
             ("writes that not all servers have", strays.map(u64::to_string).collect()),
             ("transactions of which a half is there", halves.map(|ids| format!("{ids:?}")).collect()),
-            ("reads outside of transactions that failed", of_reads.map(told).collect()),
-            ("other errors while there was a primary", unexplained.map(told).collect()),
+            ("reads outside of transactions that failed", of_reads.into_iter().map(told).collect()),
+            ("other errors that no document explains", others.into_iter().map(told).collect()),
+            ("promises that were not kept otherwise", defects),
         ];
         println!(
-            "\n{} reads, {} writes and transactions acknowledged, {uncertain} uncertain, {} refused, {} errors in all",
+            "{} reads, {} writes and transactions acknowledged, {uncertain} uncertain, {} refused, {} errors in all",
             tally.reads,
             tally.acknowledged.len(),
             tally.refused.len(),
@@ -138,16 +229,31 @@ impl Report {
             println!("  {text}");
         }
         found.iter().for_each(|(what, found)| println!("{:6} {what}", found.len()));
-        for line in lines.iter().filter(|line| line.ends_with("SKIPPED")) {
-            println!("       {line}");
-        }
         let wrong = found.into_iter().filter(|(_, found)| !found.is_empty());
-        wrong.map(|(what, found)| format!("{} {what}, such as {}", found.len(), found[0])).collect()
+        wrong
+            .map(|(what, found)| {
+                format!("{} {what}, such as {}", found.len(), found[..found.len().min(5)].join("; "))
+            })
+            .collect()
     }
+}
+
+fn is_explained(excuses: &[Excuse], failure: &Failure) -> bool {
+    excuses.iter().any(|excuse| excuse.holds_for(failure))
 }
 
 fn told(failure: &Failure) -> String {
     format!("{:?} after {:?}: {}", failure.what, failure.to - failure.from, failure.text)
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+}
+
+/// Whether there is no primary for it: what is covered while there is none.
+pub fn needs_primary(failure: &Failure) -> bool {
+    !failure.what.is_read() && failure.what != What::Admin
 }
 
 /// Who may have taken the write of that number: the primary of its time, or of two where it began between them.

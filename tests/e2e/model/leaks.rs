@@ -68,6 +68,8 @@ fn looks(flavour: Flavour, variables: &str) -> Vec<String> {
         "SELECT @a, @b, @c, @d, @x, @`odd name`",
         "SELECT * FROM common.tmp",
         "SELECT * FROM common.tmp2",
+        "SELECT * FROM latin.tmp",
+        "SELECT * FROM common.`odd tmp`",
         "SELECT * FROM common.second",
         "SELECT * FROM common.multi",
         "SELECT COUNT(*) FROM common.t",

@@ -16,7 +16,7 @@ mod exceptions;
 mod figures;
 mod leaks;
 mod observe;
-mod random;
+pub mod random;
 mod scenarios;
 mod script;
 mod side;

@@ -179,5 +179,9 @@ pub fn shared_preparation() -> Vec<String> {
         "CREATE FUNCTION common.counted(n INT) RETURNS INT NO SQL BEGIN SET @d = n; RETURN n + 1; END"
             .to_owned(),
     );
+    statements.push(
+        "CREATE FUNCTION common.locked(name VARCHAR(64)) RETURNS INT NO SQL RETURN GET_LOCK(name, 60)"
+            .to_owned(),
+    );
     statements
 }

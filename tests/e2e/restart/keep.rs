@@ -306,8 +306,8 @@ fn two_keepers(narrows: &Narrows, worker: u32) -> Vec<u32> {
     }
 }
 
-/// When each of them began, and its number.
-fn keepers(worker: u32) -> Vec<(u64, u32)> {
+/// When each keeper of a worker process began, and its number.
+pub(crate) fn keepers(worker: u32) -> Vec<(u64, u32)> {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let keeper = |pid: u32| {

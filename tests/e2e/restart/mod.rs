@@ -9,6 +9,8 @@ mod stop;
 mod stopped;
 mod upgrade;
 
+pub(crate) use keep::keepers;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

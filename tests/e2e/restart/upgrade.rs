@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, ServerOptions,
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, ServerOptions, command,
 };
 
 use super::{BINARY, Connects, upgrade};
@@ -112,6 +112,37 @@ fn sysbench_with_transactions_sees_nothing_of_an_upgrade() {
     wait_for_end(former);
     for report in &reports {
         assert!(figure(report, "transactions:") > 0, "{report}");
+    }
+}
+
+#[test]
+fn what_is_loaded_during_an_upgrade_runs_after_it() {
+    let program = Program::new();
+    let (_server, narrows) = program.start();
+    let mut loaded = 0;
+    for round in 0..10 {
+        let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let loads = std::thread::spawn(move || {
+            let is_done = |admin: &mut RawClient, statement: &str| {
+                let asked = admin.send_command(command::QUERY, statement.as_bytes());
+                asked.is_ok() && admin.read().is_ok_and(|answer| answer.first() == 0)
+            };
+            // Until the process that is asked is not the one any more.
+            for number in loaded + 1.. {
+                let change = format!("UPDATE mysql_users SET comment = '{number}'");
+                if !(is_done(&mut admin, &change) && is_done(&mut admin, "LOAD MYSQL USERS TO RUNTIME")) {
+                    return number - 1;
+                }
+            }
+            unreachable!("it ends with its connection")
+        });
+        let (done, text) = upgrade(Path::new(BINARY), &narrows);
+        assert!(done, "round {round}: {text}\n{}", narrows.log());
+        loaded = loads.join().expect("no panic");
+        let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let running = admin.query("SELECT MAX(CAST(comment AS INT)) FROM runtime_mysql_users").cell();
+        let running: u64 = running.and_then(|running| running.parse().ok()).expect("a number");
+        assert!(running >= loaded, "round {round}: {running} runs, and {loaded} was loaded");
     }
 }
 

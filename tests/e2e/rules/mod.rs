@@ -328,6 +328,47 @@ fn a_write_goes_to_the_writer_whatever_it_asks_about_the_read_before() {
 }
 
 #[test]
+fn a_text_that_begins_with_a_read_goes_where_its_first_write_goes() {
+    let pair = Pair::start();
+    let shard = FakeMysql::start(Conversation::new());
+    let config = pair
+        .config()
+        .server(5, shard.port(), "")
+        .rule("rule_id=1 active=1 schemaname=\"shard\" destination_hostgroup=5 apply=1")
+        .rule("rule_id=2 active=1 match_digest=\"^SELECT\" destination_hostgroup=1 apply=1");
+    let narrows = start(&config);
+    let reads = ["SELECT 1; SELECT 2", "SELECT 1; SHOW TABLES; EXPLAIN SELECT 1"];
+    let writes = [
+        "SELECT 1; INSERT INTO t VALUES (1)",
+        "SELECT 1; CALL p(1)",
+        "SELECT 1; LOAD DATA INFILE 'x' INTO TABLE t",
+        "SELECT 1; EXECUTE IMMEDIATE 'INSERT INTO t VALUES (1)'",
+        "SELECT 1; PREPARE p FROM 'INSERT INTO t VALUES (1)'; EXECUTE p",
+        "SELECT 1; DO f(1)",
+        "SELECT 1; CREATE TABLE t (a INT)",
+        "SELECT 1; WITH c AS (SELECT 1) DELETE FROM t",
+    ];
+    for statement in reads.iter().chain(&writes) {
+        assert_eq!(narrows.client().query(statement).error(), None, "{statement}");
+        let mut sharded =
+            RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("shard"));
+        assert_eq!(sharded.query(statement).error(), None, "{statement}");
+    }
+
+    assert_eq!(heard(&pair.reader, &reads), reads);
+    assert_eq!(heard(&pair.writer, &writes), writes);
+    assert!(heard(&pair.reader, &writes).is_empty());
+    // The rule for a schema holds for every part.
+    assert_eq!(heard(&shard, &writes), writes);
+    let lock = "SELECT 1; SELECT GET_LOCK('x', 0)";
+    assert_eq!(narrows.client().query(lock).error(), None);
+    assert_eq!(heard(&pair.writer, &[lock]), [lock]);
+    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let route = admin.query("EXPLAIN ROUTE 'SELECT 1; CALL p(1)' AS sbtest");
+    assert!(format!("{:?}", route.text_rows()).contains("its first statement that is no read"), "{route:?}");
+}
+
+#[test]
 fn a_statement_is_repeated_as_often_as_its_rule_says() {
     let lost = "SELECT lost";
     let pair = Pair::start();

@@ -1,5 +1,7 @@
 //! Tables as data: one row per column. Reading, checking and the generated pages all go by these rows.
 
+use narrows_proxy::client::additional_password;
+
 use super::diagnostic::{Problem, Report};
 use super::form::{Form, flag_of, integer_of, text_of};
 use super::nearest::nearest;
@@ -247,11 +249,18 @@ impl<R> Column<R> {
         }
         let json = self.keys.and_then(|keys| Some((keys, text_of(value)?)));
         if let Some((keys, text)) = json
-            && let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&text)
+            && let Ok(value) = serde_json::from_str::<serde_json::Value>(&text)
+            && let Some(object) = value.as_object()
         {
-            let unknown = object.keys().filter(|key| !keys.contains(&key.as_str()));
-            let what = || "has no effect: there is no such key".to_owned();
-            lacking.extend(unknown.map(|key| (format!("{} `{key}`", self.name), what())));
+            let what = |key: &String| match keys.contains(&key.as_str()) {
+                false => Some("has no effect: there is no such key"),
+                true if key == "additional_password" && additional_password(&value).is_none() => {
+                    Some("has no effect: a password is a text that is not empty")
+                }
+                true => None,
+            };
+            let idle = object.keys().filter_map(|key| Some((key, what(key)?)));
+            lacking.extend(idle.map(|(key, what)| (format!("{} `{key}`", self.name), what.to_owned())));
         }
         lacking
     }

@@ -22,6 +22,10 @@ pub const STATISTICS_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// How long one may take while somebody waits who must not wait for long; see [`Urgency`].
 pub const URGENT_LIMIT: Duration = Duration::from_millis(250);
 
+/// Longest pattern of `LIKE` and `GLOB`, in bytes. SQLite matches them with a recursion for each wildcard; its own limit of 50,000
+/// is more than the stack of a thread takes.
+const PATTERN_LIMIT: i32 = 4096;
+
 /// Bytes of one value or row, and of one statement: twice as much as the largest packet that a client may send, so that such
 /// a value fits with what is around it.
 const VALUE_LIMIT: i32 = 128 << 20;
@@ -95,6 +99,7 @@ impl Guard {
         connection.progress_handler(STEPS, Some(move || late.is_late()))?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_LIMIT)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, VALUE_LIMIT)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_LIMIT)?;
         Ok(guard)
     }
 

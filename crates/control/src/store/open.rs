@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use narrows_wire::charset::{Collation, Family};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::answer::Refusal;
 use super::execute::{Access, Handle};
@@ -98,6 +98,14 @@ pub enum OpenError {
     Refused(#[from] Refusal),
 }
 
+impl OpenError {
+    /// Whether the disk has no room, or a file may not grow.
+    fn is_for_want_of_room(&self) -> bool {
+        let (OpenError::Database { source, .. } | OpenError::Memory(source)) = self else { return false };
+        matches!(source.sqlite_error_code(), Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure))
+    }
+}
+
 fn lines(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -112,6 +120,15 @@ pub const HISTORY: &str = "narrows_stats.db";
 const MAIN_PAGES: u32 = 65_536;
 
 /// Memory of SQLite in all, in bytes: what is left when a statement sorts or joins without measure.
+/// Whether what is stored is changed where the store is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disk {
+    /// What is new in this program is stored.
+    Written,
+    /// Nothing is.
+    AsItIs,
+}
+
 const HEAP_LIMIT: i64 = 1 << 30;
 
 impl Store {
@@ -120,7 +137,7 @@ impl Store {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(opening: Opening<'_>) -> Result<Store, OpenError> {
-        let mut store = Store::fill(opening)?;
+        let mut store = Store::fill(opening, Disk::Written)?;
         if opening.start == Start::Usual {
             let differences = store.differences_from_file()?;
             store.remarks.extend(differences);
@@ -135,12 +152,19 @@ impl Store {
     }
 
     /// Opens the databases in `opening.datadir` beside what runs already: that stays as it is, and memory is filled from
-    /// disk.
+    /// disk. One that is full is no reason to have no administrators: they may be those who make room.
     ///
     /// # Errors
     /// See [`OpenError`].
     pub fn open_beside(opening: Opening<'_>, frozen: &Frozen) -> Result<Store, OpenError> {
-        let mut store = Store::fill(opening)?;
+        let mut store = match Store::fill(opening, Disk::Written) {
+            Err(error) if error.is_for_want_of_room() => {
+                let mut store = Store::fill(opening, Disk::AsItIs)?;
+                store.remarks.push(format!("nothing can be saved until the disk has room: {error}"));
+                store
+            }
+            filled => filled?,
+        };
         store.running = frozen.running.clone();
         store.phase = variables::Phase::Serving;
         store.follow_admin_variables();
@@ -148,7 +172,7 @@ impl Store {
     }
 
     /// Opens the databases in `opening.datadir` and fills memory and disk.
-    fn fill(opening: Opening<'_>) -> Result<Store, OpenError> {
+    fn fill(opening: Opening<'_>, writes: Disk) -> Result<Store, OpenError> {
         let disk = opening.datadir.join(DISK);
         if opening.start == Start::Initial {
             put_aside(&disk)?;
@@ -161,7 +185,7 @@ impl Store {
         let former = opening.datadir.join(takeover::PROXYSQL);
         let is_taken_over = is_new && opening.start != Start::Initial && former.exists();
         let former = is_taken_over.then_some(former.as_path());
-        let taken = store.load_with(opening, former)?;
+        let taken = store.load_with(opening, former, writes)?;
         if let (Some(taken), Some(former)) = (taken, former) {
             let rows: u64 = taken.rows.iter().map(|(_, rows)| rows).sum();
             store.remarks.push(format!("{}: taken over, {rows} rows", former.display()));
@@ -182,7 +206,7 @@ impl Store {
             return Err(OpenError::Occupied { path });
         }
         let opening = Opening { datadir, file: None, start: Start::Usual, uuid: None };
-        Ok(store.load_with(opening, Some(former))?.unwrap_or_default())
+        Ok(store.load_with(opening, Some(former), Disk::Written)?.unwrap_or_default())
     }
 
     /// [`Store::load`] with the database of ProxySQL beside the others.
@@ -190,6 +214,7 @@ impl Store {
         &mut self,
         opening: Opening<'_>,
         former: Option<&Path>,
+        writes: Disk,
     ) -> Result<Option<TakenOver>, OpenError> {
         let at = |path: &Path| {
             let path = path.to_owned();
@@ -198,7 +223,7 @@ impl Store {
         if let Some(former) = former {
             takeover::attach(&self.all.connection, former).map_err(at(former))?;
         }
-        let taken = self.load(opening, former).map_err(|error| match error {
+        let taken = self.load(opening, former, writes).map_err(|error| match error {
             OpenError::Memory(source) => at(&opening.datadir.join(DISK))(source),
             other => other,
         })?;
@@ -251,7 +276,12 @@ impl Store {
     }
 
     /// Fills memory and disk. What is on disk changes in one step, or not at all.
-    fn load(&mut self, opening: Opening<'_>, former: Option<&Path>) -> Result<Option<TakenOver>, OpenError> {
+    fn load(
+        &mut self,
+        opening: Opening<'_>,
+        former: Option<&Path>,
+        writes: Disk,
+    ) -> Result<Option<TakenOver>, OpenError> {
         let disk = opening.datadir.join(DISK);
         let connection = &mut self.all.connection;
         let transaction = connection.transaction()?;
@@ -262,8 +292,10 @@ impl Store {
         if transaction.is_readonly("disk")? {
             return Err(OpenError::ReadOnly { path: disk });
         }
-        create_missing(&transaction, Database::Disk)?;
-        fill_collations(&transaction)?;
+        if writes == Disk::Written {
+            create_missing(&transaction, Database::Disk)?;
+        }
+        fill_collations(&transaction, writes)?;
         variables::complete(&transaction)?;
         let taken = former.map(|former| {
             let path = former.to_owned();
@@ -295,7 +327,7 @@ impl Store {
                 super::layers::copy_tables(&transaction, module, Layer::Memory, Layer::Disk)?;
             }
         }
-        self.uuid = node_uuid(&transaction, opening.uuid)?;
+        self.uuid = node_uuid(&transaction, opening.uuid, writes)?;
         transaction.commit()?;
         Ok(taken)
     }
@@ -312,14 +344,19 @@ impl Store {
 }
 
 /// What is known of collations, which no operator changes.
-fn fill_collations(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("DELETE FROM main.mysql_collations; DELETE FROM disk.mysql_collations")?;
+fn fill_collations(connection: &Connection, writes: Disk) -> rusqlite::Result<()> {
+    connection.execute_batch("DELETE FROM main.mysql_collations")?;
     let mut insert = connection.prepare("INSERT INTO main.mysql_collations VALUES (?1, ?2, ?3, ?4)")?;
     for (collation, is_first) in charset::collations() {
         let first = if is_first { "Yes" } else { "" };
         insert.execute(rusqlite::params![collation.id, collation.name, collation.charset, first])?;
     }
-    connection.execute_batch("INSERT INTO disk.mysql_collations SELECT * FROM main.mysql_collations")
+    if writes == Disk::AsItIs {
+        return Ok(());
+    }
+    connection.execute_batch(
+        "DELETE FROM disk.mysql_collations; INSERT INTO disk.mysql_collations SELECT * FROM main.mysql_collations",
+    )
 }
 
 /// The tables of figures over time, in one step: each of its own would wait for the disk.
@@ -332,12 +369,14 @@ fn create_history(connection: &mut Connection) -> rusqlite::Result<()> {
 }
 
 /// What is given, or else what is stored, or else a new one.
-fn node_uuid(connection: &Connection, given: Option<&str>) -> rusqlite::Result<String> {
+fn node_uuid(connection: &Connection, given: Option<&str>, writes: Disk) -> rusqlite::Result<String> {
     let sql = "SELECT variable_value FROM disk.global_settings WHERE variable_name = 'uuid'";
     let stored: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
     let uuid = given.map(str::to_owned).or(stored).unwrap_or_else(new_uuid);
     // At every start, so that a disk that cannot be written shows now, and not when something is to be saved.
-    connection.execute("INSERT OR REPLACE INTO disk.global_settings VALUES ('uuid', ?1)", [&uuid])?;
+    if writes == Disk::Written {
+        connection.execute("INSERT OR REPLACE INTO disk.global_settings VALUES ('uuid', ?1)", [&uuid])?;
+    }
     Ok(uuid)
 }
 

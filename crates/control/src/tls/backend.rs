@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use narrows_proxy::snapshot::SslParamsRow;
-use narrows_proxy::tls::{Toward, TowardServers};
+use narrows_proxy::tls::{TlsToward, Toward, TowardServers};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -39,7 +39,7 @@ pub(super) fn toward_servers(
         ..SslParamsRow::default()
     };
     let mut toward = |row: &SslParamsRow, what: String| -> Toward {
-        config(row, keylog, loaded).map(Arc::new).map_err(|error| {
+        config(row, keylog, loaded).map_err(|error| {
             loaded.remarks.push(format!("{what}: {error}; servers with use_ssl cannot be reached by it"));
             error.to_string()
         })
@@ -56,15 +56,13 @@ pub(super) fn toward_servers(
     }
 }
 
-fn config(
-    row: &SslParamsRow,
-    keylog: &Arc<dyn KeyLog>,
-    loaded: &mut Loaded,
-) -> Result<ClientConfig, TlsError> {
+fn config(row: &SslParamsRow, keylog: &Arc<dyn KeyLog>, loaded: &mut Loaded) -> Result<TlsToward, TlsError> {
     let provider =
         Arc::new(CryptoProvider { cipher_suites: suites(&row.ssl_cipher)?, ..aws_lc_rs::default_provider() });
     let failed = |reason| TlsError::Pair { path: PathBuf::from(&row.ssl_cert), reason };
-    let verifier: Arc<dyn ServerCertVerifier> = match authorities(row, loaded)? {
+    let authorities = authorities(row, loaded)?;
+    let verifies = authorities.is_some();
+    let verifier: Arc<dyn ServerCertVerifier> = match authorities {
         None => Arc::new(Unverified(Arc::clone(&provider))),
         Some((roots, path)) => {
             let crls = revocations(row)?;
@@ -90,7 +88,7 @@ fn config(
         }
     };
     config.key_log = Arc::clone(keylog);
-    Ok(config)
+    Ok(TlsToward { config: Arc::new(config), verifies })
 }
 
 fn authorities(

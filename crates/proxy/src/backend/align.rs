@@ -21,7 +21,7 @@ impl Backend {
     /// Whether the session is in `state` already; in most cases by looking at no more than a pointer. User variables
     /// count only when the statement to come reads them.
     pub fn is_aligned(&self, state: &SharedState, user_variables: bool) -> bool {
-        if self.login.tracking.is_none() || self.login.residue.is_some() || self.login.must_commit {
+        if self.login.tracking.is_none() || self.login.residue.is_some() {
             return false;
         }
         let found = &self.login.state;
@@ -54,7 +54,7 @@ impl Backend {
             difference.assign(&format!("last_insert_id={value}"));
         }
         let residue = self.login.residue.take();
-        if residue.is_some() || self.login.must_commit || !difference.is_empty() {
+        if residue.is_some() || !difference.is_empty() {
             debug_assert!(!difference.schema_must_go, "the pool has taken care of that");
             match timeout(limit, self.send_difference(&difference, residue)).await {
                 Ok(sent) => sent?,
@@ -125,10 +125,6 @@ impl Backend {
         let mut answers = 0;
         if let Some(residue) = &residue {
             self.put_questions(&mut out, residue);
-        }
-        if std::mem::take(&mut self.login.must_commit) {
-            self.put_query(&mut out, "COMMIT AND NO CHAIN NO RELEASE");
-            answers += 1;
         }
         if difference.reset {
             put_command(&mut out, Command::ResetConnection, &[]);
@@ -243,7 +239,8 @@ impl Backend {
         let collation = Collation::by_id(super::connect::FALLBACK_COLLATION, self.login.family)
             .expect("the table has the fallback");
         let (nonce, plugin) = &self.login.greeting;
-        let (mut exchange, first) = super::connect::exchange(&self.stream, nonce, plugin, want);
+        let (mut exchange, first) =
+            super::connect::exchange((&self.stream, &self.login.server), nonce, plugin, want);
         let request = ChangeUser {
             user: want.account.row.username.clone().into_bytes(),
             auth_response: first.auth_response,

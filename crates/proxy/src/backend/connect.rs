@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use narrows_wire::Capabilities;
 use narrows_wire::auth::backend_side::{Exchange, Failure, FirstAnswer, Step};
 use narrows_wire::auth::{Channel, Nonce};
 use narrows_wire::charset::{Collation, Family};
@@ -12,6 +11,7 @@ use narrows_wire::compression::{Algorithm, End};
 use narrows_wire::frame::{put_encoded, put_packet};
 use narrows_wire::handshake::{ConnectAttributes, Greeting, HandshakeResponse};
 use narrows_wire::packet::Err;
+use narrows_wire::{Capabilities, Malformed};
 use rustls::pki_types::ServerName;
 
 use super::{Backend, BackendError, CLASS, InsertIdBefore, Login, ServerError, Statements, Want};
@@ -63,7 +63,11 @@ async fn open(
     let greeting = Greeting::decode(bytes)?;
     let sequence = header.sequence.wrapping_add(1);
     buffer.consume(header.packet_length());
-    server.figures.saw_capabilities(greeting.capabilities);
+    if !buffer.is_empty() {
+        // A server waits for an answer. What somebody has put after its greeting would be read as if it had come inside TLS.
+        return Result::Err(Malformed("bytes behind the greeting").into());
+    }
+    server.figures.saw_greeting(greeting.capabilities, greeting.status);
 
     let capabilities = wanted(&server, &greeting, want, state);
     let family = family(&greeting);
@@ -86,7 +90,7 @@ async fn open(
         }
         stream = start_tls(stream, &server, &response, &mut sequence).await?;
     }
-    let (mut exchange, first) = exchange(&stream, &greeting.nonce, &greeting.plugin, want);
+    let (mut exchange, first) = exchange((&stream, &server), &greeting.nonce, &greeting.plugin, want);
     (response.auth_response, response.plugin) = (first.auth_response, Some(first.plugin.as_bytes().to_vec()));
     let mut login = Vec::with_capacity(512);
     put_encoded(&mut login, &mut sequence, |out| response.encode(out));
@@ -113,7 +117,6 @@ async fn open(
         tracking: want.own.map(|_| THE_CLIENTS_OWN),
         residue: None,
         insert_id_before: InsertIdBefore::Is(0),
-        must_commit: false,
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,
         created: now,
@@ -153,26 +156,31 @@ async fn start_tls(
     sequence: &mut u8,
 ) -> Result<Stream, BackendError> {
     let (host, user) = (&server.row.hostname, String::from_utf8_lossy(&response.user));
-    let config =
+    let toward =
         server.tls.servers.toward(host, server.row.port, &user).map_err(BackendError::TlsSettings)?;
     let name = ServerName::try_from(host.clone())
         .map_err(|_| BackendError::TlsSettings(format!("{host:?} is no host name that TLS knows")))?;
     let mut request = Vec::with_capacity(64);
     put_encoded(&mut request, sequence, |out| response.ssl_request().encode(out));
     stream.write_all(&request).await?;
-    Ok(stream.connect_tls(&config, name).await?)
+    Ok(stream.connect_tls(&toward.config, name).await?)
 }
 
-/// The authentication of a login, or of a `COM_CHANGE_USER`, over `stream`.
+/// The authentication of a login, or of a `COM_CHANGE_USER`, over `stream` to `server`.
 pub(super) fn exchange(
-    stream: &Stream,
+    (stream, server): (&Stream, &Server),
     nonce: &Nonce,
     plugin: &[u8],
     want: &Want,
 ) -> (Exchange, FirstAnswer) {
+    let verifies = || {
+        let (row, user) = (&server.row, &want.account.row.username);
+        server.tls.servers.toward(&row.hostname, row.port, user).is_ok_and(|toward| toward.verifies)
+    };
     let channel = match stream.transport() {
         Transport::Tcp => Channel::Open,
-        Transport::Tls => Channel::Tls,
+        Transport::Tls if verifies() => Channel::Tls,
+        Transport::Tls => Channel::UnverifiedTls,
         Transport::Unix => Channel::Unix,
     };
     let may_ask_for_key = stream.is_local() || want.may_ask_for_key;

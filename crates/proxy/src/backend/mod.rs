@@ -110,8 +110,6 @@ pub struct Login {
     pub residue: Option<Residue>,
     /// What `LAST_INSERT_ID()` answers as long as its client of now has not changed that.
     pub insert_id_before: InsertIdBefore,
-    /// MySQL has not ended what it takes for a transaction: the next client must not be warned of its engines.
-    pub must_commit: bool,
     /// The statements prepared on it.
     pub statements: Statements,
     /// Tells it from every other connection of this process.
@@ -419,7 +417,6 @@ impl Login {
         self.statements.forget_all();
         self.tracking = None;
         self.insert_id_before = InsertIdBefore::Is(0);
-        self.must_commit = false;
     }
 
     /// Counts one more lease.

@@ -9,6 +9,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use narrows_wire::charset::Family;
 use narrows_wire::frame::MAX_PAYLOAD;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Reader, Tracker};
@@ -233,6 +234,17 @@ impl Backend {
     /// As [`Backend::execute`].
     pub async fn error_count(&self, limit: Duration) -> Result<Option<u64>, BackendError> {
         self.number("SELECT @@error_count", limit).await
+    }
+
+    /// Whether a role may be in force that a login does not set: MariaDB keeps roles over `COM_CHANGE_USER`.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`].
+    pub async fn may_have_role(&self, limit: Duration) -> Result<bool, BackendError> {
+        match self.login.family {
+            Family::MySql => Ok(false),
+            Family::MariaDb => Ok(self.number("SELECT CURRENT_ROLE() IS NOT NULL", limit).await? != Some(0)),
+        }
     }
 
     /// The server's `max_prepared_stmt_count`.

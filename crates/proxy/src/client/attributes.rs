@@ -20,6 +20,12 @@ pub struct LoginAttributes {
     pub additional_password: Option<String>,
 }
 
+/// The second password in an account's attributes. What is no text is no password, and neither is an empty one: it would let
+/// anybody in.
+pub fn additional_password(attributes: &serde_json::Value) -> Option<&str> {
+    attributes.get("additional_password")?.as_str().filter(|password| !password.is_empty())
+}
+
 /// What a certificate must have.
 #[derive(Debug)]
 enum Demand {
@@ -44,7 +50,7 @@ impl LoginAttributes {
             text("subject").map(|subject| parts(&subject).map_or(Demand::Unreadable, Demand::Subject));
         LoginAttributes {
             demands: uri.into_iter().chain(subject).collect(),
-            additional_password: text("additional_password"),
+            additional_password: additional_password(&value).map(str::to_owned),
         }
     }
 
@@ -148,5 +154,16 @@ mod tests {
     fn a_second_password_is_read() {
         let attributes = LoginAttributes::parse(r#"{"additional_password":"*14E6"}"#);
         assert_eq!(attributes.additional_password.as_deref(), Some("*14E6"));
+        for json in ["", "{}", "[]", "7"] {
+            assert_eq!(LoginAttributes::parse(json).additional_password, None, "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_password_lets_nobody_in() {
+        for value in ["\"\"", "null", "false", "true", "0", "17", "[]", "[\"a\"]", "{}"] {
+            let json = format!("{{\"additional_password\":{value}}}");
+            assert_eq!(LoginAttributes::parse(&json).additional_password, None, "{json}");
+        }
     }
 }

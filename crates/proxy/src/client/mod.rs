@@ -29,7 +29,7 @@ use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, TlsError, Transport};
 use crate::worker::{Admission, Worker};
 
-pub use attributes::LoginAttributes;
+pub use attributes::{LoginAttributes, additional_password};
 pub use authenticate::AccountPlace;
 use authenticate::authenticate;
 pub(crate) use authenticate::{LoginClaim, change_user};
@@ -400,6 +400,17 @@ pub(crate) fn family(snapshot: &Snapshot, account: &Account) -> Option<Family> {
     let seen = hostgroup.servers.iter().find_map(|server| server.figures.capabilities())?;
     // MySQL always sets this flag, MariaDB never.
     Some(if seen.contains(Capabilities::LONG_PASSWORD) { Family::MySql } else { Family::MariaDb })
+}
+
+/// The status flags that a session of this account begins with: servers say in their greetings whether backslashes escape.
+pub(crate) fn first_status(snapshot: &Snapshot, account: &Account) -> Status {
+    let hostgroup = snapshot.hostgroups.get(&account.row.default_hostgroup);
+    let servers = hostgroup.iter().flat_map(|hostgroup| &hostgroup.servers);
+    let said = servers.fold(Status::default(), |said, server| said.union(server.figures.first_status()));
+    match said.contains(Status::NO_BACKSLASH_ESCAPES) {
+        true => Status::AUTOCOMMIT.union(Status::NO_BACKSLASH_ESCAPES),
+        false => Status::AUTOCOMMIT,
+    }
 }
 
 /// What is offered to clients: what Narrows can do whatever the server, and what every server seen so far can.

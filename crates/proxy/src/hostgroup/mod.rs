@@ -8,10 +8,10 @@ mod settings;
 mod shun;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use narrows_wire::Capabilities;
+use narrows_wire::{Capabilities, Status};
 
 use crate::rt::Instant;
 use crate::snapshot::{CheckType, HostgroupId, ServerRow, ServerStatus};
@@ -82,6 +82,8 @@ pub struct ServerFigures {
     latency_us: AtomicU64,
     /// Capabilities of its greeting; 0 until it was seen.
     capabilities: AtomicU64,
+    /// Status flags of its greeting.
+    first_status: AtomicU16,
     /// What traffic has learnt of it.
     pub shun: Shun,
     /// Accounts that it has refused.
@@ -238,9 +240,15 @@ impl ServerFigures {
         }
     }
 
-    /// Keeps what its greeting offered.
-    pub fn saw_capabilities(&self, capabilities: Capabilities) {
+    /// Keeps what its greeting offered, and the status flags that its sessions begin with.
+    pub fn saw_greeting(&self, capabilities: Capabilities, status: Status) {
         self.capabilities.store(capabilities.0, Ordering::Relaxed);
+        self.first_status.store(status.0, Ordering::Relaxed);
+    }
+
+    /// The status flags that its sessions begin with; none when it was never seen.
+    pub fn first_status(&self) -> Status {
+        Status(self.first_status.load(Ordering::Relaxed))
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use narrows_sql::Doubt;
+
 use super::rule::{RuleError, parse_digest};
 use crate::snapshot::{FirewallMode, FirewallRuleRow, FirewallUserRow};
 
@@ -62,12 +64,13 @@ impl Firewall {
         Ok(firewall)
     }
 
-    /// Whether a statement may run. An account without a row may run nothing.
-    pub fn ask(&self, sender: Sender<'_>) -> Passage {
+    /// Whether a statement may run. An account without a row may run nothing. What is listed counts only where the text is
+    /// surely the one that was listed, which `doubt` tells when it is asked.
+    pub fn ask(&self, sender: Sender<'_>, doubt: impl FnOnce() -> Option<Doubt>) -> Passage {
         let mode = self.mode(sender.username, sender.client_addr);
         match mode {
             Some(FirewallMode::Off) => Passage::Free,
-            Some(_) if self.is_listed(sender) => Passage::Free,
+            Some(_) if self.is_listed(sender) && doubt().is_none() => Passage::Free,
             Some(FirewallMode::Detecting) => Passage::Noted,
             Some(FirewallMode::Protecting) | None => Passage::Refused,
         }
@@ -127,7 +130,10 @@ mod tests {
         let rules = [listed("app", "", "0xAB"), listed("app", "10.0.0.1", "0xCD")];
         let firewall = Firewall::compile(&users, &rules).unwrap();
         let ask = |username, client_addr, digest| {
-            firewall.ask(Sender { username, client_addr, schemaname: b"shop", flag: 0, digest: Some(digest) })
+            firewall.ask(
+                Sender { username, client_addr, schemaname: b"shop", flag: 0, digest: Some(digest) },
+                || None,
+            )
         };
         assert_eq!(ask("app", "10.0.0.1", 0xAB), Passage::Free);
         assert_eq!(ask("app", "10.0.0.1", 0xCD), Passage::Free);
@@ -137,7 +143,7 @@ mod tests {
         assert_eq!(ask("nobody", "10.0.0.1", 0xAB), Passage::Refused);
         let elsewhere =
             Sender { username: "app", client_addr: "", schemaname: b"", flag: 0, digest: Some(0xAB) };
-        assert_eq!(firewall.ask(elsewhere), Passage::Refused);
+        assert_eq!(firewall.ask(elsewhere, || None), Passage::Refused);
     }
 
     #[test]

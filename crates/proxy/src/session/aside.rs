@@ -14,7 +14,7 @@ use super::handle::Pinning;
 use super::query::Job;
 use super::request::Request;
 use super::track::PinReason;
-use super::{End, Pinned, Session, recycle};
+use super::{End, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::rt::{Instant, select};
 
@@ -197,7 +197,7 @@ impl Session {
             return;
         }
         for aside in std::mem::take(&mut self.aside) {
-            recycle(Rc::clone(&self.worker), aside.pinned.backend);
+            self.recycle(aside.pinned.backend, &aside.pinned.pins);
         }
         self.show_aside();
     }
@@ -265,10 +265,12 @@ impl Session {
             }
             aside.pins.retain(|pin| pin.reason != PinReason::TRANSACTION);
             (aside.since, aside.status) = (None, aside.status.without(OF_TRANSACTION));
-            if aside.pinned.pins.end_transaction() {
-                self.worker.pool.release(&self.snapshot(), aside.pinned.backend, Instant::now());
-            } else {
+            if !aside.pinned.pins.end_transaction() {
                 self.aside.push(aside);
+            } else if aside.pinned.pins.need_reset() {
+                self.recycle(aside.pinned.backend, &aside.pinned.pins);
+            } else {
+                self.worker.pool.release(&self.snapshot(), aside.pinned.backend, Instant::now());
             }
         }
         self.show_aside();

@@ -11,7 +11,7 @@ use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Header};
 
 use super::judge::Orders;
-use super::query::Job;
+use super::query::{Job, PACKET_TOO_LARGE};
 use super::request::Request;
 use super::{End, Session};
 use crate::client::{self, LoginClaim};
@@ -25,8 +25,8 @@ impl Session {
         let limit = self.snapshot().variables.max_allowed_packet;
         if request.header().length as u64 > limit {
             self.skip(request).await?;
-            let text = "Got a packet bigger than 'max_allowed_packet' bytes";
-            return self.reply_error_at(request.answer(), Errno::NET_PACKET_TOO_LARGE, text).await;
+            let errno = Errno::NET_PACKET_TOO_LARGE;
+            return self.reply_error_at(request.answer(), errno, PACKET_TOO_LARGE).await;
         }
         let Some(command) = Command::from_code(request.code()) else {
             return self.unknown_command(request).await;
@@ -41,9 +41,20 @@ impl Session {
             Command::ProcessKill => self.process_kill(request).await,
             Command::ChangeUser => Box::pin(self.change_user(request)).await,
             Command::ResetConnection => self.reset_connection().await,
-            Command::InitDb | Command::Debug | Command::ProcessInfo => {
-                self.forward(request, command, Expect::Result).await
+            Command::InitDb => self.forward(request, command, Expect::Result).await,
+            Command::Debug
+            | Command::ProcessInfo
+            | Command::FieldList
+            | Command::BinlogDump
+            | Command::BinlogDumpGtid
+            | Command::RegisterSlave
+                if !self.may_send_unlisted(&self.snapshot()) =>
+            {
+                self.skip(request).await?;
+                let text = self.snapshot().variables.firewall_whitelist_errormsg.clone();
+                self.reply_error_at(request.answer(), Errno::NOT_ALLOWED_COMMAND, &text).await
             }
+            Command::Debug | Command::ProcessInfo => self.forward(request, command, Expect::Result).await,
             Command::FieldList => self.forward(request, command, Expect::Fields).await,
             Command::StmtPrepare => self.prepare(request).await,
             Command::StmtExecute | Command::StmtBulkExecute => self.execute_statement(request, command).await,
@@ -76,7 +87,7 @@ impl Session {
             // MySQL counts the error until the next statement.
             self.warnings = 1;
         }
-        self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await
+        self.reply_error_at(request.answer(), Errno::UNKNOWN_COM_ERROR, "Unknown command").await
     }
 
     /// A command that goes to the user's own hostgroup.

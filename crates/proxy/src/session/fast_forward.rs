@@ -2,11 +2,12 @@
 //! moved between them without a look at them: no rules, no digests, no sharing. A client of any user that asks for a binary
 //! log is served in the same way from then on: it is a replica, or reads like one, and its answer has no end.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::pin;
 
-use narrows_wire::{Capabilities, Errno};
+use narrows_wire::frame::HEADER_LENGTH;
+use narrows_wire::{Capabilities, Command, Errno, Header};
 
 use super::request::Request;
 use super::transfer::{Client, FOREVER, Stop};
@@ -110,6 +111,10 @@ impl Session {
         self.handle.has_backend(Some(backend.card()));
         self.handle.begins(doing, Instant::now());
         let ahead = std::mem::take(&mut self.input);
+        let commands = RefCell::new(Commands::default());
+        if commands.borrow_mut().change_user(ahead.filled()) {
+            return self.refuse_change_user().await;
+        }
         self.count_forwarded(&backend, (ahead.filled().len(), 0));
         let sent = self.write_to_server(&backend, ahead.filled()).await;
         self.worker.buffers.give_back(ahead);
@@ -121,17 +126,28 @@ impl Session {
         let awaits_answer = Cell::new(true);
         let end = {
             let mut to_server = pin!(self.pump(&self.stream, (&backend.stream, Side::Backend), |bytes| {
+                if commands.borrow_mut().change_user(bytes) {
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
                 awaits_answer.set(bytes != COM_QUIT);
                 self.count_forwarded(&backend, (bytes.len(), 0));
+                Ok(())
             }));
             let mut to_client = pin!(self.pump(&backend.stream, (&self.stream, Side::Client), |bytes| {
                 awaits_answer.set(false);
+                commands.borrow_mut().is_answered();
                 self.count_forwarded(&backend, (0, bytes.len()));
+                Ok(())
             }));
             loop {
                 select! {
                     biased;
-                    moved = &mut to_server => break after(moved, End::Gone),
+                    moved = &mut to_server => match moved {
+                        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                            break self.refuse_change_user().await;
+                        }
+                        moved => break after(moved, End::Gone),
+                    },
                     // The server has closed after COM_QUIT, or is gone: the client sees the same.
                     moved = &mut to_client => break after(moved, End::Quit),
                     reason = self.interrupted() => match reason {
@@ -153,6 +169,13 @@ impl Session {
             self.abandon(backend);
         }
         end
+    }
+
+    /// The server would let in whoever it knows, and not whom `mysql_users` has.
+    async fn refuse_change_user(&self) -> End {
+        let text = "COM_CHANGE_USER is not supported for users with fast_forward: connect again";
+        let told = self.send_error(1, Errno::NOT_ALLOWED_COMMAND, text).await;
+        told.err().unwrap_or_else(|| End::Told("COM_CHANGE_USER of a client with fast_forward".to_owned()))
     }
 
     /// Writes to a side, which must take some bytes in a given time.
@@ -182,7 +205,7 @@ impl Session {
         &self,
         from: &Stream,
         (to, side): (&Stream, Side),
-        moved: impl Fn(&[u8]),
+        moves: impl Fn(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let buffers = &self.worker.buffers;
         let mut streaming = false;
@@ -203,10 +226,69 @@ impl Session {
             // A read that filled its buffer will be followed by more: larger reads cost less a row.
             streaming = buffer.room() == 0 || streaming && read > SMALL;
             self.set_idle_deadline(Instant::now());
-            moved(buffer.filled());
+            moves(buffer.filled())?;
             self.push(to, buffer.filled(), side).await?;
             buffers.give_back(buffer);
         }
+    }
+}
+
+/// Where the commands of a client begin in its bytes.
+#[derive(Debug, Default)]
+struct Commands {
+    /// Bytes of the header that is being read.
+    header: [u8; HEADER_LENGTH],
+    held: usize,
+    /// Bytes of its payload that are still to come.
+    left: usize,
+    /// The last packet was one of a file, or of a long command, so that the next one may go on with it: its sequence number.
+    before: Option<u8>,
+    /// The next byte is that of a command.
+    begins: bool,
+}
+
+impl Commands {
+    /// The server has said something: what comes next begins with its sequence number, or is a command.
+    fn is_answered(&mut self) {
+        if self.left == 0 && self.held == 0 {
+            self.before = None;
+        }
+    }
+
+    /// Goes on with these bytes; whether there is a `COM_CHANGE_USER` among them.
+    fn change_user(&mut self, mut bytes: &[u8]) -> bool {
+        while let [first, rest @ ..] = bytes {
+            if self.left > 0 {
+                if std::mem::take(&mut self.begins) && *first == Command::ChangeUser.code() {
+                    return true;
+                }
+                let step = self.left.min(bytes.len());
+                self.left -= step;
+                bytes = bytes.get(step..).unwrap_or_default();
+                continue;
+            }
+            if let Some(place) = self.header.get_mut(self.held) {
+                *place = *first;
+            }
+            self.held += 1;
+            bytes = rest;
+            if self.held == HEADER_LENGTH {
+                self.held = 0;
+                self.packet();
+            }
+        }
+        false
+    }
+
+    /// A header is complete.
+    fn packet(&mut self) {
+        let Some(header) = Header::decode(&self.header) else { return };
+        // Numbers begin again after 255: with a file, and with a command of 4 GiB.
+        let goes_on = header.sequence != 0 || self.before == Some(u8::MAX);
+        self.begins = !goes_on;
+        self.left = header.length;
+        // An empty packet ends a file.
+        self.before = (header.length > 0).then_some(header.sequence);
     }
 }
 
@@ -237,3 +319,34 @@ const VISIBLE: Capabilities = Capabilities(
         | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0
         | Capabilities::MARIADB_EXTENDED_METADATA.0,
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(parts: &[&[u8]]) -> bool {
+        let mut commands = Commands::default();
+        parts.iter().any(|part| commands.change_user(part))
+    }
+
+    #[test]
+    fn finds_a_change_of_the_user_wherever_it_begins() {
+        assert!(found(&[b"\x05\0\0\0\x11user"]));
+        assert!(found(&[b"\x01\0\0\0\x0E\x05\0\0\0\x11user"]));
+        assert!(found(&[b"\x05", b"\0\0", b"\0", b"\x11", b"user"]));
+        // The end of a file, and a command at once.
+        assert!(found(&[b"\x01\0\0\xFFa\0\0\0\0\x02\0\0\0\x11a"]));
+    }
+
+    #[test]
+    fn takes_nothing_else_for_one() {
+        assert!(!found(&[b"\x05\0\0\0\x03\x11\0\0\0"]));
+        assert!(!found(&[b"\x02\0\0\x02\x11a\0\0\0\x03"]));
+        // The 257th packet of a file.
+        assert!(!found(&[b"\x01\0\0\xFFa\x02\0\0\0\x11a"]));
+        let mut commands = Commands::default();
+        assert!(!commands.change_user(b"\x01\0\0\xFFa"));
+        commands.is_answered();
+        assert!(commands.change_user(b"\x02\0\0\0\x11a"));
+    }
+}

@@ -26,7 +26,7 @@ pub struct Handle {
     pub peer: (String, u16),
     /// When it is to be interrupted, and why.
     pub deadline: Cell<Option<(Instant, Interrupt)>>,
-    pending: Cell<Option<Interrupt>>,
+    pending: Cell<Interrupts>,
     /// The session's task, while it waits for an interrupt among other things.
     waiting: RefCell<Option<Waker>>,
     /// When it logged in.
@@ -83,6 +83,37 @@ pub enum Interrupt {
     Shutdown,
 }
 
+/// Reasons that a session has not acted on yet: none takes the place of another one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Interrupts(u16);
+
+impl Interrupts {
+    fn with(self, reason: Interrupt) -> Interrupts {
+        Interrupts(self.0 | 1 << reason as u16)
+    }
+
+    /// The one that comes first, and the others.
+    fn split_first(self) -> (Option<Interrupt>, Interrupts) {
+        let first = Interrupt::IN_ORDER.into_iter().find(|reason| self.0 >> *reason as u16 & 1 == 1);
+        (first, first.map_or(self, |first| Interrupts(self.0 & !(1 << first as u16))))
+    }
+}
+
+impl Interrupt {
+    /// What ends the session comes first.
+    const IN_ORDER: [Interrupt; 9] = [
+        Interrupt::KillConnection,
+        Interrupt::Shutdown,
+        Interrupt::Idle,
+        Interrupt::TransactionIdle,
+        Interrupt::TransactionTime,
+        Interrupt::KillTime,
+        Interrupt::KillQuery,
+        Interrupt::QueryTime,
+        Interrupt::LongRest,
+    ];
+}
+
 impl Handle {
     pub(super) fn new(id: u32, username: &str, peer: (String, u16), state: &SharedState) -> Rc<Handle> {
         let now = Instant::now();
@@ -108,7 +139,7 @@ impl Handle {
 
     /// Interrupts the session; it acts on that at its next wait.
     pub fn interrupt(&self, reason: Interrupt) {
-        self.pending.set(Some(reason));
+        self.pending.set(self.pending.get().with(reason));
         if let Some(task) = &*self.waiting.borrow() {
             task.wake_by_ref();
         }
@@ -116,7 +147,8 @@ impl Handle {
 
     pub(super) async fn interrupted(&self) -> Interrupt {
         poll_fn(|context| {
-            if let Some(reason) = self.pending.take() {
+            if let (Some(reason), rest) = self.pending.get().split_first() {
+                self.pending.set(rest);
                 return Poll::Ready(reason);
             }
             let mut waiting = self.waiting.borrow_mut();
@@ -320,4 +352,21 @@ impl Handle {
 
 fn milliseconds(now: Instant, since: Instant) -> u64 {
     u64::try_from(now.saturating_duration_since(since).as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_interrupt_is_lost_to_another_one() {
+        let all = Interrupt::IN_ORDER.into_iter().rev().fold(Interrupts::default(), Interrupts::with);
+        let mut left = all;
+        for wanted in Interrupt::IN_ORDER {
+            let (first, rest) = left.split_first();
+            assert_eq!(first, Some(wanted));
+            left = rest;
+        }
+        assert_eq!(left.split_first(), (None, Interrupts::default()));
+    }
 }

@@ -134,6 +134,7 @@ impl Session {
             PinReason::UNKNOWN_SET,
             PinReason::ROUTINE,
             PinReason::UNREAD,
+            PinReason::BEYOND_RESET,
             PinReason::MULTIPLEXING_OFF,
         ];
         let mut connection = variables(&login.state);

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_sql::set::{Assignment, Scope, Value};
-use narrows_sql::{DigestOptions, Flags, Kind, Statement, digest_text, is_read, reads_apart};
+use narrows_sql::{
+    DigestOptions, Doubt, Escapes, Flags, Kind, Scratch, Statement, Writing, digest_text, is_read,
+    reads_apart, reads_surely,
+};
 use narrows_wire::Status;
 
 use super::Session;
 use super::relay::HoldBack;
 use crate::mirror::{Copy, offer};
 use crate::rt::{Instant, nanoseconds};
-use crate::rules::{Hint, Passage, Question, Sender, Verdict, annotate, digest_of};
+use crate::rules::{Hint, Memory, Passage, Question, Sender, Verdict, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
 
@@ -24,6 +27,8 @@ pub(super) struct Judgement {
     pub(super) rewritten: Option<Vec<u8>>,
     /// Its digest, where anybody has asked for it or digests are counted.
     pub(super) digest: Option<Digest>,
+    /// The digest does not say all of the statement; known where the firewall wants to know.
+    pub(super) cut: bool,
     /// The firewall lets it through.
     pub(super) passes: bool,
 }
@@ -89,7 +94,8 @@ impl Orders {
     pub(super) fn read(&self, statement: Statement) -> Statement {
         match self.writer {
             Some(_) => {
-                Statement { flags: statement.flags.without(Flags::FUNCTION_CALL_UNKNOWN), ..statement }
+                let calls = Flags::FUNCTION_CALL_UNKNOWN | Flags::SERVER_FUNCTION;
+                Statement { flags: statement.flags.without(calls), ..statement }
             }
             None => statement,
         }
@@ -118,21 +124,13 @@ impl Session {
             let wanted = variables.query_digests && (guarded || snapshot.rules.needs_digest());
             let digest =
                 wanted.then(|| digest_of(digest_text(text, &digest_options(variables), &mut scratch)));
-            let question = Question {
-                username: &self.want.account.row.username,
-                schemaname: self.state.schema.as_deref().unwrap_or_default(),
-                client_addr: &self.handle.peer.0,
-                proxy_addr: &self.local.0,
-                proxy_port: self.local.1,
-                flag_in,
-                statement: text,
-                digest,
-            };
+            let question = self.question(text, digest, flag_in);
             let memory = &mut self.worker.rules.borrow_mut();
             (judgement.verdict, judgement.rewritten) = snapshot.rules.apply(&question, memory);
             let rewritten = judgement.rewritten.is_some();
             judgement.digest =
                 digest.map(|(text, hash)| Digest { hash, text: rewritten.then(|| text.into()) });
+            judgement.cut = scratch.is_cut();
         }
         if judgement.digest.is_none() {
             judgement.digest = self.digest(text, variables).map(|hash| Digest { hash, text: None });
@@ -147,6 +145,20 @@ impl Session {
             judgement.passes = self.passes_firewall(snapshot, statement, text, &judgement);
         }
         judgement
+    }
+
+    /// What the rules are asked about `text`.
+    fn question<'q>(&'q self, text: &'q [u8], digest: Option<(&'q [u8], u64)>, flag_in: u32) -> Question<'q> {
+        Question {
+            username: &self.want.account.row.username,
+            schemaname: self.state.schema.as_deref().unwrap_or_default(),
+            client_addr: &self.handle.peer.0,
+            proxy_addr: &self.local.0,
+            proxy_port: self.local.1,
+            flag_in,
+            statement: text,
+            digest,
+        }
     }
 
     /// Counts a hint that is ignored, unless the comment is for somebody else; the log has one line a minute.
@@ -168,31 +180,55 @@ impl Session {
         text: &[u8],
         judgement: &Judgement,
     ) -> bool {
-        if is_housekeeping(statement, text) {
+        let mut doubt = None;
+        let mut is_in_doubt = || {
+            doubt = doubt_of(&self.state, self.status, statement, (text, judgement.cut));
+            doubt
+        };
+        if is_housekeeping(statement, text) && is_in_doubt().is_none() {
             return true;
         }
-        let username = &self.want.account.row.username;
-        let sender = Sender {
-            username,
+        let passage = snapshot.firewall.ask(self.sender(judgement), is_in_doubt);
+        self.note_passage(passage, judgement, doubt)
+    }
+
+    /// Whether the firewall lets a command through that no list can name.
+    pub(super) fn may_send_unlisted(&self, snapshot: &Snapshot) -> bool {
+        if !snapshot.variables.firewall_whitelist_enabled {
+            return true;
+        }
+        let judgement = Judgement::default();
+        let passage = snapshot.firewall.ask(self.sender(&judgement), || None);
+        self.note_passage(passage, &judgement, Some(Doubt::NoText))
+    }
+
+    fn sender<'s>(&'s self, judgement: &Judgement) -> Sender<'s> {
+        Sender {
+            username: &self.want.account.row.username,
             client_addr: &self.handle.peer.0,
             schemaname: self.state.schema.as_deref().unwrap_or_default(),
             flag: judgement.verdict.flag_out,
             digest: judgement.digest.as_ref().map(|digest| digest.hash),
-        };
-        let passage = snapshot.firewall.ask(sender);
+        }
+    }
+
+    /// Counts and logs what the firewall says; whether the statement passes.
+    fn note_passage(&self, passage: Passage, judgement: &Judgement, doubt: Option<Doubt>) -> bool {
         let mut counters = self.worker.counters.borrow_mut();
         match passage {
             Passage::Free => return true,
             Passage::Noted => counters.firewall_noted += 1,
             Passage::Refused => counters.firewall_refused += 1,
         }
+        let sender = self.sender(judgement);
         tracing::warn!(
             target: "narrows_proxy::firewall",
-            user = username,
-            client = self.handle.peer.0,
+            user = sender.username,
+            client = sender.client_addr,
             schema = %sender.schemaname.escape_ascii(),
             digest = format_args!("0x{:016X}", sender.digest.unwrap_or_default()),
             refused = passage == Passage::Refused,
+            doubt = doubt.map(tracing::field::display),
             "statement is not in the whitelist"
         );
         passage == Passage::Noted
@@ -225,7 +261,11 @@ impl Session {
         let own = self.want.account.row.default_hostgroup;
         let hostgroup = match verdict.destination_hostgroup {
             _ if let Some(wanted) = self.wanted_hostgroup(statement) => wanted,
-            Some(ruled) => destination(statement, ruled, own).0,
+            Some(ruled) => {
+                let question = self.question(text, None, 0);
+                let memory = &mut self.worker.rules.borrow_mut();
+                destination(snapshot, memory, statement, &question, ruled, own).0
+            }
             None => match self.reader(snapshot, statement, text) {
                 Some(reader) => {
                     orders.writer = Some(own);
@@ -279,23 +319,72 @@ impl Session {
     }
 }
 
-/// Where a statement goes that rules send to `ruled`, and why.
+/// Where the statement of `question` goes that rules send to `ruled`, and why.
 ///
 /// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the rules say:
-/// what it leaves would tie the whole session to a server meant for reads.
+/// what it leaves would tie the whole session to a server meant for reads. A text that begins with a read and goes on with
+/// something else goes where the rules send that.
 pub(crate) fn destination(
+    snapshot: &Snapshot,
+    memory: &mut Memory,
     statement: &Statement,
+    question: &Question,
     ruled: HostgroupId,
     own: HostgroupId,
 ) -> (HostgroupId, &'static str) {
-    let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
-    if statement.kind == Kind::Select && statement.flags.intersects(leaves) {
+    if statement.kind != Kind::Select {
+        return (ruled, "the rules say so");
+    }
+    if statement.flags.contains(Flags::MULTI)
+        && let Some(part) = first_write(question.statement)
+    {
+        let hostgroup = ask_again(snapshot, memory, question, part).unwrap_or(own);
+        return (hostgroup, "the rules say so of its first statement that is no read");
+    }
+    if leaves_something(statement) {
         return (
             own,
             "the user's own: a SELECT that takes a lock or sets a variable does not follow the rules",
         );
     }
     (ruled, "the rules say so")
+}
+
+/// Whether a `SELECT` leaves a lock or a variable behind on its connection.
+fn leaves_something(statement: &Statement) -> bool {
+    let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
+    statement.flags.intersects(leaves)
+}
+
+/// The first statement of a text that does more than read. `None` if all of it reads.
+fn first_write(text: &[u8]) -> Option<&[u8]> {
+    narrows_sql::statements(text, Escapes::Backslash).find(|part| {
+        let statement = narrows_sql::classify(part);
+        match statement.kind {
+            Kind::Select => leaves_something(&statement) || statement.flags.contains(Flags::WRITING_CTE),
+            Kind::Show | Kind::ShowWarnings | Kind::GetDiagnostics | Kind::Explain | Kind::Use => false,
+            _ => true,
+        }
+    })
+}
+
+/// Where the rules send a part of a text. A `SELECT` that leaves something goes to the user's own hostgroup, as it does alone.
+fn ask_again(
+    snapshot: &Snapshot,
+    memory: &mut Memory,
+    question: &Question,
+    part: &[u8],
+) -> Option<HostgroupId> {
+    if narrows_sql::classify(part).kind == Kind::Select {
+        return None;
+    }
+    let variables = &snapshot.variables;
+    let mut scratch = Scratch::new();
+    let digest = variables
+        .query_digests
+        .then(|| digest_of(digest_text(part, &digest_options(variables), &mut scratch)));
+    let asked = Question { statement: part, digest, ..*question };
+    snapshot.rules.apply(&asked, memory).0.destination_hostgroup
 }
 
 /// The hostgroup of replicas that a statement may be read from, outside of transactions and with nothing pinned.
@@ -340,6 +429,28 @@ fn ends_as_read(state: &SessionState, status: Status, statement: &Statement, tex
     // In these character sets a backslash or a quote may be the second half of a letter.
     let charset = state.literal("character_set_client").map(|literal| literal.trim_matches('\''));
     text.is_ascii() || !charset.is_some_and(|charset| TRICKY_CHARSETS.contains(&charset))
+}
+
+/// Why servers may run something else than what the digest of a statement says; `cut`: something of it is not in the digest.
+pub(crate) fn doubt_of(
+    state: &SessionState,
+    status: Status,
+    statement: &Statement,
+    (text, cut): (&[u8], bool),
+) -> Option<Doubt> {
+    if cut || statement.flags.intersects(Flags::UNTERMINATED | Flags::UNSURE) {
+        // Unless the text says more exactly what is wrong with it.
+        return Some(reads_surely(text, writing(state, status)).err().unwrap_or(Doubt::Cut));
+    }
+    reads_surely(text, writing(state, status)).err()
+}
+
+/// How a session's texts are written.
+fn writing(state: &SessionState, status: Status) -> Writing<'_> {
+    Writing {
+        charset: state.literal("character_set_client").map(|literal| literal.trim_matches('\'')),
+        plain_backslash: status.contains(Status::NO_BACKSLASH_ESCAPES),
+    }
 }
 
 /// Whether the query log is told of a statement.

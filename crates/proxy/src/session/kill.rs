@@ -48,10 +48,13 @@ impl Session {
             || prepares && statement.flags.intersects(Flags::USER_VARIABLE)
             || statement.flags.intersects(Flags::ESCAPED_QUOTE)
                 && self.status.contains(Status::NO_BACKSLASH_ESCAPES);
-        if suspect { self.read_suspect(text, whole) } else { Kills::Nobody }
+        match suspect {
+            true => self.read_suspect(statement, text, whole),
+            false => Kills::Nobody,
+        }
     }
 
-    fn read_suspect(&self, text: &[u8], whole: bool) -> Kills {
+    fn read_suspect(&self, read: &Statement, text: &[u8], whole: bool) -> Kills {
         let escapes = match self.status.contains(Status::NO_BACKSLASH_ESCAPES) {
             true => Escapes::None,
             false => Escapes::Backslash,
@@ -64,6 +67,12 @@ impl Session {
                 .is_some_and(|literal| narrows_sql::literal_kills(literal.as_bytes()))
         {
             return Kills::Refused(PREPARED_KILL.0, PREPARED_KILL.1);
+        }
+        let by_escapes = self.status.contains(Status::NO_BACKSLASH_ESCAPES)
+            && read.flags.contains(Flags::ESCAPED_QUOTE)
+            && text.is_ascii();
+        if read.flags.contains(Flags::UNSURE | Flags::KILL) && !by_escapes {
+            return Kills::Refused(NOT_SUPPORTED_YET, UNREADABLE_KILL);
         }
         if !statement.flags.intersects(Flags::KILL) {
             return Kills::Nobody;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use narrows_sql::{Flags, Kind};
 use narrows_wire::charset::Family;
-use narrows_wire::{Command, Errno};
+use narrows_wire::{Command, Errno, Status};
 
 use super::lost::{Fate, lost};
 use super::query::{CLEAR_CONDITIONS, Job, killed};
@@ -85,12 +85,25 @@ impl Session {
         match found {
             Ok(mut backend) => {
                 self.handle.has_backend(Some(backend.card()));
+                self.note_first_status(&backend);
                 let knows = self.meet(&mut backend);
                 let mut leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
                 Ok(self.bring_into_state(&mut leased, request, job, snapshot).await?.map(|()| leased))
             }
             Err(LeaseError::Unavailable(text)) => Ok(Err(NoLease::Refused(Errno::NO_SERVER_IN_TIME, text))),
             Err(LeaseError::Refused(error)) => Ok(Err(NoLease::refused(error))),
+        }
+    }
+
+    /// Until a server has answered a session, backslashes in its texts are what the server's greeting says.
+    fn note_first_status(&mut self, backend: &Backend) {
+        if !self.status_is_told && self.state.literal("sql_mode").is_none() {
+            let are_letters =
+                backend.login.server.figures.first_status().contains(Status::NO_BACKSLASH_ESCAPES);
+            self.status = self.status.without(Status::NO_BACKSLASH_ESCAPES);
+            if are_letters {
+                self.status = self.status.union(Status::NO_BACKSLASH_ESCAPES);
+            }
         }
     }
 

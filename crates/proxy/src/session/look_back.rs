@@ -13,6 +13,7 @@ use narrows_wire::charset::Family;
 use super::patience::give_back_without_timeouts;
 use super::query::Job;
 use super::relay::Outcome;
+use super::track::Pins;
 use super::{Kept, LookBack, Session, Whereabouts};
 use crate::backend::{
     Backend, BackendError, FOREIGN_INSERT_ID, InsertId, InsertIdBefore, Keepsake, Kinds, Left, Residue,
@@ -113,13 +114,17 @@ impl Session {
         self.look_back.disturbed = true;
     }
 
-    /// Gives a connection back to the pool, and remembers which it was and what it keeps.
-    pub(super) fn give_back(&mut self, mut backend: Backend) {
+    /// Gives a connection back to the pool, and remembers which it was and what it keeps. What `pins` have stood for is reset.
+    pub(super) fn give_back(&mut self, mut backend: Backend, pins: &Pins) {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held that no pin tells of");
         self.leave(&mut backend);
         self.handle.has_backend(None);
         let now = self.ended.unwrap_or_else(Instant::now);
         let worker = Rc::clone(&self.worker);
+        if pins.need_reset() {
+            self.look_back.last = None;
+            return self.recycle(backend, pins);
+        }
         if self.patience.is_short && backend.login.state.has_short_timeouts() {
             self.look_back.last = None;
             return give_back_without_timeouts(worker, backend);

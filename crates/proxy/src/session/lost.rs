@@ -2,7 +2,8 @@
 //! else its client is told what is known of it.
 //!
 //! A statement that cannot have run may run elsewhere, and so may a read outside of transactions of whose answer the client
-//! has seen nothing, and a `SET` of the session to given values: what that did is gone with its connection. No other is run twice.
+//! has seen nothing, and a `SET` of the session to given values: what that did is gone with its connection. No other is run twice,
+//! and none that was killed.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use super::look_back::asks_about_last;
 use super::query::Job;
 use super::relay::{Broken, GOING_AWAY, HoldBack};
 use super::request::Request;
+use super::track::Pins;
 use super::{End, Session};
 use crate::backend::{Backend, ServerError};
 use crate::hostgroup::ServerFigures;
@@ -50,6 +52,8 @@ pub(super) enum Fate {
 pub(super) enum Abandoned {
     /// The session is over.
     Session(End),
+    /// It is longer than `max_allowed_packet`; the rest of it is still to come.
+    TooLong,
     /// It was killed, and its server does not say that it has ended, or has not had all of it. `started`: the client has a
     /// part of the answer.
     Cut { started: bool, timed_out: bool },
@@ -72,10 +76,21 @@ impl Tries {
     }
 
     /// What is known of a statement that did not come through.
-    pub(super) fn fate(&mut self, broken: Broken) -> Result<(Fate, String), Abandoned> {
+    pub(super) fn fate(
+        &mut self,
+        broken: Broken,
+        job: &Job,
+        request: &Request,
+    ) -> Result<(Fate, String), Abandoned> {
         match broken {
-            Broken::Backend { started: true, text } => Ok((Fate::Answering, text)),
-            Broken::Backend { started: false, text } => Ok((Fate::Unknown, text)),
+            Broken::Backend { started: true, text, .. } => Ok((Fate::Answering, text)),
+            // It would be run elsewhere, where nothing would end it any more. Of others it is to be told that they may have run.
+            Broken::Backend { started: false, killed: Some(timed_out), .. }
+                if is_repeatable(job, request) =>
+            {
+                Err(Abandoned::Cut { started: false, timed_out })
+            }
+            Broken::Backend { started: false, text, .. } => Ok((Fate::Unknown, text)),
             Broken::Unsent { text } => Ok((Fate::NotRun, text)),
             Broken::Stalled { text } => {
                 // Its client has waited long enough: no other server is tried.
@@ -83,6 +98,7 @@ impl Tries {
                 self.found_closed = FOUND_CLOSED;
                 Ok((Fate::NotRun, text))
             }
+            Broken::TooLong => Err(Abandoned::TooLong),
             Broken::Cut { started, timed_out } => Err(Abandoned::Cut { started, timed_out }),
             Broken::Session(end) => Err(Abandoned::Session(end)),
         }
@@ -178,7 +194,7 @@ impl Session {
             self.count_lost(backend, &error.message);
         } else if let Some(writer) = job.orders.writer.take() {
             // What was taken for a read is none to its server.
-            self.give_back(backend);
+            self.give_back(backend, &Pins::default());
             self.worker.counters.borrow_mut().reads_run_on_writers += 1;
             job.hostgroup = writer;
         } else {

@@ -12,6 +12,7 @@ mod internal;
 mod judge;
 mod kill;
 mod lease;
+mod left;
 mod look_back;
 mod lost;
 mod patience;
@@ -35,7 +36,7 @@ use narrows_wire::{Capabilities, Errno, Status};
 use crate::backend::{Backend, Keepsake, Kinds, Residue, Use, Want};
 use crate::buffer::{Buffer, Side};
 use crate::cache::Recording;
-use crate::client::{AccountPlace, Client};
+use crate::client::{AccountPlace, Client, first_status};
 use crate::keep::After;
 use crate::reply::put_error;
 use crate::rt::{Instant, select, spawn_local};
@@ -47,11 +48,12 @@ use crate::worker::{LocalSnapshot, Worker};
 use aside::Aside;
 pub(crate) use cached::may_be_kept;
 pub use handle::{Handle, Interrupt};
-pub(crate) use judge::{destination, digest_options, is_housekeeping, reader};
+pub(crate) use judge::{destination, digest_options, doubt_of, is_housekeeping, reader};
 use patience::Patience;
 use prepared::ClientStatements;
 use query::Job;
 use request::Request;
+use track::Cleaning;
 pub use track::{PinReason, Pins};
 use transfer::Pace;
 
@@ -78,6 +80,8 @@ pub struct Session {
     patience: Patience,
     /// Status flags of the last answer.
     status: Status,
+    /// A server has told them since the session began.
+    status_is_told: bool,
     /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
     warnings: u16,
     /// What is known of the statements before.
@@ -178,9 +182,8 @@ struct Resumed {
 }
 
 impl Resumed {
-    fn at_login(state: &SharedState) -> Resumed {
-        let (state, status) = (Arc::clone(state), Status::AUTOCOMMIT);
-        Resumed { state, status, look_back: LookBack::default() }
+    fn at_login(state: &SharedState, status: Status) -> Resumed {
+        Resumed { state: Arc::clone(state), status, look_back: LookBack::default() }
     }
 
     fn of(after: After, worker: &Worker, login: &SharedState) -> Resumed {
@@ -247,7 +250,10 @@ impl Session {
                 input.append(&after.pending);
                 Resumed::of(after, &worker, &client.state)
             }
-            None => Resumed::at_login(&client.state),
+            None => {
+                let status = first_status(&worker.snapshot(), &account);
+                Resumed::at_login(&client.state, status)
+            }
         };
         Box::new(Session {
             handle,
@@ -264,6 +270,7 @@ impl Session {
             apart: None,
             login_state: client.state,
             status,
+            status_is_told: false,
             warnings: 0,
             look_back,
             statements: ClientStatements::default(),
@@ -581,19 +588,46 @@ impl Session {
                     Some(Kept::of(&mut pinned.backend, kinds))
                 };
             }
-            recycle(Rc::clone(&self.worker), pinned.backend);
+            self.recycle(pinned.backend, &pinned.pins);
         }
         self.recycle_aside();
         self.let_go();
         self.state = state;
         self.note_patience();
-        self.status = Status::AUTOCOMMIT;
+        self.status = first_status(&self.snapshot(), &self.want.account);
+        self.status_is_told = false;
         self.warnings = 0;
         self.look_back = look_back;
         self.statements.clear();
         self.transaction_since = None;
         self.next_flag_in = 0;
         self.multiplexing_off = false;
+    }
+
+    /// Takes away what a connection carries of this session, and returns it to the pool; or closes it.
+    fn recycle(&self, mut backend: Backend, pins: &Pins) {
+        let cleaning = pins.cleaning();
+        if cleaning == Cleaning::Close {
+            return;
+        }
+        let (worker, want) = (Rc::clone(&self.worker), self.want.clone());
+        spawn_local(async move {
+            let snapshot = worker.snapshot();
+            let limit = snapshot.variables.connect_timeout_server;
+            // What it still keeps for its client is lost when it fails, and so is the connection.
+            let _ = backend.settle_residue(limit).await;
+            let cleaned = match cleaning {
+                Cleaning::LogIn => match backend.change_user(&want, limit).await {
+                    Ok(()) => backend.may_have_role(limit).await.is_ok_and(|may| !may),
+                    Err(_) => false,
+                },
+                _ => backend.reset(limit).await.is_ok(),
+            };
+            if cleaned {
+                worker.counters.borrow_mut().pool_reset += 1;
+                worker.pool.release(&snapshot, backend, Instant::now());
+            }
+        });
     }
 
     fn snapshot(&self) -> LocalSnapshot {
@@ -611,22 +645,9 @@ impl Drop for Session {
         }
         self.recycle_aside();
         if let Some(pinned) = self.pinned.take() {
-            recycle(Rc::clone(&self.worker), pinned.backend);
+            self.recycle(pinned.backend, &pinned.pins);
         }
     }
-}
-
-/// Resets a connection that carries one client's session, and returns it to the pool; or closes it.
-fn recycle(worker: Rc<Worker>, mut backend: Backend) {
-    spawn_local(async move {
-        let snapshot = worker.snapshot();
-        // What it still keeps for its client is lost when it fails, and so is the connection.
-        let _ = backend.settle_residue(snapshot.variables.connect_timeout_server).await;
-        if backend.reset(snapshot.variables.connect_timeout_server).await.is_ok() {
-            worker.counters.borrow_mut().pool_reset += 1;
-            worker.pool.release(&snapshot, backend, Instant::now());
-        }
-    });
 }
 
 /// What a client is told that is sent away.

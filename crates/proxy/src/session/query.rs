@@ -7,7 +7,7 @@ use narrows_sql::{Escapes, Flags, Kind, Statement};
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
 use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
-use narrows_wire::{Capabilities, Command, Errno, Status};
+use narrows_wire::{Capabilities, Command, Errno, Malformed, Status};
 
 use super::cached::Source;
 use super::count::{NOWHERE, Yield};
@@ -94,7 +94,7 @@ impl Session {
     pub(super) async fn query(&mut self, request: &mut Request) -> Result<(), End> {
         let decision = match self.decide(request) {
             Ok(decision) => decision,
-            Err(error) => Decision::Error(Errno::MALFORMED_PACKET, error.to_string()),
+            Err(why) => Decision::Error(Errno::MALFORMED_PACKET, malformed(why)),
         };
         match decision {
             Decision::Run(mut job) => {
@@ -123,13 +123,13 @@ impl Session {
     }
 
     /// Reads the statement and asks the rules.
-    fn decide(&mut self, request: &mut Request) -> Result<Decision, narrows_wire::Malformed> {
+    fn decide(&mut self, request: &mut Request) -> Result<Decision, Malformed> {
         let snapshot = self.snapshot();
         let attributes = match self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             true => attributes_length(request.argument())?,
             false => 0,
         };
-        let mut statement = inspect(request.behind(attributes), request.whole);
+        let mut statement = self.inspect(request.behind(attributes), request.whole);
         if statement.kind == Kind::Proxy && is_internal(request.behind(attributes)) {
             return Ok(Decision::Internal(attributes));
         }
@@ -143,7 +143,7 @@ impl Session {
             self.mirror(&snapshot, &statement, request.behind(attributes), verdict);
         }
         if let Some(text) = judgement.rewritten.filter(|text| request.takes_text(text)) {
-            statement = inspect(&text, true);
+            statement = self.inspect(&text, true);
             request.replace_argument(attributes, &text);
         }
         let text = request.behind(attributes);
@@ -158,7 +158,7 @@ impl Session {
         }
         let mut first = Vec::new();
         if let Kills::First(targets, rest) = kills {
-            statement = inspect(&rest, true);
+            statement = self.inspect(&rest, true);
             let digest = self.digest(&rest, &snapshot.variables);
             judgement.digest = digest.map(|hash| Digest { hash, text: None });
             request.replace_argument(attributes, &rest);
@@ -180,6 +180,29 @@ impl Session {
             prepared: None,
         };
         Ok(if first.is_empty() { Decision::Run(job) } else { Decision::KillFirst(first, job) })
+    }
+
+    /// What a statement is. Of one that is not `whole` the rest is not known.
+    fn inspect(&self, text: &[u8], whole: bool) -> Statement {
+        let mut statement = self.in_doubt(text, narrows_sql::classify(text));
+        if statement.kind == Kind::Show && text.windows(9).any(|word| word.eq_ignore_ascii_case(b"variables"))
+        {
+            // `last_insert_id` and `identity` are among them.
+            statement.flags |= Flags::LAST_INSERT_ID;
+        }
+        if !whole {
+            statement.flags |= Flags::UNTERMINATED;
+        }
+        statement
+    }
+
+    /// What a text is that was read as `statement`, if settings of the session may have the server read it in another way.
+    pub(super) fn in_doubt(&self, text: &[u8], statement: Statement) -> Statement {
+        let escaped = statement.flags.contains(Flags::ESCAPED_QUOTE);
+        if !escaped && text.is_ascii() {
+            return statement;
+        }
+        read_otherwise(&self.state, self.status, text, statement)
     }
 
     /// Runs a command, from lease to settlement, unless its answer is at hand.
@@ -286,8 +309,14 @@ impl Session {
                     }
                 },
                 Err(broken) => {
-                    let (fate, text) = match tries.fate(broken) {
+                    let (fate, text) = match tries.fate(broken, job, request) {
                         Ok(known) => known,
+                        Err(Abandoned::TooLong) => {
+                            // Closed before the rest is read: it is of no use meanwhile.
+                            drop(backend);
+                            let told = (Errno::NET_PACKET_TOO_LARGE, PACKET_TOO_LARGE.to_owned());
+                            return Box::pin(self.end_without_server(request, job, pinned, told)).await;
+                        }
                         Err(end) => {
                             self.abandon(backend);
                             return Box::pin(self.end_abandoned(request, job, pinned, end)).await;
@@ -316,6 +345,7 @@ impl Session {
     ) -> Result<(), End> {
         let (started, timed_out) = match end {
             Abandoned::Session(end) => return Err(end),
+            Abandoned::TooLong => (false, false),
             Abandoned::Cut { started, timed_out } => (started, timed_out),
         };
         let (errno, text) = killed(timed_out);
@@ -370,7 +400,7 @@ impl Session {
         self.count_answer(&backend, job, text, request.bytes(), outcome);
         // Before anything else is asked of the connection, which makes it forget them.
         self.note_conditions(job, text, backend.login.family, outcome);
-        let untold = untold_variables(job, text, outcome);
+        let untold = untold_variables(job, text, self.escapes(), outcome);
         let keeps_no_errors = outcome.error.is_some() && self.state.keeps_no_errors();
         let asks = !untold.is_empty() || keeps_no_errors;
         self.look_back.disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
@@ -428,7 +458,7 @@ impl Session {
             self.pinned = Some(Pinned { backend, hostgroup, pins });
             return;
         }
-        self.give_back(backend);
+        self.give_back(backend, &pins);
     }
 
     /// What a statement asks that its connection does not know; see `look_back.rs`.
@@ -557,12 +587,7 @@ impl Session {
         } else {
             match Box::pin(self.upload(request, backend)).await? {
                 Upload::Sent | Upload::BackendClosed => {}
-                Upload::TooLong => {
-                    let text = "Got a packet bigger than 'max_allowed_packet' bytes";
-                    let told = self.reply_error_at(request.answer(), Errno::NET_PACKET_TOO_LARGE, text).await;
-                    told.map_err(Broken::Session)?;
-                    return Err(Broken::Session(End::Told(text.to_owned())));
-                }
+                Upload::TooLong => return Err(Broken::TooLong),
             }
         }
         Ok(())
@@ -603,6 +628,14 @@ pub(super) fn killed(timed_out: bool) -> (Errno, String) {
     (errno, text.to_owned())
 }
 
+/// The answer to a command beyond `max_allowed_packet`.
+pub(super) const PACKET_TOO_LARGE: &str = "Got a packet bigger than 'max_allowed_packet' bytes";
+
+/// The answer to a command that cannot be read: a server's words, and what is wrong.
+pub(super) fn malformed(Malformed(why): Malformed) -> String {
+    format!("Malformed communication packet: {why}")
+}
+
 /// Makes a server forget warnings. MariaDB does so only for statements that have a table.
 pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
 
@@ -624,17 +657,30 @@ fn releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
     statement.flags.intersects(Flags::RELEASE) || by_default()
 }
 
-/// What a statement is. Of one that is not `whole` the rest is not known.
-fn inspect(text: &[u8], whole: bool) -> Statement {
-    let mut statement = narrows_sql::classify(text);
-    if statement.kind == Kind::Show && text.windows(9).any(|word| word.eq_ignore_ascii_case(b"variables")) {
-        // `last_insert_id` and `identity` are among them.
-        statement.flags |= Flags::LAST_INSERT_ID;
+/// What a text with escaped quotes or bytes outside ASCII is under these settings: as read, or anything.
+fn read_otherwise(state: &SessionState, status: Status, text: &[u8], statement: Statement) -> Statement {
+    let literal = |name| state.literal(name).map(|literal: &str| literal.trim_matches('\''));
+    let escaped = statement.flags.contains(Flags::ESCAPED_QUOTE);
+    let ansi_quotes = || {
+        // `ANSI`, and those that stand for several modes, of which it is one.
+        let modes = literal("sql_mode").unwrap_or_default().split(',');
+        let quotes = ["ANSI", "ANSI_QUOTES", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
+        modes.into_iter().any(|mode| quotes.iter().any(|one| mode.trim().eq_ignore_ascii_case(one)))
+    };
+    let ends_elsewhere = escaped
+        && (status.contains(Status::NO_BACKSLASH_ESCAPES)
+            || text.windows(2).any(|pair| pair == b"\\\"") && ansi_quotes());
+    let by_charset =
+        literal("character_set_client").is_some_and(|charset| narrows_sql::charset_matters(text, charset));
+    if !ends_elsewhere && !by_charset {
+        return statement;
     }
-    if !whole {
-        statement.flags |= Flags::UNTERMINATED;
+    // Where its parts begin is in doubt as well: it is taken for one statement, which may do anything.
+    let mut flags = statement.flags.without(Flags::MULTI) | Flags::UNSURE;
+    if narrows_sql::names_kill(text) {
+        flags |= Flags::KILL;
     }
-    statement
+    Statement { kind: Kind::Call, flags }
 }
 
 /// What Narrows answers itself.

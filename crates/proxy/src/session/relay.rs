@@ -8,6 +8,7 @@
 mod file;
 mod pace;
 
+use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
 use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
@@ -75,8 +76,17 @@ pub(super) struct Answering {
     pub(super) hold_back: HoldBack,
     /// It runs outside of the client's transaction, with autocommit on, which the client has off.
     pub(super) apart: bool,
+    /// Its server may ask for a file of the client.
+    pub(super) file: bool,
     /// Bytes of answers that the client is sent in a second; 0: no limit.
     pub(super) throttle: u64,
+}
+
+/// Whether a server that asks for a file of the client has been told to: else it wants what nobody gives it.
+pub(super) fn may_load_a_file(statement: &Statement) -> bool {
+    let unread = Flags::MULTI | Flags::UNSURE | Flags::UNTERMINATED;
+    let kinds = [Kind::LoadDataLocal, Kind::SetStatement, Kind::Execute, Kind::Call];
+    kinds.contains(&statement.kind) || statement.flags.intersects(unread)
 }
 
 /// Errors about which something can be done.
@@ -105,7 +115,8 @@ impl Answering {
     /// The answer to a command that is about no prepared statement.
     pub(super) fn plain(job: &Job) -> Answering {
         let Orders { hold_back, apart, .. } = job.orders;
-        Answering { expect: job.expect, statement: 0, hold_back, apart, throttle: 0 }
+        let file = may_load_a_file(&job.statement);
+        Answering { expect: job.expect, statement: 0, hold_back, apart, file, throttle: 0 }
     }
 }
 
@@ -116,8 +127,11 @@ pub(super) enum Broken {
     Unsent { text: String },
     /// The server takes nothing of the command.
     Stalled { text: String },
-    /// The server went away. `started`: the client has a part of the answer.
-    Backend { started: bool, text: String },
+    /// The command is longer than `max_allowed_packet`; the server has a part of it.
+    TooLong,
+    /// The server went away. `started`: the client has a part of the answer; `killed`: the statement was, and whether because it
+    /// took too long.
+    Backend { started: bool, killed: Option<bool>, text: String },
     /// The statement was killed in the middle of its command, or the server does not end it.
     Cut { started: bool, timed_out: bool },
     /// The session is over; the statement may still run.
@@ -560,7 +574,8 @@ impl Relay<'_> {
         let error = ErrPacket::decode(self.payload(length))?;
         let code = error.code;
         let untold = !self.started && self.ready == 0 && self.out.is_empty();
-        if untold && self.answering.hold_back.has(code) {
+        // What was killed is not run elsewhere.
+        if untold && self.outcome.kill.is_none() && self.answering.hold_back.has(code) {
             self.outcome.held_back = ServerError::decode(self.payload(length)).ok();
             self.buffer.consume(length);
             return Ok(());
@@ -726,7 +741,13 @@ impl Relay<'_> {
             // The session ends in any case.
             let _ = Box::pin(self.session.send(&out)).await;
         }
-        Err(Broken::Backend { started: self.started, text })
+        Err(self.gone(text))
+    }
+
+    /// The server went away.
+    fn gone(&self, text: String) -> Broken {
+        let killed = self.outcome.kill.is_some().then_some(self.timed_out);
+        Broken::Backend { started: self.started, killed, text }
     }
 }
 

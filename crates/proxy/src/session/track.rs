@@ -5,21 +5,21 @@
 //! second. What neither explains ties the client to its backend connection, with a reason: never an error, never a
 //! guess.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
 use narrows_sql::{Escapes, Flags, Kind, Statement};
-use narrows_wire::Command;
 use narrows_wire::charset::Family;
+use narrows_wire::{Command, Errno, Status};
 
+use super::left::{Leftovers, Ran, Read, runs_others, says};
 use super::query::Job;
 use super::relay::Outcome;
 use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
 use crate::state::{
     CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, SessionState, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS,
-    quoted, slot,
+    is_variable_name, is_word, quoted, slot,
 };
 
 macro_rules! reasons {
@@ -40,18 +40,19 @@ pub struct PinReason(u32);
 reasons! {
     /// A transaction is open; until it ends.
     TRANSACTION = 0, "transaction";
-    /// `LOCK TABLES`, `FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE`; until unlocked.
+    /// `LOCK TABLES`, `FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE`; until unlocked. MariaDB's `BACKUP` locks; for the rest
+    /// of the session.
     LOCK_TABLES = 1, "lock_tables";
-    /// Temporary tables; until the last is dropped.
+    /// Temporary tables; until it is certain that the last is dropped.
     TEMPORARY_TABLE = 2, "temporary_table";
-    /// `GET_LOCK()`; until released.
+    /// `GET_LOCK()`; until it is certain that all are released.
     USER_LOCK = 3, "user_lock";
     /// A user variable whose value is not known; for the rest of the session.
     USER_VARIABLE = 4, "user_variable";
     /// Prepared statements that ask about the statement before them, or are too long to be read; until the last is
     /// closed.
     PREPARED_STATEMENT = 5, "prepared_statement";
-    /// `PREPARE`; until the last is deallocated.
+    /// `PREPARE`; for the rest of the session.
     TEXT_STATEMENT = 6, "text_prepared_statement";
     /// `HANDLER`; for the rest of the session.
     HANDLER = 7, "handler";
@@ -63,7 +64,7 @@ reasons! {
     ROLE = 10, "role";
     /// A `SET` whose effect is not known; for the rest of the session.
     UNKNOWN_SET = 11, "unknown_set";
-    /// A stored routine has run, and may have set anything; for the rest of the session.
+    /// A stored routine or function may have run, and may have set anything; for the rest of the session.
     ROUTINE = 12, "routine";
     /// A statement too long to be read; for the rest of the session.
     UNREAD = 13, "unread_statement";
@@ -73,6 +74,9 @@ reasons! {
     CURSOR = 15, "cursor";
     /// Parameters were sent in parts; until the statement is executed, reset or closed.
     LONG_DATA = 16, "long_data";
+    /// What no reset of the connection takes away: profiles of `SET profiling`, the transaction of a query in a `SET` that also
+    /// switches autocommit off; for the rest of the session.
+    BEYOND_RESET = 17, "beyond_reset";
 }
 
 impl PinReason {
@@ -101,6 +105,26 @@ impl PinReason {
         among.map(|(_, name)| *name).collect()
     }
 
+    /// What its owner takes away by statements, and nobody else does: whoever has the connection next would find what was
+    /// overlooked, so that it is reset before.
+    const CARRIED: PinReason = PinReason(
+        PinReason::LOCK_TABLES.0
+            | PinReason::TEMPORARY_TABLE.0
+            | PinReason::USER_LOCK.0
+            | PinReason::TEXT_STATEMENT.0
+            | PinReason::XA.0,
+    );
+
+    /// What neither `COM_RESET_CONNECTION` nor `COM_CHANGE_USER` takes away on every server: roles, resource groups, and on MariaDB
+    /// an XA transaction that is prepared, on which later statements of the connection fail.
+    const OUTLASTS_LOGIN: PinReason =
+        PinReason(PinReason::ROLE.0 | PinReason::XA.0 | PinReason::BEYOND_RESET.0);
+
+    /// What may have set roles, which `COM_RESET_CONNECTION` leaves as they are.
+    const MAY_SET_ROLES: PinReason = PinReason(
+        PinReason::UNKNOWN_SET.0 | PinReason::ROUTINE.0 | PinReason::TEXT_STATEMENT.0 | PinReason::UNREAD.0,
+    );
+
     pub(crate) const fn without(self, other: PinReason) -> PinReason {
         PinReason(self.0 & !other.0)
     }
@@ -114,16 +138,23 @@ impl PinReason {
     }
 }
 
+/// What becomes of a connection before anybody else has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cleaning {
+    /// `COM_RESET_CONNECTION`.
+    Reset,
+    /// `COM_CHANGE_USER`.
+    LogIn,
+    Close,
+}
+
 /// Why a client has a backend connection to itself.
 #[derive(Debug, Default)]
 pub struct Pins {
     pub(super) reasons: PinReason,
-    temporary_tables: BTreeSet<Vec<u8>>,
-    /// There was one since the connection was leased.
-    had_temporary_table: bool,
-    /// User locks by name, each as often as it was taken.
-    user_locks: Vec<Vec<u8>>,
-    text_statements: BTreeSet<Vec<u8>>,
+    /// Those of [`PinReason::CARRIED`] that there were since the connection was leased.
+    carried: PinReason,
+    pub(super) left: Leftovers,
     /// Prepared statements, by the client's numbers, that the connection keeps something for.
     held: Vec<(u32, PinReason)>,
 }
@@ -141,8 +172,8 @@ impl Pins {
         let whole: Vec<&[u8]> = narrows_sql::statements(text, Escapes::Backslash).collect();
         for text in if several { whole } else { vec![text] } {
             let statement = if several { narrows_sql::classify(text) } else { *statement };
-            pins.note_flags(&statement, several);
-            pins.note_locks(&statement, text);
+            let read = Read { text, statement, schema: None, ran: Ran::Unknown };
+            pins.note_flags(&read, several);
             match statement.kind {
                 Kind::Begin => pins.reasons.add(PinReason::TRANSACTION),
                 Kind::Commit | Kind::Rollback if statement.flags.intersects(Flags::AND_CHAIN) => {
@@ -150,10 +181,24 @@ impl Pins {
                 }
                 Kind::Set | Kind::SetTransaction if several => pins.reasons.add(PinReason::UNKNOWN_SET),
                 Kind::Set | Kind::SetTransaction => pins.reasons.add(expected_of_set(text)),
-                kind => pins.note_kind(kind, text, several),
+                _ => pins.note_kind(&read),
             }
         }
         pins.reasons
+    }
+
+    /// Whether a connection that nothing ties to its client any more must be reset before anybody has it.
+    pub fn need_reset(&self) -> bool {
+        !self.carried.is_empty()
+    }
+
+    /// What takes away all that the connection may carry of its client.
+    pub(super) fn cleaning(&self) -> Cleaning {
+        match self.reasons {
+            reasons if reasons.intersects(PinReason::OUTLASTS_LOGIN) => Cleaning::Close,
+            reasons if reasons.intersects(PinReason::MAY_SET_ROLES) => Cleaning::LogIn,
+            _ => Cleaning::Reset,
+        }
     }
 
     /// Whether nothing ties the client to the connection but these.
@@ -203,10 +248,11 @@ impl Session {
         let before = pins.reasons;
         self.settle_statement(&mut backend, &mut pins, job, outcome);
         let status_before = self.status;
-        self.take_report(&mut backend, outcome);
+        self.take_report(&mut backend, &mut pins, outcome);
         self.read_statements(&mut backend, &mut pins, job, text, outcome);
         if let Some(status) = outcome.status {
             self.status = status.of_session();
+            self.status_is_told = true;
         }
         self.warnings = match backend.login.family {
             Family::MySql if outcome.error.is_some() => 1,
@@ -234,19 +280,17 @@ impl Session {
 
     fn keep_or_return_as(
         &mut self,
-        mut backend: Backend,
-        pins: Pins,
+        backend: Backend,
+        mut pins: Pins,
         before: PinReason,
         job: &Job,
         text: &[u8],
     ) {
         self.handle.keep_pins(pins.reasons);
         if pins.reasons.is_empty() {
-            // A temporary table may have been of an engine without transactions. MySQL 9 counts what was written to it to
-            // the next transaction, and warns whoever begins that.
-            backend.login.must_commit = pins.had_temporary_table && backend.login.family == Family::MySql;
-            return self.give_back(backend);
+            return self.give_back(backend, &pins);
         }
+        pins.carried.add(PinReason(pins.reasons.0 & PinReason::CARRIED.0));
         let fresh = pins.reasons.without(before);
         if !fresh.is_empty() {
             self.count_pins(fresh, job, text);
@@ -255,27 +299,42 @@ impl Session {
         self.pinned = Some(Pinned { backend, hostgroup, pins });
     }
 
-    /// Takes over the variables and the schema that the server has reported.
-    fn take_report(&mut self, backend: &mut Backend, outcome: &Outcome) {
+    /// Takes over the variables and the schema that the server has reported; what cannot be carried to another connection pins.
+    fn take_report(&mut self, backend: &mut Backend, pins: &mut Pins, outcome: &Outcome) {
         if outcome.variables.is_empty() && outcome.schema.is_none() {
             return;
         }
-        self.change_state(backend, |state| {
-            // A collation tells its character set too, and the other way round only by default.
-            for collations in [false, true] {
-                for (name, value) in &outcome.variables {
-                    if name.starts_with("collation_") == collations && !NOT_STATE.contains(&name.as_str()) {
-                        state.set_text(name, value);
-                    }
+        let mut taken = (*self.state).clone();
+        let mut told: Vec<(&str, &[u8])> = Vec::with_capacity(outcome.variables.len());
+        // A collation tells its character set too, and the other way round only by default.
+        for collations in [false, true] {
+            for (name, value) in &outcome.variables {
+                if name.starts_with("collation_") != collations || NOT_STATE.contains(&name.as_str()) {
+                    continue;
                 }
+                if !taken.can_carry(name, value) {
+                    pins.reasons.add(PinReason::UNKNOWN_SET);
+                    continue;
+                }
+                taken.set_text(name, value);
+                told.push((name, value));
             }
-            if let Some(schema) = &outcome.schema {
+        }
+        let schema = outcome.schema.as_deref().filter(|schema| schema.len() <= LONGEST_SCHEMA);
+        if schema.is_none() && outcome.schema.is_some() {
+            pins.reasons.add(PinReason::UNKNOWN_SET);
+        }
+        self.change_state(backend, |state| {
+            for (name, value) in &told {
+                state.set_text(name, value);
+            }
+            if let Some(schema) = schema {
                 state.set_default(SCHEMA_COLLATION);
                 if schema.is_empty() {
                     // It was dropped.
                     state.set_schema_collation_to_that_of_the_server();
                 }
-                state.schema = Some(schema.as_slice()).filter(|schema| !schema.is_empty()).map(Into::into);
+                state.schema = Some(schema).filter(|schema| !schema.is_empty()).map(Into::into);
             }
         });
     }
@@ -283,17 +342,35 @@ impl Session {
     /// Changes what is known of the client's state and of the connection's alike.
     fn change_state(&mut self, backend: &mut Backend, change: impl Fn(&mut SessionState)) {
         let aligned = Arc::ptr_eq(&self.state, &backend.login.state);
-        let mut state = (*self.state).clone();
-        change(&mut state);
-        self.state = Arc::new(state);
+        if aligned {
+            // One owner less: a state that nobody else shares is changed in place, however many assignments a SET has.
+            backend.login.state = Arc::clone(&self.login_state);
+        }
+        change(Arc::make_mut(&mut self.state));
         self.note_patience();
         if aligned {
             backend.login.state = Arc::clone(&self.state);
         } else {
-            let mut state = (*backend.login.state).clone();
-            change(&mut state);
-            backend.login.state = Arc::new(state);
+            change(Arc::make_mut(&mut backend.login.state));
         }
+    }
+
+    /// How backslashes in the session's texts are read: as the server has said last.
+    pub(super) fn escapes(&self) -> Escapes {
+        match self.status.contains(Status::NO_BACKSLASH_ESCAPES) {
+            true => Escapes::None,
+            false => Escapes::Backslash,
+        }
+    }
+
+    /// What a statement is where strings end as the server ends them: before, it was read with backslashes that escape.
+    fn as_the_server_reads(&self, job: &Job, text: &[u8]) -> Statement {
+        let ends_elsewhere = job.statement.flags.intersects(Flags::ESCAPED_QUOTE)
+            && self.escapes() == Escapes::None
+            && text.is_ascii()
+            && !job.statement.flags.intersects(Flags::UNSURE)
+            && job.prepared.is_none();
+        if ends_elsewhere { narrows_sql::classify_with(text, Escapes::None) } else { job.statement }
     }
 
     /// Reads from the statement what servers do not report.
@@ -318,37 +395,71 @@ impl Session {
             }
             _ => return,
         }
-        if job.statement.flags.intersects(Flags::MULTI) {
-            let whole: Vec<Statement> =
-                narrows_sql::statements(text, Escapes::Backslash).map(narrows_sql::classify).collect();
-            for statement in whole {
-                pins.note_flags(&statement, true);
-                match statement.kind {
-                    Kind::Set | Kind::SetTransaction => pins.reasons.add(PinReason::UNKNOWN_SET),
-                    // How far the text got is not known when it failed: what may be held is held.
-                    kind => pins.note_kind(kind, text, true),
-                }
-            }
-            return;
+        let statement = self.as_the_server_reads(job, text);
+        // Names in what was prepared are those of the schema that it was prepared in.
+        let state = job.prepared.as_ref().map_or(&self.state, |statement| &statement.prepared.state);
+        let schema = state.schema.as_deref();
+        if statement.flags.intersects(Flags::MULTI) {
+            return self.read_several(pins, job, (text, schema));
         }
-        pins.note_flags(&job.statement, false);
-        pins.note_locks(&job.statement, text);
-        match job.statement.kind {
-            Kind::Set | Kind::SetTransaction => self.read_set(backend, pins, text, outcome),
+        let read = Read { text, statement, schema, ran: Ran::of(job, outcome) };
+        pins.note_flags(&read, false);
+        match statement.kind {
+            Kind::Set | Kind::SetTransaction => self.read_set(backend, pins, (job, text), outcome),
             Kind::Use if succeeded && outcome.schema.is_none() => {
                 if let Some(schema) = narrows_sql::use_schema(text) {
                     self.change_state(backend, |state| state.schema = Some(schema.as_ref().into()));
                 }
             }
-            kind if succeeded || kind == Kind::Call => pins.note_kind(kind, text, false),
+            kind if succeeded || runs_others(kind) && !nothing_ran(kind, text, outcome) => {
+                pins.note_kind(&read);
+            }
             _ => {}
         }
     }
 
-    fn read_set(&mut self, backend: &mut Backend, pins: &mut Pins, text: &[u8], outcome: &Outcome) {
-        let Ok(assignments) = narrows_sql::set::parse(text) else {
+    /// The same of a text of several statements. How far it got is not known when it failed: what may be held is held.
+    fn read_several(&self, pins: &mut Pins, job: &Job, (text, schema): (&[u8], Option<&[u8]>)) {
+        if runs_others(job.statement.kind) {
+            // What runs others, or may be anything for all that is known, may do more than its parts say.
+            pins.reasons.add(PinReason::ROUTINE);
+        }
+        let escapes = self.escapes();
+        for text in narrows_sql::statements(text, escapes) {
+            let statement = narrows_sql::classify_with(text, escapes);
+            let read = Read { text, statement, schema, ran: Ran::Unknown };
+            pins.note_flags(&read, true);
+            match statement.kind {
+                Kind::Set | Kind::SetTransaction => {
+                    pins.reasons.add(PinReason::UNKNOWN_SET);
+                    pins.reasons.add(expected_of_set(text));
+                }
+                _ => pins.note_kind(&read),
+            }
+        }
+    }
+
+    fn read_set(
+        &mut self,
+        backend: &mut Backend,
+        pins: &mut Pins,
+        (job, text): (&Job, &[u8]),
+        outcome: &Outcome,
+    ) {
+        if says(text, b"select") && says(text, b"autocommit") {
+            // It begins a transaction that no status flag tells of and no COMMIT ends.
+            pins.reasons.add(PinReason::BEYOND_RESET);
+        }
+        let Ok(assignments) = narrows_sql::set::parse_with(text, self.escapes()) else {
             return pins.reasons.add(PinReason::UNKNOWN_SET);
         };
+        if job.prepared.is_some() && text.contains(&b'\\') {
+            // What it means was settled when it was prepared.
+            return pins.reasons.add(PinReason::UNKNOWN_SET);
+        }
+        if assignments.len() > MOST_ASSIGNMENTS {
+            return pins.reasons.add(PinReason::UNKNOWN_SET);
+        }
         if outcome.error.is_some() {
             // Of several assignments some may have been made before the one that failed.
             if assignments.len() > 1 {
@@ -437,6 +548,9 @@ impl Session {
                 _ => Some(PinReason::UNKNOWN_SET),
             };
         }
+        if name == "profiling" {
+            return Some(PinReason::BEYOND_RESET);
+        }
         if NOT_STATE.contains(&name) {
             return Some(PinReason::UNKNOWN_SET);
         }
@@ -451,6 +565,9 @@ impl Session {
             if WRONG_DEFAULTS.contains(&name) && was_not_reported(outcome, name).is_none() {
                 return None;
             }
+            if !is_variable_name(name) {
+                return Some(PinReason::UNKNOWN_SET);
+            }
             self.change_state(backend, |state| state.set_default(name));
             if slot(name) == SCHEMA_COLLATION && self.state.schema.is_none() {
                 // The server means the character set of the schema it was in last, which was another client's.
@@ -462,11 +579,13 @@ impl Session {
         }
         was_not_reported(outcome, name)?;
         let literal = match value {
-            Value::Number(number) => number.clone(),
-            Value::Text(text) => quoted(text),
-            Value::Word(word) => word.clone(),
-            Value::Null => "NULL".to_owned(),
-            Value::Default | Value::Expression(_) => return Some(PinReason::UNKNOWN_SET),
+            Value::Number(number) if self.state.can_carry(name, b"") => number.clone(),
+            Value::Text(text) if self.state.can_carry(name, text) => quoted(text),
+            Value::Word(word) if self.state.can_carry(name, word.as_bytes()) && is_word(word.as_bytes()) => {
+                word.clone()
+            }
+            Value::Null if self.state.can_carry(name, b"") => "NULL".to_owned(),
+            _ => return Some(PinReason::UNKNOWN_SET),
         };
         self.change_state(backend, |state| state.set_literal(name, &literal));
         None
@@ -485,6 +604,9 @@ impl Session {
             Value::Null => "NULL".to_owned(),
             _ => return Some(PinReason::USER_VARIABLE),
         };
+        if !self.state.has_room(2 * name.len() + literal.len() + MARKS_OF_NULL) {
+            return Some(PinReason::USER_VARIABLE);
+        }
         self.change_state(backend, |state| state.set_user_variable(name, &literal));
         None
     }
@@ -497,14 +619,20 @@ impl Session {
         collation: Option<&Value>,
         outcome: &Outcome,
     ) -> Option<PinReason> {
-        let name = |value: &Value| match value {
-            Value::Word(word) => Some(word.clone()),
-            Value::Text(text) => String::from_utf8(text.clone()).ok(),
-            _ => None,
+        let name = |value: &Value| {
+            let name = match value {
+                Value::Word(word) => Some(word.clone()),
+                Value::Text(text) => String::from_utf8(text.clone()).ok(),
+                _ => None,
+            };
+            name.filter(|name| is_word(name.as_bytes()))
         };
         let collation = match collation {
             None | Some(Value::Default) => None,
-            Some(collation) => Some(name(collation)?),
+            Some(collation) => match name(collation) {
+                Some(collation) => Some(collation),
+                None => return Some(PinReason::UNKNOWN_SET),
+            },
         };
         if was_not_reported(outcome, "character_set_client").is_some() {
             let Some(charset) = name(charset) else { return Some(PinReason::UNKNOWN_SET) };
@@ -517,99 +645,15 @@ impl Session {
     }
 }
 
-impl Pins {
-    /// What flags say, whether the statement succeeded or not: functions have run by then.
-    fn note_flags(&mut self, statement: &Statement, in_several: bool) {
-        let assigns = Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
-        let set = matches!(statement.kind, Kind::Set | Kind::SetTransaction);
-        if statement.flags.intersects(assigns) && (in_several || !set) {
-            self.reasons.add(PinReason::USER_VARIABLE);
-        }
-        // A stored function may have set any user variable.
-        let calls = matches!(statement.kind, Kind::Select | Kind::Do);
-        if calls && statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN) {
-            self.reasons.add(PinReason::ROUTINE);
-        }
-        if in_several && statement.flags.intersects(Flags::GET_LOCK) {
-            self.reasons.add(PinReason::USER_LOCK);
-            self.user_locks.push(UNREAD_NAME.to_vec());
-        }
-    }
-
-    /// Locks of `GET_LOCK()`: released by name where the names are plain, or all at once.
-    fn note_locks(&mut self, statement: &Statement, text: &[u8]) {
-        let flags = statement.flags;
-        if flags.intersects(Flags::RELEASE_ALL_LOCKS) && !flags.intersects(Flags::GET_LOCK) {
-            self.user_locks.clear();
-        }
-        if flags.intersects(Flags::GET_LOCK) {
-            let calls = text.windows(8).filter(|word| word.eq_ignore_ascii_case(b"get_lock")).count();
-            match first_text(text).filter(|_| calls == 1) {
-                Some(name) => self.user_locks.push(name),
-                // Names that are not read off the text are released all at once only.
-                None => self.user_locks.push(UNREAD_NAME.to_vec()),
-            }
-        } else if flags.intersects(Flags::RELEASE_LOCK)
-            && let Some(name) = first_text(text)
-            && let Some(held) = self.user_locks.iter().position(|lock| *lock == name)
-        {
-            self.user_locks.remove(held);
-        }
-        self.reasons = self.reasons.without(PinReason::USER_LOCK);
-        if !self.user_locks.is_empty() {
-            self.reasons.add(PinReason::USER_LOCK);
-        }
-    }
-
-    /// What the kind of a statement that succeeded says. `several`: the text has other statements too, so names
-    /// cannot be read off it, and what ends something may not have run.
-    fn note_kind(&mut self, kind: Kind, text: &[u8], several: bool) {
-        match kind {
-            Kind::LockTables | Kind::LockInstance | Kind::FlushTablesWithReadLock => {
-                self.reasons.add(PinReason::LOCK_TABLES);
-            }
-            Kind::UnlockTables | Kind::UnlockInstance if !several => {
-                self.reasons = self.reasons.without(PinReason::LOCK_TABLES);
-            }
-            Kind::CreateTemporaryTable => {
-                self.temporary_tables.insert(if several { Vec::new() } else { table_name(text) });
-                self.reasons.add(PinReason::TEMPORARY_TABLE);
-                self.had_temporary_table = true;
-            }
-            Kind::DropTemporaryTable | Kind::DropTable if !several => {
-                self.temporary_tables.remove(&table_name(text));
-                if self.temporary_tables.is_empty() {
-                    self.reasons = self.reasons.without(PinReason::TEMPORARY_TABLE);
-                }
-            }
-            // What it executes may have set anything.
-            Kind::Execute => self.reasons.add(PinReason::ROUTINE),
-            Kind::Prepare => {
-                self.text_statements.insert(if several { Vec::new() } else { word(text, 1) });
-                self.reasons.add(PinReason::TEXT_STATEMENT);
-            }
-            Kind::Deallocate if !several => {
-                self.text_statements.remove(&word(text, 2));
-                if self.text_statements.is_empty() {
-                    self.reasons = self.reasons.without(PinReason::TEXT_STATEMENT);
-                }
-            }
-            Kind::Handler => self.reasons.add(PinReason::HANDLER),
-            Kind::Xa => self.note_xa(text, several),
-            Kind::Call | Kind::Other => self.reasons.add(PinReason::ROUTINE),
-
-            _ => {}
-        }
-    }
-
-    fn note_xa(&mut self, text: &[u8], several: bool) {
-        let ends =
-            [b"COMMIT".as_slice(), b"ROLLBACK"].contains(&word(text, 1).to_ascii_uppercase().as_slice());
-        if ends && !several {
-            self.reasons = self.reasons.without(PinReason::XA);
-        } else if !word(text, 1).eq_ignore_ascii_case(b"RECOVER") {
-            self.reasons.add(PinReason::XA);
-        }
+/// Whether an error says that nothing of a statement of a kind that runs others has run: it could not be parsed, or names none.
+/// What has a text parsed while it runs gives such errors too.
+fn nothing_ran(kind: Kind, text: &[u8], outcome: &Outcome) -> bool {
+    const PARSE_ERROR: u16 = 1064;
+    const PARSED_LATER: [&[u8]; 4] = [b"execute", b"call", b"prepare", b"against"];
+    match (kind, outcome.error) {
+        (Kind::Other, Some(PARSE_ERROR)) => !PARSED_LATER.iter().any(|word| says(text, word)),
+        (Kind::Execute, Some(code)) => code == Errno::UNKNOWN_STMT_HANDLER.number,
+        _ => false,
     }
 }
 
@@ -619,6 +663,9 @@ fn expected_of_set(text: &[u8]) -> PinReason {
     let mut reasons = PinReason::default();
     for assignment in assignments {
         reasons.add(match assignment {
+            Assignment::System { scope: Scope::Session, name, .. } if name == "profiling" => {
+                PinReason::BEYOND_RESET
+            }
             Assignment::System { scope: Scope::Session, name, .. } if NOT_STATE.contains(&name.as_str()) => {
                 PinReason::UNKNOWN_SET
             }
@@ -633,6 +680,9 @@ fn expected_of_set(text: &[u8]) -> PinReason {
     reasons
 }
 
+/// Assignments of one `SET` that are remembered one by one; a client with more keeps its connection.
+const MOST_ASSIGNMENTS: usize = 256;
+
 /// Whether an assignment sets this session variable, perhaps by its other name or among others.
 fn sets(assignment: &Assignment, name: &str) -> bool {
     match assignment {
@@ -644,7 +694,7 @@ fn sets(assignment: &Assignment, name: &str) -> bool {
 
 /// Session variables that a successful `SET` assigned expressions to and that the server has not reported, and what it
 /// sets without a report: their values must be asked for.
-pub(super) fn untold_variables(job: &Job, text: &[u8], outcome: &Outcome) -> Vec<String> {
+pub(super) fn untold_variables(job: &Job, text: &[u8], escapes: Escapes, outcome: &Outcome) -> Vec<String> {
     let is_set = job.statement.kind == Kind::Set && !job.statement.flags.intersects(Flags::MULTI);
     if !is_set || outcome.error.is_some() {
         return Vec::new();
@@ -654,12 +704,12 @@ pub(super) fn untold_variables(job: &Job, text: &[u8], outcome: &Outcome) -> Vec
             let is_known = NOT_STATE.contains(&name.as_str())
                 || OF_TRANSACTIONS.iter().any(|(one, _)| *one == name)
                 || was_not_reported(outcome, &name).is_none();
-            (!is_known).then_some(name)
+            (!is_known && is_variable_name(&name)).then_some(name)
         }
         Assignment::CharacterSet(_) => Some("collation_connection".to_owned()),
         _ => None,
     };
-    let assignments = narrows_sql::set::parse(text).unwrap_or_default();
+    let assignments = narrows_sql::set::parse_with(text, escapes).unwrap_or_default();
     let along = assignments.iter().any(|assignment| sets(assignment, SETS_ANOTHER.0));
     let along = along.then(|| SETS_ANOTHER.1.to_owned());
     assignments.into_iter().filter_map(untold).chain(along).collect()
@@ -670,41 +720,11 @@ fn was_not_reported(outcome: &Outcome, name: &str) -> Option<PinReason> {
     (!reported).then_some(PinReason::UNKNOWN_SET)
 }
 
-/// The `index`th word of a statement, upper and lower case as written.
-fn word(text: &[u8], index: usize) -> Vec<u8> {
-    let separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b';';
-    let mut words = text.split(separator).filter(|word| !word.is_empty());
-    words.nth(index).unwrap_or_default().to_ascii_lowercase()
-}
+/// Bytes that a user variable may take once more when it becomes NULL: its name again, and these.
+const MARKS_OF_NULL: usize = 16;
 
-/// The table of `CREATE TEMPORARY TABLE name (` or `DROP [TEMPORARY] TABLE name`, when that is all it says.
-fn table_name(text: &[u8]) -> Vec<u8> {
-    let upper = |index| word(text, index).to_ascii_uppercase();
-    let mut index = 0;
-    while index < 8 && upper(index) != b"TABLE" {
-        index += 1;
-    }
-    index += 1;
-    if upper(index) == b"IF" {
-        index += if upper(index + 1) == b"NOT" { 3 } else { 2 };
-    }
-    let name = word(text, index);
-    let end = name.iter().position(|byte| *byte == b'(' || *byte == b',').unwrap_or(name.len());
-    name.get(..end).unwrap_or_default().iter().copied().filter(|byte| *byte != b'`').collect()
-}
-
-/// Stands for a lock whose name is not known; no name has a zero byte.
-const UNREAD_NAME: &[u8] = b"\0";
-
-/// The first string literal of a statement, when it has no escapes.
-fn first_text(text: &[u8]) -> Option<Vec<u8>> {
-    let start = text.iter().position(|byte| matches!(byte, b'\'' | b'"'))?;
-    let quote = *text.get(start)?;
-    let rest = text.get(start + 1..)?;
-    let end = rest.iter().position(|byte| *byte == quote)?;
-    let name = rest.get(..end)?;
-    (!name.contains(&b'\\')).then(|| name.to_ascii_lowercase())
-}
+/// Bytes of the longest name of a schema: 64 letters of four bytes.
+const LONGEST_SCHEMA: usize = 256;
 
 /// Variables that a `SET` may give a value for the next transaction only, by both their names.
 const OF_TRANSACTIONS: &[(&str, &str)] = &[

@@ -70,10 +70,10 @@ impl Session {
             }
             sequence = sequence.wrapping_add(1);
             total += header.length as u64;
+            request.count_packet(header);
             if total > limit {
                 return Ok(Upload::TooLong);
             }
-            request.count_packet(header);
             if !self.move_on(request, backend, header.packet_length()).await? {
                 return Ok(Upload::BackendClosed);
             }
@@ -97,10 +97,10 @@ impl Session {
             self.hold_or_stop(request.rest_mut(), HEADER_LENGTH, answer).await?;
             let header = Header::decode(request.rest_mut().filled()).expect("four bytes are held");
             total += header.length as u64;
+            request.count_packet(header);
             if total > limit {
                 return Ok(Upload::TooLong);
             }
-            request.count_packet(header);
             request.step(HEADER_LENGTH);
             request.step_inserted(inserted);
             let all = owed.len() + header.length + std::mem::take(&mut inserted);

@@ -44,18 +44,47 @@ fn trim() {
 pub struct Trimmer {
     /// What was more than was in use at the last look.
     last: u64,
-    /// What cannot be given back: it was left by the last trim.
+    /// What cannot be given back: it was left by a trim that brought nothing.
     left: u64,
+    /// What was resident at the last look.
+    seen: u64,
+    /// Looks that are left out as long as that stays.
+    rests: u32,
 }
 
 impl Trimmer {
     /// Looks, and trims where much has been free at two looks.
     pub fn look(&mut self) {
-        let resident = || MemoryFigures::of_process().anonymous;
-        if self.is_due(Heap::now().in_use, resident()) {
+        let resident = MemoryFigures::anonymous_of_process;
+        let before = resident();
+        if self.may_rest(before) {
+            return;
+        }
+        let free = self.last;
+        if self.is_due(Heap::now().in_use, before) {
             trim();
-            self.left = resident().saturating_sub(Heap::now().in_use);
-            self.last = self.left;
+            let after = resident();
+            self.trimmed(before, after, Heap::now().in_use);
+        } else if self.last.abs_diff(free) < NOTHING_NEW {
+            self.rests = RESTS;
+        }
+    }
+
+    /// Whether this look may be left out. After a peak the allocator goes through 100,000 free pieces to tell what is in use: 150 ms
+    /// in which threads that allocate wait.
+    fn may_rest(&mut self, resident: u64) -> bool {
+        let is_new = resident.abs_diff(self.seen) >= NOTHING_NEW;
+        self.seen = resident;
+        self.rests = if is_new { 0 } else { self.rests.saturating_sub(1) };
+        self.rests > 0
+    }
+
+    /// Notes what a trim has brought. What was freed while it ran is still there, and can be given back by the next one: only a trim
+    /// that brings nothing shows what cannot be.
+    fn trimmed(&mut self, before: u64, after: u64, in_use: u64) {
+        self.last = after.saturating_sub(in_use);
+        if before.saturating_sub(after) < WORTH_IT {
+            self.left = self.last;
         }
     }
 
@@ -71,6 +100,12 @@ impl Trimmer {
 /// Memory that is not worth a trim: what a busy process frees and needs again within seconds.
 const WORTH_IT: u64 = 4 << 20;
 
+/// A difference that says nothing.
+const NOTHING_NEW: u64 = 1 << 20;
+
+/// Looks that are left out where two have seen the same. What is freed meanwhile is given back after the next two.
+const RESTS: u32 = 6;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,13 +114,35 @@ mod tests {
 
     #[test]
     fn trims_what_has_been_free_for_a_while_and_can_be_given_back() {
-        let mut trimmer = Trimmer { last: 3 * MIB, left: 3 * MIB };
+        let mut trimmer = Trimmer { last: 3 * MIB, left: 3 * MIB, ..Trimmer::default() };
         assert!(!trimmer.is_due(30 * MIB, 33 * MIB), "nothing is free");
         assert!(!trimmer.is_due(300 * MIB, 304 * MIB), "all of a peak is in use");
         assert!(!trimmer.is_due(30 * MIB, 310 * MIB), "it may be needed again at once");
         assert!(trimmer.is_due(30 * MIB, 310 * MIB));
         trimmer.left = 40 * MIB;
         assert!(!trimmer.is_due(30 * MIB, 70 * MIB) && !trimmer.is_due(30 * MIB, 70 * MIB), "it stays");
+    }
+
+    #[test]
+    fn looks_seldom_where_nothing_changes() {
+        let mut trimmer = Trimmer { seen: 70 * MIB, rests: RESTS, ..Trimmer::default() };
+        let rested = (0..10).take_while(|_| trimmer.may_rest(70 * MIB)).count();
+        assert_eq!(rested, 5);
+        trimmer.rests = RESTS;
+        assert!(!trimmer.may_rest(90 * MIB), "a peak is looked at");
+    }
+
+    #[test]
+    fn trims_again_what_was_freed_during_a_trim() {
+        let mut trimmer = Trimmer { last: 3 * MIB, left: 3 * MIB, ..Trimmer::default() };
+        assert!(!trimmer.is_due(130 * MIB, 310 * MIB) && trimmer.is_due(130 * MIB, 310 * MIB));
+        // Of 130 MiB that were in use 100 are free by the end of it.
+        trimmer.trimmed(310 * MIB, 134 * MIB, 30 * MIB);
+        assert!(trimmer.is_due(30 * MIB, 134 * MIB));
+        trimmer.trimmed(134 * MIB, 50 * MIB, 30 * MIB);
+        assert!(trimmer.is_due(30 * MIB, 50 * MIB));
+        trimmer.trimmed(50 * MIB, 50 * MIB, 30 * MIB);
+        assert!(!trimmer.is_due(30 * MIB, 50 * MIB), "it stays");
     }
 
     #[cfg(target_env = "gnu")]

@@ -12,7 +12,9 @@ use super::{
 };
 use crate::hostgroup::{Hostgroup, Server};
 use crate::rules::{Memory, Passage, Question, Sender, Verdict, annotate};
-use crate::session::{PinReason, Pins, destination, digest_options, is_housekeeping, may_be_kept, reader};
+use crate::session::{
+    PinReason, Pins, destination, digest_options, doubt_of, is_housekeeping, may_be_kept, reader,
+};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
 
@@ -31,6 +33,7 @@ pub(super) fn explain(
     let mut scratch = Scratch::new();
     let digest_text = digest_text(text, &digest_options(variables), &mut scratch).to_vec();
     let digest = variables.query_digests.then(|| digest_hash(&digest_text));
+    let is_cut = scratch.is_cut();
     let schema = match &question.schema {
         Some(schema) => schema,
         None if account.row.default_schema.is_empty() => &variables.default_schema,
@@ -67,7 +70,12 @@ pub(super) fn explain(
     let matched = memory.last_matched(&snapshot.rules).filter_map(|id| rows.get(&id));
     let rules = matched.map(|row| RouteRule { rule_id: row.rule_id, sets: sets(row) }).collect();
     let runs = rewritten.as_deref().unwrap_or(text);
-    let asked_of_firewall = variables.firewall_whitelist_enabled && !is_housekeeping(&statement, text);
+    // A session that has set nothing else: texts in UTF-8, backslashes that escape.
+    let mut usual = SessionState::default();
+    usual.set_literal("character_set_client", "utf8mb4");
+    let doubt = || doubt_of(&usual, Status::AUTOCOMMIT, &statement, (text, is_cut));
+    let asked_of_firewall =
+        variables.firewall_whitelist_enabled && !(is_housekeeping(&statement, text) && doubt().is_none());
     let sender = Sender {
         username: &question.username,
         client_addr: &question.client_addr,
@@ -75,9 +83,10 @@ pub(super) fn explain(
         flag: verdict.flag_out,
         digest,
     };
-    let refused = asked_of_firewall && snapshot.firewall.ask(sender) == Passage::Refused;
+    let refused = asked_of_firewall && snapshot.firewall.ask(sender, doubt) == Passage::Refused;
     let statement = if rewritten.is_some() { narrows_sql::classify(runs) } else { statement };
-    let outcome = outcome(snapshot, account, schema, (&statement, runs), &verdict, refused);
+    let runs_as = Question { statement: runs, ..asked };
+    let outcome = outcome(snapshot, account, &runs_as, &statement, &verdict, refused);
     let servers = match &outcome {
         RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers),
         RouteOutcome::Answered(_) => Vec::new(),
@@ -115,8 +124,8 @@ fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), verdict: &
 fn outcome(
     snapshot: &Snapshot,
     account: &Account,
-    schema: &str,
-    (statement, text): (&Statement, &[u8]),
+    question: &Question,
+    statement: &Statement,
     verdict: &Verdict,
     refused: bool,
 ) -> RouteOutcome {
@@ -136,12 +145,12 @@ fn outcome(
     }
     let own = account.row.default_hostgroup;
     let (hostgroup, why) = match verdict.destination_hostgroup {
-        Some(ruled) => destination(statement, ruled, own),
+        Some(ruled) => destination(snapshot, &mut Memory::default(), statement, question, ruled, own),
         None => {
-            let schema = Some(schema.as_bytes()).filter(|schema| !schema.is_empty()).map(Into::into);
+            let schema = Some(question.schemaname).filter(|schema| !schema.is_empty()).map(Into::into);
             let mut state = SessionState::default();
             state.schema = schema;
-            match reader(snapshot, account, (&state, Status::AUTOCOMMIT), statement, text) {
+            match reader(snapshot, account, (&state, Status::AUTOCOMMIT), statement, question.statement) {
                 Some(reader) => (reader, "a read, split off by mysql-auto_read_write_split"),
                 None => (own, "the user's own: no rule says anything else"),
             }
@@ -225,10 +234,11 @@ fn until(reason: PinReason) -> &'static str {
     match reason {
         PinReason::TRANSACTION => "until the transaction ends",
         PinReason::LOCK_TABLES => "until the tables or the instance are unlocked",
-        PinReason::TEMPORARY_TABLE => "until the last temporary table is dropped",
-        PinReason::USER_LOCK => "until the lock is released",
+        PinReason::TEMPORARY_TABLE => {
+            "until the last temporary table is dropped, by a statement that is sure to"
+        }
+        PinReason::USER_LOCK => "until the lock is released, by a statement that is sure to",
         PinReason::PREPARED_STATEMENT => "until the last prepared statement is closed",
-        PinReason::TEXT_STATEMENT => "until the last prepared statement is deallocated",
         PinReason::XA => "until the XA transaction ends",
         PinReason::NEXT_TRANSACTION => "until the next transaction has ended",
         PinReason::MULTIPLEXING_OFF => "while multiplexing is off, by mysql-multiplexing or a rule",

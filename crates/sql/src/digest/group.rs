@@ -4,19 +4,20 @@ use super::DigestOptions;
 
 /// Writes `plain` to `out` with its long lists shortened. False, with nothing written, when it has none.
 ///
-/// Only lists in parentheses count. A list is a run of `?,`; the last value may be any single byte before a `)`,
+/// Only lists in parentheses count, and only up to the first `)`: in `(NOW(),?,?,?,?,?)` none is shortened. A list is a run
+/// of `?,`; the last value may be any single byte before a `)`,
 /// as in `(?,?,?,?,a)`. It is shortened when it holds two values more than the limit.
 pub(super) fn shorten_lists(plain: &[u8], options: &DigestOptions, out: &mut Vec<u8>) -> bool {
     out.clear();
     let byte = |at: usize| plain.get(at).copied();
     let mut written = 0;
-    let mut depth = 0usize;
+    let mut inside = false;
     let mut at = 0;
     while let Some(current) = byte(at) {
         match current {
-            b'(' => depth += 1,
-            b')' => depth = depth.saturating_sub(1),
-            b'?' if depth > 0 && !follows_operator(plain, at) => {
+            b'(' => inside = true,
+            b')' => inside = false,
+            b'?' if inside && !follows_operator(plain, at) => {
                 let (values, end) = list(plain, at);
                 if values >= options.grouping_limit.saturating_add(2) {
                     out.extend_from_slice(plain.get(written..at).unwrap_or_default());

@@ -44,9 +44,9 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Does the work; returns how long the text is, and how many `?` were written. Behind the text the buffer holds
-    /// rubbish.
-    pub(super) fn run(mut self) -> (usize, usize) {
+    /// Does the work; returns how long the text is, how many `?` were written, and how many bytes of the statement were
+    /// read. Behind the text the buffer holds rubbish.
+    pub(super) fn run(mut self) -> (usize, usize, usize) {
         while self.out.length < self.limit
             && self.lasting <= self.options.max_digest_length
             && let Some(byte) = self.byte(self.at)
@@ -72,7 +72,7 @@ impl<'a> Plain<'a> {
             }
         }
         self.finish();
-        (self.out.length, self.placeholders)
+        (self.out.length, self.placeholders, self.at)
     }
 
     fn finish(&mut self) {

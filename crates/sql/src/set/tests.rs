@@ -242,3 +242,22 @@ fn keeps_the_dot_of_structured_variables() {
         system(Scope::Global, "hot.key_buffer_size", number("10"))
     );
 }
+
+#[test]
+fn reads_backslashes_as_told() {
+    let value = |escapes| match parse_with(br"SET @p = 'C:\new\tab', sql_notes = 1", escapes).as_deref() {
+        Ok([Assignment::User { value: Value::Text(text), .. }, Assignment::System { .. }]) => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(value(Escapes::None), br"C:\new\tab");
+    assert_eq!(value(Escapes::Backslash), b"C:\new\tab");
+    assert!(parse_with(br"SET @p = 'a\', @q = 1", Escapes::None).is_ok_and(|all| all.len() == 2));
+    assert!(parse(br"SET @p = 'a\', @q = 1").is_err());
+}
+
+#[test]
+fn understands_no_name_that_is_read_in_several_ways() {
+    for query in ["SET @`caf\u{e9}` = 1", "SET @caf\u{e9} = 1", r"SET @'a\nb' = 1", r"SET @`a\` = 1"] {
+        assert!(parse(query.as_bytes()).is_err(), "{query}");
+    }
+}

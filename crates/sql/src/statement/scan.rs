@@ -132,7 +132,9 @@ impl<'a> Scan<'a> {
             CREATE | DROP | REPLACE => keyword = Keyword::Create,
             NEXT | PREVIOUS => keyword = Keyword::Next,
             VALUE if before == Keyword::Next => keyword = Keyword::Value,
-            AS | CALL | TABLE | WITH | EXISTS | INDEX | KEY | UPDATE => keyword = Keyword::BeforeName,
+            AS | CALL | TABLE | WITH | EXISTS | INDEX | INSERT | KEY | UPDATE => {
+                keyword = Keyword::BeforeName
+            }
             _ if before == Keyword::Prepare => keyword = Keyword::Prepared,
             LONG => keyword = self.long_word(token, before),
             KILL => self.flags |= Flags::KILL,

@@ -94,3 +94,32 @@ fn splits_texts_of_several_statements() {
     assert_eq!(split("SELECT 1"), ["SELECT 1"]);
     assert_eq!(split(" ; "), [""; 0]);
 }
+
+#[test]
+fn reads_what_some_servers_skip_in_both_ways() {
+    let seen = |query: &str| {
+        let found = classify(query.as_bytes());
+        (found.kind, found.flags.without(Flags::EXECUTABLE_COMMENT | Flags::COMMENT))
+    };
+    // Either reading may be the server's.
+    assert_eq!(seen("SELECT 1 FOR /*!99999 x */ UPDATE"), (Kind::Select, Flags::FOR_UPDATE));
+    assert_eq!(seen("SELECT 1 FOR /*!99999 UPDATE */"), (Kind::Select, Flags::FOR_UPDATE));
+    assert_eq!(seen("/*!80000 SET SESSION x = 1 */"), (Kind::Set, Flags::NONE));
+    for query in [
+        "/*!99999 SELECT 1 FROM */ LOCK TABLES t READ",
+        "/*!99999 COMMIT */",
+        "SET x = 1 /*!99999 , y = 2 */",
+        "SELECT 1; /*!99999 SELECT */ LOCK TABLES t READ",
+        "SELECT /*!99999 ' */ 1; CREATE TEMPORARY TABLE t (n INT) -- '",
+        "SELECT 1 /*!99999 a */ /*!50700 b */",
+        "/*M! SELECT */ DO 1",
+    ] {
+        let (kind, flags) = seen(query);
+        assert_eq!((kind, flags.contains(Flags::UNSURE)), (Kind::Call, true), "{query}");
+        assert_eq!(statements(query.as_bytes(), Escapes::Backslash).count(), 1, "{query}");
+    }
+    assert!(seen("SELECT /*!99999 ' */ 1; KILL 5 -- '").1.contains(Flags::KILL));
+    // All servers that there are run these.
+    assert_eq!(seen("/*!40101 COMMIT */"), (Kind::Commit, Flags::NONE));
+    assert_eq!(seen("/*! COMMIT */"), (Kind::Commit, Flags::NONE));
+}

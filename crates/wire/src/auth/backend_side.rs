@@ -36,6 +36,12 @@ pub enum Failure {
     /// The server asks for the password in clear, and others could listen.
     #[error("the server asks for the password in clear over an open channel")]
     NeedsSecureChannel,
+    /// The server asks for the password in clear, and may be anybody.
+    #[error(
+        "the server asks for the password in clear, and its certificate is not verified: set mysql-ssl_p2s_ca, or ssl_ca in \
+         mysql_servers_ssl_params"
+    )]
+    NeedsVerifiedServer,
     /// Only a hash of the password is known, and the plugin needs the password.
     #[error("the plugin {0} needs the password, and only its mysql_native_password hash is known")]
     NeedsPassword(&'static str),
@@ -196,6 +202,9 @@ impl Exchange {
             Plugin::ClearPassword if !self.channel.is_secure() => {
                 return Err(Failure::NeedsSecureChannel);
             }
+            Plugin::ClearPassword if !self.channel.is_verified() => {
+                return Err(Failure::NeedsVerifiedServer);
+            }
             Plugin::ClearPassword => caching_sha2::clear(self.password_for(plugin)?),
             _ => {
                 let name = String::from_utf8_lossy(&request.plugin).into_owned();
@@ -208,11 +217,11 @@ impl Exchange {
     fn continue_sha2(&self, data: &[u8]) -> Result<(Step, State), Failure> {
         match (data, self.channel) {
             ([FAST_OK], _) => Ok((Step::Wait, State::Proven)),
-            ([FULL_AUTH], Channel::Tls | Channel::Unix) => {
+            ([FULL_AUTH], channel) if channel.is_secure() => {
                 Ok((Step::Send(caching_sha2::clear(self.password()?)), State::Proven))
             }
-            ([FULL_AUTH], Channel::Open) if !self.may_ask_for_key => Err(Failure::NeedsPublicKey),
-            ([FULL_AUTH], Channel::Open) => {
+            ([FULL_AUTH], _) if !self.may_ask_for_key => Err(Failure::NeedsPublicKey),
+            ([FULL_AUTH], _) => {
                 self.password()?;
                 Ok((Step::Send(vec![REQUEST_PUBLIC_KEY]), State::KeyRequested))
             }

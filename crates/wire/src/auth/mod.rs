@@ -83,14 +83,21 @@ pub enum Channel {
     Open,
     /// A Unix socket.
     Unix,
-    /// TLS.
+    /// TLS; towards a server: it has shown a certificate that was verified.
     Tls,
+    /// TLS towards a server whose certificate nobody has looked at: it may be anybody's.
+    UnverifiedTls,
 }
 
 impl Channel {
     /// Whether nobody else can listen.
     pub fn is_secure(self) -> bool {
         self != Channel::Open
+    }
+
+    /// Whether the other end is known to be the one that is meant.
+    pub fn is_verified(self) -> bool {
+        matches!(self, Channel::Unix | Channel::Tls)
     }
 }
 

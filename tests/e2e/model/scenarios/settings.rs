@@ -3,6 +3,7 @@
 use super::super::script::{Burst, Script};
 use super::super::side::Step;
 use super::super::variables::CHARACTER_SETS;
+use super::look;
 
 pub(super) fn assignment(script: &mut Script) -> (String, bool) {
     let (name, values) = *script.random.pick(&script.variables.clone());
@@ -147,4 +148,49 @@ pub(super) fn timestamp(script: &mut Script, burst: &mut Burst) {
         burst.query("SELECT RAND() AS second");
         burst.ties = true;
     }
+}
+
+/// Text with backslashes, under modes in which they escape and in which they do not.
+pub(super) fn backslash(script: &mut Script, burst: &mut Burst) {
+    let mode = *script.random.pick(&[
+        "''",
+        "'NO_BACKSLASH_ESCAPES'",
+        "'ANSI_QUOTES'",
+        "'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+    ]);
+    burst.query(format!("SET sql_mode = {mode}"));
+    burst.query(r"SET @a = 'C:\new\tab', @b = 'end'");
+    burst.query("SELECT HEX(@a), @b");
+    burst.query(*script.random.pick(&[
+        r"SET @a = 'it''s \\', @c = 1",
+        r"SELECT 'a\\', \N",
+        r"SET @b = 'x\%y\_z'",
+        r"SELECT '\\', 'b' AS `q\`",
+    ]));
+    look(script, burst);
+    burst.query("SELECT HEX(@a), HEX(@b), @c");
+    if script.random.percent(60) {
+        burst.query("SET sql_mode = DEFAULT");
+        burst.query("SELECT HEX(@a), HEX(@b), 'a\\tb'");
+    }
+    burst.ties = script.random.percent(50);
+}
+
+/// Letters of two bytes, of which the second may be a backslash.
+pub(super) fn multi_byte(script: &mut Script, burst: &mut Burst) {
+    let (charset, letter) = *script.random.pick(&[
+        ("gbk", &b"\xbf\x5c"[..]),
+        ("gbk", b"\xc4\xe3"),
+        ("sjis", b"\x95\x5c"),
+        ("big5", b"\xa5\x5c"),
+        ("cp932", b"\x83\x5c"),
+    ]);
+    burst.query(format!("SET NAMES {charset}"));
+    burst.query([b"SET @a = '", letter, b"x', @b = 'ascii'"].concat());
+    burst.query([b"SELECT HEX(@a), HEX('", letter, b"'), @b"].concat());
+    look(script, burst);
+    burst.query("SELECT HEX(@a), CHARSET(@a), @b");
+    burst.query("SET NAMES utf8mb4");
+    burst.query("SELECT HEX(@a), @b");
+    burst.ties = true;
 }

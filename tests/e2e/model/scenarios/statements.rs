@@ -86,7 +86,24 @@ pub(super) fn several_statements(script: &mut Script, burst: &mut Burst) {
 pub(super) fn routine(script: &mut Script, burst: &mut Burst) {
     forget_conditions(burst);
     let number = script.number();
-    match script.random.below(3) {
+    let own = script.own.clone();
+    match script.random.below(7) {
+        3 => {
+            burst.query(format!("INSERT INTO {own}.t (v) VALUES (common.counted({number}))"));
+            burst.query("SELECT @d");
+        }
+        4 => {
+            burst.query(format!("UPDATE {own}.t SET s = 'called' WHERE id = common.counted(0)"));
+            burst.query("SELECT @d");
+        }
+        5 => {
+            burst.query(format!("SET @a = common.counted({number})"));
+            burst.query("SELECT @a, @d");
+        }
+        6 => {
+            burst.query(format!("DELETE FROM {own}.k WHERE id = common.counted({number})"));
+            burst.query("SELECT @d");
+        }
         0 => burst.query(format!("CALL common.plus({number})")),
         1 => {
             burst.query(format!("CALL common.assign({number})"));

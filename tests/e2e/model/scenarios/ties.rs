@@ -174,6 +174,55 @@ pub(super) fn temporary_table(script: &mut Script, burst: &mut Burst) {
     burst.query(format!("SELECT COUNT(*), MAX(s) FROM {name}"));
 }
 
+/// Temporary tables of one name in two schemas, names that must be quoted, and what looks like their end and is not.
+pub(super) fn temporary_names(script: &mut Script, burst: &mut Burst) {
+    let own = script.own.clone();
+    let columns = "(id INT, v INT, s VARCHAR(9))";
+    match script.random.below(6) {
+        0 => {
+            burst.query("USE common");
+            burst.query(format!("CREATE TEMPORARY TABLE tmp {columns}"));
+            burst.query("USE latin");
+            burst.query("DROP TABLE IF EXISTS tmp");
+        }
+        1 => {
+            burst.query(format!("CREATE TEMPORARY TABLE common.tmp {columns}"));
+            burst.query(format!("CREATE TEMPORARY TABLE `latin` . tmp {columns}"));
+            burst.query("USE latin");
+            burst.query("DROP TEMPORARY TABLE tmp");
+        }
+        2 => {
+            burst.query(format!("CREATE TEMPORARY TABLE common.`odd tmp` {columns}"));
+            burst.query(*script.random.pick(&[
+                "DROP TABLE IF EXISTS common.`odd other`",
+                "DROP TABLE IF EXISTS common.odd",
+                "DROP TABLE IF EXISTS common.`ODD TMP`",
+                "DROP TEMPORARY TABLE common.`odd tmp`",
+            ]));
+        }
+        3 => {
+            burst.query(format!("CREATE TEMPORARY TABLE common.tmp2 {columns}"));
+            burst.query("ALTER TABLE common.tmp2 RENAME TO common.tmp");
+            burst.query("DROP TEMPORARY TABLE IF EXISTS common.tmp2");
+        }
+        4 => {
+            burst.query(format!("USE {own}"));
+            burst.query(format!("CREATE TEMPORARY TABLE t {columns}"));
+            burst.query("USE common");
+            burst.query(format!("DROP TEMPORARY TABLE {own}.t"));
+        }
+        _ => {
+            burst.query(format!("CREATE TEMPORARY TABLE common.tmp {columns}"));
+            burst.query("CREATE TEMPORARY TABLE IF NOT EXISTS common.tmp (other INT)");
+            burst.query("DROP TEMPORARY TABLE common.tmp");
+        }
+    }
+    for table in ["common.tmp", "latin.tmp", "common.`odd tmp`", "t"] {
+        burst.query(format!("SELECT COUNT(*), MAX(s) FROM {table}"));
+    }
+    burst.ties = true;
+}
+
 pub(super) fn lock_tables(script: &mut Script, burst: &mut Burst) {
     let own = script.own.clone();
     let mode = *script.random.pick(&["READ", "WRITE", "WRITE, common.t READ"]);
@@ -191,6 +240,36 @@ pub(super) fn lock_tables(script: &mut Script, burst: &mut Burst) {
         _ => burst.query("UNLOCK TABLES"),
     }
     burst.query(format!("SELECT COUNT(*) FROM {own}.k"));
+}
+
+/// Locks that are taken and given back, or seem to be, wherever an expression may stand.
+pub(super) fn user_lock_anywhere(script: &mut Script, burst: &mut Burst) {
+    let (own, number) = (script.own.clone(), script.number());
+    let name = format!("lock{}", script.client);
+    let get = match script.random.below(8) {
+        0 => format!("INSERT INTO {own}.t (v) VALUES ({number} * GET_LOCK('{name}', 60))"),
+        1 => format!("INSERT INTO {own}.t (v) VALUES ({number} * common.locked('{name}'))"),
+        2 => format!("UPDATE {own}.t SET s = 'locked' WHERE id = 1 AND common.locked('{name}')"),
+        3 => format!("SET @a = common.locked('{name}')"),
+        4 => format!("SELECT id FROM common.t WHERE id = 10 AND GET_LOCK('{name}', 60)"),
+        5 => format!("INSERT INTO {own}.k SELECT common.locked('{name}') UNION ALL SELECT 1"),
+        6 => format!("DELETE FROM {own}.t WHERE id = 0 OR common.locked('{name}') = 0"),
+        _ => format!("SELECT GET_LOCK('{name}', 60)"),
+    };
+    burst.query(get);
+    burst.query(match script.random.below(9) {
+        0 => format!("SELECT RELEASE_LOCK('{name}') FROM common.t WHERE 1 = 0"),
+        1 => format!("SELECT RELEASE_LOCK('{name}') LIMIT 0"),
+        2 => format!("SELECT 1 OR RELEASE_LOCK('{name}')"),
+        3 => format!("SELECT RELEASE_LOCK('{name}'), nosuch"),
+        4 => format!("DO RELEASE_LOCK('{name}')"),
+        5 => format!("SELECT RELEASE_LOCK('{name}') AS freed"),
+        6 => format!("SELECT id FROM common.t WHERE RELEASE_LOCK('{name}')"),
+        7 => "SELECT RELEASE_ALL_LOCKS()".to_owned(),
+        _ => format!("SELECT RELEASE_ALL_LOCKS() FROM {own}.t WHERE id = 0"),
+    });
+    burst.query(format!("SELECT IS_FREE_LOCK('{name}'), IS_USED_LOCK('{name}') IS NULL"));
+    burst.ties = true;
 }
 
 pub(super) fn user_lock(script: &mut Script, burst: &mut Burst) {

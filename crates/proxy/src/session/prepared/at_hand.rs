@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use narrows_wire::charset::Family;
 use narrows_wire::execute::Parameters;
 use narrows_wire::frame::put_packet;
-use narrows_wire::{Capabilities, Command, Errno};
+use narrows_wire::{Capabilities, Command, Errno, Malformed};
 
-use super::super::query::{Job, QUERY_TIMEOUT};
-use super::super::relay::{Answering, Broken, HoldBack};
+use super::super::query::{Job, QUERY_TIMEOUT, malformed};
+use super::super::relay::{Answering, Broken, HoldBack, may_load_a_file};
 use super::super::request::Request;
 use super::super::{End, Interrupt, Session};
 use super::ClientStatement;
@@ -83,7 +83,8 @@ impl Session {
             _ => HoldBack::default(),
         };
         let apart = job.orders.apart;
-        Answering { expect: job.expect, statement: statement.id, hold_back, apart, throttle: 0 }
+        let file = may_load_a_file(&statement.prepared.statement);
+        Answering { expect: job.expect, statement: statement.id, hold_back, apart, file, throttle: 0 }
     }
 
     /// Does something about an error that the client was not told.
@@ -218,22 +219,30 @@ impl Session {
         }
     }
 
-    /// Where the parameters of an execution stand; `None` when there are none, or it is malformed: the server says
-    /// what is wrong then.
+    /// Where the parameters of an execution stand; `None` when there are none.
+    pub(super) fn read_parameters(
+        &self,
+        request: &Request,
+        command: Command,
+        statement: &ClientStatement,
+    ) -> Result<Option<Parameters>, Malformed> {
+        let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let (argument, params) = (request.argument(), statement.params.get());
+        match command {
+            Command::StmtExecute => Parameters::of_execute(argument, params, attributes),
+            Command::StmtBulkExecute => Parameters::of_bulk(argument, params),
+            _ => Ok(None),
+        }
+    }
+
+    /// The same of an execution that is known to be well-formed: what is not was refused when it came.
     fn parameters(
         &self,
         request: &Request,
         command: Command,
         statement: &ClientStatement,
     ) -> Option<Parameters> {
-        let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
-        let (argument, params) = (request.argument(), statement.params.get());
-        let parameters = match command {
-            Command::StmtExecute => Parameters::of_execute(argument, params, attributes),
-            Command::StmtBulkExecute => Parameters::of_bulk(argument, params),
-            _ => return None,
-        };
-        parameters.ok().flatten()
+        self.read_parameters(request, command, statement).ok().flatten()
     }
 
     /// The types that an execution binds; `None` where it goes by those bound before, or has no parameters.
@@ -341,12 +350,11 @@ impl Session {
                 () = request.client_gone(&self.stream) => return Err(Broken::Session(End::Gone)),
             }
         };
-        // A kill that is still on its way must not meet the next client's statement.
+        // A kill that is still on its way must not meet the next client's statement, and what was killed is not prepared elsewhere.
         if let Some(kill) = kill
-            && kill.await.is_err()
+            && (kill.await.is_err() || !matches!(answer, Ok(_) | Err(BackendError::Server(_))))
         {
-            let text = "a kill may be on its way to the backend connection".to_owned();
-            return Err(Broken::Unsent { text });
+            return Err(Broken::Cut { started: false, timed_out });
         }
         match answer {
             Ok(ok) => Ok(Ok(ok)),
@@ -388,8 +396,10 @@ impl Session {
             remember(&mut bound, types);
         }
         if client_names && !server_names && job.command == Command::StmtExecute {
-            let packet = parameters.without_attributes(argument, statement.params.get(), &bound);
-            return Ok(packet.map_or(Ready::AsIs, |payload| Ready::Packets(framed(job.command, &payload))));
+            return Ok(match parameters.without_attributes(argument, statement.params.get(), &bound) {
+                Ok(payload) => Ready::Packets(framed(job.command, &payload)),
+                Err(why) => Ready::Refused(ServerError::of(Errno::MALFORMED_PACKET, &malformed(why))),
+            });
         }
         if sent.is_some() || *entry.types == **bound {
             remember(&mut entry.types, &bound);

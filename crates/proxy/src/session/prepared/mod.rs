@@ -32,7 +32,7 @@ use super::count::{NOWHERE, Yield};
 use super::judge::{Digest, Orders, is_logged};
 use super::kill::PREPARED_KILL;
 use super::look_back::asks_about_last;
-use super::query::Job;
+use super::query::{Job, malformed};
 use super::relay::Outcome;
 use super::request::Request;
 use super::track::Pins;
@@ -191,7 +191,7 @@ impl Session {
     fn preparation(&self, request: &mut Request) -> Result<Job, (Errno, String)> {
         let snapshot = self.snapshot();
         let read = |request: &Request| match request.whole {
-            true => narrows_sql::classify(request.argument()),
+            true => self.in_doubt(request.argument(), narrows_sql::classify(request.argument())),
             false => UNREAD,
         };
         let mut statement = read(request);
@@ -282,7 +282,11 @@ impl Session {
                 self.discard(request).await?;
                 return self.reply_ok(&text).await;
             }
-            (None, Ruling::Run(verdict)) => Ok(verdict),
+            // What a server makes of it would not be known, and others go by what it is known to have made.
+            (None, Ruling::Run(verdict)) => match self.read_parameters(request, command, &statement) {
+                Ok(_) => Ok(verdict),
+                Err(why) => Err((Errno::MALFORMED_PACKET, malformed(why))),
+            },
         };
         let verdict = match refusal {
             Ok(verdict) => verdict,
@@ -414,7 +418,7 @@ impl Session {
         }
         self.handle.keep_pins(pinned.pins.reasons());
         if pinned.pins.reasons() == PinReason::default() {
-            self.give_back(pinned.backend);
+            self.give_back(pinned.backend, &pinned.pins);
         } else {
             self.pinned = Some(pinned);
         }
@@ -535,7 +539,7 @@ impl Session {
 }
 
 /// A statement of which only the beginning was read: it may do anything.
-const UNREAD: Statement = Statement { kind: Kind::Call, flags: Flags::NONE };
+const UNREAD: Statement = Statement { kind: Kind::Call, flags: Flags::UNSURE };
 
 /// MariaDB: the statement that was prepared last.
 const LAST_PREPARED: u32 = u32::MAX;

@@ -130,7 +130,10 @@ fn a_select_that_leaves_something_behind_stays_at_home_and_pins() {
     let snapshot = snapshot(|_| {});
     let route = route(&snapshot, "SELECT GET_LOCK('a', 1)");
     assert!(matches!(route.outcome, RouteOutcome::Hostgroup(HostgroupId(0), _)), "{:?}", route.outcome);
-    assert_eq!(route.pins, [("user_lock", "until the lock is released".to_owned())]);
+    assert_eq!(
+        route.pins,
+        [("user_lock", "until the lock is released, by a statement that is sure to".to_owned())]
+    );
 }
 
 #[test]

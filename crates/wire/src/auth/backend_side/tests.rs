@@ -59,6 +59,8 @@ fn clear_password_plugin_needs_a_secure_channel() {
     let request = b"\xFEmysql_clear_password\0";
     let (mut open, _) = exchange("mysql_native_password", clear(), Channel::Open);
     assert_eq!(open.feed(request), Step::Failed(Failure::NeedsSecureChannel));
+    let (mut unverified, _) = exchange("mysql_native_password", clear(), Channel::UnverifiedTls);
+    assert_eq!(unverified.feed(request), Step::Failed(Failure::NeedsVerifiedServer));
     let (mut secure, _) = exchange("mysql_native_password", clear(), Channel::Tls);
     assert_eq!(secure.feed(request), Step::Send(b"secret\0".to_vec()));
 }

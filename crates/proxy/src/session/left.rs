@@ -1,0 +1,224 @@
+//! What a client has left on its connection that no server reports: locks, temporary tables, prepared texts.
+//!
+//! A reason to keep a connection ends when an answer proves that what it stands for is gone, never because a statement was
+//! seen that should have ended it: that may not have run, or on something else. What cannot be proven gone stays for the
+//! rest of the session. And once a connection has carried any of this it is reset before another client has it
+//! ([`Pins::need_reset`]): then a proof that was none costs its own client a lock, and shows nobody else a table.
+
+use narrows_sql::set::Assignment;
+use narrows_sql::{Flags, Kind, LockCall, Statement, TableName, classify, may_call, word_at};
+use narrows_wire::Command;
+
+use super::query::Job;
+use super::relay::Outcome;
+use super::track::{PinReason, Pins};
+
+/// What is known by name.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// Each as often as it may have been taken.
+    user_locks: Named<Vec<u8>>,
+    temporary_tables: Named<TableName>,
+    tables_are_locked: bool,
+    instance_is_locked: bool,
+    /// Locks of MariaDB's `BACKUP`, of which there are several sorts.
+    backup_is_locked: bool,
+}
+
+/// What is left under names.
+#[derive(Debug)]
+struct Named<T> {
+    names: Vec<T>,
+    /// There may be more, under other names.
+    others: bool,
+}
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Named { names: Vec::new(), others: false }
+    }
+}
+
+impl<T: PartialEq> Named<T> {
+    /// One more; `None`: its name is not known.
+    fn add(&mut self, name: Option<T>) {
+        match name {
+            Some(name) if self.names.len() < MOST_NAMES => self.names.push(name),
+            _ => self.others = true,
+        }
+    }
+
+    fn remove(&mut self, name: &T) {
+        if let Some(place) = self.names.iter().position(|known| known == name) {
+            self.names.swap_remove(place);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && !self.others
+    }
+}
+
+/// Names that are remembered for a client. Who has more keeps its connection.
+const MOST_NAMES: usize = 64;
+
+/// A statement that has run, as it is read here.
+pub(super) struct Read<'t> {
+    pub(super) text: &'t [u8],
+    pub(super) statement: Statement,
+    /// The schema that names without one are in.
+    pub(super) schema: Option<&'t [u8]>,
+    pub(super) ran: Ran,
+}
+
+/// What is known of how often a statement has run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// Once, and its answer has so many rows; `None`: it is an OK.
+    Once(Option<u64>),
+    /// Once at most, and it failed.
+    Failed,
+    /// Nothing: it is one of several in a text, or ran for each row of a bulk.
+    Unknown,
+}
+
+impl Ran {
+    pub(super) fn of(job: &Job, outcome: &Outcome) -> Ran {
+        // What a server makes of an executable comment goes by its version.
+        const UNSURE: Flags = Flags::EXECUTABLE_COMMENT.union(Flags::UNTERMINATED);
+        match outcome.error {
+            _ if job.command == Command::StmtBulkExecute => Ran::Unknown,
+            _ if job.statement.flags.intersects(UNSURE) => Ran::Unknown,
+            None => Ran::Once(outcome.rows),
+            Some(_) => Ran::Failed,
+        }
+    }
+}
+
+/// Whether a statement runs others, which may have left something though it fails.
+pub(super) fn runs_others(kind: Kind) -> bool {
+    matches!(kind, Kind::Call | Kind::Execute | Kind::SetStatement | Kind::Other)
+}
+
+impl Pins {
+    /// What flags say, whether the statement succeeded or not: functions have run by then.
+    pub(super) fn note_flags(&mut self, read: &Read<'_>, in_several: bool) {
+        let flags = read.statement.flags;
+        let assigns = Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
+        let set = matches!(read.statement.kind, Kind::Set | Kind::SetTransaction);
+        if flags.intersects(assigns) && (in_several || !set) {
+            self.reasons.add(PinReason::USER_VARIABLE);
+        }
+        if may_call(read.text, &read.statement) {
+            self.reasons.add(PinReason::ROUTINE);
+        }
+        const LOCKS: Flags = Flags::GET_LOCK.union(Flags::RELEASE_LOCK).union(Flags::RELEASE_ALL_LOCKS);
+        if flags.intersects(LOCKS) {
+            self.note_user_locks(read);
+        }
+    }
+
+    /// Locks of `GET_LOCK()`: each call may have taken one, and each that is proven to have been made has given one back.
+    fn note_user_locks(&mut self, read: &Read<'_>) {
+        let calls = narrows_sql::lock_calls(read.text).filter(|_| read.ran != Ran::Unknown);
+        let calls = calls.as_deref();
+        let locks = &mut self.left.user_locks;
+        if read.statement.flags.intersects(Flags::GET_LOCK) {
+            // In which order calls are made is not said: none of this statement counts as giving back.
+            let name =
+                |call: &LockCall| if let LockCall::Get(name) = call { Some(name.clone()) } else { None };
+            match calls {
+                Some(calls) => calls.iter().filter_map(name).for_each(|name| locks.add(Some(name))),
+                None => locks.add(None),
+            }
+        } else if matches!(read.ran, Ran::Once(None | Some(1))) {
+            for call in calls.unwrap_or_default() {
+                match call {
+                    LockCall::Release(name) => locks.remove(name),
+                    LockCall::ReleaseAll => *locks = Named::default(),
+                    LockCall::Get(_) => {}
+                }
+            }
+        }
+        let is_held = !locks.is_empty();
+        self.hold_while(is_held, PinReason::USER_LOCK);
+    }
+
+    /// What the kind of a statement says that succeeded, or that runs others.
+    pub(super) fn note_kind(&mut self, read: &Read<'_>) {
+        let is_proven = matches!(read.ran, Ran::Once(_));
+        match read.statement.kind {
+            Kind::LockTables | Kind::FlushTablesWithReadLock => self.left.tables_are_locked = true,
+            Kind::LockInstance if *word_at(read.text, 0) == *b"LOCK" => self.left.instance_is_locked = true,
+            Kind::LockInstance => self.left.backup_is_locked = true,
+            Kind::UnlockTables if is_proven => self.left.tables_are_locked = false,
+            Kind::UnlockInstance if is_proven && *word_at(read.text, 0) == *b"UNLOCK" => {
+                self.left.instance_is_locked = false;
+            }
+            Kind::CreateTemporaryTable => {
+                let name = narrows_sql::created_temporary_table(read.text, read.schema);
+                let name = name.filter(|_| read.ran != Ran::Unknown);
+                let tables = &mut self.left.temporary_tables;
+                if !name.as_ref().is_some_and(|name| tables.names.contains(name)) {
+                    tables.add(name);
+                }
+            }
+            Kind::DropTemporaryTable | Kind::DropTable if is_proven => {
+                let dropped = narrows_sql::dropped_tables(read.text, read.schema);
+                dropped.iter().flatten().for_each(|name| self.left.temporary_tables.remove(name));
+            }
+            // A temporary table may have another name by now.
+            Kind::Rename => self.note_renamed(),
+            Kind::Alter if says(read.text, b"rename") => self.note_renamed(),
+            Kind::Prepare => self.reasons.add(PinReason::TEXT_STATEMENT),
+            Kind::Handler => self.reasons.add(PinReason::HANDLER),
+            Kind::Xa => self.note_xa(read.text, is_proven),
+            Kind::SetStatement => self.note_set_statement(read),
+            // What it executes may have set anything.
+            Kind::Call | Kind::Execute | Kind::Other => self.reasons.add(PinReason::ROUTINE),
+            _ => return,
+        }
+        let Leftovers { tables_are_locked, instance_is_locked, backup_is_locked, .. } = self.left;
+        self.hold_while(tables_are_locked || instance_is_locked || backup_is_locked, PinReason::LOCK_TABLES);
+        self.hold_while(!self.left.temporary_tables.is_empty(), PinReason::TEMPORARY_TABLE);
+    }
+
+    fn note_renamed(&mut self) {
+        let tables = &mut self.left.temporary_tables;
+        tables.others |= !tables.is_empty();
+    }
+
+    fn note_xa(&mut self, text: &[u8], is_proven: bool) {
+        match &*word_at(text, 1) {
+            b"COMMIT" | b"ROLLBACK" if is_proven => self.hold_while(false, PinReason::XA),
+            b"RECOVER" => {}
+            _ => self.reasons.add(PinReason::XA),
+        }
+    }
+
+    /// `SET STATEMENT .. FOR`, of whose statement nothing ends anything.
+    fn note_set_statement(&mut self, read: &Read<'_>) {
+        let parsed = narrows_sql::set::parse(read.text);
+        let Ok([Assignment::Statement { offset, .. }]) = parsed.as_deref() else {
+            return self.reasons.add(PinReason::ROUTINE);
+        };
+        let text = read.text.get(*offset..).unwrap_or_default();
+        let statement = classify(text);
+        match statement.kind {
+            Kind::Set | Kind::SetTransaction | Kind::SetStatement => self.reasons.add(PinReason::UNKNOWN_SET),
+            _ => self.note_kind(&Read { text, statement, ran: Ran::Unknown, ..*read }),
+        }
+    }
+
+    fn hold_while(&mut self, holds: bool, reason: PinReason) {
+        self.reasons = self.reasons.without(reason);
+        if holds {
+            self.reasons.add(reason);
+        }
+    }
+}
+
+/// Whether a text has a word somewhere, perhaps in a string or as a part of another word.
+pub(super) fn says(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+}

@@ -1,0 +1,308 @@
+//! Whether a text says the same to all who read it: the digest, whose habits are ProxySQL's, the lexer, and servers of any
+//! kind and setting. Whoever lets texts pass by their digest must not let one pass that says something else to the server.
+//!
+//! The reading here is the narrowest: what is unusual is in doubt, though a server may well agree with us on it.
+
+use crate::token::{Escapes, Lexer, TokenKind, blanks};
+
+/// How the session's texts are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writing<'a> {
+    /// The character set that the server takes texts to be in; `None`: its own, which is not known.
+    pub charset: Option<&'a str>,
+    /// A backslash may be a letter in strings (`NO_BACKSLASH_ESCAPES`).
+    pub plain_backslash: bool,
+}
+
+/// Why a text may say something else to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// A comment that some servers run and others skip, or that a digest shows in another way.
+    #[error("an executable comment that not every server runs, or that ends elsewhere for some")]
+    ExecutableComment,
+    /// A comment has the mark of another one in it, a line ends in the middle of it for a digest, or servers differ on
+    /// whether it is one.
+    #[error("a comment that ends elsewhere for some")]
+    Comment,
+    /// A string, a quoted name or a comment has no end.
+    #[error("a string, a name or a comment without an end")]
+    Unterminated,
+    /// A quoted name has something in it that begins a string or a comment for a digest.
+    #[error("a quoted name with a quote or a comment in it")]
+    Name,
+    /// A backslash stands before a quote, and settings decide what that means.
+    #[error("a backslash before a quote, where sql_mode decides what it is")]
+    Backslash,
+    /// Bytes outside ASCII, where the character set makes them part of what follows, or a blank.
+    #[error("bytes outside ASCII, where the character set decides what they are")]
+    Charset,
+    /// A control character outside strings.
+    #[error("a control character")]
+    Control,
+    /// It is longer than what is looked at, or its digest is longer than what digests may be.
+    #[error("more text than there is in the digest")]
+    Cut,
+    /// There is no text: it is a command that does something else.
+    #[error("a command without a text")]
+    NoText,
+}
+
+/// Whether a digest, the lexer and every server read `query` in the same way.
+///
+/// # Errors
+/// Why they may not.
+pub fn reads_surely(query: &[u8], writing: Writing<'_>) -> Result<(), Doubt> {
+    check_charset(query, writing.charset)?;
+    let mut reading = Reading { query, at: 0, writing };
+    while let Some(byte) = reading.byte(reading.at) {
+        reading.step(byte)?;
+    }
+    Ok(())
+}
+
+/// Bytes outside ASCII are letters of UTF-8, or stand in strings of a set of single bytes, or in one whose letters have no
+/// ASCII in them.
+fn check_charset(query: &[u8], charset: Option<&str>) -> Result<(), Doubt> {
+    if query.is_ascii() {
+        return Ok(());
+    }
+    match charset {
+        Some(charset) if !WITH_ASCII.contains(&charset) => Ok(()),
+        _ => Err(Doubt::Charset),
+    }
+}
+
+/// Character sets whose letters may contain an ASCII byte.
+const WITH_ASCII: [&str; 5] = ["big5", "gbk", "gb18030", "sjis", "cp932"];
+
+/// Character sets in which no byte outside ASCII is a blank or a control character.
+const UTF8: [&str; 3] = ["utf8mb4", "utf8mb3", "utf8"];
+
+/// Whether bytes outside ASCII in `query` may make it mean something else in this character set than they do in UTF-8: they
+/// hide a backslash or a quote, or are blanks where no string is.
+#[must_use]
+pub fn charset_matters(query: &[u8], charset: &str) -> bool {
+    if UTF8.contains(&charset) || query.is_ascii() {
+        return false;
+    }
+    let hides = |pair: &[u8]| matches!(pair, [lead, b'\\' | b'`'] if !lead.is_ascii());
+    if WITH_ASCII.contains(&charset) && query.windows(2).any(hides) {
+        return true;
+    }
+    let mut lexer = Lexer::new(query, Escapes::Backslash);
+    loop {
+        let token = lexer.next();
+        match token.kind {
+            TokenKind::End => return false,
+            TokenKind::Text | TokenKind::QuotedName => {}
+            _ if token.text.is_ascii() => {}
+            _ => return true,
+        }
+    }
+}
+
+struct Reading<'a> {
+    query: &'a [u8],
+    at: usize,
+    writing: Writing<'a>,
+}
+
+impl Reading<'_> {
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.query.get(at).copied()
+    }
+
+    fn rest(&self, from: usize) -> &[u8] {
+        self.query.get(from..).unwrap_or_default()
+    }
+
+    /// Passes over what begins with `byte`.
+    fn step(&mut self, byte: u8) -> Result<(), Doubt> {
+        self.at = match (byte, self.byte(self.at + 1)) {
+            (b'\'' | b'"', _) => self.string(byte)?,
+            (b'`', _) => self.name()?,
+            (b'/', Some(b'*')) => self.comment()?,
+            (b'#', _) => self.line(self.at + 1)?,
+            (b'-', Some(b'-')) => self.dashes()?,
+            (b' ' | b'\t' | b'\n' | b'\r', _) => self.at + blanks(self.rest(self.at)),
+            (0..=0x1F | 0x7F, _) => return Err(Doubt::Control),
+            (0x80.., _) if !self.writing.charset.is_some_and(|charset| UTF8.contains(&charset)) => {
+                return Err(Doubt::Charset);
+            }
+            _ => self.at + 1,
+        };
+        Ok(())
+    }
+
+    fn string(&self, quote: u8) -> Result<usize, Doubt> {
+        let mut at = self.at + 1;
+        loop {
+            let found = memchr::memchr2(quote, b'\\', self.rest(at)).ok_or(Doubt::Unterminated)?;
+            at += found;
+            let following = self.byte(at + 1);
+            if self.byte(at) == Some(b'\\') {
+                // In double quotes it is a letter with ANSI_QUOTES, too, which servers do not tell. An even number of them
+                // before a quote is the same to all who know of doubled ones, and not to the others.
+                let may_be_letter = self.writing.plain_backslash || quote == b'"';
+                let meets_quote = self.rest(at).iter().find(|byte| **byte != b'\\') == Some(&quote);
+                if may_be_letter && meets_quote {
+                    return Err(Doubt::Backslash);
+                }
+                following.ok_or(Doubt::Unterminated)?;
+                at += 2;
+            } else if following == Some(quote) {
+                at += 2;
+            } else {
+                return Ok(at + 1);
+            }
+        }
+    }
+
+    /// To a digest a quoted name is text like any other.
+    fn name(&self) -> Result<usize, Doubt> {
+        let body = self.rest(self.at + 1);
+        let length = memchr::memchr(b'`', body).ok_or(Doubt::Unterminated)?;
+        let body = body.get(..length).unwrap_or_default();
+        let marks = |pair: &[u8]| matches!(pair, b"/*" | b"--");
+        let odd = |byte: &u8| matches!(byte, b'\'' | b'"' | b'#' | b'\\' | 0..=0x1F | 0x7F);
+        if body.iter().any(odd) || body.windows(2).any(marks) {
+            return Err(Doubt::Name);
+        }
+        Ok(self.at + 1 + length + 1)
+    }
+
+    fn comment(&self) -> Result<usize, Doubt> {
+        let body = self.rest(self.at + 2);
+        let length = memchr::memmem::find(body, b"*/").ok_or(Doubt::Unterminated)?;
+        let body = body.get(..length).unwrap_or_default();
+        match body {
+            [b'!', code @ ..] => self.executable(code)?,
+            [b'M' | b'm', b'!', ..] => return Err(Doubt::ExecutableComment),
+            _ => {}
+        }
+        // To a digest that begins another comment; `/*/` would, with the star that ends this one.
+        if body.windows(2).any(|pair| pair == b"/*") || body.last() == Some(&b'/') {
+            return Err(Doubt::Comment);
+        }
+        Ok(self.at + 2 + length + 2)
+    }
+
+    /// The code of an executable comment, which a digest shows as it is written, but for blanks and digits in front.
+    fn executable(&self, code: &[u8]) -> Result<(), Doubt> {
+        let digits = code.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (version, code) = code.split_at_checked(digits).unwrap_or_default();
+        let known = matches!(digits, 0 | 5) && version <= b"50699".as_slice();
+        let begins = code.get(blanks(code)..).and_then(|code| code.first());
+        let plain =
+            |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'"' | b'`' | b'#' | b'\\');
+        let marks = |pair: &[u8]| matches!(pair, b"/*" | b"--");
+        let shown = begins.is_some_and(|byte| !byte.is_ascii_digit()) && code.iter().all(plain);
+        if !known || !shown || code.windows(2).any(marks) {
+            return Err(Doubt::ExecutableComment);
+        }
+        Ok(())
+    }
+
+    /// At `--`.
+    fn dashes(&self) -> Result<usize, Doubt> {
+        let begins = match self.byte(self.at + 2) {
+            Some(b' ' | b'\t' | b'\n' | b'\r') => true,
+            Some(0..=0x1F | 0x7F..) | None => return Err(Doubt::Comment),
+            Some(_) => false,
+        };
+        if !begins {
+            return Ok(self.at + 1);
+        }
+        // A digest takes `--- ` for something else.
+        if self.at.checked_sub(1).and_then(|before| self.byte(before)) == Some(b'-') {
+            return Err(Doubt::Comment);
+        }
+        self.line(self.at + 2)
+    }
+
+    /// Behind the mark of a comment that the line's end ends: for servers a line feed, for a digest a carriage return too.
+    fn line(&self, from: usize) -> Result<usize, Doubt> {
+        let rest = self.rest(from);
+        let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = rest.get(..length).unwrap_or_default();
+        let returns =
+            memchr::memchr(b'\r', line).is_some_and(|place| place + 1 < line.len() || length == rest.len());
+        if returns || line.contains(&0) {
+            return Err(Doubt::Comment);
+        }
+        Ok(from + length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doubt(query: &[u8], charset: &str, plain_backslash: bool) -> Option<Doubt> {
+        let writing = Writing { charset: Some(charset), plain_backslash };
+        reads_surely(query, writing).err()
+    }
+
+    #[test]
+    fn says_why_a_text_is_in_doubt() {
+        for (query, why) in [
+            (&b"SELECT 1 /*!99999 */"[..], Doubt::ExecutableComment),
+            (b"SELECT 1 /*M! a */", Doubt::ExecutableComment),
+            (b"SELECT 1 /*! 1 */", Doubt::ExecutableComment),
+            (b"SELECT 1 /*!40101 ' */ '", Doubt::ExecutableComment),
+            (b"SELECT 1 /* /* */", Doubt::Comment),
+            (b"SELECT 1 /* /*/ */", Doubt::Comment),
+            (b"SELECT 1 /*/*/", Doubt::Comment),
+            (b"SELECT 1 -- \r2", Doubt::Comment),
+            (b"SELECT 1 -- 2\r", Doubt::Comment),
+            (b"SELECT 1 --- 2", Doubt::Comment),
+            (b"SELECT 1 --\x0b2", Doubt::Comment),
+            (b"SELECT 1 --", Doubt::Comment),
+            (b"SELECT 'a", Doubt::Unterminated),
+            (b"SELECT /* a", Doubt::Unterminated),
+            (b"SELECT `a", Doubt::Unterminated),
+            (b"SELECT `'`", Doubt::Name),
+            (b"SELECT `--`", Doubt::Name),
+            (b"SELECT \"a\\\"b\"", Doubt::Backslash),
+            (b"SELECT 1\0", Doubt::Control),
+            (b"SELECT\x0b1", Doubt::Control),
+        ] {
+            assert_eq!(doubt(query, "utf8mb4", false), Some(why), "{}", query.escape_ascii());
+        }
+        assert_eq!(doubt(b"SELECT 'a\\'b'", "utf8mb4", true), Some(Doubt::Backslash));
+        assert_eq!(doubt(b"SELECT '\x95\\'", "gbk", false), Some(Doubt::Charset));
+        assert_eq!(doubt(b"SELECT 1\xA0", "latin1", false), Some(Doubt::Charset));
+        let unknown = Writing { charset: None, plain_backslash: false };
+        assert_eq!(reads_surely(b"'\xE4'", unknown), Err(Doubt::Charset));
+    }
+
+    #[test]
+    fn knows_where_the_character_set_matters() {
+        for (query, charset, matters) in [
+            (&b"SELECT '\x95\\'"[..], "gbk", true),
+            (b"SELECT '\x95a'", "gbk", false),
+            (b"SELECT '\x95\\'", "latin1", false),
+            (b"\xA0LOCK TABLES t READ", "latin1", true),
+            (b"SELECT '\xE4' -- \xE4", "latin1", false),
+            (b"SELECT gr\xC3\xB6\xC3\x9Fe", "utf8mb4", false),
+            (b"SELECT 1", "gbk", false),
+        ] {
+            assert_eq!(charset_matters(query, charset), matters, "{charset}: {}", query.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn has_no_doubt_about_usual_texts() {
+        for query in [
+            "SELECT 'it''s', 'it\\'s', \"a\", `b`, 1-1, 1 - -1, a--1 FROM t -- a comment\r\nWHERE c = 'ä'",
+            "SELECT /* a comment */ 1 # another\n",
+            "INSERT /*! DELAYED */ INTO t VALUES (1, 'x\\\\')",
+            "/*!40101 SET NAMES utf8 */;",
+            "SELECT 'ß' AS größe",
+        ] {
+            assert_eq!(doubt(query.as_bytes(), "utf8mb4", false), None, "{query}");
+        }
+        assert_eq!(doubt(b"SELECT '\xE4'", "latin1", false), None);
+        assert_eq!(doubt(b"SELECT 'a\\n'", "utf8mb4", true), None);
+    }
+}

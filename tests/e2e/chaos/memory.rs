@@ -1,0 +1,154 @@
+//! What all processes of Narrows have in memory: now, at most, and whether it goes back to what it was.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use narrows_testkit::{Narrows, workers_and_keepers};
+
+/// Looks at the memory as long as it lives.
+pub struct Meter {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// How many processes there are where nothing ends and nothing begins.
+    usual: usize,
+}
+
+struct Shared {
+    supervisor: u32,
+    folder: PathBuf,
+    peak: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// The memory before, during and after something, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    pub before: u64,
+    pub peak: u64,
+    pub after: u64,
+    /// How long it took until it was what it was before.
+    pub settled: Option<Duration>,
+}
+
+impl Meter {
+    /// Begins to look.
+    pub fn start(narrows: &mut Narrows, workers_and_keepers: usize) -> Meter {
+        let shared = Arc::new(Shared {
+            supervisor: narrows.process().pid(),
+            folder: narrows.folder().to_owned(),
+            peak: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let seen = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            while !seen.stop.load(Ordering::SeqCst) {
+                seen.peak.fetch_max(seen.resident(), Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        Meter { shared, thread: Some(thread), usual: workers_and_keepers + 1 }
+    }
+
+    /// Begins: what is there now is where the memory is to come back to.
+    pub fn begin(&self) -> Memory {
+        let before = self.shared.resident();
+        self.shared.peak.store(before, Ordering::SeqCst);
+        Memory { before, ..Memory::default() }
+    }
+
+    /// Ends, and looks at what there is.
+    pub fn end(&self, memory: &mut Memory) {
+        memory.after = self.shared.resident();
+        memory.peak = self.shared.peak.load(Ordering::SeqCst).max(memory.after);
+    }
+
+    /// Waits until the memory is what it was before something; what is wrong where it does not become that.
+    pub fn settle(&self, memory: &mut Memory) -> Result<(), String> {
+        let begun = Instant::now();
+        while self.shared.pids().len() != self.usual || self.shared.resident() > bound(memory.before) {
+            if begun.elapsed() > GIVEN_BACK_WITHIN {
+                self.end(memory);
+                let [before, peak, after] =
+                    [memory.before, memory.peak, memory.after].map(|bytes| bytes >> 20);
+                let all = self.shared.tell();
+                return Err(format!(
+                    "{before} MiB in memory became {peak} and are {after} after a minute: {all}"
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        memory.settled = Some(begun.elapsed());
+        self.end(memory);
+        Ok(())
+    }
+
+    /// Waits until there are as many processes as there were; what is wrong where some stay or lack.
+    pub fn wait_for_processes(&self) -> Result<(), String> {
+        let begun = Instant::now();
+        while self.shared.pids().len() != self.usual {
+            if begun.elapsed() > GIVEN_BACK_WITHIN {
+                return Err(format!(
+                    "after a minute there are not {} processes: {}",
+                    self.usual,
+                    self.shared.tell()
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        // It has nothing to panic about.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Shared {
+    /// All processes of Narrows.
+    fn pids(&self) -> Vec<u32> {
+        let mut pids = workers_and_keepers(&self.folder);
+        pids.push(self.supervisor);
+        pids
+    }
+
+    /// The resident sets together. Pages that processes share count for each of them.
+    fn resident(&self) -> u64 {
+        self.pids().iter().map(|pid| field(*pid, "VmRSS:")).sum()
+    }
+
+    /// What each process has, for a message.
+    fn tell(&self) -> String {
+        let of = |pid: &u32| {
+            let mib = |name| field(*pid, name) >> 20;
+            let name = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("comm"));
+            let name = name.unwrap_or_default();
+            format!("{pid} {}: {} MiB, {} anonymous", name.trim(), mib("VmRSS:"), mib("RssAnon:"))
+        };
+        self.pids().iter().map(of).collect::<Vec<String>>().join("; ")
+    }
+}
+
+/// As much may be left as was there before, a fifth more, or what some more code and a cache or two are in each process.
+fn bound(before: u64) -> u64 {
+    before + (before / 5).max(TOLERANCE)
+}
+
+fn field(pid: u32, name: &str) -> u64 {
+    // One that has ended has nothing.
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+const TOLERANCE: u64 = 8 << 20;
+
+/// Memory may be given back by and by.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(60);

@@ -1,0 +1,23 @@
+//! Two readers of one text: what Narrows reads in the bytes of a client must be what a server makes of them. Rules,
+//! firewall and routing go by the one; what happens is the other.
+//!
+//! The witness is a real server. `NARROWS_TWO_READERS=100000` runs so many random cases of each kind instead of a few;
+//! `NARROWS_TWO_READERS_SEED` repeats a run.
+
+mod attributes;
+mod executions;
+mod firewall;
+
+use std::hash::{BuildHasher, RandomState};
+
+use crate::model::random::Random;
+
+/// How many random cases a test tries, and their numbers.
+fn random_cases(few: usize) -> (usize, Random) {
+    let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seed =
+        setting("NARROWS_TWO_READERS_SEED").unwrap_or_else(|| RandomState::new().hash_one("seed") >> 20);
+    let cases = setting("NARROWS_TWO_READERS").map_or(few, |cases| cases as usize);
+    println!("NARROWS_TWO_READERS={cases} NARROWS_TWO_READERS_SEED={seed}");
+    (cases, Random::new(seed, 0))
+}
