@@ -1,10 +1,11 @@
 //! What a worker process that has died has left to this one, as its keeper sends it.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use narrows_proxy::keep::{Cause, Ledger, Received, ledger, receive};
+use narrows_proxy::keep::{Cause, Ledger, Loss, Received, ledger, receive};
 use narrows_proxy::server::Heir;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use tracing::{info, warn};
@@ -25,7 +26,8 @@ pub struct Estate {
 #[derive(Default)]
 struct Taken {
     kept: usize,
-    closed: usize,
+    /// How many are closed, by why.
+    closed: BTreeMap<Loss, usize>,
     /// There are no more.
     is_all: bool,
 }
@@ -58,8 +60,12 @@ impl Estate {
             return;
         }
         let Taken { kept, closed, .. } = self.taken;
+        let why =
+            closed.iter().filter(|(_, count)| **count > 0).map(|(loss, count)| format!("{loss}: {count}"));
+        let why = why.collect::<Vec<String>>().join(", ");
+        let closed = closed.values().sum::<usize>();
         let took_ms = self.begun.elapsed().as_millis();
-        info!(kept, closed, took_ms, "the clients of the former process go on");
+        info!(kept, closed, why, took_ms, "the clients of the former process go on");
     }
 
     fn receive(&mut self, heir: &Heir, is_last: bool) {
@@ -67,13 +73,14 @@ impl Estate {
             Ok(Received::Opening(opening)) => {
                 self.is_begun = true;
                 heir.begin_ids_at(opening.next_id);
-                self.taken.closed += opening.lost as usize;
+                *self.taken.closed.entry(Loss::Tied).or_default() += opening.lost as usize;
             }
             Ok(Received::Parcels(parcels)) => {
                 for parcel in parcels {
-                    let counted =
-                        if heir.take(parcel) { &mut self.taken.kept } else { &mut self.taken.closed };
-                    *counted += 1;
+                    match heir.take(parcel) {
+                        Ok(()) => self.taken.kept += 1,
+                        Err(loss) => *self.taken.closed.entry(loss).or_default() += 1,
+                    }
                 }
                 ledger().iter().for_each(Ledger::settle_pending);
             }

@@ -19,7 +19,7 @@ use narrows_proxy::query_log::QueryLog;
 use narrows_proxy::server::{DataPlane, Heir, Listening};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
-use narrows_proxy::stats::Trimmer;
+use narrows_proxy::stats::{Trimmer, bound_what_is_kept};
 use narrows_proxy::tls::SharedTls;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{error, info, warn};
@@ -44,6 +44,7 @@ use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWork
 pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
     raise_open_files_limit();
     keep_memory_private();
+    bound_what_is_kept();
     let (_nobody, orders) = unbounded_channel();
     match (Server { launch, log, line: None, orders, heart: Heart::default() }).run(None)? {
         End::Again => start_again(),
@@ -69,6 +70,7 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
     let log = open_log(launch.log.as_deref())?;
     raise_open_files_limit();
     keep_memory_private();
+    bound_what_is_kept();
     last_words::prepare(&launch.datadir);
     // Before there is a second thread.
     let keepers = Keepers::begin();

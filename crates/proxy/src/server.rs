@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::keep::{Parcel, ledger};
+use crate::keep::{Loss, Parcel, ledger};
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
@@ -61,17 +61,20 @@ impl Pulse {
 }
 
 impl Heir {
-    /// Numbers of connections begin behind those that have been given.
+    /// Numbers of connections begin after those that have been given.
     pub fn begin_ids_at(&self, id: u32) {
         self.0.begin_ids_at(id);
     }
 
-    /// Goes on with one client; one that cannot be gone on with is closed. Returns whether it could.
-    pub fn take(&self, parcel: Parcel) -> bool {
-        let Some(heritage) = parcel.heritage else { return false };
-        let Some(stream) = DetachedStream::adopted(parcel.socket, &heritage) else { return false };
+    /// Goes on with one client.
+    ///
+    /// # Errors
+    /// It cannot be gone on with, and is closed.
+    pub fn take(&self, parcel: Parcel) -> Result<(), Loss> {
+        let heritage = parcel.heritage?;
+        let stream = DetachedStream::adopted(parcel.socket, &heritage).ok_or(Loss::Socket)?;
         self.0.adopt(stream, Box::new(heritage));
-        true
+        Ok(())
     }
 }
 

@@ -201,6 +201,17 @@ impl Cluster {
         format!("SET GLOBAL rpl_semi_sync_{source}_enabled = {on}")
     }
 
+    /// Waits until all replicas acknowledge what the primary writes. Where one of two does not yet, and the other one is killed, every
+    /// write waits in the primary, without a limit.
+    pub fn wait_for_acknowledgers(&self) {
+        let source = if self.flavour == Flavour::MySql9 { "source" } else { "master" };
+        let status = format!("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_{source}_clients'");
+        let clients = || self.primary().rows(&status)[0][1].as_deref()?.parse::<usize>().ok();
+        wait_until("all replicas acknowledge", || {
+            clients().is_some_and(|clients| clients >= self.nodes.len() - 1)
+        });
+    }
+
     /// Has all servers run, reachable, and follow the one that is the primary or takes its place.
     pub fn heal(&mut self) {
         self.namespace.iter().for_each(Namespace::mend);

@@ -45,7 +45,7 @@ impl What {
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub what: What,
-    /// Since when the statement, or its transaction, ran.
+    /// When the client was answered last before it, or began to connect: what went wrong has gone wrong since.
     pub from: Instant,
     pub to: Instant,
     pub text: String,
@@ -156,7 +156,7 @@ impl Load {
         look(&mut self.shared.tally.lock().expect("no panic while held"))
     }
 
-    /// Whether that server has answered a read that began behind `since`.
+    /// Whether that server has answered a read that began after `since`.
     pub fn is_answered_by(&self, server: u32, since: Instant) -> bool {
         let last = self.shared.answered.lock().expect("no panic while held").get(&server).copied();
         last.is_some_and(|last| self.shared.begun + Duration::from_micros(last) > since)
@@ -167,7 +167,7 @@ impl Load {
         self.shared.next.load(Ordering::SeqCst)
     }
 
-    /// Whether a write that began behind `since` was acknowledged.
+    /// Whether a write that began after `since` was acknowledged.
     pub fn has_written_since(&self, since: Instant) -> bool {
         self.look(|tally| tally.written.is_some_and(|written| written > since))
     }
@@ -192,10 +192,11 @@ impl Drop for Load {
     }
 }
 
-/// A client, and when it came.
+/// A client, when it came, and when it was answered last.
 struct Visit {
     client: RawClient,
     generation: u64,
+    answered: Instant,
 }
 
 impl Shared {
@@ -229,9 +230,15 @@ impl Shared {
                 state: "HY000".to_owned(),
                 message: format!("nobody is let in: {error}"),
             });
-            let login = |mut client: RawClient| client.login(&Login::new("app", "app")).map(|_| client);
+            let at_login = |error: ErrorPacket| ErrorPacket {
+                message: format!("{} (at the login)", error.message),
+                ..error
+            };
+            let login = |mut client: RawClient| {
+                client.login(&Login::new("app", "app")).map(|_| client).map_err(at_login)
+            };
             match client.and_then(login) {
-                Ok(client) => return Some(Visit { client, generation }),
+                Ok(client) => return Some(Visit { client, generation, answered: Instant::now() }),
                 Err(error) => self.fail(what, from, &error),
             }
             std::thread::sleep(PACE);
@@ -264,7 +271,7 @@ impl Shared {
             let id = self.next.fetch_add(1, Ordering::Relaxed) % FACTS + 1;
             let query = format!("SELECT @@server_id, value FROM chaos.facts WHERE id = {id}");
             let expected = [(id * 7).to_string()];
-            place = match self.check_read(&mut visit.client, &query, &expected) {
+            place = match self.check_read(&mut visit, &query, &expected) {
                 true => self.stay(visit, What::Read),
                 false => self.client(What::Read),
             };
@@ -278,19 +285,19 @@ impl Shared {
         while let Some(mut visit) = place {
             let mine = self.next.fetch_add(1, Ordering::Relaxed);
             let zone = format!("+{:02}:00", number + 1);
-            let from = Instant::now();
             let set = visit.client.query(format!("SET @mine = {mine}, time_zone = '{zone}'"));
             if let Some(error) = set.error() {
-                self.fail(What::Setting, from, &error);
+                self.fail(What::Setting, visit.answered, &error);
                 place = self.client(What::Setting);
                 continue;
             }
+            visit.answered = Instant::now();
             let is_right = |id: u64| {
                 let query = format!(
                     "SELECT @@server_id, value, @mine, @@session.time_zone FROM chaos.facts WHERE id = {id}"
                 );
                 let expected = [(id * 7).to_string(), mine.to_string(), zone.clone()];
-                let goes_on = self.check_read(&mut visit.client, &query, &expected);
+                let goes_on = self.check_read(&mut visit, &query, &expected);
                 std::thread::sleep(PACE);
                 goes_on
             };
@@ -301,15 +308,17 @@ impl Shared {
         }
     }
 
-    /// Reads one row, whose cells behind the first are to be these; whether the client goes on.
-    fn check_read(&self, client: &mut RawClient, query: &str, expected: &[String]) -> bool {
+    /// Reads one row, whose cells after the first are to be these; whether the client goes on.
+    fn check_read(&self, visit: &mut Visit, query: &str, expected: &[String]) -> bool {
         let from = Instant::now();
-        let answer = client.query(query);
+        let answer = visit.client.query(query);
         let took = from.elapsed();
         if let Some(error) = answer.error() {
-            self.fail(What::Read, from, &error);
+            let message = format!("{} (asked {took:.1?} ago)", error.message);
+            self.fail(What::Read, visit.answered, &ErrorPacket { message, ..error });
             return false;
         }
+        visit.answered = Instant::now();
         let rows = answer.text_rows();
         let (server, cells) = match &rows[..] {
             [row] => (row.first().cloned().flatten(), row.get(1..).unwrap_or_default()),
@@ -337,7 +346,7 @@ impl Shared {
             let from = Instant::now();
             let error = visit.client.query(insert(id)).error();
             self.note_write(from, vec![id], error.as_ref().is_some_and(may_have_run), error.is_none());
-            place = self.after(visit, What::Write, from, error);
+            place = self.after(visit, What::Write, error);
             std::thread::sleep(PACE);
         }
     }
@@ -355,16 +364,19 @@ impl Shared {
                 uncertain = error.as_ref().is_some_and(may_have_run);
             }
             self.note_write(from, ids, uncertain, error.is_none());
-            place = self.after(visit, What::Transaction, from, error);
+            place = self.after(visit, What::Transaction, error);
             std::thread::sleep(PACE);
         }
     }
 
     /// Goes on, after an error as somebody else.
-    fn after(&self, visit: Visit, what: What, from: Instant, error: Option<ErrorPacket>) -> Option<Visit> {
-        let Some(error) = error else { return self.stay(visit, what) };
-        self.fail(what, from, &error);
-        self.client(what)
+    fn after(&self, mut visit: Visit, what: What, error: Option<ErrorPacket>) -> Option<Visit> {
+        if let Some(error) = error {
+            self.fail(what, visit.answered, &error);
+            return self.client(what);
+        }
+        visit.answered = Instant::now();
+        self.stay(visit, what)
     }
 
     fn note_write(&self, from: Instant, ids: Vec<u64>, uncertain: bool, acknowledged: bool) {

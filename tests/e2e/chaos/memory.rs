@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Narrows, workers_and_keepers};
+use narrows_testkit::{Endpoint, Login, Narrows, RawClient, workers_and_keepers};
 
 /// Looks at the memory as long as it lives.
 pub struct Meter {
@@ -20,6 +20,7 @@ pub struct Meter {
 struct Shared {
     supervisor: u32,
     folder: PathBuf,
+    admin: Endpoint,
     peak: AtomicU64,
     stop: AtomicBool,
 }
@@ -40,6 +41,7 @@ impl Meter {
         let shared = Arc::new(Shared {
             supervisor: narrows.process().pid(),
             folder: narrows.folder().to_owned(),
+            admin: narrows.admin_endpoint(),
             peak: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
@@ -119,9 +121,9 @@ impl Shared {
         pids
     }
 
-    /// The resident sets together. Pages that processes share count for each of them.
+    /// What is resident and no file's: the pages of the program's own file the system takes back when it needs them.
     fn resident(&self) -> u64 {
-        self.pids().iter().map(|pid| field(*pid, "VmRSS:")).sum()
+        self.pids().iter().map(|pid| field(*pid, "RssAnon:") + field(*pid, "RssShmem:")).sum()
     }
 
     /// What each process has, for a message.
@@ -132,11 +134,21 @@ impl Shared {
             let name = name.unwrap_or_default();
             format!("{pid} {}: {} MiB, {} anonymous", name.trim(), mib("VmRSS:"), mib("RssAnon:"))
         };
-        self.pids().iter().map(of).collect::<Vec<String>>().join("; ")
+        let processes = self.pids().iter().map(of).collect::<Vec<String>>().join("; ");
+        format!("{processes}; {}", self.metrics())
+    }
+
+    /// What Narrows says of its memory.
+    fn metrics(&self) -> String {
+        let mut admin = RawClient::open(&self.admin, &Login::new("admin", "admin"));
+        let rows = admin.query("SELECT Variable_Name, Variable_Value FROM stats_memory_metrics").text_rows();
+        let cell = |cell: Option<String>| cell.unwrap_or_default();
+        let line = |row: Vec<Option<String>>| row.into_iter().map(cell).collect::<Vec<String>>().join(" ");
+        rows.into_iter().map(line).collect::<Vec<String>>().join(", ")
     }
 }
 
-/// As much may be left as was there before, a fifth more, or what some more code and a cache or two are in each process.
+/// As much may be left as was there before, a fifth more, or what a cache or two are in each process.
 fn bound(before: u64) -> u64 {
     before + (before / 5).max(TOLERANCE)
 }

@@ -5,7 +5,8 @@
 //! clients not to see.
 //!
 //! Each fault is there once, for seconds. `NARROWS_CHAOS=long` has them in rounds, each in another order (`NARROWS_SEED` has it
-//! again), for `NARROWS_CHAOS_MINUTES` (60), and as long as an operator would see them.
+//! again), for `NARROWS_CHAOS_MINUTES` (60), and as long as an operator would see them. `NARROWS_CHAOS_FAULTS=kill_workers,flap` has
+//! only these, in both forms.
 
 mod admin;
 mod clients;
@@ -49,21 +50,21 @@ fn clients_go_on_whatever_goes_wrong_with_mysql9() {
 /// Something that goes wrong, and what comes of it.
 type Fault = fn(&mut Scene, &mut Report);
 
-const FAULTS: [Fault; 14] = [
-    servers::kill,
-    servers::freeze,
-    servers::cut_off,
-    servers::exhaust,
-    servers::flap,
-    servers::fail_over_and_back,
-    clients::stop_sending,
-    clients::stop_reading,
-    clients::crowd,
-    deaf::ignore_kills,
-    disk::fill,
-    processes::kill_workers,
-    processes::kill_keepers,
-    processes::send_signals,
+const FAULTS: [(&str, Fault); 14] = [
+    ("kill", servers::kill),
+    ("freeze", servers::freeze),
+    ("cut_off", servers::cut_off),
+    ("exhaust", servers::exhaust),
+    ("flap", servers::flap),
+    ("fail_over_and_back", servers::fail_over_and_back),
+    ("stop_sending", clients::stop_sending),
+    ("stop_reading", clients::stop_reading),
+    ("crowd", clients::crowd),
+    ("ignore_kills", deaf::ignore_kills),
+    ("fill", disk::fill),
+    ("kill_workers", processes::kill_workers),
+    ("kill_keepers", processes::kill_keepers),
+    ("send_signals", processes::send_signals),
 ];
 
 /// Where it goes wrong.
@@ -139,7 +140,7 @@ fn run_chaos(flavour: Flavour) {
     if is_long() {
         run_rounds(&mut scene, &mut report);
     } else {
-        FAULTS.iter().for_each(|fault| fault(&mut scene, &mut report));
+        faults().iter().for_each(|fault| fault(&mut scene, &mut report));
     }
     let failures = report.finish(&scene.cluster);
     assert!(scene.narrows.process().try_wait().is_none(), "Narrows has ended");
@@ -152,7 +153,7 @@ fn run_rounds(scene: &mut Scene, report: &mut Report) {
     let end = Instant::now() + Duration::from_secs(60 * minutes.unwrap_or(60));
     let mut undone = 0;
     for round in 1.. {
-        let mut faults = FAULTS;
+        let mut faults = faults();
         scene.random.shuffle(&mut faults);
         println!("{:?}: round {round}", scene.cluster.flavour);
         for fault in faults {
@@ -167,6 +168,18 @@ fn run_rounds(scene: &mut Scene, report: &mut Report) {
             }
         }
     }
+}
+
+/// All faults, or those that the environment names.
+fn faults() -> Vec<Fault> {
+    let Ok(wanted) = std::env::var("NARROWS_CHAOS_FAULTS") else {
+        return FAULTS.iter().map(|(_, fault)| *fault).collect();
+    };
+    let of_name = |name: &str| {
+        let found = FAULTS.iter().find(|(known, _)| *known == name);
+        found.unwrap_or_else(|| panic!("NARROWS_CHAOS_FAULTS names {name:?}; there are {FAULTS:?}")).1
+    };
+    wanted.split(',').map(str::trim).map(of_name).collect()
 }
 
 fn is_long() -> bool {

@@ -90,6 +90,7 @@ pub fn fail_over_and_back(scene: &mut Scene, report: &mut Report) {
 
 fn restart_replica(cluster: &mut Cluster, load: &mut Load, pause: Duration) -> Times {
     let replica = cluster.replicas()[0];
+    cluster.wait_for_acknowledgers();
     cluster.nodes[replica].server.kill();
     std::thread::sleep(pause);
     cluster.nodes[replica].server.restart();
@@ -118,6 +119,7 @@ fn take_all_places(cluster: &Cluster, load: &mut Load, long: bool) -> Times {
 /// The primary is killed; what an orchestrator does then.
 fn fail_over(cluster: &mut Cluster, load: &mut Load, pause: Duration) -> Times {
     let old = cluster.primary;
+    cluster.wait_for_acknowledgers();
     let (killed, ends) = (Instant::now(), load.next_number());
     cluster.nodes[old].server.kill();
     std::thread::sleep(pause);

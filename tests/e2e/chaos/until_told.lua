@@ -1,5 +1,5 @@
 -- One of sysbench's own scripts, CHAOS_SCRIPT, run until the file CHAOS_STOP is there instead of for a time that is known
--- before. An error ends no run: it is a line, FAILED, when its event began and when the error came in us since 1970, and what was
+-- before. An error ends no run: it is a line, FAILED, when all was still well and when the error came in us since 1970, and what was
 -- said, and the thread goes on with another connection. So it does, without an error, when the text of the file CHAOS_RENEW is
 -- another one. BEGUN is a thread's first event.
 --
@@ -15,7 +15,8 @@ int usleep(unsigned microseconds);
 require(os.getenv("CHAOS_SCRIPT"))
 
 local run = event
-local began
+-- When the last event had ended well, or the connection was asked for: what goes wrong has gone wrong since.
+local well
 
 local function now()
    local time = ffi.new("chaos_time")
@@ -52,18 +53,19 @@ function event(thread)
       sysbench.hooks.before_restart_event()
    end
    mine = now_is
-   if not began then
+   if not well then
+      well = now()
       io.stdout:write("BEGUN\n")
       io.stdout:flush()
    end
    -- A load, and not a test of speed.
    ffi.C.usleep(20000)
-   began = now()
    run(thread)
+   well = now()
 end
 
 local function tell(said)
-   io.stdout:write(string.format("FAILED %.0f %.0f %s\n", began, now(), said:gsub("\n", " ")))
+   io.stdout:write(string.format("FAILED %.0f %.0f %s\n", well, now(), said:gsub("\n", " ")))
    io.stdout:flush()
 end
 
@@ -74,7 +76,7 @@ end
 
 -- What is closed is forgotten first: it must not be closed again where this fails half way.
 local function connect_again()
-   began = now()
+   well = now()
    if con then
       local lost = con
       con = nil

@@ -1,49 +1,52 @@
 //! Accounts that a server refuses: one line of the log a minute for each, and how many were not written.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::hash;
-
-/// What was told of the accounts of one server, over all workers. Accounts are told apart by a hash: two that share a place
-/// share their lines.
+/// What was written of the accounts of one server, over all workers. It is asked only when a server has refused an account.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    places: [Place; PLACES],
+    accounts: Mutex<Vec<Account>>,
 }
 
-#[derive(Debug, Default)]
-struct Place {
-    /// When a line was written last, in ms since the process started; 0: never.
-    told_ms: AtomicU64,
-    /// How many were not written since.
-    untold: AtomicU64,
+#[derive(Debug)]
+struct Account {
+    username: String,
+    /// When its last line was written, since the process started.
+    told: Duration,
+    /// How many lines were not written since.
+    untold: u64,
 }
 
 impl Refusals {
-    /// An account was refused, so long after the start of the process. How many were not written before, if a line is to
-    /// be written now.
+    /// An account was refused, so long after the start of the process. How many lines were not written before this one, if
+    /// it is to be written now.
     pub fn tell(&self, username: &str, now: Duration) -> Option<u64> {
-        let number = hash::wide(|hasher| std::hash::Hash::hash(username, hasher)) as usize % PLACES;
-        let place = self.places.get(number)?;
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1);
-        let told = place.told_ms.load(Ordering::Relaxed);
-        let is_due = told == 0 || now.saturating_sub(told) >= BETWEEN_LINES_MS;
-        let takes_it =
-            is_due && place.told_ms.compare_exchange(told, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if !takes_it {
-            place.untold.fetch_add(1, Ordering::Relaxed);
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(account) = accounts.iter_mut().find(|account| account.username == username) else {
+            if accounts.len() >= MOST {
+                // The account whose line is the oldest makes room.
+                let oldest = accounts.iter().enumerate().min_by_key(|(_, account)| account.told);
+                let oldest = oldest.map_or(0, |(index, _)| index);
+                accounts.swap_remove(oldest);
+            }
+            accounts.push(Account { username: username.to_owned(), told: now, untold: 0 });
+            return Some(0);
+        };
+        if now.saturating_sub(account.told) < BETWEEN_LINES {
+            account.untold += 1;
             return None;
         }
-        Some(place.untold.swap(0, Ordering::Relaxed))
+        account.told = now;
+        Some(std::mem::take(&mut account.untold))
     }
 }
 
-/// Most of those in use have one account, or a few.
-const PLACES: usize = 8;
+/// Accounts that are told apart at once. More than these write more than a line a minute each.
+const MOST: usize = 64;
 
 /// Clients try again and again, by the hundred in a second.
-const BETWEEN_LINES_MS: u64 = 60_000;
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -59,5 +62,18 @@ mod tests {
         }
         assert_eq!(refusals.tell("app", at(61)), Some(59));
         assert_eq!(refusals.tell("app", at(62)), None);
+    }
+
+    #[test]
+    fn each_account_has_its_own_line_and_their_number_is_bounded() {
+        let refusals = Refusals::default();
+        let name = |number: usize| format!("app{number}");
+        for number in 0..MOST {
+            assert_eq!(refusals.tell(&name(number), Duration::from_millis(number as u64)), Some(0));
+        }
+        let soon = Duration::from_secs(1);
+        assert!((0..MOST).all(|number| refusals.tell(&name(number), soon).is_none()));
+        assert_eq!(refusals.tell("one more", soon), Some(0));
+        assert_eq!(refusals.accounts.lock().unwrap().len(), MOST);
     }
 }

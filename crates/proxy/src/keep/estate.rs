@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::ledger::{AREA, Ledger, PENDING, SLOT, ledger};
 use super::truth::{cookie, local_port, truth};
-use super::{Cause, Heritage};
+use super::{Cause, Heritage, Loss};
 use crate::rt::DetachedSocket;
 
 /// What the first packet tells.
@@ -38,8 +38,8 @@ pub enum Received {
 pub struct Parcel {
     /// The socket.
     pub socket: DetachedSocket,
-    /// What is known of it; `None`: it cannot be gone on with.
-    pub heritage: Option<Heritage>,
+    /// What is known of it, or why it cannot be gone on with.
+    pub heritage: Result<Heritage, Loss>,
 }
 
 /// Sends what the process that has noted in `ledger` has left, to whoever has the other end of `way`. For the keeper only, once
@@ -194,7 +194,7 @@ fn parcel(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<Parcel>
     };
     let descriptor = socket.as_raw_fd();
     let heritage = match take(1)? {
-        [0] => is_untouched(descriptor).then(Heritage::fresh),
+        [0] => is_untouched(descriptor).then(Heritage::fresh).ok_or(Loss::Uncounted),
         _ => {
             let slot = take(SLOT)?;
             let area = if take(1)? == [0] { None } else { Some(take(AREA)?) };

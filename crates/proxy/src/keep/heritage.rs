@@ -39,6 +39,33 @@ pub enum Cause {
     Itself,
 }
 
+/// Why nobody can go on with a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    /// A command runs that may not run again, or something is tied to the former process: a transaction, a prepared statement, TLS.
+    Tied,
+    /// The client has a part of an answer.
+    HalfAnswered,
+    /// What the client has sent, or has had, is not known.
+    Uncounted,
+    /// Its command may be what the former process has died of, or was under way in too many processes that were killed.
+    Suspect,
+    /// The socket cannot be used.
+    Socket,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        text.write_str(match self {
+            Loss::Tied => "tied to the process",
+            Loss::HalfAnswered => "answered in part",
+            Loss::Uncounted => "not counted",
+            Loss::Suspect => "suspect",
+            Loss::Socket => "no socket",
+        })
+    }
+}
+
 /// A connection that is gone on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heritage {
@@ -96,30 +123,45 @@ impl Heritage {
         }
     }
 
-    /// What is to become of a connection of which this is known; `None`: it is closed. `area` is what was read of the
-    /// command at hand, where there is one.
-    pub fn of(slot: &[u8], area: Option<&[u8]>, truth: Option<Truth>, cause: Cause) -> Option<Heritage> {
-        let slot = View::of(slot)?;
+    /// What is to become of a connection of which this is known. `area` is what was read of the command at hand, where there is
+    /// one.
+    ///
+    /// # Errors
+    /// It cannot be gone on with, and is closed.
+    pub fn of(
+        slot: &[u8],
+        area: Option<&[u8]>,
+        truth: Option<Truth>,
+        cause: Cause,
+    ) -> Result<Heritage, Loss> {
+        let slot = View::of(slot).ok_or(Loss::Uncounted)?;
         let truth = match truth {
             Some(truth) => truth,
             None if slot.transfers == 0 => Truth { read: slot.read, written: slot.written },
-            None => return None,
+            None => return Err(Loss::Uncounted),
         };
+        let runs_again = slot.may_run_again(truth);
+        let session = |resume| slot.session(truth, resume, area).ok_or(Loss::Uncounted);
         let mut heritage = match slot.phase {
-            Phase::Login => slot.login(truth)?,
-            Phase::Idle if truth.written == slot.written => slot.session(truth, slot.resume, area)?,
-            Phase::Running if truth.written == slot.written => slot.session(truth, slot.resume, area)?,
-            Phase::Answered if truth.written == slot.mark => slot.session(truth, slot.next, area)?,
-            _ => return None,
+            Phase::Login => slot.login(truth).ok_or(Loss::HalfAnswered)?,
+            Phase::Idle if truth.written == slot.written => session(slot.resume)?,
+            _ if runs_again => session(slot.resume)?,
+            Phase::Answered if truth.written == slot.mark => session(slot.next)?,
+            Phase::Lost | Phase::Busy | Phase::Writing => return Err(Loss::Tied),
+            Phase::Idle | Phase::Running | Phase::Answering | Phase::Answered => {
+                return Err(Loss::HalfAnswered);
+            }
         };
         if !heritage.is_under_way() {
-            return Some(heritage);
+            return Ok(heritage);
         }
-        // What is behind an answer was not under way before.
-        let tried = if slot.phase == Phase::Answered { 0 } else { slot.flags & TRIES };
-        let most = if slot.phase == Phase::Running { MOST_RUNS } else { TRIES };
+        // What comes after an answer was not under way before.
+        let is_next = slot.phase == Phase::Answered && !runs_again;
+        let tried = if is_next { 0 } else { slot.flags & TRIES };
+        let most = if runs_again { MOST_RUNS } else { TRIES };
         heritage.tried = tried + ONE_TRY;
-        (cause == Cause::Killed && heritage.tried < most).then_some(heritage)
+        let may_run = cause == Cause::Killed && heritage.tried < most;
+        may_run.then_some(heritage).ok_or(Loss::Suspect)
     }
 }
 
@@ -130,6 +172,7 @@ struct View {
     id: u32,
     read: u64,
     written: u64,
+    before: u64,
     mark: u64,
     resume: u64,
     next: u64,
@@ -155,6 +198,7 @@ impl View {
             id: slot.id.load(Relaxed),
             read: slot.read.load(Relaxed),
             written: slot.written.load(Relaxed),
+            before: slot.before.load(Relaxed),
             mark: slot.mark.load(Relaxed),
             resume: slot.resume.load(Relaxed),
             next: slot.next.load(Relaxed),
@@ -168,6 +212,13 @@ impl View {
             nonce: slot.nonce.into_inner(),
             bytes: slot.bytes.into_inner().to_vec(),
         })
+    }
+
+    /// Whether a read was under way of whose answer the client has nothing. It may have been ready, even announced: until its first
+    /// byte is written the read can run once more.
+    fn may_run_again(&self, truth: Truth) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Answering | Phase::Answered)
+            && truth.written == self.before
     }
 
     fn hail(&self) -> Hail {
@@ -191,7 +242,7 @@ impl View {
         })
     }
 
-    /// A session whose next command begins behind so many bytes.
+    /// A session whose next command begins after so many bytes.
     fn session(&self, truth: Truth, resume: u64, area: Option<&[u8]>) -> Option<Heritage> {
         let place = |position: u64| usize::try_from(position.checked_sub(self.base)?).ok();
         let pending = match truth.read.checked_sub(resume)? {
@@ -229,7 +280,7 @@ mod tests {
     const KILLED: Cause = Cause::Killed;
 
     /// A slot of a session that has logged in with 10 bytes, after a greeting of 80, and was told OK in 11 more; a command
-    /// of 5 bytes was read behind that.
+    /// of 5 bytes was read after that.
     fn slot(phase: Phase, flags: u32) -> &'static Slot {
         static NEXT: AtomicU32 = AtomicU32::new(3);
         let number = NEXT.fetch_add(1, Relaxed);
@@ -247,7 +298,7 @@ mod tests {
         slot
     }
 
-    fn heritage(slot: &Slot, read: u64, written: u64, cause: Cause) -> Option<Heritage> {
+    fn heritage(slot: &Slot, read: u64, written: u64, cause: Cause) -> Result<Heritage, Loss> {
         // SAFETY: a slot is so many initialised bytes, and nobody changes it meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(slot).cast::<u8>(), SLOT) };
         let mut area = [0; AREA];
@@ -256,7 +307,7 @@ mod tests {
     }
 
     fn pending(slot: &Slot, read: u64, written: u64) -> Option<Vec<u8>> {
-        Some(heritage(slot, read, written, KILLED)?.after?.pending)
+        Some(heritage(slot, read, written, KILLED).ok()?.after?.pending)
     }
 
     #[test]
@@ -277,16 +328,47 @@ mod tests {
     #[test]
     fn what_may_have_been_the_cause_does_not_run_again() {
         let idle = slot(Phase::Idle, 0);
-        assert!(heritage(idle, 15, 91, Cause::Itself).is_none());
-        assert!(heritage(idle, 10, 91, Cause::Itself).is_some());
-        let tried = |phase, times| pending(slot(phase, times * ONE_TRY), 15, 91).is_some();
+        assert_eq!(heritage(idle, 15, 91, Cause::Itself), Err(Loss::Suspect));
+        assert!(heritage(idle, 10, 91, Cause::Itself).is_ok());
+        let tried = |phase, times| {
+            let slot = slot(phase, times * ONE_TRY);
+            slot.before.store(91, Relaxed);
+            pending(slot, 15, 91).is_some()
+        };
         assert_eq!([0, 1, 2, 3].map(|times| tried(Phase::Running, times)), [true, true, false, false]);
         assert!(tried(Phase::Idle, 3) && !tried(Phase::Idle, 15));
     }
 
     #[test]
+    fn a_read_runs_again_as_long_as_nothing_of_its_answer_is_written() {
+        for phase in [Phase::Running, Phase::Answering, Phase::Answered] {
+            let slot = slot(phase, 0);
+            slot.mark.store(100, Relaxed);
+            slot.before.store(91, Relaxed);
+            assert_eq!(pending(slot, 15, 91), Some(b"DO 1;".to_vec()), "{phase:?}");
+            assert_eq!(pending(slot, 15, 92), None, "{phase:?}");
+            // A part of it is written, and that is noted.
+            slot.written.store(92, Relaxed);
+            assert_eq!(pending(slot, 15, 92), None, "{phase:?}");
+        }
+        for phase in [Phase::Busy, Phase::Writing] {
+            let slot = slot(phase, 0);
+            slot.before.store(91, Relaxed);
+            assert_eq!(pending(slot, 15, 91), None, "{phase:?}");
+        }
+        // It has run too often when processes were killed.
+        let tried = |times| {
+            let slot = slot(Phase::Answered, times * ONE_TRY);
+            slot.before.store(91, Relaxed);
+            pending(slot, 15, 91).is_some()
+        };
+        assert_eq!([0, 1, 2].map(tried), [true, true, false]);
+    }
+
+    #[test]
     fn an_answer_is_whole_or_was_not_begun() {
         let running = slot(Phase::Running, 0);
+        running.before.store(91, Relaxed);
         assert_eq!(pending(running, 15, 91), Some(b"DO 1;".to_vec()));
         assert_eq!(pending(running, 15, 92), None);
         let answered = slot(Phase::Answered, 0);
@@ -303,14 +385,14 @@ mod tests {
     #[test]
     fn a_login_goes_on_where_the_client_was_told_last() {
         let login = slot(Phase::Login, 0);
-        let output = |written| heritage(login, 15, written, KILLED).map(|heritage| heritage.output);
+        let output = |written| Some(heritage(login, 15, written, KILLED).ok()?.output);
         assert_eq!(output(0), Some(Output::Wanted));
         assert_eq!(output(79), None);
         assert_eq!(output(80), Some(Output::Wanted));
         assert_eq!(output(91), Some(Output::Behind(11)));
-        assert!(heritage(login, 0, 80, Cause::Itself).is_some());
-        assert!(heritage(login, 15, 80, Cause::Itself).is_none());
-        assert!(heritage(login, 10_000, 80, KILLED).is_none());
+        assert!(heritage(login, 0, 80, Cause::Itself).is_ok());
+        assert_eq!(heritage(login, 15, 80, Cause::Itself), Err(Loss::Suspect));
+        assert_eq!(heritage(login, 10_000, 80, KILLED), Err(Loss::HalfAnswered));
     }
 
     #[test]
@@ -330,6 +412,6 @@ mod tests {
             let _ = Heritage::of(&bytes, Some(&[0; AREA]), Some(truth), KILLED);
             let _ = Heritage::of(&bytes, None, None, KILLED);
         }
-        assert_eq!(Heritage::of(&[0; SLOT - 1], None, None, KILLED), None);
+        assert_eq!(Heritage::of(&[0; SLOT - 1], None, None, KILLED), Err(Loss::Uncounted));
     }
 }

@@ -62,6 +62,7 @@ impl Entry {
             number.store(0, Relaxed);
         }
         slot.base.store(NOWHERE, Relaxed);
+        slot.before.store(NOWHERE, Relaxed);
         fill(slot);
         ledger.touch(descriptor);
         slot.cookie.store(cookie, Release);
@@ -355,6 +356,8 @@ impl Kept {
         let (entry, slot) = (&self.entry, self.entry.slot);
         if entry.phase() == Phase::Idle {
             slot.next.store(slot.read.load(Relaxed).saturating_sub(ahead as u64), Release);
+            let before = if run == Run::Again { slot.written.load(Relaxed) } else { NOWHERE };
+            slot.before.store(before, Release);
             entry.enter(match run {
                 Run::Again => Phase::Running,
                 Run::Once => Phase::Writing,

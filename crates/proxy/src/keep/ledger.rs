@@ -25,6 +25,8 @@ pub struct Slot {
     /// Bytes that were read of the client, and written to it.
     pub(super) read: AtomicU64,
     pub(super) written: AtomicU64,
+    /// Bytes that were written before the answer to a command that may run again; [`NOWHERE`] for any other one.
+    pub(super) before: AtomicU64,
     /// Bytes that will have been written at the end of the answer ([`Phase::Answered`]).
     pub(super) mark: AtomicU64,
     /// Bytes read up to the command at hand, or to the next one.
@@ -66,7 +68,7 @@ pub(super) enum Phase {
     Idle = 2,
     /// A read runs that may run once more.
     Running = 3,
-    /// The client has a part of its answer.
+    /// The client may have a part of its answer.
     Answering = 4,
     /// The same, and when the client has it up to the mark the session is idle.
     Answered = 5,
@@ -104,11 +106,11 @@ pub(super) const MOST_RUNS: u32 = 3 * ONE_TRY;
 /// `LAST_INSERT_ID()` may be another than 0.
 pub(super) const INSERTED: u32 = 0x1000;
 
-/// No place among the bytes that were read.
+/// No place among the bytes that were read or written.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
 /// Room for a login and a state: some 250 bytes of the usual clients' logins, and as many of a state.
-pub(super) const BYTES: usize = 648;
+pub(super) const BYTES: usize = 640;
 
 /// Bytes of one slot.
 pub const SLOT: usize = 768;
@@ -344,7 +346,7 @@ impl Slot {
 
     /// Whether nothing can be gone on with, whatever the kernel says.
     pub fn is_lost(&self) -> bool {
-        matches!(self.phase(), Phase::Lost | Phase::Answering | Phase::Busy | Phase::Writing)
+        matches!(self.phase(), Phase::Lost | Phase::Busy | Phase::Writing)
     }
 }
 

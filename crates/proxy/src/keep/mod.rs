@@ -17,7 +17,7 @@ mod ledger;
 mod truth;
 
 pub use estate::{Opening, Parcel, Received, bequeath, receive};
-pub use heritage::{After, Cause, Hail, Heritage, Output};
+pub use heritage::{After, Cause, Hail, Heritage, Loss, Output};
 pub(crate) use kept::Run;
 pub use kept::{Entry, Kept};
 pub use ledger::{Ledger, Slot, ledger, use_ledger};

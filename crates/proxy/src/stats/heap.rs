@@ -1,9 +1,12 @@
 //! The allocator's memory: how much of it is in use, and how what is free goes back to the system.
 //!
 //! glibc keeps what is freed in the middle of a heap for ever. It gives it back when it is asked to, which costs some
-//! milliseconds behind a peak and nothing for a statement; so it is asked to where much has been free for a while.
+//! milliseconds after a peak and nothing for a statement; so it is asked to where much has been free for a while.
+
+use std::time::Duration;
 
 use super::MemoryFigures;
+use crate::rt::Instant;
 
 /// What the allocator has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,6 +33,19 @@ impl Heap {
     }
 }
 
+/// Bounds what the allocator keeps of freed memory at the end of each heap, and has large pieces be mappings of their own, which go
+/// back when they are freed. glibc raises both bounds by itself, up to 64 MiB, once a large piece was freed, and [`trim`] does not reach the
+/// ends of heaps other than the first. For the start of a process, before its threads.
+pub fn bound_what_is_kept() {
+    #[cfg(target_env = "gnu")]
+    for (bound, bytes) in [(libc::M_MMAP_THRESHOLD, LARGE), (libc::M_TRIM_THRESHOLD, KEPT_AT_END)] {
+        // SAFETY: sets a number of the allocator, which it locks.
+        if unsafe { libc::mallopt(bound, bytes) } == 0 {
+            tracing::warn!(bytes, "the allocator does not take a bound for what it keeps");
+        }
+    }
+}
+
 /// Gives free memory back to the system.
 fn trim() {
     #[cfg(target_env = "gnu")]
@@ -44,27 +60,38 @@ fn trim() {
 pub struct Trimmer {
     /// What was more than was in use at the last look.
     last: u64,
-    /// What cannot be given back: it was left by a trim that brought nothing.
+    /// What could not be given back: a trim that brought nothing left it. Each page of it has something that is in use.
     left: u64,
+    /// When that is tried again. Pieces in use come and go, and the figures need not change by it.
+    retry: Option<Retry>,
     /// What was resident at the last look.
     seen: u64,
     /// Looks that are left out as long as that stays.
     rests: u32,
 }
 
+/// A trim of what could not be given back before.
+#[derive(Debug, Clone, Copy)]
+struct Retry {
+    at: Instant,
+    /// From the trim before to this one.
+    pause: Duration,
+}
+
 impl Trimmer {
     /// Looks, and trims where much has been free at two looks.
     pub fn look(&mut self) {
+        let now = Instant::now();
         let resident = MemoryFigures::anonymous_of_process;
         let before = resident();
-        if self.may_rest(before) {
+        if self.may_rest(before) && !self.may_retry(now) {
             return;
         }
         let free = self.last;
-        if self.is_due(Heap::now().in_use, before) {
+        if self.is_due(Heap::now().in_use, before, now) {
             trim();
             let after = resident();
-            self.trimmed(before, after, Heap::now().in_use);
+            self.trimmed(before, after, Heap::now().in_use, now);
         } else if self.last.abs_diff(free) < NOTHING_NEW {
             self.rests = RESTS;
         }
@@ -80,25 +107,51 @@ impl Trimmer {
     }
 
     /// Notes what a trim has brought. What was freed while it ran is still there, and can be given back by the next one: only a trim
-    /// that brings nothing shows what cannot be.
-    fn trimmed(&mut self, before: u64, after: u64, in_use: u64) {
+    /// that brings nothing shows what cannot be. That is tried again after longer and longer pauses.
+    fn trimmed(&mut self, before: u64, after: u64, in_use: u64, now: Instant) {
         self.last = after.saturating_sub(in_use);
-        if before.saturating_sub(after) < WORTH_IT {
-            self.left = self.last;
+        if before.saturating_sub(after) >= WORTH_IT {
+            self.retry = None;
+            return;
         }
+        self.left = self.last;
+        let pause = self.retry.map_or(FIRST_RETRY, |retry| (retry.pause * 2).min(LAST_RETRY));
+        self.retry = Some(Retry { at: now + pause, pause });
     }
 
-    fn is_due(&mut self, in_use: u64, resident: u64) -> bool {
+    fn may_retry(&self, now: Instant) -> bool {
+        self.retry.is_some_and(|retry| now >= retry.at)
+    }
+
+    fn is_due(&mut self, in_use: u64, resident: u64, now: Instant) -> bool {
         let free = resident.saturating_sub(in_use);
         let lasting = free.min(self.last);
         self.last = free;
         self.left = self.left.min(free);
-        lasting > self.left + WORTH_IT.max(in_use / 8)
+        let left = if self.may_retry(now) { 0 } else { self.left };
+        let is_due = lasting > left + WORTH_IT.max(in_use / 8);
+        if !is_due && left == 0 {
+            // Nothing is left of what could not be given back.
+            self.retry = None;
+        }
+        is_due
     }
 }
 
+/// Bytes of a piece that is a mapping of its own. Data is relayed in smaller pieces; commands are longer now and then.
+#[cfg(target_env = "gnu")]
+const LARGE: libc::c_int = 1 << 20;
+
+/// Free bytes at the end of a heap that are kept for the next piece.
+#[cfg(target_env = "gnu")]
+const KEPT_AT_END: libc::c_int = 2 << 20;
+
 /// Memory that is not worth a trim: what a busy process frees and needs again within seconds.
 const WORTH_IT: u64 = 4 << 20;
+
+/// Between a trim that brought nothing and the next one: at first, and at most. A trim that brings nothing takes some milliseconds.
+const FIRST_RETRY: Duration = Duration::from_secs(15);
+const LAST_RETRY: Duration = Duration::from_secs(600);
 
 /// A difference that says nothing.
 const NOTHING_NEW: u64 = 1 << 20;
@@ -114,13 +167,17 @@ mod tests {
 
     #[test]
     fn trims_what_has_been_free_for_a_while_and_can_be_given_back() {
+        let now = Instant::now();
         let mut trimmer = Trimmer { last: 3 * MIB, left: 3 * MIB, ..Trimmer::default() };
-        assert!(!trimmer.is_due(30 * MIB, 33 * MIB), "nothing is free");
-        assert!(!trimmer.is_due(300 * MIB, 304 * MIB), "all of a peak is in use");
-        assert!(!trimmer.is_due(30 * MIB, 310 * MIB), "it may be needed again at once");
-        assert!(trimmer.is_due(30 * MIB, 310 * MIB));
+        assert!(!trimmer.is_due(30 * MIB, 33 * MIB, now), "nothing is free");
+        assert!(!trimmer.is_due(300 * MIB, 304 * MIB, now), "all of a peak is in use");
+        assert!(!trimmer.is_due(30 * MIB, 310 * MIB, now), "it may be needed again at once");
+        assert!(trimmer.is_due(30 * MIB, 310 * MIB, now));
         trimmer.left = 40 * MIB;
-        assert!(!trimmer.is_due(30 * MIB, 70 * MIB) && !trimmer.is_due(30 * MIB, 70 * MIB), "it stays");
+        assert!(
+            !trimmer.is_due(30 * MIB, 70 * MIB, now) && !trimmer.is_due(30 * MIB, 70 * MIB, now),
+            "it stays"
+        );
     }
 
     #[test]
@@ -134,15 +191,33 @@ mod tests {
 
     #[test]
     fn trims_again_what_was_freed_during_a_trim() {
+        let now = Instant::now();
         let mut trimmer = Trimmer { last: 3 * MIB, left: 3 * MIB, ..Trimmer::default() };
-        assert!(!trimmer.is_due(130 * MIB, 310 * MIB) && trimmer.is_due(130 * MIB, 310 * MIB));
+        assert!(!trimmer.is_due(130 * MIB, 310 * MIB, now) && trimmer.is_due(130 * MIB, 310 * MIB, now));
         // Of 130 MiB that were in use 100 are free by the end of it.
-        trimmer.trimmed(310 * MIB, 134 * MIB, 30 * MIB);
-        assert!(trimmer.is_due(30 * MIB, 134 * MIB));
-        trimmer.trimmed(134 * MIB, 50 * MIB, 30 * MIB);
-        assert!(trimmer.is_due(30 * MIB, 50 * MIB));
-        trimmer.trimmed(50 * MIB, 50 * MIB, 30 * MIB);
-        assert!(!trimmer.is_due(30 * MIB, 50 * MIB), "it stays");
+        trimmer.trimmed(310 * MIB, 134 * MIB, 30 * MIB, now);
+        assert!(trimmer.is_due(30 * MIB, 134 * MIB, now));
+        trimmer.trimmed(134 * MIB, 50 * MIB, 30 * MIB, now);
+        assert!(trimmer.is_due(30 * MIB, 50 * MIB, now));
+        trimmer.trimmed(50 * MIB, 50 * MIB, 30 * MIB, now);
+        assert!(!trimmer.is_due(30 * MIB, 50 * MIB, now), "it stays");
+    }
+
+    #[test]
+    fn tries_again_what_could_not_be_given_back() {
+        let start = Instant::now();
+        let mut trimmer = Trimmer { last: 90 * MIB, ..Trimmer::default() };
+        assert!(trimmer.is_due(30 * MIB, 120 * MIB, start));
+        trimmer.trimmed(120 * MIB, 120 * MIB, 30 * MIB, start);
+        assert!(!trimmer.is_due(30 * MIB, 120 * MIB, start + FIRST_RETRY / 2), "it has just been tried");
+        let second = start + FIRST_RETRY;
+        assert!(trimmer.is_due(30 * MIB, 120 * MIB, second));
+        trimmer.trimmed(120 * MIB, 119 * MIB, 30 * MIB, second);
+        assert!(!trimmer.is_due(30 * MIB, 119 * MIB, second + FIRST_RETRY), "the pause is longer");
+        let third = second + FIRST_RETRY * 2;
+        assert!(trimmer.is_due(30 * MIB, 119 * MIB, third));
+        trimmer.trimmed(119 * MIB, 40 * MIB, 30 * MIB, third);
+        assert!(trimmer.retry.is_none(), "it is given back");
     }
 
     #[cfg(target_env = "gnu")]

@@ -20,7 +20,7 @@ pub use digests::{DigestKey, DigestTable, Row, RowFigures, Run};
 pub use errors::{ErrorFigures, ErrorKey, ErrorTable};
 pub use figures::{Figures, RecentDigests};
 pub use global::{Counters, NOT_COUNTED};
-pub use heap::Trimmer;
+pub use heap::{Trimmer, bound_what_is_kept};
 pub use lines::{
     CommandLine, DigestLine, Doing, ErrorLine, FreeConnection, MemoryFigures, PinLine, PreparedLine,
     ProcessBackend, ProcessLine, Route, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
