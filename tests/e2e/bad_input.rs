@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{
     Conversation, ErrorPacket, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient,
-    RealServer, command,
+    RealServer, capability, command,
 };
 
 /// Long enough for anything on this machine, short enough for a test that fails.
@@ -472,4 +472,47 @@ fn names_from_the_network_make_no_lines_of_the_log() {
     });
     assert!(line.contains("nobody") && !line.contains('\u{1b}'), "{line:?}");
     assert!(!narrows.log().lines().any(|line| line.starts_with("2026-01-01T00:00:00")), "{}", narrows.log());
+}
+
+#[test]
+fn no_statement_ends_the_process() {
+    let deep = |opens: &str, inner: &str, closes: &str| {
+        let times = 300_000 / (opens.len() + closes.len());
+        format!("{}{inner}{}", opens.repeat(times), closes.repeat(times))
+    };
+    let texts = [
+        "SELECT 1 /*!99999 */; SELECT 2".to_owned(),
+        "SELECT 1; SELECT 2 /*M! + 1 */".to_owned(),
+        "COMMIT RELEASE; SELECT /*!80000 1 */".to_owned(),
+        "SELECT 1 /*! ; SELECT 2 */* ' */ ; '".to_owned(),
+        "SET autocommit = 0; SELECT 1 /*!99999 */".to_owned(),
+        "PREPARE s FROM 'PREPARE t FROM \"SELECT 1 /*!99999 */; SELECT 2\"'; SELECT 1".to_owned(),
+        "EXPLAIN EXPLAIN SELECT 1 /*!99999 */; SELECT 2".to_owned(),
+        deep("(", "SELECT 1", ")"),
+        deep("/*!99999 ", "SELECT 1", " */"),
+        deep("/*! ; SELECT 2 */* ' */ ; '", "", ""),
+        deep("EXPLAIN ", "SELECT 1", ""),
+        deep("SET STATEMENT max_statement_time = 1 FOR ", "SELECT 1 /*!99999 */; SELECT 2", ""),
+        format!("{}SELECT 1 /*!99999 */", "SELECT 1; ".repeat(500)),
+        deep("WITH a AS (", "SELECT 1", ")"),
+        deep("SELECT \"\\\\", "", ""),
+    ];
+    for flavour in Flavour::both() {
+        let config = NarrowsConfig::in_front_of(RealServer::shared(flavour).port()).supervised();
+        let narrows = start(&config);
+        let worker = narrows.worker();
+        for text in &texts {
+            for more in [0, capability::MULTI_STATEMENTS] {
+                let login = Login::new("sbtest", "sbtest").with(more);
+                let mut client = RawClient::open(&narrows.endpoint(), &login);
+                client.set_patience(SOON);
+                client.query(text);
+                client.command(command::STMT_PREPARE, text.as_bytes());
+                client.query("SET autocommit = 0");
+                client.query(text);
+                assert_eq!(narrows.worker(), worker, "another process serves after {text:.80}");
+            }
+        }
+        assert_eq!(narrows.client().query("SELECT 1").cell().as_deref(), Some("1"));
+    }
 }

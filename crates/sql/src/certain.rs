@@ -139,18 +139,18 @@ impl Reading<'_> {
         loop {
             let found = memchr::memchr2(quote, b'\\', self.rest(at)).ok_or(Doubt::Unterminated)?;
             at += found;
-            let following = self.byte(at + 1);
             if self.byte(at) == Some(b'\\') {
                 // In double quotes it is a letter with ANSI_QUOTES, too, which servers do not tell. An even number of them
                 // before a quote is the same to all who know of doubled ones, and not to the others.
                 let may_be_letter = self.writing.plain_backslash || quote == b'"';
-                let meets_quote = self.rest(at).iter().find(|byte| **byte != b'\\') == Some(&quote);
-                if may_be_letter && meets_quote {
+                let backslashes = self.rest(at).iter().take_while(|byte| **byte == b'\\').count();
+                let after = self.byte(at + backslashes).ok_or(Doubt::Unterminated)?;
+                if may_be_letter && after == quote {
                     return Err(Doubt::Backslash);
                 }
-                following.ok_or(Doubt::Unterminated)?;
-                at += 2;
-            } else if following == Some(quote) {
+                // The last of an odd number takes what comes after it along.
+                at += backslashes + backslashes % 2;
+            } else if self.byte(at + 1) == Some(quote) {
                 at += 2;
             } else {
                 return Ok(at + 1);

@@ -5,7 +5,7 @@
 //! ([`Flags::KILL`]).
 
 use crate::flags::Flags;
-use crate::statement::{classify_with, single_end, statements};
+use crate::statement::{classify_nested, classify_with, parts, single_end};
 use crate::token::{Escapes, Lexer, Token, TokenKind, is_word_byte, unquote};
 
 /// What a `KILL` statement ends.
@@ -82,18 +82,18 @@ fn first(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Option<Killin
         return None;
     }
     let mut targets = Vec::new();
-    let mut parts = Vec::new();
-    for part in statements(query, escapes) {
+    let mut left = Vec::new();
+    for (part, statement) in parts(query, escapes) {
         match target(part, escapes, resolve) {
-            Some(target) if targets.len() == parts.len() => {
+            Some(target) if targets.len() == left.len() => {
                 targets.push(target);
-                parts.push(b"DO 0".as_slice());
+                left.push(b"DO 0".as_slice());
             }
-            _ if classify_with(part, escapes).flags.intersects(Flags::KILL) => return None,
-            _ => parts.push(part),
+            _ if statement.flags.intersects(Flags::KILL) => return None,
+            _ => left.push(part),
         }
     }
-    (!targets.is_empty()).then(|| Killing::First(targets, parts.join(b";".as_slice())))
+    (!targets.is_empty()).then(|| Killing::First(targets, left.join(b";".as_slice())))
 }
 
 /// Whether the word is anywhere in a text, in a string or a comment too.
@@ -183,17 +183,34 @@ pub fn literal_kills(literal: &[u8]) -> bool {
         let token = lexer.next();
         match token.kind {
             TokenKind::End => return false,
-            TokenKind::Text if text_kills(token.text) => return true,
+            TokenKind::Text if text_kills(token.text, 0) => return true,
             _ => {}
         }
     }
 }
 
-/// The same of one literal with its quotes.
-pub(crate) fn text_kills(quoted: &[u8]) -> bool {
+/// The same of one literal with its quotes, in a text that stands in `nesting` others.
+pub(crate) fn text_kills(quoted: &[u8], nesting: u8) -> bool {
     // Few texts have the word at all.
-    quoted.windows(4).any(|word| word.eq_ignore_ascii_case(b"kill"))
-        && classify_with(&unquote(quoted), Escapes::Backslash).flags.intersects(Flags::KILL)
+    spells_kill(quoted)
+        && (nesting == DEEPEST
+            || classify_nested(&unquote(quoted), Escapes::Backslash, nesting + 1)
+                .flags
+                .intersects(Flags::KILL))
+}
+
+/// Texts to be run inside texts to be run that are looked into. Each may be read in two ways, and so may each one in it: deeper
+/// ones kill if they have the word. No server runs more than one in another.
+const DEEPEST: u8 = 2;
+
+/// Whether the letters stand somewhere, perhaps with backslashes between them, which are nothing in a literal.
+fn spells_kill(text: &[u8]) -> bool {
+    let mut letters = text.iter().filter(|byte| **byte != b'\\').map(u8::to_ascii_lowercase);
+    let mut last = [0; 4];
+    letters.any(|letter| {
+        last = [last[1], last[2], last[3], letter];
+        last == *b"kill"
+    })
 }
 
 fn target(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Option<KillTarget> {
@@ -265,6 +282,22 @@ mod tests {
         ] {
             assert!(flagged(query), "{query}");
         }
+    }
+
+    #[test]
+    fn sees_a_kill_in_texts_in_texts_at_any_depth() {
+        let quoted = |text: &str| text.replace('\\', "\\\\").replace('\'', "\\'");
+        for version in ["", " /*!99999 */"] {
+            let (mut kills, mut reads) = ("KILL 5".to_owned(), "SELECT 5".to_owned());
+            for _ in 0..14 {
+                kills = format!("EXECUTE IMMEDIATE '{}'{version}", quoted(&kills));
+                reads = format!("EXECUTE IMMEDIATE '{}'{version}", quoted(&reads));
+                assert!(flagged(&kills));
+                assert!(!flagged(&reads));
+            }
+        }
+        assert!(flagged("EXECUTE IMMEDIATE 'K\\ILL 5'"));
+        assert!(literal_kills(b"'KI\\LL 5'"));
     }
 
     #[test]

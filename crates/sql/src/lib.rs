@@ -36,7 +36,7 @@ pub use leftovers::{
 };
 pub use read::is_read;
 pub use spooky::{digest_hash, seeded_hash};
-pub use statement::{Statement, classify, classify_with, statements, use_schema};
+pub use statement::{Statement, classify, classify_with, parts, statements, use_schema};
 pub use substitute::{Shape, Substitute, substitute};
 pub use token::Escapes;
 pub use transaction::{Effect, effect_on_transaction, reads_apart};

@@ -36,27 +36,36 @@ pub fn classify(query: &[u8]) -> Statement {
 /// Classifies `query`, reading backslashes as told.
 #[must_use]
 pub fn classify_with(query: &[u8], escapes: Escapes) -> Statement {
-    let (statement, odd) = read_as(query, escapes, Versions::Run);
-    if odd.version_comment || odd.unsure { in_both_ways(query, escapes, statement, odd) } else { statement }
+    classify_nested(query, escapes, 0)
+}
+
+/// Classifies a text that stands in `nesting` literals, each of which is a text to be run.
+pub(crate) fn classify_nested(query: &[u8], escapes: Escapes, nesting: u8) -> Statement {
+    let (statement, odd) = read_as(query, escapes, nesting, Versions::Run);
+    if odd.version_comment || odd.unsure {
+        in_both_ways(query, escapes, nesting, (statement, odd))
+    } else {
+        statement
+    }
 }
 
 /// Classifies `query` with one reading of comments that some servers run and others skip.
 #[inline]
-fn read_as(query: &[u8], escapes: Escapes, versions: Versions) -> (Statement, Oddities) {
+fn read_as(query: &[u8], escapes: Escapes, nesting: u8, versions: Versions) -> (Statement, Oddities) {
     let mut lexer = Lexer::with(query, escapes, versions);
     let mut first = lexer.next();
     while first.is_symbol(b'(') {
         first = lexer.next();
     }
     let (kind, flags) = kind_of(first, lexer.clone());
-    let flags = Scan::new(kind, flags).run(&mut lexer, first);
+    let flags = Scan::new(kind, flags, nesting).run(&mut lexer, first);
     (Statement { kind, flags: flags | oddities(&lexer) }, lexer.oddities)
 }
 
 /// What a text may do that was read as `run` where all its comments are code, when some servers skip some of them.
 #[cold]
-fn in_both_ways(query: &[u8], escapes: Escapes, run: Statement, odd: Oddities) -> Statement {
-    let (skipped, odd_when_skipped) = read_as(query, escapes, Versions::Skip);
+fn in_both_ways(query: &[u8], escapes: Escapes, nesting: u8, (run, odd): (Statement, Oddities)) -> Statement {
+    let (skipped, odd_when_skipped) = read_as(query, escapes, nesting, Versions::Skip);
     let mut flags = run.flags | skipped.flags;
     // All of it is the comment: what does no harm if it has happened does none if it has not.
     let is_all = skipped.kind == Kind::Empty && matches!(run.kind, Kind::Set | Kind::Select | Kind::Show);
@@ -118,6 +127,20 @@ pub fn statements(query: &[u8], escapes: Escapes) -> impl Iterator<Item = &[u8]>
                 (false, _) => bounds = Some((bounds.map_or(token.start, |(start, _)| start), token.end())),
             }
         }
+    })
+}
+
+/// The statements of a text that holds several, as [`statements`] has them, and what each of them is. None is
+/// [`Flags::MULTI`]: what cannot be taken apart, because where its parts begin depends on the server, may do anything
+/// ([`Flags::UNSURE`]). So whoever takes a text apart needs to do it only once.
+pub fn parts(query: &[u8], escapes: Escapes) -> impl Iterator<Item = (&[u8], Statement)> {
+    statements(query, escapes).map(move |part| {
+        let Statement { kind, flags } = classify_with(part, escapes);
+        let statement = match flags.contains(Flags::MULTI) {
+            true => Statement { kind: Kind::Call, flags: flags.without(Flags::MULTI) | Flags::UNSURE },
+            false => Statement { kind, flags },
+        };
+        (part, statement)
     })
 }
 

@@ -321,9 +321,16 @@ impl<'a> Lexer<'a> {
     /// At a comment that some servers run and others skip; `code` is behind its version number.
     #[cold]
     fn enter_version_comment(&mut self, code: usize) {
+        let nested = self.in_executable_comment || self.oddities.version_comment;
+        if nested && self.versions == Versions::Run {
+            // Where it ends does not matter any more, and is not looked for: there may be thousands.
+            self.oddities.unsure = true;
+            self.in_executable_comment = true;
+            self.at = code;
+            return;
+        }
         let body = self.span(code, self.text.len());
         let length = memchr::memmem::find(body, b"*/");
-        let nested = self.in_executable_comment || self.oddities.version_comment;
         let body = body.get(..length.unwrap_or(body.len())).unwrap_or_default();
         self.oddities.unsure |= nested || length.is_none() || !ends_the_same(body, self.escapes);
         self.oddities.version_comment = true;

@@ -5,7 +5,7 @@
 
 use crate::flags::Flags;
 use crate::kind::Kind;
-use crate::statement::{Statement, classify, statements};
+use crate::statement::{Statement, parts};
 use crate::token::{Escapes, Lexer, TokenKind};
 
 /// What a statement that has run with autocommit off does to the transaction.
@@ -24,7 +24,8 @@ pub enum Effect {
 #[must_use]
 pub fn effect_on_transaction(query: &[u8], statement: Statement) -> Effect {
     if statement.flags.contains(Flags::MULTI) {
-        let effects = statements(query, Escapes::Backslash).map(|one| effect_of_one(one, classify(one)));
+        let effects =
+            parts(query, Escapes::Backslash).map(|(part, statement)| effect_of_one(part, statement));
         return effects.filter(|effect| *effect != Effect::Keeps).last().unwrap_or(Effect::Keeps);
     }
     effect_of_one(query, statement)
@@ -90,7 +91,7 @@ fn effect_of_one(query: &[u8], statement: Statement) -> Effect {
 #[must_use]
 pub fn reads_apart(query: &[u8], statement: Statement) -> bool {
     if statement.flags.contains(Flags::MULTI) {
-        return statements(query, Escapes::Backslash).all(|one| one_reads_apart(one, classify(one)));
+        return parts(query, Escapes::Backslash).all(|(part, statement)| one_reads_apart(part, statement));
     }
     one_reads_apart(query, statement)
 }
@@ -171,6 +172,7 @@ fn shows_a_table(query: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statement::classify;
 
     fn effect(query: &str) -> Effect {
         effect_on_transaction(query.as_bytes(), classify(query.as_bytes()))

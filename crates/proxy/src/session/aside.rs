@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use narrows_sql::{Escapes, Flags, Kind, Statement, classify, statements};
+use narrows_sql::{Escapes, Flags, Kind, Statement, parts};
 use narrows_wire::{Command, Errno, Status};
 
 use super::handle::Pinning;
@@ -323,9 +323,8 @@ fn common(job: &Job, text: &[u8]) -> Option<Common> {
         return None;
     }
     if job.statement.flags.intersects(Flags::MULTI) {
-        let ends =
-            |one: &[u8]| of(&classify(one)).filter(|it| matches!(it, Common::Commit | Common::Rollback));
-        return statements(text, Escapes::Backslash).filter_map(ends).last();
+        let ends = |statement| of(&statement).filter(|it| matches!(it, Common::Commit | Common::Rollback));
+        return parts(text, Escapes::Backslash).filter_map(|(_, statement)| ends(statement)).last();
     }
     of(&job.statement)
 }

@@ -211,8 +211,7 @@ fn left_by(job: &Job, text: &[u8], family: Family, outcome: &Outcome) -> Option<
     }
     let mut left = None;
     let mut before = outcome.warnings_before.iter();
-    for one in narrows_sql::statements(text, Escapes::Backslash) {
-        let statement = narrows_sql::classify(one);
+    for (one, statement) in narrows_sql::parts(text, Escapes::Backslash) {
         let warnings = before.next();
         let told = warnings.map_or((outcome.warnings, outcome.error), |warnings| (*warnings, None));
         left = left_by_one(job.command, &statement, one, family, told).or(left);

@@ -358,14 +358,13 @@ fn leaves_something(statement: &Statement) -> bool {
 
 /// The first statement of a text that does more than read. `None` if all of it reads.
 fn first_write(text: &[u8]) -> Option<&[u8]> {
-    narrows_sql::statements(text, Escapes::Backslash).find(|part| {
-        let statement = narrows_sql::classify(part);
-        match statement.kind {
-            Kind::Select => leaves_something(&statement) || statement.flags.contains(Flags::WRITING_CTE),
-            Kind::Show | Kind::ShowWarnings | Kind::GetDiagnostics | Kind::Explain | Kind::Use => false,
-            _ => true,
-        }
-    })
+    let writes = |statement: &Statement| match statement.kind {
+        Kind::Select => leaves_something(statement) || statement.flags.contains(Flags::WRITING_CTE),
+        Kind::Show | Kind::ShowWarnings | Kind::GetDiagnostics | Kind::Explain | Kind::Use => false,
+        _ => true,
+    };
+    let mut parts = narrows_sql::parts(text, Escapes::Backslash);
+    parts.find(|(_, statement)| writes(statement)).map(|(part, _)| part)
 }
 
 /// Where the rules send a part of a text. A `SELECT` that leaves something goes to the user's own hostgroup, as it does alone.

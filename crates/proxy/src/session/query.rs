@@ -643,9 +643,13 @@ pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
 /// RELEASE`, or without that word by `completion_type`.
 fn releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
     if statement.flags.intersects(Flags::MULTI) {
-        return narrows_sql::statements(text, Escapes::Backslash)
-            .any(|one| releases(&narrows_sql::classify(one), one, state));
+        return narrows_sql::parts(text, Escapes::Backslash)
+            .any(|(part, statement)| one_releases(&statement, part, state));
     }
+    one_releases(statement, text, state)
+}
+
+fn one_releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
     if !matches!(statement.kind, Kind::Commit | Kind::Rollback) {
         return false;
     }

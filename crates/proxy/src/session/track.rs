@@ -169,9 +169,11 @@ impl Pins {
     pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
         let mut pins = Pins::default();
         let several = statement.flags.intersects(Flags::MULTI);
-        let whole: Vec<&[u8]> = narrows_sql::statements(text, Escapes::Backslash).collect();
-        for text in if several { whole } else { vec![text] } {
-            let statement = if several { narrows_sql::classify(text) } else { *statement };
+        let parts = match several {
+            true => narrows_sql::parts(text, Escapes::Backslash).collect(),
+            false => vec![(text, *statement)],
+        };
+        for (text, statement) in parts {
             let read = Read { text, statement, schema: None, ran: Ran::Unknown };
             pins.note_flags(&read, several);
             match statement.kind {
@@ -425,8 +427,7 @@ impl Session {
             pins.reasons.add(PinReason::ROUTINE);
         }
         let escapes = self.escapes();
-        for text in narrows_sql::statements(text, escapes) {
-            let statement = narrows_sql::classify_with(text, escapes);
+        for (text, statement) in narrows_sql::parts(text, escapes) {
             let read = Read { text, statement, schema, ran: Ran::Unknown };
             pins.note_flags(&read, true);
             match statement.kind {

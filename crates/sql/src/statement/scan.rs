@@ -58,11 +58,13 @@ pub(super) struct Scan<'a> {
     name_expected: bool,
     /// Up to the end of the statement, literals are texts to be run.
     runs_texts: bool,
+    /// In how many such literals this text stands.
+    nesting: u8,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(kind: Kind, flags: Flags) -> Scan<'a> {
-        Scan { kind, flags, previous: Previous::Other, name_expected: false, runs_texts: false }
+    pub(super) fn new(kind: Kind, flags: Flags, nesting: u8) -> Scan<'a> {
+        Scan { kind, flags, previous: Previous::Other, name_expected: false, runs_texts: false, nesting }
     }
 
     /// Reads from `first` to the end of the text; returns what was found.
@@ -79,7 +81,7 @@ impl<'a> Scan<'a> {
                 TokenKind::SystemVariable => self.system_variable(token),
                 TokenKind::QuotedName => self.quoted_name(token),
                 TokenKind::Text => {
-                    if self.runs_texts && text_kills(token.text) {
+                    if self.runs_texts && text_kills(token.text, self.nesting) {
                         self.flags |= Flags::KILL;
                     }
                     // A name, if sql_mode has ANSI_QUOTES.

@@ -123,3 +123,100 @@ fn reads_what_some_servers_skip_in_both_ways() {
     assert_eq!(seen("/*!40101 COMMIT */"), (Kind::Commit, Flags::NONE));
     assert_eq!(seen("/*! COMMIT */"), (Kind::Commit, Flags::NONE));
 }
+
+#[test]
+fn parts_are_never_several_statements() {
+    let all = |query: &str| {
+        parts(query.as_bytes(), Escapes::Backslash)
+            .map(|(part, statement)| (part.escape_ascii().to_string(), statement.kind, statement.flags))
+            .collect::<Vec<_>>()
+    };
+    for query in [
+        "SELECT 1 /*!99999 */; SELECT 2",
+        "SELECT 1; SELECT 2 /*M! 3 */",
+        "COMMIT RELEASE; SELECT /*!80000 1 */",
+        "SELECT 1 --\u{a0}; SELECT 2",
+        // In its own reading the second part has a comment where the whole text ends one.
+        "SELECT 1 /*! ; SELECT 2 */* ' */ ; '",
+    ] {
+        let parts = all(query);
+        assert!(!parts.is_empty(), "{query}");
+        assert!(parts.iter().all(|(_, _, flags)| !flags.contains(Flags::MULTI)), "{query}: {parts:?}");
+        assert!(parts.iter().any(|(_, kind, flags)| *kind == Kind::Call && flags.contains(Flags::UNSURE)));
+    }
+    let kinds: Vec<Kind> = all("SELECT 1; COMMIT;; SET a = 1").iter().map(|(_, kind, _)| *kind).collect();
+    assert_eq!(kinds, [Kind::Select, Kind::Commit, Kind::Set]);
+}
+
+/// Texts of this size are looked at whole. None of them may take more than a moment, or more than a little of the stack.
+#[test]
+#[expect(clippy::disallowed_types, reason = "what is tested is how long it takes")]
+fn time_and_stack_are_bounded_for_any_text() {
+    for piece in [
+        "/*!99999 ",
+        "/*!99999 */",
+        "/*! ",
+        "/*M!",
+        "/*",
+        "*/",
+        "(",
+        ")",
+        "((SELECT ",
+        "\\",
+        "'",
+        "\"",
+        "`",
+        "--",
+        "-- ",
+        "#",
+        "--\n",
+        ";",
+        "; ",
+        "SELECT 1;",
+        "EXPLAIN ",
+        "EXPLAIN ANALYZE ",
+        "WITH ",
+        "WITH a AS (",
+        "PREPARE s FROM '",
+        "kill ",
+        "EXECUTE IMMEDIATE \"",
+        "SET STATEMENT a=1 FOR ",
+        "BEGIN ",
+        "@",
+        "@@",
+        "@@a.",
+        "a.",
+        "CREATE ",
+        "SET ",
+        "=",
+        ",",
+        "0",
+        "SELECT 1 /*! ; SELECT 2 */* ' */ ; '",
+        "REPLACE ",
+    ] {
+        for (before, after) in
+            [("", ""), ("SELECT \"", "\""), ("SELECT '", "'; KILL 5"), ("SELECT 1 /*!99999 */;", ";")]
+        {
+            let text = format!("{before}{}{after}", piece.repeat((1 << 18) / piece.len()));
+            let text = text.as_bytes();
+            let began = std::time::Instant::now();
+            for escapes in [Escapes::Backslash, Escapes::None] {
+                let statement = classify_with(text, escapes);
+                assert!(parts(text, escapes).count() <= text.len());
+                let _ = crate::killing(text, escapes, &|_| None);
+                let _ = crate::effect_on_transaction(text, statement);
+                let _ = crate::reads_apart(text, statement);
+                let _ = crate::is_read(text, statement, |_| true);
+            }
+            for plain_backslash in [false, true] {
+                let _ =
+                    crate::reads_surely(text, crate::Writing { charset: Some("utf8mb4"), plain_backslash });
+            }
+            let _ = crate::charset_matters(text, "gbk");
+            let _ = crate::set::parse(text);
+            crate::annotations(text).count();
+            let _ = crate::lock_calls(text);
+            assert!(began.elapsed().as_secs() < 10, "{before}{piece}..{after}: {:?}", began.elapsed());
+        }
+    }
+}
