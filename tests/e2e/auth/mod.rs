@@ -1,5 +1,6 @@
 //! Who gets in, how, and what of it can be seen: plugins, TLS, certificates, the PROXY protocol, compression.
 
+mod about;
 mod compression;
 mod matrix;
 mod plugins;

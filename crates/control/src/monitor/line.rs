@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_proxy::backend::{Backend, BackendError, Want, connect};
+use narrows_proxy::client::about;
 use narrows_proxy::hostgroup::{Addresses, Server};
 use narrows_proxy::snapshot::{Account, Rows, Snapshot, UserRow};
 use narrows_proxy::state::SessionState;
@@ -50,6 +51,7 @@ impl Line {
             secret: Secret::clear(access.password.as_bytes()),
             class: Capabilities::NONE,
             own: None,
+            about: about::nobody(),
             may_ask_for_key: access.may_ask_for_key,
         };
         Line {

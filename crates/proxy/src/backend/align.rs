@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use narrows_wire::charset::{Collation, Family};
 use narrows_wire::frame::put_encoded;
-use narrows_wire::handshake::ChangeUser;
+use narrows_wire::handshake::{ChangeUser, ConnectAttributes};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Status, Tracker};
 
@@ -247,7 +247,7 @@ impl Backend {
             schema: None,
             charset: Some(collation.id),
             plugin: Some(first.plugin.as_bytes().to_vec()),
-            attributes: super::connect::attributes(),
+            attributes: ConnectAttributes::clone(&want.about),
         };
         let mut out = Vec::with_capacity(256);
         put_encoded(&mut out, &mut 0, |out| request.encode(self.login.capabilities, out));

@@ -81,7 +81,7 @@ async fn open(
         auth_response: Vec::new(),
         schema: state.schema.as_ref().map(|schema| schema.to_vec()),
         plugin: None,
-        attributes: attributes(),
+        attributes: ConnectAttributes::clone(&want.about),
         zstd_level: None,
     };
     if server.wants_tls() {
@@ -263,15 +263,6 @@ fn family(greeting: &Greeting) -> Family {
     let version = &greeting.server_version;
     let maria = version.windows(7).any(|word| word.eq_ignore_ascii_case(b"mariadb"));
     if maria { Family::MariaDb } else { Family::MySql }
-}
-
-/// What Narrows tells servers of itself.
-pub(super) fn attributes() -> ConnectAttributes {
-    let mut attributes = ConnectAttributes::default();
-    for (name, value) in [("program_name", "narrows"), ("_client_version", env!("CARGO_PKG_VERSION"))] {
-        attributes.push(name.as_bytes(), value.as_bytes());
-    }
-    attributes
 }
 
 /// What every backend connection has where its server can: answers are cut down for clients that have less.

@@ -16,6 +16,7 @@ use narrows_wire::auth::Secret;
 use narrows_wire::auth::backend_side::Failure;
 use narrows_wire::charset::Family;
 use narrows_wire::codec::Malformed;
+use narrows_wire::handshake::ConnectAttributes;
 use narrows_wire::packet::Err;
 use narrows_wire::{Capabilities, Errno, Status};
 
@@ -146,16 +147,24 @@ pub struct Want {
     pub class: Capabilities,
     /// A new connection for one client alone, with all of these and no others: its bytes are moved unseen.
     pub own: Option<Capabilities>,
+    /// What a server that is logged in to for this is told about the client.
+    pub about: Arc<ConnectAttributes>,
     /// Whether a server elsewhere may be asked for its RSA key over a connection that others can listen to.
     pub may_ask_for_key: bool,
 }
 
 impl Want {
     /// What a client with these capabilities asks for.
-    pub fn new(account: Arc<Account>, secret: Secret, client: Capabilities, snapshot: &Snapshot) -> Want {
+    pub fn new(
+        account: Arc<Account>,
+        secret: Secret,
+        client: Capabilities,
+        about: Arc<ConnectAttributes>,
+        snapshot: &Snapshot,
+    ) -> Want {
         let class = client.intersection(CLASS.union(Capabilities::DEPRECATE_EOF));
         let may_ask_for_key = snapshot.variables.get_server_public_key;
-        Want { account, secret, class, own: None, may_ask_for_key }
+        Want { account, secret, class, own: None, about, may_ask_for_key }
     }
 
     /// What a client asks for that is to have a connection of its own.

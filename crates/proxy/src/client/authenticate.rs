@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use narrows_wire::auth::client_side::{Account as Claim, Challenge, Exchange, Rejection, Step};
 use narrows_wire::auth::{Channel, Nonce, Plugin, Secret};
 use narrows_wire::frame::put_packet;
+use narrows_wire::handshake::ConnectAttributes;
 use narrows_wire::{Capabilities, Errno};
 
 use super::{LoginError, refuse, schema, send_ok};
+use crate::backend::Want;
 use crate::buffer::Buffer;
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use crate::rt::timeout;
@@ -163,23 +165,22 @@ pub(crate) async fn change_user(
     snapshot: &Snapshot,
     (stream, input): (&Stream, &mut Buffer),
     (nonce, capabilities): (&Nonce, Capabilities),
-    claim: LoginClaim<'_>,
+    (claim, about): (LoginClaim<'_>, Arc<ConnectAttributes>),
     asked: Option<&[u8]>,
     state_of: impl FnOnce(&Account) -> SessionState,
-) -> Result<(AccountPlace, Secret, SharedState), String> {
+) -> Result<(AccountPlace, Want, SharedState), String> {
     let limit = snapshot.variables.connect_timeout_client;
     let exchange = authenticate(worker, snapshot, stream, input, nonce, 1, claim);
     let result = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout));
     let (place, secret, sequence) = result.map_err(|error| error.to_string())?;
     let state = worker.shared_state(state_of(&place.account));
-    if let Some((errno, text)) =
-        schema::refusal(worker, snapshot, (&place, &secret), capabilities, &state).await
-    {
+    let want = Want::new(Arc::clone(&place.account), secret, capabilities, about, snapshot);
+    if let Some((errno, text)) = schema::refusal(worker, snapshot, &want, &state).await {
         let refused: Result<(), LoginError> = refuse(stream, sequence, errno, text).await;
         refused.map_err(|error| error.to_string())?;
     }
     send_ok(stream, sequence, capabilities, asked).await.map_err(|error| error.to_string())?;
-    Ok((place, secret, state))
+    Ok((place, want, state))
 }
 
 impl AccountPlace {

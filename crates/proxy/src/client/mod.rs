@@ -1,5 +1,6 @@
 //! Everything before the first command: limits, greeting, login.
 
+pub mod about;
 mod attributes;
 mod authenticate;
 mod hosts;
@@ -7,8 +8,9 @@ mod networks;
 mod schema;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use narrows_wire::auth::{Nonce, Secret, nonce_from};
+use narrows_wire::auth::{Nonce, nonce_from};
 use narrows_wire::charset::{Collation, Family};
 use narrows_wire::compression::{Algorithm, End};
 use narrows_wire::frame::put_encoded;
@@ -18,6 +20,7 @@ use narrows_wire::proxy_protocol::ProxyHeader;
 use narrows_wire::{Capabilities, Errno, Header, Status};
 use zeroize::Zeroize;
 
+use crate::backend::Want;
 use crate::buffer::Buffer;
 use crate::keep::{After, Hail, Heritage};
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
@@ -47,8 +50,8 @@ pub struct Client {
     pub id: u32,
     /// Its account; holds a place under the user's `max_connections`.
     pub account: AccountPlace,
-    /// What logs in to servers in its name.
-    pub secret: Secret,
+    /// What it asks of a server connection: an account, and what proves it; what it says about itself.
+    pub want: Want,
     /// What was negotiated.
     pub capabilities: Capabilities,
     /// The state it begins in.
@@ -192,11 +195,10 @@ async fn log_in(
     let (account, secret, sequence) = authenticated?;
     let capabilities = response.capabilities.intersection(offered);
     let state = worker.shared_state(first_state(snapshot, &account.account, &response, capabilities));
-    let login = (&account, &secret);
+    let about = about::about(&response.attributes);
+    let want = Want::new(Arc::clone(&account.account), secret, capabilities, about, snapshot);
     let is_new = heritage.after.is_none();
-    if is_new
-        && let Some((errno, text)) = schema::refusal(worker, snapshot, login, capabilities, &state).await
-    {
+    if is_new && let Some((errno, text)) = schema::refusal(worker, snapshot, &want, &state).await {
         return refuse(&stream, sequence, errno, text).await;
     }
     send_ok(&stream, sequence, capabilities, None).await?;
@@ -209,7 +211,7 @@ async fn log_in(
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
     }
     let (peer, after) = (peer.clone(), heritage.after);
-    Ok(Client { stream, input, id, account, secret, capabilities, state, nonce, peer, after })
+    Ok(Client { stream, input, id, account, want, capabilities, state, nonce, peer, after })
 }
 
 /// Greets a client.

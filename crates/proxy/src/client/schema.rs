@@ -5,11 +5,9 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use narrows_wire::{Capabilities, Errno};
+use narrows_wire::Errno;
 
-use super::AccountPlace;
 use crate::backend::{BackendError, ServerError, Want};
 use crate::pool::{Ask, LeaseError};
 use crate::rt::{Instant, timeout};
@@ -47,17 +45,15 @@ impl KnownSchemas {
 pub(crate) async fn refusal(
     worker: &Worker,
     snapshot: &Snapshot,
-    (place, secret): (&AccountPlace, &narrows_wire::auth::Secret),
-    capabilities: Capabilities,
+    want: &Want,
     state: &SharedState,
 ) -> Option<(Errno, String)> {
     let schema = state.schema.as_deref()?;
-    let user = &place.account.row.username;
+    let user = &want.account.row.username;
     if worker.known_schemas.contains(user, schema) {
         return None;
     }
-    let want = Want::new(Arc::clone(&place.account), secret.clone(), capabilities, snapshot);
-    let entered = enter(worker, snapshot, &want, state);
+    let entered = enter(worker, snapshot, want, state);
     match timeout(snapshot.variables.connect_timeout_server, entered).await {
         Ok(Ok(())) => worker.known_schemas.insert(user, schema),
         Ok(Err(Some(error))) if is_about_schema(&error) => return Some(error.into_reply()),

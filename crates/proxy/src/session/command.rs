@@ -14,6 +14,7 @@ use super::judge::Orders;
 use super::query::{Job, PACKET_TOO_LARGE};
 use super::request::Request;
 use super::{End, Session};
+use crate::client::about::about;
 use crate::client::{self, LoginClaim};
 use crate::keep::Run;
 use crate::snapshot::Account;
@@ -177,6 +178,11 @@ impl Session {
             can_switch: self.capabilities.contains(Capabilities::PLUGIN_AUTH),
             host: &self.handle.peer.0,
         };
+        // Drivers that leave them out have not become another program.
+        let about = match change.attributes.is_empty() {
+            true => Arc::clone(&self.want.about),
+            false => about(&change.attributes),
+        };
         let begin = |account: &Account| {
             let mut state = match change.charset {
                 Some(collation) => client::state_of_collation(&snapshot, account, collation),
@@ -195,17 +201,15 @@ impl Session {
             &snapshot,
             (&self.stream, request.rest_mut()),
             (&self.nonce, self.capabilities),
-            claim,
+            (claim, about),
             asked.filter(|schema| !schema.is_empty()),
             begin,
         );
-        let (place, secret, state) = changed.await.map_err(End::Told)?;
-        let account = Arc::clone(&place.account);
+        let (place, want, state) = changed.await.map_err(End::Told)?;
         self.login_state = Arc::clone(&state);
         self.start_over(state);
-        *self.handle.username.borrow_mut() = account.row.username.clone();
-        self.want.account = account;
-        self.want.secret = secret;
+        *self.handle.username.borrow_mut() = want.account.row.username.clone();
+        self.want = want;
         self.account = place;
         Ok(())
     }

@@ -243,7 +243,6 @@ impl Session {
         let username = &client.account.account.row.username;
         let handle = Handle::new(client.id, username, client.peer, &client.state);
         worker.enter(&handle);
-        let account = Arc::clone(&client.account.account);
         let mut input = client.input;
         let Resumed { state, status, look_back } = match client.after {
             Some(after) => {
@@ -251,7 +250,7 @@ impl Session {
                 Resumed::of(after, &worker, &client.state)
             }
             None => {
-                let status = first_status(&worker.snapshot(), &account);
+                let status = first_status(&worker.snapshot(), &client.want.account);
                 Resumed::at_login(&client.state, status)
             }
         };
@@ -261,7 +260,7 @@ impl Session {
             stream: client.stream,
             // What the login was read with is not kept by a client that has nothing more to say.
             input: Some(input).filter(|input| !input.is_empty()).unwrap_or_default(),
-            want: Want::new(account, client.secret, client.capabilities, &worker.snapshot()),
+            want: client.want,
             account: client.account,
             capabilities: client.capabilities,
             nonce: client.nonce,

@@ -46,6 +46,11 @@ impl ConnectAttributes {
         self.0.is_empty()
     }
 
+    /// Bytes of all pairs, without the length in front.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Names and values in the order they came; ends before the first broken pair.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut reader = Reader::new(&self.0);
