@@ -26,6 +26,7 @@ mod information_functions;
 mod internal_session;
 mod kills;
 mod leftovers;
+mod metadata;
 mod model;
 mod monitor;
 mod operators;

@@ -169,6 +169,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     received: Vec<Received>,
+    logins: Vec<u32>,
     streams: Vec<TcpStream>,
     open: usize,
     releases: usize,
@@ -228,6 +229,11 @@ impl FakeMysql {
     /// Every command received so far.
     pub fn received(&self) -> Vec<Received> {
         self.shared.lock().received.clone()
+    }
+
+    /// The capability flags of every login so far.
+    pub fn logins(&self) -> Vec<u32> {
+        self.shared.lock().logins.clone()
     }
 
     /// How many connections have come so far.
@@ -348,6 +354,9 @@ fn converse(mut stream: &TcpStream, connection: usize, shared: &Shared) -> std::
     }
     Packet::write(&mut stream, &greeting(connection as u32 + 1, conversation().capabilities), 0)?;
     let response = Packet::read(&mut stream)?;
+    if let Some(flags) = response.payload.first_chunk::<4>() {
+        shared.lock().logins.push(u32::from_le_bytes(*flags));
+    }
     let moves = conversation().instead_of_login.unwrap_or_else(|| vec![Move::ok()]);
     if !perform(stream, &moves, response.sequence.wrapping_add(1), shared)? {
         return Ok(());
