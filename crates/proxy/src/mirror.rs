@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::backend::{BackendError, Want};
-use crate::pool::Ask;
+use crate::pool::{Ask, Exit};
 use crate::rt::{Instant, spawn_local};
 use crate::snapshot::{HostgroupId, Variables};
 use crate::state::SharedState;
@@ -24,6 +24,8 @@ pub struct Copy {
     pub hostgroup: HostgroupId,
     /// Its text.
     pub text: Vec<u8>,
+    /// What takes away all that it may leave on its connection.
+    pub exit: Exit,
 }
 
 /// The copies of one worker.
@@ -104,16 +106,15 @@ async fn run(worker: &Rc<Worker>, copy: Copy) {
         backend.align(&copy.state, true, None, variables.connect_timeout_server_max).await?;
         match backend.execute(&copy.text, variables.default_query_timeout).await {
             // The copy's error is nobody's.
-            Ok(()) | Err(BackendError::Server(_)) => {}
-            Err(error) => return Err(error),
+            Ok(()) | Err(BackendError::Server(_)) => Ok(()),
+            Err(error) => Err(error),
         }
-        // Whatever it has begun or set is undone before anybody else has the connection.
-        backend.reset(variables.connect_timeout_server).await
     };
     match ran.await {
         Ok(()) => {
             worker.counters.borrow_mut().mirrors_run += 1;
-            worker.pool.release(&worker.snapshot(), backend, Instant::now());
+            // Whatever it has begun or set is undone before anybody else has the connection.
+            worker.take_back(backend, copy.exit, &copy.want, Instant::now());
         }
         Err(error) => {
             worker.counters.borrow_mut().mirrors_failed += 1;

@@ -536,10 +536,7 @@ impl Worker {
             }
             Message::Borrow { hostgroup, to } => self.pool.lend_idle(hostgroup, to),
             Message::Backend(backend) => self.pool.receive(&self.snapshot(), *backend),
-            Message::CloseStatements(figures) => {
-                let worker = Rc::clone(self);
-                spawn_local(async move { worker.pool.close_statements(&worker.snapshot(), &figures).await });
-            }
+            Message::CloseStatements(figures) => self.close_statements(figures),
             Message::Poke(hostgroup) => self.pool.poke(hostgroup),
             Message::Fetch { hostgroup, last_use } => self.fetch(hostgroup, last_use),
             Message::Kill { id, kind, username, answer } => {
@@ -611,20 +608,6 @@ impl Worker {
         self.sessions.borrow().values().for_each(|handle| handle.interrupt(reason));
     }
 
-    /// Asks a connection that is idle here for what it keeps, and leaves that with its client.
-    fn fetch(self: &Rc<Worker>, hostgroup: HostgroupId, last_use: Use) {
-        let Some(mut backend) = self.pool.take_untouched(hostgroup, last_use) else { return };
-        // It will know less than its client left there.
-        backend.login.count_lease();
-        let worker = Rc::clone(self);
-        spawn_local(async move {
-            let limit = worker.snapshot().variables.connect_timeout_server;
-            if backend.settle_residue(limit).await.is_ok() {
-                worker.pool.release(&worker.snapshot(), backend, Instant::now());
-            }
-        });
-    }
-
     /// Interrupts sessions whose deadline has passed, and looks after idle backend connections.
     async fn keep_time(self: Rc<Worker>) {
         loop {
@@ -645,19 +628,7 @@ impl Worker {
             if snapshot.has_overdue() {
                 self.cut_off(&snapshot);
             }
-            for backend in self.pool.take_due(&snapshot) {
-                let worker = Rc::clone(&self);
-                spawn_local(async move {
-                    let snapshot = worker.snapshot();
-                    if backend.ping(snapshot.variables.ping_timeout_server).await.is_ok() {
-                        worker.pool.release(&worker.snapshot(), backend, Instant::now());
-                    }
-                });
-            }
-            for opening in self.pool.take_openings(&snapshot) {
-                let worker = Rc::clone(&self);
-                spawn_local(async move { worker.pool.open_early(&worker.snapshot(), opening).await });
-            }
+            self.tend_pool();
         }
     }
 

@@ -20,6 +20,8 @@ use super::sysbench::{Outcome, Sysbench};
 pub enum What {
     /// A read outside of transactions, whose answer is one row.
     Read,
+    /// The same, right after a statement that set a session variable.
+    AfterSetting,
     /// The same by sysbench, whose answers are long.
     LongRead,
     /// The same of a prepared statement.
@@ -37,7 +39,7 @@ pub enum What {
 impl What {
     /// Whether it is a read outside of transactions.
     pub fn is_read(self) -> bool {
-        matches!(self, What::Read | What::LongRead | What::Prepared)
+        matches!(self, What::Read | What::AfterSetting | What::LongRead | What::Prepared)
     }
 }
 
@@ -271,7 +273,7 @@ impl Shared {
             let id = self.next.fetch_add(1, Ordering::Relaxed) % FACTS + 1;
             let query = format!("SELECT @@server_id, value FROM chaos.facts WHERE id = {id}");
             let expected = [(id * 7).to_string()];
-            place = match self.check_read(&mut visit, &query, &expected) {
+            place = match self.check_read(&mut visit, What::Read, &query, &expected) {
                 true => self.stay(visit, What::Read),
                 false => self.client(What::Read),
             };
@@ -293,11 +295,12 @@ impl Shared {
             }
             visit.answered = Instant::now();
             let is_right = |id: u64| {
+                let what = if id == 1 { What::AfterSetting } else { What::Read };
                 let query = format!(
                     "SELECT @@server_id, value, @mine, @@session.time_zone FROM chaos.facts WHERE id = {id}"
                 );
                 let expected = [(id * 7).to_string(), mine.to_string(), zone.clone()];
-                let goes_on = self.check_read(&mut visit, &query, &expected);
+                let goes_on = self.check_read(&mut visit, what, &query, &expected);
                 std::thread::sleep(PACE);
                 goes_on
             };
@@ -309,13 +312,13 @@ impl Shared {
     }
 
     /// Reads one row, whose cells after the first are to be these; whether the client goes on.
-    fn check_read(&self, visit: &mut Visit, query: &str, expected: &[String]) -> bool {
+    fn check_read(&self, visit: &mut Visit, what: What, query: &str, expected: &[String]) -> bool {
         let from = Instant::now();
         let answer = visit.client.query(query);
         let took = from.elapsed();
         if let Some(error) = answer.error() {
             let message = format!("{} (asked {took:.1?} ago)", error.message);
-            self.fail(What::Read, visit.answered, &ErrorPacket { message, ..error });
+            self.fail(what, visit.answered, &ErrorPacket { message, ..error });
             return false;
         }
         visit.answered = Instant::now();

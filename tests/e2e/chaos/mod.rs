@@ -144,7 +144,22 @@ fn run_chaos(flavour: Flavour) {
     }
     let failures = report.finish(&scene.cluster);
     assert!(scene.narrows.process().try_wait().is_none(), "Narrows has ended");
+    if !failures.is_empty() {
+        tell_of_lost_clients(&scene.narrows);
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What the log says of clients that were closed for another reason than that they were tied to their process.
+fn tell_of_lost_clients(narrows: &Narrows) {
+    let log = narrows.log();
+    let of_lost = |line: &&str| {
+        let others = ["in part", "not counted", "suspect", "no socket"];
+        line.contains("login failed")
+            || line.contains("client") && line.contains(" lost")
+            || line.contains("former process go on") && others.iter().any(|why| line.contains(why))
+    };
+    log.lines().filter(of_lost).take(100).for_each(|line| println!("{line}"));
 }
 
 /// Rounds of all faults until the time is over.

@@ -1,5 +1,7 @@
 //! From what a client claims to be to what it is: the authentication of logins and of `COM_CHANGE_USER`.
 
+use std::rc::Rc;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -161,7 +163,7 @@ async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), 
 /// # Errors
 /// A text for the log when the client is refused; it has been told, and its connection is to be closed.
 pub(crate) async fn change_user(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     snapshot: &Snapshot,
     (stream, input): (&Stream, &mut Buffer),
     (nonce, capabilities): (&Nonce, Capabilities),

@@ -146,7 +146,7 @@ fn count_failure(worker: &Worker, error: &LoginError) {
 
 /// Whose connection it is, is put into `peer` as soon as it is known.
 async fn log_in(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     snapshot: &Snapshot,
     stream: Stream,
     admission: Admission,

@@ -5,11 +5,12 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use narrows_wire::Errno;
 
 use crate::backend::{BackendError, ServerError, Want};
-use crate::pool::{Ask, LeaseError};
+use crate::pool::{Ask, Exit, LeaseError};
 use crate::rt::{Instant, timeout};
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
@@ -43,7 +44,7 @@ impl KnownSchemas {
 /// Why a server does not let this user into the schema of `state`. `None` too when no server could be asked in the
 /// time of one attempt to connect: the first statement will tell.
 pub(crate) async fn refusal(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     snapshot: &Snapshot,
     want: &Want,
     state: &SharedState,
@@ -64,7 +65,7 @@ pub(crate) async fn refusal(
 
 /// Brings a connection into `state`; the error is the server's, where it has one.
 async fn enter(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     snapshot: &Snapshot,
     want: &Want,
     state: &SharedState,
@@ -79,7 +80,7 @@ async fn enter(
     let limit = snapshot.variables.connect_timeout_server;
     match backend.align(state, false, None, limit).await {
         Ok(()) => {
-            worker.pool.release(snapshot, backend, Instant::now());
+            worker.take_back(backend, Exit::Return, want, Instant::now());
             Ok(())
         }
         Err(BackendError::Server(error)) => Err(Some(error)),

@@ -9,8 +9,9 @@
 //! 5. wait, in order of arrival, up to the deadline.
 //!
 //! Only the waiter at the front may take; a newcomer never overtakes. A connection that is given back goes to the
-//! worker whose waiter waits longest.
+//! worker whose waiter waits longest. What is done to it before is decided in one place: see [`Exit`].
 
+mod exit;
 mod failures;
 mod figures;
 mod opening;
@@ -33,6 +34,7 @@ use crate::state::SharedState;
 use crate::stats::ErrorTable;
 use crate::worker::{Message, Peers};
 
+pub use exit::Exit;
 use failures::{Failure, Scope};
 use figures::PoolFigures;
 pub use figures::{InUse, ServerReport, ServerTally, Tally};
@@ -325,7 +327,7 @@ impl Pool {
 
     /// Takes a connection back: for the waiter that waits longest, or for later. It must be idle and in a state
     /// that is known. `now` was read not long ago.
-    pub fn release(&self, snapshot: &Snapshot, mut backend: Backend, now: Instant) {
+    fn release(&self, snapshot: &Snapshot, mut backend: Backend, now: Instant) {
         if backend.in_use.take().is_some() {
             count(&self.figures.returned);
         }
@@ -410,7 +412,7 @@ impl Pool {
     }
 
     /// The connection that nobody has used since, if it is idle here.
-    pub fn take_untouched(&self, hostgroup: HostgroupId, last: Use) -> Option<Backend> {
+    fn take_untouched(&self, hostgroup: HostgroupId, last: Use) -> Option<Backend> {
         let group = self.groups.borrow().get(&hostgroup).map(Rc::clone)?;
         let backend = group.take_untouched(last);
         self.publish_idle(&group);

@@ -69,7 +69,7 @@ impl Pool {
 
     /// What is missing of the connections that `mysql-connection_warming` asks for, a few of each server at a time: the
     /// share of `max_connections` that may be idle.
-    pub fn take_openings(&self, snapshot: &Snapshot) -> Vec<Opening> {
+    pub(super) fn take_openings(&self, snapshot: &Snapshot) -> Vec<Opening> {
         let mut openings = Vec::new();
         let now = Instant::now();
         for group in self.groups.borrow().values() {
@@ -95,7 +95,7 @@ impl Pool {
     }
 
     /// Opens a connection before it is needed, and keeps it.
-    pub async fn open_early(&self, snapshot: &Snapshot, opening: Opening) {
+    pub(super) async fn open_early(&self, snapshot: &Snapshot, opening: Opening) {
         let Opening { server, slot, login } = opening;
         let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
         let group = self.group(&hostgroup.demand);

@@ -14,7 +14,7 @@ use crate::snapshot::Snapshot;
 impl Pool {
     /// Closes idle connections that have expired and takes those that are due for a ping, oldest use first; the
     /// caller pings them and gives them back. A ping also keeps a server's `wait_timeout` from ending them.
-    pub fn take_due(&self, snapshot: &Snapshot) -> Vec<Backend> {
+    pub(super) fn take_due(&self, snapshot: &Snapshot) -> Vec<Backend> {
         let groups: Vec<_> = self.groups.borrow().values().map(Rc::clone).collect();
         let now = Instant::now();
         let mut due = Vec::new();
@@ -50,7 +50,7 @@ impl Pool {
 
     /// Closes the statements of idle connections to a server. Those that no client has open would do, but a connection
     /// that is idle now can prepare what it needs again.
-    pub async fn close_statements(&self, snapshot: &Snapshot, figures: &Arc<ServerFigures>) {
+    pub(super) async fn close_statements(&self, snapshot: &Snapshot, figures: &Arc<ServerFigures>) {
         let groups: Vec<_> = self.groups.borrow().values().map(Rc::clone).collect();
         for group in groups {
             let of_server = |backend: &mut Backend| {

@@ -267,10 +267,10 @@ impl Session {
             (aside.since, aside.status) = (None, aside.status.without(OF_TRANSACTION));
             if !aside.pinned.pins.end_transaction() {
                 self.aside.push(aside);
-            } else if aside.pinned.pins.need_reset() {
-                self.recycle(aside.pinned.backend, &aside.pinned.pins);
             } else {
-                self.worker.pool.release(&self.snapshot(), aside.pinned.backend, Instant::now());
+                let Pinned { backend, pins, .. } = aside.pinned;
+                let exit = self.exit_of(&backend, &pins);
+                self.worker.take_back(backend, exit, &self.want, Instant::now());
             }
         }
         self.show_aside();

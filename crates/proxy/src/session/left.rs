@@ -3,7 +3,7 @@
 //! A reason to keep a connection ends when an answer proves that what it stands for is gone, never because a statement was
 //! seen that should have ended it: that may not have run, or on something else. What cannot be proven gone stays for the
 //! rest of the session. And once a connection has carried any of this it is reset before another client has it
-//! ([`Pins::need_reset`]): then a proof that was none costs its own client a lock, and shows nobody else a table.
+//! ([`Pins::exit`]): then a proof that was none costs its own client a lock, and shows nobody else a table.
 
 use narrows_sql::set::Assignment;
 use narrows_sql::{Flags, Kind, LockCall, Statement, TableName, classify, may_call, word_at};

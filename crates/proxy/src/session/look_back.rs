@@ -3,14 +3,12 @@
 //! Where the connection that knows is untouched, it is asked. Else the answer is what the protocol told at the time,
 //! or what the next user of that connection has left for us; see `backend/residue.rs`.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_sql::{Flags, Kind, Shape, Statement, Substitute, substitute};
 use narrows_wire::charset::Family;
 
-use super::patience::give_back_without_timeouts;
 use super::query::Job;
 use super::relay::Outcome;
 use super::track::Pins;
@@ -18,6 +16,7 @@ use super::{Kept, LookBack, Session, Whereabouts};
 use crate::backend::{
     Backend, BackendError, FOREIGN_INSERT_ID, InsertId, InsertIdBefore, Keepsake, Kinds, Left, Residue,
 };
+use crate::pool::Exit;
 use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 use crate::worker::Message;
@@ -119,17 +118,22 @@ impl Session {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held that no pin tells of");
         self.leave(&mut backend);
         self.handle.has_backend(None);
+        let exit = self.exit_of(&backend, pins);
+        if exit != Exit::Return {
+            self.look_back.last = None;
+        }
         let now = self.ended.unwrap_or_else(Instant::now);
-        let worker = Rc::clone(&self.worker);
-        if pins.need_reset() {
-            self.look_back.last = None;
-            return self.recycle(backend, pins);
+        self.worker.take_back(backend, exit, &self.want, now);
+    }
+
+    /// What is to be done to a connection that nothing ties to this session any more.
+    pub(super) fn exit_of(&self, backend: &Backend, pins: &Pins) -> Exit {
+        match pins.exit() {
+            Exit::Return if self.patience.is_short && backend.login.state.has_short_timeouts() => {
+                Exit::UndoTimeouts
+            }
+            exit => exit,
         }
-        if self.patience.is_short && backend.login.state.has_short_timeouts() {
-            self.look_back.last = None;
-            return give_back_without_timeouts(worker, backend);
-        }
-        worker.pool.release(&worker.snapshot(), backend, now);
     }
 
     /// Remembers which connection it was that is left, and what it keeps.

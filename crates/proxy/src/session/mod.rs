@@ -39,7 +39,7 @@ use crate::cache::Recording;
 use crate::client::{AccountPlace, Client, first_status};
 use crate::keep::After;
 use crate::reply::put_error;
-use crate::rt::{Instant, select, spawn_local};
+use crate::rt::{Instant, select};
 use crate::snapshot::HostgroupId;
 use crate::state::{SessionState, SharedState};
 use crate::stream::Stream;
@@ -53,7 +53,6 @@ use patience::Patience;
 use prepared::ClientStatements;
 use query::Job;
 use request::Request;
-use track::Cleaning;
 pub use track::{PinReason, Pins};
 use transfer::Pace;
 
@@ -603,30 +602,9 @@ impl Session {
         self.multiplexing_off = false;
     }
 
-    /// Takes away what a connection carries of this session, and returns it to the pool; or closes it.
-    fn recycle(&self, mut backend: Backend, pins: &Pins) {
-        let cleaning = pins.cleaning();
-        if cleaning == Cleaning::Close {
-            return;
-        }
-        let (worker, want) = (Rc::clone(&self.worker), self.want.clone());
-        spawn_local(async move {
-            let snapshot = worker.snapshot();
-            let limit = snapshot.variables.connect_timeout_server;
-            // What it still keeps for its client is lost when it fails, and so is the connection.
-            let _ = backend.settle_residue(limit).await;
-            let cleaned = match cleaning {
-                Cleaning::LogIn => match backend.change_user(&want, limit).await {
-                    Ok(()) => backend.may_have_role(limit).await.is_ok_and(|may| !may),
-                    Err(_) => false,
-                },
-                _ => backend.reset(limit).await.is_ok(),
-            };
-            if cleaned {
-                worker.counters.borrow_mut().pool_reset += 1;
-                worker.pool.release(&snapshot, backend, Instant::now());
-            }
-        });
+    /// Takes away all that a connection may carry of this session, and returns it to the pool; or closes it.
+    fn recycle(&self, backend: Backend, pins: &Pins) {
+        self.worker.take_back(backend, pins.exit_of_session(), &self.want, Instant::now());
     }
 
     fn snapshot(&self) -> LocalSnapshot {

@@ -4,17 +4,12 @@
 //! A server is told only for statements that may read them back, and for no longer: it would end a connection by them that
 //! another client has, or none.
 
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_wire::Capabilities;
 
 use super::Session;
-use crate::backend::Backend;
-use crate::rt::{Instant, spawn_local};
 use crate::state::SessionState;
-use crate::worker::Worker;
 
 /// What a client has set, in force beside Narrows' own limits.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,17 +43,4 @@ impl Session {
     pub(super) fn note_patience(&mut self) {
         self.patience = Patience::of(&self.state, self.capabilities);
     }
-}
-
-/// Puts back the timeouts that were set for a client, and then returns a connection to the pool.
-pub(super) fn give_back_without_timeouts(worker: Rc<Worker>, mut backend: Backend) {
-    spawn_local(async move {
-        let snapshot = worker.snapshot();
-        let state = Arc::new(backend.login.state.without_short_timeouts());
-        let limit = snapshot.variables.connect_timeout_server;
-        // One that cannot be brought there is closed.
-        if backend.align(&state, true, None, limit).await.is_ok() {
-            worker.pool.release(&snapshot, backend, Instant::now());
-        }
-    });
 }

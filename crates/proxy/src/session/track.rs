@@ -17,6 +17,7 @@ use super::query::Job;
 use super::relay::Outcome;
 use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
+use crate::pool::Exit;
 use crate::state::{
     CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, SessionState, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS,
     is_variable_name, is_word, quoted, slot,
@@ -125,6 +126,15 @@ impl PinReason {
         PinReason::UNKNOWN_SET.0 | PinReason::ROUTINE.0 | PinReason::TEXT_STATEMENT.0 | PinReason::UNREAD.0,
     );
 
+    /// What takes away all that these have stood for, and all else that may have been set.
+    pub(super) const fn exit(self) -> Exit {
+        match self {
+            reasons if reasons.intersects(PinReason::OUTLASTS_LOGIN) => Exit::Close,
+            reasons if reasons.intersects(PinReason::MAY_SET_ROLES) => Exit::ChangeUser,
+            _ => Exit::Reset,
+        }
+    }
+
     pub(crate) const fn without(self, other: PinReason) -> PinReason {
         PinReason(self.0 & !other.0)
     }
@@ -136,16 +146,6 @@ impl PinReason {
     fn is_empty(self) -> bool {
         self.0 == 0
     }
-}
-
-/// What becomes of a connection before anybody else has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cleaning {
-    /// `COM_RESET_CONNECTION`.
-    Reset,
-    /// `COM_CHANGE_USER`.
-    LogIn,
-    Close,
 }
 
 /// Why a client has a backend connection to itself.
@@ -189,18 +189,14 @@ impl Pins {
         pins.reasons
     }
 
-    /// Whether a connection that nothing ties to its client any more must be reset before anybody has it.
-    pub fn need_reset(&self) -> bool {
-        !self.carried.is_empty()
+    /// What is done to a connection that nothing ties to its client any more, before anybody else has it.
+    pub(super) fn exit(&self) -> Exit {
+        if self.carried.is_empty() { Exit::Return } else { self.exit_of_session() }
     }
 
     /// What takes away all that the connection may carry of its client.
-    pub(super) fn cleaning(&self) -> Cleaning {
-        match self.reasons {
-            reasons if reasons.intersects(PinReason::OUTLASTS_LOGIN) => Cleaning::Close,
-            reasons if reasons.intersects(PinReason::MAY_SET_ROLES) => Cleaning::LogIn,
-            _ => Cleaning::Reset,
-        }
+    pub(super) fn exit_of_session(&self) -> Exit {
+        self.reasons.exit()
     }
 
     /// Whether nothing ties the client to the connection but these.

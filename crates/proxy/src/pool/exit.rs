@@ -1,0 +1,105 @@
+//! The way back: whoever has had a server connection says what it may carry, and that decides what is done before anybody else
+//! has it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::backend::{Backend, BackendError, Use, Want};
+use crate::hostgroup::ServerFigures;
+use crate::rt::{Instant, spawn_local};
+use crate::snapshot::HostgroupId;
+use crate::worker::Worker;
+
+/// What is done to a connection before anybody else has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Nothing: it is idle, and its state is known.
+    Return,
+    /// The timeouts are set back that a client had for itself: a server would close an idle connection by them.
+    UndoTimeouts,
+    /// `COM_RESET_CONNECTION`.
+    Reset,
+    /// `COM_CHANGE_USER`, which takes away the roles that a reset leaves. It is closed where it may still have one.
+    ChangeUser,
+    /// It is closed: nothing takes away what it carries.
+    Close,
+}
+
+impl Worker {
+    /// Takes a connection of `want` back for its next user. One that cannot be brought there is closed. `now` was read not long ago.
+    pub(crate) fn take_back(self: &Rc<Worker>, backend: Backend, exit: Exit, want: &Want, now: Instant) {
+        match exit {
+            Exit::Return => self.pool.release(&self.snapshot(), backend, now),
+            Exit::Close => drop(backend),
+            Exit::UndoTimeouts | Exit::Reset | Exit::ChangeUser => {
+                let (worker, want) = (Rc::clone(self), want.clone());
+                spawn_local(async move { worker.clean(backend, exit, &want).await });
+            }
+        }
+    }
+
+    async fn clean(&self, mut backend: Backend, exit: Exit, want: &Want) {
+        let limit = self.snapshot().variables.connect_timeout_server;
+        if exit != Exit::UndoTimeouts {
+            // What it still keeps for its client is lost when it fails, and so is the connection.
+            let _ = backend.settle_residue(limit).await;
+        }
+        let cleaned = match exit {
+            Exit::UndoTimeouts => {
+                let state = Arc::new(backend.login.state.without_short_timeouts());
+                backend.align(&state, true, None, limit).await.is_ok()
+            }
+            Exit::ChangeUser => match backend.change_user(want, limit).await {
+                Ok(()) => backend.may_have_role(limit).await.is_ok_and(|may| !may),
+                Err(_) => false,
+            },
+            Exit::Return | Exit::Reset | Exit::Close => backend.reset(limit).await.is_ok(),
+        };
+        if cleaned {
+            self.counters.borrow_mut().pool_reset += u64::from(exit != Exit::UndoTimeouts);
+            self.pool.release(&self.snapshot(), backend, Instant::now());
+        }
+    }
+
+    /// Asks a connection that is idle here for what it keeps, and leaves that with its client.
+    pub(crate) fn fetch(self: &Rc<Worker>, hostgroup: HostgroupId, last_use: Use) {
+        let Some(mut backend) = self.pool.take_untouched(hostgroup, last_use) else { return };
+        // It will know less than its client left there.
+        backend.login.count_lease();
+        let limit = self.snapshot().variables.connect_timeout_server;
+        self.look_after(backend, async move |backend| backend.settle_residue(limit).await);
+    }
+
+    /// Pings the idle connections that are due, and opens those that are wanted before they are needed.
+    pub(crate) fn tend_pool(self: &Rc<Worker>) {
+        let snapshot = self.snapshot();
+        let limit = snapshot.variables.ping_timeout_server;
+        for backend in self.pool.take_due(&snapshot) {
+            self.look_after(backend, async move |backend| backend.ping(limit).await);
+        }
+        for opening in self.pool.take_openings(&snapshot) {
+            let worker = Rc::clone(self);
+            spawn_local(async move { worker.pool.open_early(&worker.snapshot(), opening).await });
+        }
+    }
+
+    /// Closes the statements of idle connections to a server.
+    pub(crate) fn close_statements(self: &Rc<Worker>, figures: Arc<ServerFigures>) {
+        let worker = Rc::clone(self);
+        spawn_local(async move { worker.pool.close_statements(&worker.snapshot(), &figures).await });
+    }
+
+    /// Does something with a connection that nobody has, and puts it back; where that fails, it is closed.
+    fn look_after(
+        self: &Rc<Worker>,
+        mut backend: Backend,
+        what: impl AsyncFnOnce(&mut Backend) -> Result<(), BackendError> + 'static,
+    ) {
+        let worker = Rc::clone(self);
+        spawn_local(async move {
+            if what(&mut backend).await.is_ok() {
+                worker.pool.release(&worker.snapshot(), backend, Instant::now());
+            }
+        });
+    }
+}
