@@ -28,5 +28,6 @@ pub mod sockets;
 pub mod state;
 pub mod stats;
 pub mod stream;
+pub mod threads;
 pub mod tls;
 pub mod worker;

@@ -31,6 +31,7 @@ use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::stats::{Counters, Figures, Question, SESSION_BYTES};
 use crate::stream::{DetachedStream, Stream};
+use crate::threads::Threads;
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -158,6 +159,8 @@ pub struct Peers {
     pub started: Instant,
     /// Makes logins of unknown users look like those of known ones.
     pub decoy_key: [u8; 32],
+    /// Where what takes long at a login is done.
+    pub(crate) threads: Threads,
     /// Failed logins by client address.
     pub client_hosts: client::ClientHosts,
     /// What the workers' caches share.
@@ -172,14 +175,15 @@ impl Peers {
         Peers {
             clients: mailboxes.iter().map(|_| AtomicU32::new(0)).collect(),
             beats: mailboxes.iter().map(|_| AtomicU64::new(0)).collect(),
-            mailboxes: mailboxes.into(),
             next_connection_id: AtomicU32::new(FIRST_ID + 1),
             accepted: AtomicU64::new(0),
             started: Instant::now(),
             decoy_key: rand::random(),
+            threads: Threads::for_logins(mailboxes.len()),
             client_hosts: client::ClientHosts::default(),
             cache: cache::Shared::default(),
             upload_bytes: AtomicU64::new(0),
+            mailboxes: mailboxes.into(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod about;
 mod compression;
+mod flood;
 mod matrix;
 mod plugins;
 mod proxy_protocol;

@@ -11,6 +11,7 @@ use narrows_proxy::rt::{
     self, BoundListener, JoinHandle, Listener, MailboxReceiver, MailboxSender, sleep, spawn_local,
 };
 use narrows_proxy::stream::Stream;
+use narrows_proxy::threads::Threads;
 
 use super::budget::Budget;
 use super::session::Session;
@@ -39,6 +40,8 @@ pub struct Door {
     pub control: Sender<Message>,
     /// Makes logins of unknown users look like those of known ones.
     pub decoy_key: [u8; 32],
+    /// Where what takes long at a login is done.
+    pub threads: Threads,
     settings: RefCell<Rc<Settings>>,
     /// Who is there.
     pub visitors: Rc<Visitors>,
@@ -139,6 +142,7 @@ async fn obey(settings: Settings, control: Sender<Message>, mut mailbox: Mailbox
     let door = Rc::new(Door {
         control,
         decoy_key: rand::random(),
+        threads: Threads::for_logins(1),
         settings: RefCell::new(Rc::new(settings)),
         visitors: Rc::default(),
         turns: Rc::default(),

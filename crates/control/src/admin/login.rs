@@ -121,7 +121,7 @@ pub async fn log_in(
         capabilities: response.capabilities,
         host: &host,
     };
-    let role = authenticate(settings, &door.decoy_key, &stream, input, &nonce, &mut sequence, &claim).await;
+    let role = authenticate(settings, door, &stream, input, &nonce, &mut sequence, &claim).await;
     // With some plugins it is the password.
     response.auth_response.zeroize();
     let role = role?;
@@ -190,7 +190,7 @@ async fn hello(
 /// When the client is refused; it has been told.
 pub async fn authenticate(
     settings: &Settings,
-    decoy_key: &[u8; 32],
+    door: &Door,
     stream: &Stream,
     input: &mut Buffer,
     nonce: &Nonce,
@@ -209,7 +209,7 @@ pub async fn authenticate(
         can_switch: claim.capabilities.contains(Capabilities::PLUGIN_AUTH),
         public_key: key_pair.map(KeyPair::public_pem),
     };
-    let (account, role) = settings.account(claim.user, decoy_key);
+    let (account, role) = settings.account(claim.user, &door.decoy_key);
     let (mut exchange, mut step) = Exchange::start(&challenge, account, claim.plugin, claim.answer);
     loop {
         step = match step {
@@ -222,7 +222,18 @@ pub async fn authenticate(
                 input.wipe(header.packet_length());
                 step
             }
-            Step::Decrypt(cipher) => exchange.decrypted(key_pair.and_then(|pair| pair.decrypt(&cipher))),
+            Step::Decrypt(cipher) => {
+                let tls = settings.tls.clone();
+                let decrypt = move || tls.key_pair.as_ref().and_then(|pair| pair.decrypt(&cipher));
+                match door.threads.run(decrypt).await {
+                    Some(password) => exchange.decrypted(password),
+                    None => Step::Reject(Rejection::WrongPassword),
+                }
+            }
+            Step::Verify(verification) => match door.threads.run(move || verification.run()).await {
+                Some(verified) => exchange.verified(verified),
+                None => Step::Reject(Rejection::WrongPassword),
+            },
             Step::Accept { before_ok, secret: _ } => {
                 let role = role.expect("a decoy is never accepted");
                 if is_local_only(claim.user) && !stream.is_local() {

@@ -244,15 +244,8 @@ impl Session {
             host: &self.caller.host,
         };
         let (mut sequence, nonce) = (1, self.login.nonce);
-        let authenticated = authenticate(
-            &settings,
-            &self.door.decoy_key,
-            &self.stream,
-            &mut self.input,
-            &nonce,
-            &mut sequence,
-            &claim,
-        );
+        let authenticated =
+            authenticate(&settings, &self.door, &self.stream, &mut self.input, &nonce, &mut sequence, &claim);
         let Ok(Ok(role)) = timeout(LOGIN_TIME, authenticated).await else { return Ok(Next::End) };
         let user = String::from_utf8_lossy(&change.user).into_owned();
         let Some(place) = self.door.visitors.admit(role, &user) else {

@@ -85,7 +85,18 @@ pub(super) async fn authenticate(
                 input.wipe(header.packet_length());
                 step
             }
-            Step::Decrypt(cipher) => exchange.decrypted(key_pair.and_then(|pair| pair.decrypt(&cipher))),
+            Step::Decrypt(cipher) => {
+                let tls = snapshot.tls.clone();
+                let decrypt = move || tls.key_pair.as_ref().and_then(|pair| pair.decrypt(&cipher));
+                match costly(worker, snapshot, decrypt).await {
+                    Some(password) => exchange.decrypted(password),
+                    None => return too_many_logins(stream, sequence).await,
+                }
+            }
+            Step::Verify(verification) => match costly(worker, snapshot, move || verification.run()).await {
+                Some(verified) => exchange.verified(verified),
+                None => return too_many_logins(stream, sequence).await,
+            },
             Step::Accept { before_ok, secret } => {
                 let account = account.expect("a decoy is never accepted");
                 let place = match admit(account, stream, &claim, exchange.using_password()) {
@@ -108,6 +119,22 @@ pub(super) async fn authenticate(
             }
         }
     }
+}
+
+/// Does what takes long on a thread of its own kind. `None` where there is no room for it in half the time that a login may take,
+/// so that the client still learns why.
+async fn costly<T: Send + 'static>(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let limit = snapshot.variables.connect_timeout_client / 2;
+    timeout(limit, worker.peers.threads.run(job)).await.ok().flatten()
+}
+
+async fn too_many_logins<T>(stream: &Stream, sequence: u8) -> Result<T, LoginError> {
+    let text = "Too many logins at the same time: the password could not be verified".to_owned();
+    refuse(stream, sequence, Errno::CON_COUNT_ERROR, text).await
 }
 
 /// What an account asks of a client that has the right password: TLS, a certificate, and that there are not too many.

@@ -75,6 +75,8 @@ pub enum Step {
     Send(Vec<u8>),
     /// Decrypt this with the private key (RSA-OAEP with SHA-1) and hand the result to [`Exchange::decrypted`].
     Decrypt(Vec<u8>),
+    /// Run this and hand the result to [`Exchange::verified`].
+    Verify(Verification),
     /// The client is who it claims to be. Send the payload, where there is one, and OK.
     Accept {
         /// An `AuthMoreData` that the client waits for before OK.
@@ -85,6 +87,18 @@ pub enum Step {
     /// The client is not let in. Send ERR 1045 (or 1251 for [`Rejection::CannotSwitch`]) and close.
     Reject(Rejection),
 }
+
+/// A password that a client has sent, and the account whose stored hash it is compared with. That takes milliseconds, and up to a
+/// second where the hash has the most rounds: it is no work for a thread that others wait for.
+#[derive(Clone)]
+pub struct Verification {
+    account: Account,
+    password: Zeroizing<Vec<u8>>,
+}
+
+/// What came of a [`Verification`].
+#[derive(Debug)]
+pub struct Verified(Option<Secret>);
 
 /// Why a client is not let in. For the log; the client is told the same in the first two cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -112,13 +126,14 @@ pub enum Rejection {
 ///                                      its answer          │
 ///             ┌──────02: Send the public key───────────────┤
 ///             ▼                                            ▼
-///         KeySent ──▶ Decrypt ──▶ Decrypting ──▶ ... ◀── Password ──▶ Accept | Reject
+///         KeySent ──▶ Decrypt ──▶ Decrypting ──▶ ... ◀── Password ──▶ Verifying ──▶ Accept | Reject
 /// ```
 ///
 /// * `Switched`: an AuthSwitchRequest for its plugin is out; the client's next packet answers it. Entered at most once.
 /// * `Password`: the client was asked for its password; its next packet is that, encrypted where others can listen.
 /// * `KeySent`: the client has the public key; its next packet is the password encrypted with it.
 /// * `Decrypting`: the caller decrypts the password.
+/// * `Verifying`: the caller compares the password with a stored hash. Where none is stored that is done at once.
 /// * `Ended`: Accept or Reject was returned; nothing more may come.
 ///
 /// An account that does not exist takes the same way and the same time as one that does.
@@ -138,6 +153,7 @@ enum State {
     Password,
     KeySent,
     Decrypting,
+    Verifying,
     Ended,
 }
 
@@ -197,7 +213,7 @@ impl Exchange {
                 self.state = State::Decrypting;
                 Step::Decrypt(payload.to_vec())
             }
-            State::Decrypting | State::Ended => Step::Reject(Rejection::OutOfOrder),
+            State::Decrypting | State::Verifying | State::Ended => Step::Reject(Rejection::OutOfOrder),
         }
     }
 
@@ -210,6 +226,14 @@ impl Exchange {
         let mut password = masked.unwrap_or_default();
         password.iter_mut().zip(self.nonce.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
         self.verify_password(&password)
+    }
+
+    /// Takes what came of a [`Step::Verify`].
+    pub fn verified(&mut self, Verified(secret): Verified) -> Step {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Verifying => self.settle(secret, None),
+            _ => Step::Reject(Rejection::OutOfOrder),
+        }
     }
 
     /// Whether the client's last answer was more than that of an empty password: `using password: YES` of error 1045.
@@ -267,17 +291,14 @@ impl Exchange {
         }
     }
 
-    fn verify_password(&self, answer: &[u8]) -> Step {
+    fn verify_password(&mut self, answer: &[u8]) -> Step {
         let password = answer.strip_suffix(&[0]).unwrap_or(answer);
-        let mut found = None;
-        for credential in self.account.credentials.iter() {
-            // All are tried, so that the time does not tell which it was.
-            if credential.verify_password(password) {
-                found = Some(credential);
-            }
+        if self.account.has_costly_hash() {
+            self.state = State::Verifying;
+            let password = Zeroizing::new(password.to_vec());
+            return Step::Verify(Verification { account: self.account.clone(), password });
         }
-        let secret = found.filter(|_| self.account.exists).map(|credential| credential.learn(password));
-        self.settle(secret, None)
+        self.settle(self.account.verify_password(password), None)
     }
 
     fn settle(&self, secret: Option<Secret>, before_ok: Option<Vec<u8>>) -> Step {
@@ -389,7 +410,46 @@ impl Credential {
 /// Longest password hashed: MySQL's own limit for this plugin; keeps a megabyte from being hashed 5,000 times.
 const MAX_PASSWORD_LENGTH: usize = 256;
 
+impl Verification {
+    /// Compares.
+    pub fn run(self) -> Verified {
+        Verified(self.account.verify_password(&self.password))
+    }
+}
+
+impl PartialEq for Verification {
+    /// Those of the same client.
+    fn eq(&self, other: &Verification) -> bool {
+        self.password == other.password && Arc::ptr_eq(&self.account.credentials, &other.account.credentials)
+    }
+}
+
+impl Eq for Verification {}
+
+impl std::fmt::Debug for Verification {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Verification(..)")
+    }
+}
+
 impl Account {
+    /// Whether a password can only be compared with it by hashing it thousands of times.
+    fn has_costly_hash(&self) -> bool {
+        self.credentials.iter().any(|credential| matches!(credential.stored, Stored::CachingSha2(_)))
+    }
+
+    /// What `password` is good for, where it is one of the account's.
+    fn verify_password(&self, password: &[u8]) -> Option<Secret> {
+        let mut found = None;
+        for credential in self.credentials.iter() {
+            // All are tried, so that the time does not tell which it was.
+            if credential.verify_password(password) {
+                found = Some(credential);
+            }
+        }
+        found.filter(|_| self.exists).map(|credential| credential.learn(password))
+    }
+
     /// An account that exists and has these passwords, any of which is good.
     pub fn known(credentials: Arc<[Credential]>) -> Self {
         Account { credentials, exists: true }

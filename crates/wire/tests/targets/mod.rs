@@ -207,11 +207,12 @@ pub fn client_login(data: &[u8]) {
     let plugin = plugin.strip_suffix(&[0]).unwrap_or(plugin);
     let plugin = (choice & 32 == 0).then_some(plugin);
     let (mut exchange, mut step) = client_side::Exchange::start(&challenge, account, plugin, answer);
-    // One switch, one key and one password at most.
-    for _ in 0..5 {
+    // One switch, one key, one password and one comparison at most.
+    for _ in 0..6 {
         match step {
             client_side::Step::Send(_) => step = exchange.feed(answer),
             client_side::Step::Decrypt(cipher) => step = exchange.decrypted(Some(cipher.into())),
+            client_side::Step::Verify(verification) => step = exchange.verified(verification.run()),
             client_side::Step::Accept { .. } => panic!("let in"),
             client_side::Step::Reject(_) => return,
         }

@@ -29,6 +29,14 @@ fn accepted(before_ok: Option<&[u8]>, password: &[u8]) -> Step {
     Step::Accept { before_ok: before_ok.map(<[u8]>::to_vec), secret: Secret::clear(password) }
 }
 
+/// The step after the comparison with a stored hash.
+fn after_verification(exchange: &mut Exchange, step: Step) -> Step {
+    match step {
+        Step::Verify(verification) => exchange.verified(verification.run()),
+        other => panic!("nothing is hashed: {other:?}"),
+    }
+}
+
 const WRONG: Step = Step::Reject(Rejection::WrongPassword);
 
 #[test]
@@ -130,7 +138,9 @@ fn a_caching_sha2_hash_asks_for_the_password_over_a_secure_channel_only() {
         let challenge = challenge(CachingSha2Password, Channel::Tls);
         let (mut exchange, step) = Exchange::start(&challenge, account(), name, &answer);
         assert_eq!(step, Step::Send(vec![1, 4]));
-        assert_eq!(exchange.feed(password), outcome);
+        let step = exchange.feed(password);
+        assert_eq!(after_verification(&mut exchange, step), outcome);
+        assert_eq!(exchange.feed(password), Step::Reject(Rejection::OutOfOrder));
     }
     let (_, step) = Exchange::start(&challenge(CachingSha2Password, Channel::Open), account(), name, &answer);
     assert_eq!(step, Step::Reject(Rejection::NeedsSecureChannel));
@@ -180,6 +190,28 @@ fn a_packet_after_the_end_is_refused() {
     let challenge = challenge(NativePassword, Channel::Open);
     let (mut exchange, _) = Exchange::start(&challenge, clear(b""), None, b"");
     assert_eq!(exchange.feed(b""), Step::Reject(Rejection::OutOfOrder));
+}
+
+#[test]
+fn a_packet_during_a_verification_ends_the_exchange() {
+    let name = Some(&b"caching_sha2_password"[..]);
+    let challenge = challenge(CachingSha2Password, Channel::Tls);
+    let account = known(Stored::parse(STORED_BY_MYSQL));
+    let (mut exchange, _) = Exchange::start(&challenge, account, name, b"an answer");
+    let step = exchange.feed(b"secret\0");
+    assert_eq!(exchange.feed(b"secret\0"), Step::Reject(Rejection::OutOfOrder));
+    assert_eq!(after_verification(&mut exchange, step), Step::Reject(Rejection::OutOfOrder));
+}
+
+#[test]
+fn a_clear_password_at_the_beginning_is_verified_against_a_hash_too() {
+    let challenge = challenge(NativePassword, Channel::Tls);
+    for (password, outcome) in [(&b"secret\0"[..], accepted(None, b"secret")), (b"Secret\0", WRONG)] {
+        let account = known(Stored::parse(STORED_BY_MYSQL));
+        let (mut exchange, step) =
+            Exchange::start(&challenge, account, Some(b"mysql_clear_password"), password);
+        assert_eq!(after_verification(&mut exchange, step), outcome);
+    }
 }
 
 /// Runs a whole login of a client that has `secret`.
