@@ -206,18 +206,13 @@ impl Reading<'_> {
     /// At `--`.
     fn dashes(&self) -> Result<usize, Doubt> {
         let begins = match self.byte(self.at + 2) {
-            Some(b' ' | b'\t' | b'\n' | b'\r') => true,
-            Some(0..=0x1F | 0x7F..) | None => return Err(Doubt::Comment),
+            Some(b' ' | b'\t') => true,
+            // To a digest the line ends after that one.
+            Some(b'\r') if self.byte(self.at + 3) == Some(b'\n') => true,
+            Some(0..=0x1F | 0x7F.. | b'#' | b'/') | None => return Err(Doubt::Comment),
             Some(_) => false,
         };
-        if !begins {
-            return Ok(self.at + 1);
-        }
-        // A digest takes `--- ` for something else.
-        if self.at.checked_sub(1).and_then(|before| self.byte(before)) == Some(b'-') {
-            return Err(Doubt::Comment);
-        }
-        self.line(self.at + 2)
+        if begins { self.line(self.at + 2) } else { Ok(self.at + 1) }
     }
 
     /// Behind the mark of a comment that the line's end ends: for servers a line feed, for a digest a carriage return too.
@@ -227,7 +222,13 @@ impl Reading<'_> {
         let line = rest.get(..length).unwrap_or_default();
         let returns =
             memchr::memchr(b'\r', line).is_some_and(|place| place + 1 < line.len() || length == rest.len());
-        if returns || line.contains(&0) {
+        // To a digest nothing stands between what comes before the mark and what comes after the line; and `--- ` is
+        // no comment.
+        let before = self.at.checked_sub(1).and_then(|before| self.byte(before));
+        let joins = !matches!(before, None | Some(b' ' | b'\t' | b'\n' | b'\r' | b',' | b'('));
+        let follows =
+            || rest.iter().skip(length).any(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b';'));
+        if returns || line.contains(&0) || before == Some(b'-') || joins && follows() {
             return Err(Doubt::Comment);
         }
         Ok(from + length)
@@ -258,6 +259,11 @@ mod tests {
             (b"SELECT 1 --- 2", Doubt::Comment),
             (b"SELECT 1 --\x0b2", Doubt::Comment),
             (b"SELECT 1 --", Doubt::Comment),
+            (b"SELECT \"\"--\na; INSERT INTO t VALUES (1)", Doubt::Comment),
+            (b"SELECT 1 --\n", Doubt::Comment),
+            (b"SELECT 1 --\r2", Doubt::Comment),
+            (b"SELECT a-- \nb", Doubt::Comment),
+            (b"SELECT a#\nb", Doubt::Comment),
             (b"SELECT 'a", Doubt::Unterminated),
             (b"SELECT /* a", Doubt::Unterminated),
             (b"SELECT `a", Doubt::Unterminated),
@@ -289,6 +295,91 @@ mod tests {
         ] {
             assert_eq!(charset_matters(query, charset), matters, "{charset}: {}", query.escape_ascii());
         }
+    }
+
+    /// The text as the lexer reads it: a blank in the place of all that is no token.
+    fn without_comments(query: &[u8]) -> Vec<u8> {
+        let mut lexer = Lexer::new(query, Escapes::Backslash);
+        let (mut bare, mut end) = (Vec::new(), 0);
+        loop {
+            let token = lexer.next();
+            if token.start > end && !bare.is_empty() {
+                bare.push(b' ');
+            }
+            if token.kind == TokenKind::End {
+                return bare;
+            }
+            bare.extend_from_slice(token.text);
+            end = token.end();
+        }
+    }
+
+    fn digest(query: &[u8]) -> String {
+        let mut scratch = crate::Scratch::new();
+        crate::digest_text(query, &crate::DigestOptions::default(), &mut scratch).escape_ascii().to_string()
+    }
+
+    /// Calls with every text of up to `most` of these pieces.
+    fn each_text(most: usize, pieces: &[&[u8]], check: &mut impl FnMut(&[u8])) {
+        let mut chosen = vec![0; most];
+        loop {
+            let text: Vec<u8> = chosen.iter().flat_map(|piece| pieces[*piece].iter().copied()).collect();
+            check(&[b"SELECT", &text[..]].concat());
+            check(&[b"SELECT '", &text[..]].concat());
+            let Some(place) = chosen.iter().position(|piece| piece + 1 < pieces.len()) else { return };
+            chosen[place] += 1;
+            chosen[..place].fill(0);
+        }
+    }
+
+    /// Where there is no doubt, the digest is that of what the lexer has read.
+    #[test]
+    fn a_text_without_doubt_has_the_digest_of_what_is_read() {
+        let marks: &[&[u8]] = &[
+            b"",
+            b"--",
+            b"-",
+            b"#",
+            b"/*",
+            b"*/",
+            b"/",
+            b"*",
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b"\t",
+            b" ",
+            b"\0",
+            b"\x0b",
+            b"\x0c",
+            b"\x01",
+            b"\x7f",
+            "\u{a0}".as_bytes(),
+            b"'",
+            b"\"",
+            b"`",
+            b"\\",
+            b"a",
+            b";",
+            b"1",
+            b"-- ",
+            b"--\n",
+            b"/**/",
+            b"@",
+        ];
+        let (mut sure, mut wrong) = (0, Vec::new());
+        each_text(4, marks, &mut |query| {
+            if doubt(query, "utf8mb4", false).is_some() {
+                return;
+            }
+            sure += 1;
+            let (shown, read) = (digest(query), digest(&without_comments(query)));
+            if shown != read && wrong.len() < 40 {
+                wrong.push(format!("{}: {shown} is shown, {read} is read", query.escape_ascii()));
+            }
+        });
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(sure > 10_000, "{sure}");
     }
 
     #[test]

@@ -65,6 +65,9 @@ fn what_may_be_read_in_two_ways_is_refused() {
             b"SELECT 1 /* /*/ ; INSERT INTO hits VALUES (1) -- */",
             b"SELECT 1 -- \x01\nFROM t",
             b"SELECT 1 --\x0b ",
+            b"SELECT \"\"--\na; INSERT INTO hits VALUES (1)",
+            b"SELECT 1--\n; INSERT INTO hits VALUES (1)",
+            b"SELECT 1 #\rFROM t",
             b"SELECT 1 /*! 1*/",
             b"SELECT `'`; INSERT INTO hits VALUES (1) -- '",
         ] {
@@ -83,6 +86,35 @@ fn what_may_be_read_in_two_ways_is_refused() {
             RealServer::shared(flavour).rows("SELECT COUNT(*) FROM walled.hits")[0][0].as_deref(),
             Some("0")
         );
+    }
+}
+
+#[test]
+fn no_byte_after_the_mark_of_a_comment_hides_a_statement() {
+    const INSERT: &[u8] = b"; INSERT INTO hits VALUES (1)";
+    for flavour in Flavour::both() {
+        let narrows = protected(flavour);
+        let server = RealServer::shared(flavour);
+        for charset in ["utf8mb4", "latin1", "gbk"] {
+            let mut client = client(&narrows);
+            assert_eq!(code(&mut client, format!("SET NAMES {charset}")), None);
+            for byte in 0..=255 {
+                for mark in [&b"--"[..], b"#", b"-- ", b"---", b"/*"] {
+                    let begins = [b"SELECT ''", mark, &[byte]].concat();
+                    for text in [
+                        [&begins[..], INSERT].concat(),
+                        [&begins[..], b"a", INSERT].concat(),
+                        [&begins[..], b"\na", INSERT].concat(),
+                        [&begins[..], b"\r", INSERT, b"\n"].concat(),
+                        [&begins[..], b"*/", INSERT].concat(),
+                    ] {
+                        code(&mut client, text);
+                    }
+                }
+                let hits = server.rows("SELECT COUNT(*) FROM walled.hits").remove(0).remove(0);
+                assert_eq!(hits.as_deref(), Some("0"), "{flavour:?}, {charset}: the byte {byte:#x}");
+            }
+        }
     }
 }
 
@@ -191,6 +223,9 @@ fn script(random: &mut Random) -> Vec<u8> {
         b"/*/",
         b"-- ",
         b"--",
+        b"--\n",
+        b"--\r",
+        b"--\x0C",
         b"--\x01",
         b"--\xA0",
         b"#",

@@ -8,6 +8,7 @@ mod attributes;
 mod executions;
 mod firewall;
 
+
 use std::hash::{BuildHasher, RandomState};
 
 use crate::model::random::Random;
