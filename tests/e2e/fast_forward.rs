@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, capability,
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, capability,
 };
 
 fn start(config: &NarrowsConfig) -> Narrows {
@@ -96,11 +96,85 @@ fn a_server_that_cannot_be_had_is_error_9001() {
     assert_eq!(error.code, 9001, "{error:?}");
 }
 
+/// A client of a user with `fast_forward` that gives a file to whoever asks, and its server.
+fn asked_for_a_file(moves: &[Move], allowed: bool) -> (FakeMysql, Narrows, RawClient) {
+    let fake = FakeMysql::start(Conversation::new().on("SELECT stolen", moves));
+    let config = before(fake.port()).variable("enable_load_data_local_infile", &allowed.to_string());
+    let narrows = start(&config);
+    // What the server of the test offers.
+    let form = capability::DEPRECATE_EOF | capability::SESSION_TRACK | capability::QUERY_ATTRIBUTES;
+    let login = Login::new("sbtest", "sbtest").without(form).with(capability::LOCAL_FILES);
+    let mut client = RawClient::open(&narrows.endpoint(), &login);
+    client.set_local_file(b"a secret".to_vec());
+    client.set_patience(Duration::from_secs(10));
+    (fake, narrows, client)
+}
+
+#[test]
+fn a_server_gets_no_file_for_a_statement_that_names_none() {
+    let question = b"\xFB/etc/passwd";
+    let with_number = |number: u8| [&[question.len() as u8, 0, 0, number], &question[..]].concat();
+    // An OK that announces another result.
+    let ok = b"\x07\0\0\xFE\0\0\0\x0A\0\0\0".to_vec();
+    for allowed in [false, true] {
+        for moves in [
+            vec![Move::Reply(vec![question.to_vec()])],
+            // What is sent after it has the number of a command.
+            vec![Move::Bytes(with_number(255))],
+            vec![Move::Bytes([ok.clone(), with_number(255)].concat())],
+            vec![Move::Bytes([ok.clone(), with_number(7)].concat())],
+        ] {
+            let (fake, narrows, mut client) = asked_for_a_file(&moves, allowed);
+            let answer = client.query("SELECT stolen");
+            assert!(answer.error().is_some(), "{allowed}, {moves:?}: {answer:?}");
+            assert!(!narrows.log().contains("no fast_forward"), "{}", narrows.log());
+            narrows.wait_for_log(0, |line| line.contains("asked for a file"));
+            let stolen = fake.received().iter().any(|received| received.body.contains("secret"));
+            assert!(!stolen, "{allowed}, {moves:?}: {:?}", fake.received());
+        }
+    }
+}
+
+#[test]
+fn a_file_is_loaded_where_that_is_allowed_and_where_a_statement_says_so() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        server.execute(&[
+            "SET GLOBAL local_infile = 1",
+            "CREATE DATABASE IF NOT EXISTS fast_forward_files",
+            "CREATE TABLE IF NOT EXISTS fast_forward_files.t (line VARCHAR(99))",
+            "TRUNCATE TABLE fast_forward_files.t",
+        ]);
+        let statement = "LOAD DATA LOCAL INFILE 'f' INTO TABLE fast_forward_files.t";
+        let login =
+            || Login::new("sbtest", "sbtest").with(capability::LOCAL_FILES | capability::MULTI_STATEMENTS);
+        let count = || server.rows("SELECT COUNT(*) FROM fast_forward_files.t")[0][0].clone();
+        for allowed in [false, true] {
+            let config =
+                before(server.port()).variable("enable_load_data_local_infile", &allowed.to_string());
+            let narrows = start(&config);
+            let mut client = RawClient::open(&narrows.endpoint(), &login());
+            client.set_local_file(b"one\ntwo\n".to_vec());
+            let answer = client.query(statement);
+            assert_eq!(answer.error().is_none(), allowed, "{flavour:?}: {answer:?}");
+            if !allowed {
+                assert_eq!(count().as_deref(), Some("0"), "{flavour:?}");
+                continue;
+            }
+            assert_eq!(count().as_deref(), Some("2"), "{flavour:?}");
+            // A file of more packets than there are numbers.
+            client.set_local_file(b"line\n".repeat(2_000_000));
+            assert!(client.query(format!("SELECT 1; {statement}")).error().is_none(), "{flavour:?}");
+            assert_eq!(count().as_deref(), Some("2000002"), "{flavour:?}");
+            assert_eq!(client.query("SELECT 3").cell().as_deref(), Some("3"));
+        }
+    }
+}
+
 #[test]
 fn a_client_whose_server_speaks_another_form_is_served_as_any_other() {
     // Its greeting has no CLIENT_DEPRECATE_EOF; clients are offered it until that was seen.
-    let server =
-        FakeMysql::start(Conversation::new().on("SELECT 1", &[narrows_testkit::Move::rows("1", &["1"])]));
+    let server = FakeMysql::start(Conversation::new().on("SELECT 1", &[Move::rows("1", &["1"])]));
     let narrows = start(&before(server.port()));
     let login = Login::new("sbtest", "sbtest").with(capability::DEPRECATE_EOF);
     let mut client = RawClient::open(&narrows.endpoint(), &login);
