@@ -67,6 +67,50 @@ fn no_form_of_a_kill_reaches_a_connection_of_the_server() {
 }
 
 #[test]
+fn a_session_that_kills_itself_is_answered_as_by_the_server() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        let version = server.rows("SELECT VERSION()").remove(0).remove(0).expect("a version");
+        let narrows = start(&NarrowsConfig::in_front_of(server.port()).variable("server_version", &version));
+        for kill in [
+            "KILL {}",
+            "KILL CONNECTION {}",
+            "KILL QUERY {}",
+            "KILL CONNECTION_ID()",
+            "KILL CONNECTION CONNECTION_ID()",
+            "KILL QUERY CONNECTION_ID()",
+            "SET @own = CONNECTION_ID()|KILL @own",
+            "KILL QUERY CONNECTION_ID(); SELECT 1",
+            "KILL CONNECTION_ID(); SELECT 1",
+        ] {
+            let said = |endpoint: &Endpoint| {
+                let mut client = open(endpoint);
+                let kill = kill.replace("{}", &id_of(&mut client).to_string());
+                let (before, kill) = kill.split_once('|').unwrap_or(("DO 0", &kill));
+                client.query(before).ok().expect("no kill");
+                let error = client.query(kill).error().map(|error| (error.code, error.state, error.message));
+                let goes_on = client.query("SELECT 7").cell();
+                (error, goes_on)
+            };
+            assert_eq!(said(&narrows.endpoint()), said(&server.endpoint()), "{flavour:?}: {kill}");
+        }
+        let process_kill = |endpoint: &Endpoint| {
+            let mut client = open(endpoint);
+            let id = id_of(&mut client);
+            let error = client.command(command::PROCESS_KILL, &id.to_le_bytes()).error();
+            (error.map(|error| error.code), client.query("SELECT 7").cell())
+        };
+        if flavour == Flavour::MariaDb {
+            assert_eq!(
+                process_kill(&narrows.endpoint()),
+                process_kill(&server.endpoint()),
+                "COM_PROCESS_KILL"
+            );
+        }
+    }
+}
+
+#[test]
 fn words_that_only_look_like_a_kill_are_sent_as_they_are() {
     for flavour in Flavour::both() {
         let server = RealServer::shared(flavour);

@@ -139,17 +139,20 @@ impl Session {
         Err((Errno::NO_SUCH_THREAD, format!("Unknown thread id: {}", target.id)))
     }
 
-    /// As a server does: the statement that kills its own connection is answered with an error.
+    /// As a server does of the version that clients are told: the statement that kills its own connection is answered with an
+    /// error, and only MariaDB has one of its own for that.
     async fn kill_self(&mut self, kind: KillKind) -> Result<(), End> {
-        let errno = Errno { number: 1927, sqlstate: *b"70100" };
+        let version = self.snapshot().variables.server_version.to_ascii_lowercase();
+        let (errno, text) = match kind {
+            KillKind::Connection if version.contains("mariadb") => {
+                (Errno { number: 1927, sqlstate: *b"70100" }, "Connection was killed")
+            }
+            _ => (Errno::QUERY_INTERRUPTED, "Query execution was interrupted"),
+        };
+        self.reply_error(errno, text).await?;
         match kind {
-            KillKind::Query => {
-                self.reply_error(Errno::QUERY_INTERRUPTED, "Query execution was interrupted").await
-            }
-            KillKind::Connection => {
-                self.reply_error(errno, "Connection was killed").await?;
-                Err(End::Interrupted(Interrupt::KillConnection))
-            }
+            KillKind::Query => Ok(()),
+            KillKind::Connection => Err(End::Interrupted(Interrupt::KillConnection)),
         }
     }
 
