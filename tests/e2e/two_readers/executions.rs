@@ -102,3 +102,121 @@ fn warnings_of_the_binary_protocol_are_told_as_by_the_server() {
         }
     });
 }
+
+/// A step of a session in the binary protocol.
+enum Step {
+    /// Prepares it in this place.
+    Prepare(usize, &'static str),
+    /// Executes what was prepared there.
+    Execute(usize, &'static [Value<'static>]),
+    /// Forgets what was sent of parameters.
+    Reset(usize),
+    /// Closes it; no answer follows.
+    Close(usize),
+    /// In the text protocol.
+    Query(&'static str),
+}
+
+use Step::{Close, Execute, Prepare, Query, Reset};
+
+/// Statements with warnings at PREPARE, at EXECUTE, at both; errors at either; and what leaves those of the statement before.
+const STEPS: &[Step] = &[
+    Query("SET sql_mode = ''"),
+    Prepare(0, "INSERT INTO narrow VALUES (?)"),
+    Execute(0, &[Value::Text("too long for it")]),
+    Execute(0, &[Value::Text("fits")]),
+    Prepare(1, "SELECT v + 0 FROM t WHERE id = ?"),
+    Execute(0, &[Value::Text("again too long")]),
+    Prepare(1, "SELECT v + 0 FROM t WHERE id = ?"),
+    Execute(1, &[Value::Integer(1)]),
+    Execute(1, &[Value::Integer(99)]),
+    Execute(1, &[Value::Integer(2)]),
+    Reset(1),
+    Execute(1, &[Value::Integer(2)]),
+    Close(1),
+    // Both servers warn of it when they read it; MySQL of SQL_CALC_FOUND_ROWS too.
+    Prepare(2, "SELECT SQL_CALC_FOUND_ROWS id FROM t WHERE id = 1 LIMIT 1"),
+    Execute(2, &[]),
+    Prepare(3, "EXPLAIN SELECT * FROM t WHERE id = 1"),
+    Execute(3, &[]),
+    Prepare(4, "DROP TABLE IF EXISTS not_there, nor_there"),
+    Execute(4, &[]),
+    Prepare(5, "SELECT * FROM not_there"),
+    Prepare(6, "INSERT INTO t VALUES (?, 'duplicate')"),
+    Execute(6, &[Value::Integer(1)]),
+    Prepare(7, "INSERT IGNORE INTO t VALUES (?, 'duplicate')"),
+    Execute(7, &[Value::Integer(1)]),
+    Execute(7, &[Value::Integer(1)]),
+    Prepare(8, "DO 1"),
+    Execute(8, &[]),
+    Prepare(9, "SELECT 1 FROM t WHERE v = 1 AND id = 1"),
+    Execute(9, &[]),
+    Query("SELECT 1"),
+    Execute(9, &[]),
+    Query("DO 1"),
+    Execute(7, &[Value::Integer(2)]),
+    Close(7),
+];
+
+/// What a session is told by each step, and of the warnings after it. `between` runs before they are asked for.
+fn told_by_steps(client: &mut RawClient, question: &str, mut between: impl FnMut()) -> Vec<String> {
+    let mut prepared: [Option<Statement>; 10] = [None; 10];
+    let mut told = Vec::new();
+    for (number, step) in STEPS.iter().enumerate() {
+        let statement = |place: &usize| prepared[*place].expect("it was prepared");
+        let said = match step {
+            Prepare(place, text) => {
+                let answer = client.command(command::STMT_PREPARE, text.as_bytes());
+                // The count of warnings is the last of the head.
+                let head = answer.packets[0].payload.get(10..12).map(<[u8]>::to_vec);
+                let read = Statement::read(answer);
+                let said = format!("PREPARE {text}: {head:?} {:?}", read.as_ref().err());
+                prepared[*place] = read.ok();
+                said
+            }
+            Execute(place, values) => {
+                let answer = statement(place).execute(client, values);
+                let last = answer.packets.last().map(|packet| packet.payload.clone());
+                // OK or EOF: their status and warnings, but no ids.
+                let warnings = answer.ok().map(|ok| ok.warnings);
+                let end = last.filter(|last| last.first() == Some(&0xFE) && last.len() == 5);
+                format!("EXECUTE {values:?}: {:?} {warnings:?} {end:?}", answer.error())
+            }
+            Reset(place) => format!("RESET: {:?}", statement(place).reset(client).error()),
+            Close(place) => {
+                statement(place).close(client);
+                "CLOSE".to_owned()
+            }
+            Query(text) => format!("{text}: {:?}", client.query(text).error()),
+        };
+        between();
+        let asked = client.query(question);
+        told.push(format!("{number}: {said}; {question}: {:?} {:?}", asked.text_rows(), asked.error()));
+    }
+    told
+}
+
+#[test]
+fn warnings_after_each_step_of_the_binary_protocol_are_those_of_the_server() {
+    on_each(|scene| {
+        scene.server.execute(&["CREATE TABLE one.narrow (v VARCHAR(4))"]);
+        for question in ["SHOW WARNINGS", "SELECT @@warning_count, @@error_count", "SHOW COUNT(*) WARNINGS"] {
+            let mut direct = scene.server.root();
+            direct.query("USE one");
+            let wanted = told_by_steps(&mut direct, question, || {});
+            // The only server connection is the client's, or serves another one before each question.
+            for is_shared in [false, true] {
+                let mut other = scene.client();
+                let between = || {
+                    if is_shared {
+                        other.query("SELECT CAST('other' AS SIGNED), 1/0");
+                    }
+                };
+                let ours = told_by_steps(&mut scene.client(), question, between);
+                for (ours, wanted) in ours.iter().zip(&wanted) {
+                    assert_eq!(ours, wanted, "{:?}, shared: {is_shared}", scene.flavour);
+                }
+            }
+        }
+    });
+}

@@ -56,6 +56,8 @@ pub struct PrepareOk {
     pub columns: u16,
     /// Its placeholders.
     pub params: u16,
+    /// Warnings about its text.
+    pub warnings: u16,
 }
 
 impl PrepareOk {
@@ -63,7 +65,9 @@ impl PrepareOk {
     pub fn decode(payload: &[u8]) -> Option<PrepareOk> {
         let number = |at| payload.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
         let id = payload.get(1..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
-        Some(PrepareOk { id, columns: number(5)?, params: number(7)? })
+        // A head may end before them.
+        let warnings = number(10).unwrap_or_default();
+        Some(PrepareOk { id, columns: number(5)?, params: number(7)?, warnings })
     }
 }
 

@@ -278,6 +278,7 @@ impl Relay<'_> {
             }
             Next::PrepareOk { length } => {
                 self.outcome.prepared = PrepareOk::decode(self.payload(length));
+                self.outcome.warnings = self.outcome.prepared.map_or(0, |prepared| prepared.warnings);
                 let place = self.ready + HEADER_LENGTH + 1;
                 if let Some(id) = self.buffer.filled_mut().get_mut(place..place + 4) {
                     id.copy_from_slice(&self.answering.statement.to_le_bytes());
