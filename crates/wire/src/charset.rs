@@ -70,6 +70,12 @@ impl Collation {
         Self::by_id((*id)?, family)
     }
 
+    /// Whether servers take statements in its character set: those with two bytes and more for a letter of ASCII are for
+    /// columns and results only (`character_set_client` in the manual).
+    pub fn is_for_clients(&self) -> bool {
+        !matches!(self.charset, "ucs2" | "utf16" | "utf16le" | "utf32")
+    }
+
     /// Whether servers of that family have it.
     pub fn is_of(&self, family: Family) -> bool {
         self.servers == Servers::Both || self.servers == Servers::Only(family)

@@ -1,6 +1,7 @@
 //! Who gets in, how, and what of it can be seen: plugins, TLS, certificates, the PROXY protocol, compression.
 
 mod about;
+mod collations;
 mod compression;
 mod flood;
 mod matrix;

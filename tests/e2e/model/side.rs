@@ -251,7 +251,7 @@ impl<'s> Side<'s> {
 fn login_of(login: &LogIn, password: &str) -> Login {
     let mut told = Login::new(login.user, password);
     told.capabilities |= login.capabilities;
-    told.collation = login.collation;
+    told.collation = login.collation.into();
     told.schema = login.schema.clone();
     told
 }

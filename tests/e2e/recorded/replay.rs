@@ -71,7 +71,7 @@ fn conversation(world: &mut World, id: u64, record: &Value) -> Value {
     let mut login = recorded_login(text(&connect["user"]), text(&connect["password"]));
     login.schema = connect["db"].as_str().map(str::to_owned);
     login.plugin = connect["plugin"].as_str().map(str::to_owned);
-    login.collation = connect["charset"].as_u64().unwrap_or(33) as u8;
+    login.collation = connect["charset"].as_u64().unwrap_or(33) as u16;
     if let Some(capabilities) = connect["caps"].as_u64() {
         login.capabilities = capabilities as u32;
     }

@@ -182,6 +182,10 @@ async fn log_in(
     let (stream, header, mut response) = hello(snapshot, stream, &mut input, offered).await?;
     let sequence = header.sequence.wrapping_add(1);
     input.wipe(header.packet_length());
+    if let Some((errno, text)) = refusal_of_collation(response.charset.into()) {
+        response.auth_response.zeroize();
+        return refuse(&stream, sequence, errno, text).await;
+    }
     let claim = LoginClaim {
         user: &response.user,
         plugin: response.plugin.as_deref(),
@@ -377,19 +381,35 @@ pub(crate) fn first_schema(
     choices.into_iter().find(|schema| !schema.is_empty()).map(Into::into)
 }
 
+/// The error of a login, or of a `COM_CHANGE_USER`, with the id of a collation in whose character set no server takes statements.
+///
+/// One that only one family of servers knows is not refused: the other takes it for a number that nobody has.
+pub(crate) fn refusal_of_collation(id: u16) -> Option<(Errno, String)> {
+    let unfit = |family| Collation::by_id(id, family).filter(|collation| !collation.is_for_clients());
+    let (collation, _) = unfit(Family::MySql).zip(unfit(Family::MariaDb))?;
+    let charset = collation.charset;
+    let text = format!("Variable 'character_set_client' can't be set to the value of '{charset}'");
+    Some((Errno::WRONG_VALUE_FOR_VAR, text))
+}
+
 /// The character sets of a login with that collation.
 ///
-/// A number that only the other family of servers knows still says which character set is meant; one that nobody
-/// knows leaves the server's defaults, as a server itself would.
+/// A number that only the other family of servers knows still says which character set is meant. One that nobody knows, or
+/// that is of a character set which is not for clients or which these servers do not have, leaves the server's defaults, as a
+/// server itself would.
 pub(crate) fn state_of_collation(snapshot: &Snapshot, account: &Account, id: u16) -> SessionState {
     let here = family(snapshot, account);
-    let (mysql, mariadb) = (Collation::by_id(id, Family::MySql), Collation::by_id(id, Family::MariaDb));
+    let of = |family| Collation::by_id(id, family).filter(|collation| collation.is_for_clients());
+    let (mysql, mariadb) = (of(Family::MySql), of(Family::MariaDb));
     let known = match here {
         Some(Family::MySql) => mysql,
         Some(Family::MariaDb) => mariadb,
         None => mysql.filter(|collation| mariadb == Some(*collation)),
     };
-    match (known, mysql.or(mariadb)) {
+    let is_there = |collation: &&Collation| {
+        here.is_none_or(|family| Collation::default_of(collation.charset, family).is_some())
+    };
+    match (known, mysql.or(mariadb).filter(is_there)) {
         (Some(collation), _) => SessionState::after_login(collation.charset, Some(collation.name)),
         (None, Some(collation)) => SessionState::after_login(collation.charset, None),
         (None, None) => SessionState::default(),

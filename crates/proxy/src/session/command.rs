@@ -166,6 +166,10 @@ impl Session {
             }
         };
         request.consume();
+        if let Some((errno, text)) = change.charset.and_then(client::refusal_of_collation) {
+            self.reply_error(errno, &text).await?;
+            return Err(End::Told("a character set that is not for clients in COM_CHANGE_USER".to_owned()));
+        }
         let snapshot = self.snapshot();
         let asked = change.schema.as_deref();
         let multi_statements = self.state.multi_statements;

@@ -15,8 +15,8 @@ pub struct Login {
     pub schema: Option<String>,
     /// Capability flags, sent as they are.
     pub capabilities: u32,
-    /// Collation number.
-    pub collation: u8,
+    /// Collation number; a login has room for its lower byte only.
+    pub collation: u16,
     /// Plugin that answers the greeting; by default the one the greeting names.
     pub plugin: Option<String>,
     /// Connection attributes; any adds CONNECT_ATTRS.
@@ -94,7 +94,7 @@ impl Login {
         let flags = self.flags();
         let mut payload = flags.to_le_bytes().to_vec();
         payload.extend(0x0100_0000_u32.to_le_bytes());
-        payload.push(self.collation);
+        payload.push(self.collation as u8);
         payload.extend([0; 23]);
         payload.extend(self.user.bytes());
         payload.push(0);
@@ -119,7 +119,8 @@ impl Login {
         body.push(answer.len() as u8);
         body.extend(answer);
         body.extend(self.schema.clone().unwrap_or_default().into_bytes());
-        body.extend([0, self.collation, 0]);
+        body.push(0);
+        body.extend(self.collation.to_le_bytes());
         body.extend(plugin.bytes());
         body.push(0);
         body.extend(self.attribute_bytes(self.flags()));
