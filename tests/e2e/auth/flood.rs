@@ -64,7 +64,7 @@ fn statements_and_other_logins_go_on_beside_a_flood_of_logins() {
 
 #[test]
 fn a_login_that_finds_no_room_in_time_is_told_so() {
-    let narrows = start(RealServer::shared(Flavour::MariaDb), "FFF", "1000");
+    let narrows = start(RealServer::shared(Flavour::MariaDb), "FFF", "4000");
     let login = Login::new("sbtest", "sbtest");
     let mut client = RawClient::open(&narrows.endpoint(), &login);
     // More than are taken up at a time.
