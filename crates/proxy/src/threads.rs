@@ -4,6 +4,11 @@
 //! There are few, so that workers keep their processors, and only so much work is taken up at a time: who comes beyond that
 //! waits for room, in the order of coming.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "only these threads take the lock; a worker puts work into a channel"
+)]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

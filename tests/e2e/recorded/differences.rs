@@ -161,9 +161,9 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
          began with.",
     ),
     (
-        &[44, 52, 55],
+        &[44, 52, 53, 55],
         "A collation of the login that the server does not have becomes the default one of its character set; one \
-         that nobody has becomes the server's own.",
+         that nobody has, or whose character set the server does not have, becomes the server's own.",
     ),
     (&[413], "COM_CHANGE_USER without a schema gives the new user's default_schema, as a login does."),
     (
