@@ -24,6 +24,9 @@ fn narrows(server: &RealServer, more: &str) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
 }
 
+/// What the server is to know of a client, beside what Narrows says of itself.
+type Known<'k> = &'k [(&'k str, &'k str)];
+
 type Pairs = BTreeMap<String, Option<String>>;
 
 /// What the server knows of the connection that serves `client`.
@@ -136,7 +139,7 @@ fn raw(client: &mut RawClient, attributes: &[u8]) -> Result<(), u16> {
 fn what_cannot_be_read_goes_no_further() {
     let long = [&b"\x01l\xFC\xA0\x0F"[..], &[b'x'; 4000]].concat();
     let too_long = [&b"\x01m\xFC\x88\x13"[..], &[b'x'; 5000]].concat();
-    let parts: [(&[u8], &[(&str, &str)]); 7] = [
+    let parts: [(&[u8], Known<'_>); 7] = [
         // A value that is longer than what is left; a pair without its value.
         (b"\x01a\x01b\x01c\xFFd", &[("a", "b"), ("program_name", "narrows")]),
         (b"\x01a\x01b\x01c", &[("a", "b"), ("program_name", "narrows")]),
