@@ -40,6 +40,8 @@ until_true() { for _ in $(seq 200); do "$@" > /dev/null 2>&1 && return; sleep 0.
 dpkg -i /narrows.deb > /dev/null
 [ "$(stat -c %U:%a /var/lib/narrows)" = narrows:700 ] || die "the data folder is not private"
 [ "$(stat -c %G:%a /etc/narrows/narrows.toml)" = narrows:640 ] || die "the configuration is not private"
+password=$(sed -n 's/^admin_credentials = "admin:\(.*\)"$/\1/p' /etc/narrows/narrows.toml)
+[ "${#password}" = 36 ] || die "the administrator has no password of its own: $password"
 systemd-analyze verify /usr/lib/systemd/system/narrows.service /usr/lib/systemd/system/narrows.socket
 narrows check /etc/narrows/narrows.toml
 
@@ -57,6 +59,7 @@ narrows connect-speed -u app -p app -P "$PORT" -c 2000 -t 4 -i 2000 --json > /co
 connects=$!
 before=$(readlink /proc/$supervisor/exe)
 dpkg -i /narrows.deb > /dev/null
+grep -q "^admin_credentials = \"admin:$password\"$" /etc/narrows/narrows.toml || die "an upgrade has changed the password"
 # What the package's script asks of a service manager.
 for _ in 1 2 3; do as_service $(value ExecReload); done
 became() { [ "$(grep -c 'was taken over' /narrows.log)" = 3 ]; }

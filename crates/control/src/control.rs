@@ -28,6 +28,7 @@ use crate::admin::answer::Reply;
 use crate::admin::listener::{self, Order};
 use crate::admin::settings::{Settings, Variables};
 use crate::admin::{Caller, Request, command};
+use crate::config::checks::known_passwords;
 use crate::files;
 use crate::monitor::placement::Known;
 use crate::monitor::{Monitor, Report};
@@ -168,6 +169,9 @@ pub struct StillBusy;
 /// # Errors
 /// See [`BeginError`].
 pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
+    for problem in known_passwords(beginning.store.variables()) {
+        tracing::warn!("{problem}");
+    }
     let interfaces = interfaces(&beginning.store);
     let bind = |interface: &String| match beginning.sockets.bind(interface) {
         Ok(listener) => Ok((interface.clone(), listener)),
@@ -310,6 +314,8 @@ impl Control {
             Module::AdminVariables => {
                 self.set_read_only(self.store.variable("admin-read_only").as_deref() == Some("true"));
                 self.listen(&mut warnings);
+                let known = known_passwords(self.store.variables());
+                warnings.extend(known.into_iter().map(|problem| remark(problem.to_string())));
                 self.announce_settings();
             }
             Module::MysqlVariables => self.announce_settings(),

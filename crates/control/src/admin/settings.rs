@@ -80,7 +80,8 @@ impl Settings {
 }
 
 fn add(accounts: &mut HashMap<Vec<u8>, (Role, Arc<[Credential]>)>, name: &str, password: &str, role: Role) {
-    if !name.is_empty() {
+    // Without a password nobody logs in: not by that of the monitor's account on the servers either.
+    if !name.is_empty() && !password.is_empty() {
         let credential = Credential::new(Stored::parse(password.as_bytes()));
         accounts.insert(name.as_bytes().to_vec(), (role, Arc::new([credential])));
     }

@@ -8,11 +8,17 @@ use super::diagnostic::{Problem, Report};
 use super::form::{Address, items};
 use super::schema::Placed;
 use super::tree::Position;
+use crate::variables::Values;
 
 /// Reports everything that is wrong between rows.
-pub fn check(sections: &Sections, report: &mut Report) {
+pub(super) fn check(sections: &Sections, report: &mut Report) {
     duplicates(sections, report);
     addresses(sections, report);
+    for problem in known_passwords(&sections.variables) {
+        // By default it listens on loopback: what has it open is written.
+        let at = sections.variable_at("admin-mysql_ifaces");
+        report.add(at.unwrap_or_default(), problem);
+    }
     servers(sections, report);
     routes(sections, report);
     rules(sections, report);
@@ -88,6 +94,26 @@ fn addresses(sections: &Sections, report: &mut Report) {
             taken.push((address, name, written));
         }
     }
+}
+
+/// Accounts of the admin interface with the passwords that every installation begins with, where it listens on more than
+/// loopback addresses and Unix sockets.
+pub fn known_passwords(variables: &Values) -> Vec<Problem> {
+    let value = |name: &str| variables.value(name).map(ToString::to_string).unwrap_or_default();
+    let interfaces = value("admin-mysql_ifaces");
+    let is_open = |written: &&str| matches!(Address::parse(written), Some(Address::Tcp(address)) if !address.ip().is_loopback());
+    let Some(address) = items(&interfaces, ';').find(is_open) else { return Vec::new() };
+    let mut problems = Vec::new();
+    for name in ["admin_credentials", "stats_credentials"] {
+        let accounts = value(&format!("admin-{name}"));
+        for account in ["admin", "radmin", "stats"] {
+            let known = |item: &str| item.split_once(':') == Some((account, account));
+            if items(&accounts, ';').any(known) {
+                problems.push(Problem::KnownPassword { name, account, address: address.to_owned() });
+            }
+        }
+    }
+    problems
 }
 
 fn short(name: &str) -> &str {

@@ -96,6 +96,11 @@ pub enum Problem {
     SameGtidPort { port: u16 },
     #[error("{name}: begins with `{prefix}` but is not {expected}; it is taken as a password in clear text")]
     PasswordForm { name: String, prefix: &'static str, expected: &'static str },
+    #[error(
+        "{name}: everybody knows the password of {account:?}, and the admin interface listens on {address}, where others \
+         may reach it"
+    )]
+    KnownPassword { name: &'static str, account: &'static str, address: String },
     #[error("user {username:?}: hostgroup {hostgroup} has no server")]
     UserWithoutServer { username: String, hostgroup: i32 },
     #[error("rule {rule_id}: destination hostgroup {hostgroup} has no server")]
@@ -132,6 +137,7 @@ impl Problem {
             | FixedVariable { .. }
             | UnknownColumn { .. }
             | PasswordForm { .. }
+            | KnownPassword { .. }
             | UserWithoutServer { .. }
             | RuleWithoutServer { .. }
             | NoSuchChain { .. }

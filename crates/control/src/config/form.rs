@@ -57,7 +57,7 @@ impl Form {
             Form::Digest => "a digest: 0x and 1 to 16 hex digits".to_owned(),
             Form::Password => "a password, `*` and 40 hex digits, or `$A$005$` and 63 characters".to_owned(),
             Form::Addresses => "ip:port, [ipv6]:port or /path of a socket, with `;` between".to_owned(),
-            Form::Credentials => "user:password, with `;` between".to_owned(),
+            Form::Credentials => "user:password, neither of them empty, with `;` between".to_owned(),
             Form::TableName => "schema.table, or nothing".to_owned(),
             Form::Networks => "`*`, or address/bits with commas between".to_owned(),
         }
@@ -109,7 +109,10 @@ impl Form {
             Form::Digest => is_digest(text),
             Form::Addresses => items(text, ';').all(|item| Address::parse(item).is_some()),
             Form::Credentials => {
-                let is_account = |item: &str| item.split_once(':').is_some_and(|(user, _)| !user.is_empty());
+                let is_account = |item: &str| {
+                    item.split_once(':')
+                        .is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
+                };
                 // Without any account nobody could ever change that again.
                 items(text, ';').count() > 0 && items(text, ';').all(is_account)
             }

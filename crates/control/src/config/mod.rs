@@ -6,7 +6,7 @@
 
 pub mod bootstrap;
 pub mod charset;
-mod checks;
+pub(crate) mod checks;
 pub mod diagnostic;
 pub mod form;
 mod libconfig;

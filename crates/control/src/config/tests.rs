@@ -22,7 +22,7 @@ fn said(text: &str) -> String {
 
 const MINIMAL: &str = r#"
 datadir="/var/lib/proxysql"
-admin_variables = { admin_credentials="admin:admin;radmin:radmin"  mysql_ifaces="0.0.0.0:6032" }
+admin_variables = { admin_credentials="admin:admin;radmin:radmin"  mysql_ifaces="127.0.0.1:6032" }
 mysql_variables = { threads=4  max_connections=2048  interfaces="0.0.0.0:6033"  server_version="8.0.30" }
 mysql_servers = ( { address="10.0.0.1" port=3306 hostgroup=0 max_connections=200 }, { address="10.0.0.2" hostgroup=1 } )
 mysql_users : ( { username="app" password="x" default_hostgroup=0 active=1 } )
@@ -34,7 +34,7 @@ datadir = "/var/lib/proxysql"
 
 [admin_variables]
 admin_credentials = "admin:admin;radmin:radmin"
-mysql_ifaces = "0.0.0.0:6032"
+mysql_ifaces = "127.0.0.1:6032"
 
 [mysql_variables]
 threads = 4
@@ -117,6 +117,32 @@ fn files_of_windows_are_read() {
 }
 
 #[test]
+fn warns_of_passwords_that_everybody_knows_where_others_may_reach_the_admin_interface() {
+    let warning = |name: &str, account: &str, address: &str| {
+        format!(
+            "warning: {name}: everybody knows the password of {account:?}, and the admin interface listens on {address}, where \
+             others may reach it"
+        )
+    };
+    let of = |text: &str| said(&format!("admin_variables={{{text}}}"));
+    let open = of("mysql_ifaces=\"127.0.0.1:6032;0.0.0.0:6042\"");
+    assert!(open.contains(&warning("admin_credentials", "admin", "0.0.0.0:6042")), "{open}");
+    assert!(open.contains(&warning("stats_credentials", "stats", "0.0.0.0:6042")), "{open}");
+    let radmin = of(
+        "admin_credentials=\"admin:own;radmin:radmin\" stats_credentials=\"s:t\" mysql_ifaces=\"[::]:6032\"",
+    );
+    assert_eq!(radmin.lines().count(), 1, "{radmin}");
+    assert!(radmin.contains(&warning("admin_credentials", "radmin", "[::]:6032")), "{radmin}");
+    for quiet in [
+        "",
+        "mysql_ifaces=\"127.0.0.1:6032;[::1]:6032;/tmp/admin.sock\"",
+        "admin_credentials=\"admin:own\" stats_credentials=\"stats:own\" mysql_ifaces=\"0.0.0.0:6032\"",
+    ] {
+        assert_eq!(of(quiet), "", "{quiet}");
+    }
+}
+
+#[test]
 fn an_empty_file_gives_the_defaults() {
     let loaded = loaded("");
     let default = Loaded::default();
@@ -148,9 +174,10 @@ const WRONG: &[(&str, &str)] = &[
     ("mysql_variables={default_collation_connection=\"utf8mb4\"}", "1:47: error: default_collation_connection: expected a collation of MySQL or MariaDB, found \"utf8mb4\""),
     ("mysql_variables={interfaces=\"localhost:6033\"}", "1:29: error: interfaces: expected ip:port, [ipv6]:port or /path of a socket, with `;` between, found \"localhost:6033\""),
     ("mysql_variables={interfaces=\"1.1.1.1:1;1.1.1.1:1\"}", "1:29: error: interfaces: 1.1.1.1:1 is also listened on by interfaces (1.1.1.1:1)"),
-    ("mysql_variables={interfaces=\"127.0.0.1:6032\"}", "1:29: error: mysql_ifaces: 0.0.0.0:6032 is also listened on by interfaces (127.0.0.1:6032)"),
+    ("mysql_variables={interfaces=\"127.0.0.1:6032\"}", "1:29: error: mysql_ifaces: 127.0.0.1:6032 is also listened on by interfaces (127.0.0.1:6032)"),
     ("mysql_variables={proxy_protocol_networks=\"10.0.0.0/33\"}", "1:42: error: proxy_protocol_networks: expected `*`, or address/bits with commas between, found \"10.0.0.0/33\""),
-    ("admin_variables={admin_credentials=\"admin\"}", "1:36: error: admin_credentials: expected user:password, with `;` between, found \"admin\""),
+    ("admin_variables={admin_credentials=\"admin\"}", "1:36: error: admin_credentials: expected user:password, neither of them empty, with `;` between, found \"admin\""),
+    ("admin_variables={stats_credentials=\"stats:\"}", "1:36: error: stats_credentials: expected user:password, neither of them empty, with `;` between, found \"stats:\""),
     ("mysql_servers=({hostname=\"a\" hostgroup=0 Port=1 port=2})", "1:49: error: `port` is set twice in the same group; first in line 1"),
     ("mysql_variables={threads=1}\nmysql_variables={threads=2}", "2:1: error: `mysql_variables` is set twice in the same group; first in line 1"),
     ("datadir=\"\"", "1:9: error: datadir: expected text that is not empty, found \"\""),

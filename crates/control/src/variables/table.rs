@@ -369,7 +369,7 @@ pub static VARIABLES: &[Variable] = &[
         .needless("no core files are written, as passwords and keys would be in them"),
     integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Core dumps on demand at most.")
         .needless("no core files are written, as passwords and keys would be in them"),
-    text("admin-mysql_ifaces", Essential, Form::Addresses, "0.0.0.0:6032", "Where the admin interface listens.")
+    text("admin-mysql_ifaces", Essential, Form::Addresses, "127.0.0.1:6032", "Where the admin interface listens.")
         .read_by_name(),
     integer("admin-prometheus_memory_metrics_interval", Useful, 61, 1, 604_799, "Seconds between two looks at memory for the metrics.")
         .needless("memory is looked at when the metrics are asked for"),
