@@ -68,7 +68,11 @@ impl Form {
         let wrong = |nearest| Problem::Value {
             name: name.to_owned(),
             expected: self.describe(),
-            found: value.describe(),
+            found: match self {
+                // There are passwords in it, and this is for logs.
+                Form::Credentials if text_of(value).is_some() => "another text".to_owned(),
+                _ => value.describe(),
+            },
             nearest,
         };
         let text = text_of(value).ok_or_else(|| wrong(None))?;

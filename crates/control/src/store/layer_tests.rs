@@ -223,6 +223,25 @@ fn variables_that_cannot_be_are_put_back_or_deleted() {
 }
 
 #[test]
+fn accounts_without_a_password_are_refused_and_no_password_is_told() {
+    for name in ["admin-admin_credentials", "admin-stats_credentials"] {
+        let mut fixture = Fixture::new();
+        fixture.set(name, "one:secret");
+        assert_eq!(fixture.load(Module::AdminVariables), Vec::<String>::new());
+        fixture.set(name, "one:secret;two:");
+        let said = fixture.load(Module::AdminVariables);
+        assert_eq!(
+            said,
+            [format!(
+                "{name}: {}: expected user:password, neither of them empty, with `;` between, found another text; it stays as it was",
+                name.trim_start_matches("admin-")
+            )]
+        );
+        assert_eq!(fixture.running(name), "one:secret");
+    }
+}
+
+#[test]
 fn writing_to_what_is_running_has_no_effect() {
     let site = Site::new();
     let file = site.write(FILE);
