@@ -66,6 +66,10 @@ fn no_form_of_a_kill_reaches_a_connection_of_the_server() {
     }
 }
 
+fn goes_on(client: &mut RawClient) -> bool {
+    client.query("SELECT 7").error().is_none()
+}
+
 #[test]
 fn a_session_that_kills_itself_is_answered_as_by_the_server() {
     for flavour in Flavour::both() {
@@ -79,18 +83,15 @@ fn a_session_that_kills_itself_is_answered_as_by_the_server() {
             "KILL CONNECTION_ID()",
             "KILL CONNECTION CONNECTION_ID()",
             "KILL QUERY CONNECTION_ID()",
-            "SET @own = CONNECTION_ID()|KILL @own",
             "KILL QUERY CONNECTION_ID(); SELECT 1",
             "KILL CONNECTION_ID(); SELECT 1",
         ] {
             let said = |endpoint: &Endpoint| {
                 let mut client = open(endpoint);
                 let kill = kill.replace("{}", &id_of(&mut client).to_string());
-                let (before, kill) = kill.split_once('|').unwrap_or(("DO 0", &kill));
-                client.query(before).ok().expect("no kill");
+                client.query("DO 0").ok().expect("no kill");
                 let error = client.query(kill).error().map(|error| (error.code, error.state, error.message));
-                let goes_on = client.query("SELECT 7").cell();
-                (error, goes_on)
+                (error, goes_on(&mut client))
             };
             assert_eq!(said(&narrows.endpoint()), said(&server.endpoint()), "{flavour:?}: {kill}");
         }
@@ -98,7 +99,7 @@ fn a_session_that_kills_itself_is_answered_as_by_the_server() {
             let mut client = open(endpoint);
             let id = id_of(&mut client);
             let error = client.command(command::PROCESS_KILL, &id.to_le_bytes()).error();
-            (error.map(|error| error.code), client.query("SELECT 7").cell())
+            (error.map(|error| error.code), goes_on(&mut client))
         };
         if flavour == Flavour::MariaDb {
             assert_eq!(

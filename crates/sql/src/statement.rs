@@ -68,7 +68,13 @@ fn in_both_ways(query: &[u8], escapes: Escapes, nesting: u8, (run, odd): (Statem
     let (skipped, odd_when_skipped) = read_as(query, escapes, nesting, Versions::Skip);
     let mut flags = run.flags | skipped.flags;
     // All of it is the comment: what does no harm if it has happened does none if it has not.
-    let is_all = skipped.kind == Kind::Empty && matches!(run.kind, Kind::Set | Kind::Select | Kind::Show);
+    // A user variable is taken over as it was set, and no server says that it was not.
+    let is_harmless = match run.kind {
+        Kind::Select | Kind::Show => true,
+        Kind::Set => !run.flags.contains(Flags::ASSIGNS_USER_VARIABLE),
+        _ => false,
+    };
+    let is_all = skipped.kind == Kind::Empty && is_harmless;
     // What is set is read off the text later on, and only in one way.
     let sets = matches!(run.kind, Kind::Set | Kind::SetStatement | Kind::SetTransaction);
     let alike = is_all || run.kind == skipped.kind && !sets;

@@ -7,7 +7,7 @@
 mod attributes;
 mod executions;
 mod firewall;
-
+mod scripts;
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -220,3 +220,13 @@ fn time_and_stack_are_bounded_for_any_text() {
         }
     }
 }
+
+#[test]
+fn a_user_variable_that_only_some_servers_set_is_in_doubt() {
+    for query in ["/*M!100100 SET @a = 'x' */", "/*!80000 SET sql_mode = '', @a = 1 */;"] {
+        let statement = classify(query.as_bytes());
+        assert_eq!(statement.kind, Kind::Call, "{query}");
+        assert!(statement.flags.contains(Flags::UNSURE), "{query}");
+    }
+    assert_eq!(classify(b"/*!80000 SET SESSION information_schema_stats_expiry = 0 */").kind, Kind::Set);
+}
