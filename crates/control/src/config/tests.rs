@@ -283,7 +283,13 @@ fn a_real_proxysql_cnf_starts_and_says_what_it_passed_over() {
             "99: passed over: there is no section or key `house_keeping`",
         ]
     );
-    assert_eq!(lines(&loaded.warnings), "");
+    let warned = lines(&loaded.warnings);
+    let accounts = [("admin_credentials", "admin"), ("stats_credentials", "stats")];
+    assert_eq!(warned.lines().count(), accounts.len(), "{warned}");
+    for (line, (name, account)) in warned.lines().zip(accounts) {
+        let known = format!("13:15: warning: {name}: everybody knows the password of {account:?}");
+        assert!(line.contains(&known), "{line}");
+    }
     assert!(!loaded.rows.replication_hostgroups.is_empty());
     assert_eq!((loaded.rows.servers.len(), loaded.rows.users.len(), loaded.rows.rules.len()), (3, 2, 3));
     assert_eq!(loaded.rows.rules[2].match_pattern.as_deref(), Some(r"\bFROM\s+archive_\d+"));
