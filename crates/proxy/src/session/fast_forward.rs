@@ -370,7 +370,7 @@ impl Commands {
         let header = Header::decode(&self.header)?;
         // Numbers begin again after 255: with a file, and with a command of 4 GiB.
         let goes_on = header.sequence != 0 || self.before == Some(u8::MAX);
-        if !self.loads && (goes_on && !self.is_long || may_hide && !self.is_long) {
+        if !self.loads && !self.is_long && (goes_on || may_hide) {
             return Some(header.sequence);
         }
         self.begins = !goes_on;
