@@ -138,9 +138,10 @@ impl Trimmer {
     }
 }
 
-/// Bytes of a piece that is a mapping of its own. Data is relayed in smaller pieces; commands are longer now and then.
+/// Bytes of a piece that is a mapping of its own. Buffers that data is relayed through are larger, and are kept for each other; what else
+/// is larger is commands, and answers in the cache.
 #[cfg(target_env = "gnu")]
-const LARGE: libc::c_int = 1 << 20;
+const LARGE: libc::c_int = 256 << 10;
 
 /// Free bytes at the end of a heap that are kept for the next piece.
 #[cfg(target_env = "gnu")]
