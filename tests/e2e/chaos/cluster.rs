@@ -126,7 +126,7 @@ impl Cluster {
                 &self.wait_for_acknowledgements(0),
                 &format!(
                     "CHANGE REPLICATION SOURCE TO SOURCE_HOST='{host}', SOURCE_PORT={port}, SOURCE_USER='sbtest', \
-                     SOURCE_PASSWORD='sbtest', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1, \
+                     SOURCE_PASSWORD='sbtest', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=86400, \
                      SOURCE_HEARTBEAT_PERIOD=0.5"
                 ),
                 "START REPLICA",
