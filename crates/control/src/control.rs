@@ -28,7 +28,7 @@ use crate::admin::answer::Reply;
 use crate::admin::listener::{self, Order};
 use crate::admin::settings::{Settings, Variables};
 use crate::admin::{Caller, Request, command};
-use crate::config::checks::known_passwords;
+use crate::config::checks::{Together, known_passwords};
 use crate::files;
 use crate::monitor::placement::Known;
 use crate::monitor::{Monitor, Report};
@@ -309,6 +309,8 @@ impl Control {
             Err(refusal) => return Reply::Refused(refusal),
         };
         self.follow(servers, placement);
+        let findings = Together::of_rows(&self.rows).findings().into_iter();
+        warnings.extend(findings.filter(|it| it.is_of(module)).map(|it| remark(it.problem.to_string())));
         match module {
             Module::MysqlServers => self.servers_version += 1,
             Module::AdminVariables => {

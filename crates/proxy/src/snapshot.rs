@@ -321,7 +321,7 @@ pub struct Split {
 
 impl Split {
     /// Reads the JSON of an account; what is not there says nothing.
-    fn parse(attributes: &str) -> Split {
+    pub fn parse(attributes: &str) -> Split {
         let Ok(attributes) = serde_json::from_str::<serde_json::Value>(attributes) else {
             return Split::default();
         };

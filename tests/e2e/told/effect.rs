@@ -56,6 +56,43 @@ fn each_load_warns_of_what_has_no_effect() {
 }
 
 #[test]
+fn each_load_warns_of_rows_that_do_not_go_together() {
+    let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
+    let mut admin = admin(&narrows);
+    for (change, load, expected) in [
+        (
+            "INSERT INTO mysql_users (username, password, default_hostgroup) VALUES ('lost', 'x', 7)",
+            "LOAD MYSQL USERS TO RUNTIME",
+            "user \"lost\": hostgroup 7 has no server",
+        ),
+        (
+            "INSERT INTO mysql_query_rules (rule_id, active, destination_hostgroup) VALUES (5, 1, 8)",
+            "LOAD MYSQL QUERY RULES TO RUNTIME",
+            "rule 5: destination hostgroup 8 has no server",
+        ),
+    ] {
+        run(&mut admin, &[change]);
+        assert_eq!(warnings(&mut admin, load), [expected]);
+        // The server may come later, and go again.
+        assert!(warnings(&mut admin, "LOAD MYSQL SERVERS TO RUNTIME").contains(&expected.to_owned()));
+    }
+    run(
+        &mut admin,
+        &[
+            "INSERT INTO mysql_servers (hostgroup_id, hostname, port) VALUES (7, '127.0.0.1', 1), (8, '127.0.0.1', 1)",
+        ],
+    );
+    assert_eq!(warnings(&mut admin, "LOAD MYSQL SERVERS TO RUNTIME"), Vec::<String>::new());
+    run(
+        &mut admin,
+        &["UPDATE mysql_query_rules SET match_digest = 'a'", "LOAD MYSQL QUERY RULES TO RUNTIME"],
+    );
+    run(&mut admin, &["SET mysql-query_digests = false"]);
+    let expected = "rule 5: digest and match_digest match nothing while mysql-query_digests is false";
+    assert_eq!(warnings(&mut admin, "LOAD MYSQL VARIABLES TO RUNTIME"), [expected]);
+}
+
+#[test]
 fn nobody_who_could_log_in_and_no_server_are_warned_of() {
     let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
     let mut admin = admin(&narrows);

@@ -1,13 +1,17 @@
 //! What only shows when rows are seen together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
+
+use narrows_proxy::rules::why_nothing_is_replaced;
+use narrows_proxy::snapshot::{ReplicationHostgroupRow, Rows, RuleRow, ServerRow, Split, UserRow, Variables};
 
 use super::Sections;
 use super::diagnostic::{Problem, Report};
 use super::form::{Address, items};
 use super::schema::Placed;
 use super::tree::Position;
+use crate::store::Module;
 use crate::variables::Values;
 
 /// Reports everything that is wrong between rows.
@@ -20,8 +24,9 @@ pub(super) fn check(sections: &Sections, report: &mut Report) {
         report.add(at.unwrap_or_default(), problem);
     }
     servers(sections, report);
-    routes(sections, report);
-    rules(sections, report);
+    for finding in Together::of_file(sections).findings() {
+        report.add(sections.place_of(&finding), finding.problem);
+    }
 }
 
 fn duplicates(sections: &Sections, report: &mut Report) {
@@ -121,7 +126,6 @@ fn short(name: &str) -> &str {
 }
 
 fn servers(sections: &Sections, report: &mut Report) {
-    let mut weights: HashMap<i32, (u64, Position)> = HashMap::new();
     for placed in &sections.servers {
         let row = &placed.row;
         if row.port == 0 && !row.hostname.starts_with('/') {
@@ -131,47 +135,170 @@ fn servers(sections: &Sections, report: &mut Report) {
         if row.gtid_port != 0 && row.gtid_port == row.port {
             report.add(placed.at("gtid_port"), Problem::SameGtidPort { port: row.port });
         }
-        let sum = weights.entry(row.hostgroup.0).or_insert((0, placed.at("weight")));
-        sum.0 += u64::from(row.weight);
     }
-    for (hostgroup, (_, at)) in weights.into_iter().filter(|(_, (weight, _))| *weight == 0) {
-        report.add(at, Problem::NoWeight { hostgroup });
-    }
-}
-
-/// Users and rules that lead to hostgroups without servers.
-fn routes(sections: &Sections, report: &mut Report) {
-    let hostgroups: HashSet<i32> = sections.servers.iter().map(|placed| placed.row.hostgroup.0).collect();
-    for placed in sections.users.iter().filter(|placed| placed.row.active) {
-        let hostgroup = placed.row.default_hostgroup.0;
-        if !hostgroups.contains(&hostgroup) {
-            let username = placed.row.username.clone();
-            report.add(placed.at("default_hostgroup"), Problem::UserWithoutServer { username, hostgroup });
-        }
-    }
-    for placed in sections.rules.iter().filter(|placed| placed.row.active) {
-        let Some(hostgroup) = placed.row.destination_hostgroup else { continue };
-        if !hostgroups.contains(&hostgroup.0) {
-            let (rule_id, hostgroup) = (placed.row.rule_id, hostgroup.0);
-            let at = placed.at("destination_hostgroup");
-            report.add(at, Problem::RuleWithoutServer { rule_id, hostgroup });
-        }
-    }
-}
-
-fn rules(sections: &Sections, report: &mut Report) {
-    let active = || sections.rules.iter().filter(|placed| placed.row.active);
-    let chains: HashSet<u32> = active().map(|placed| placed.row.flag_in).collect();
     for placed in &sections.rules {
         if placed.row.replace_pattern.is_some() && placed.row.match_pattern.is_none() {
             report.add(placed.at("replace_pattern"), Problem::ReplaceWithoutMatch);
         }
     }
-    for placed in active() {
-        let Some(flag) = placed.row.flag_out else { continue };
-        if !chains.contains(&flag) {
-            let rule_id = placed.row.rule_id;
-            report.add(placed.at("flagOUT"), Problem::NoSuchChain { rule_id, flag });
+}
+
+/// Rows that make sense only together: those of a file, or those that run.
+pub(crate) struct Together<'a> {
+    servers: Vec<&'a ServerRow>,
+    pairs: Vec<&'a ReplicationHostgroupRow>,
+    users: Vec<&'a UserRow>,
+    rules: Vec<&'a RuleRow>,
+    has_digests: bool,
+    splits: bool,
+    /// Where there is no server at all, that is said once, and not of each account and rule.
+    wants_servers: bool,
+}
+
+/// Something that is probably not meant like that.
+pub(crate) struct Finding {
+    /// The row: its table, its place there, and the column.
+    place: (Module, usize, &'static str),
+    /// Another module whose rows it depends on.
+    also: Option<Module>,
+    pub problem: Problem,
+}
+
+impl Finding {
+    fn new(place: (Module, usize, &'static str), also: Option<Module>, problem: Problem) -> Finding {
+        Finding { place, also, problem }
+    }
+
+    /// Whether it may come of what was loaded.
+    pub fn is_of(&self, module: Module) -> bool {
+        self.place.0 == module || self.also == Some(module)
+    }
+}
+
+impl<'a> Together<'a> {
+    fn of_file(sections: &'a Sections) -> Together<'a> {
+        fn all<R>(rows: &[Placed<R>]) -> Vec<&R> {
+            rows.iter().map(|placed| &placed.row).collect()
         }
+        Together {
+            servers: all(&sections.servers),
+            pairs: all(&sections.replication_hostgroups),
+            users: all(&sections.users),
+            rules: all(&sections.rules),
+            ..Together::of_variables(&sections.variables.for_data_plane())
+        }
+    }
+
+    /// Those that run.
+    pub fn of_rows(rows: &'a Rows) -> Together<'a> {
+        Together {
+            servers: rows.servers.iter().collect(),
+            pairs: rows.replication_hostgroups.iter().collect(),
+            users: rows.users.iter().collect(),
+            rules: rows.rules.iter().collect(),
+            wants_servers: !rows.servers.is_empty(),
+            ..Together::of_variables(&rows.variables)
+        }
+    }
+
+    fn of_variables(variables: &Variables) -> Together<'a> {
+        let (has_digests, splits) = (variables.query_digests, variables.auto_read_write_split);
+        let (servers, pairs, users, rules) = Default::default();
+        Together { servers, pairs, users, rules, has_digests, splits, wants_servers: true }
+    }
+
+    /// What is probably not meant like that.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        self.weights(&mut found);
+        let hostgroups = self.hostgroups();
+        self.accounts(&hostgroups, &mut found);
+        self.rules(&hostgroups, &mut found);
+        found
+    }
+
+    fn weights(&self, found: &mut Vec<Finding>) {
+        let mut weights: BTreeMap<i32, (u64, usize)> = BTreeMap::new();
+        for (index, row) in self.servers.iter().enumerate() {
+            weights.entry(row.hostgroup.0).or_insert((0, index)).0 += u64::from(row.weight);
+        }
+        for (hostgroup, (_, index)) in weights.into_iter().filter(|(_, (weight, _))| *weight == 0) {
+            let place = (Module::MysqlServers, index, "weight");
+            found.push(Finding::new(place, None, Problem::NoWeight { hostgroup }));
+        }
+    }
+
+    /// Hostgroups that have servers, or get them as servers change roles.
+    fn hostgroups(&self) -> HashSet<i32> {
+        let mut hostgroups: HashSet<i32> = self.servers.iter().map(|row| row.hostgroup.0).collect();
+        for pair in &self.pairs {
+            let both = [pair.writer_hostgroup.0, pair.reader_hostgroup.0];
+            if both.iter().any(|hostgroup| hostgroups.contains(hostgroup)) {
+                hostgroups.extend(both);
+            }
+        }
+        hostgroups
+    }
+
+    fn accounts(&self, hostgroups: &HashSet<i32>, found: &mut Vec<Finding>) {
+        for (index, row) in self.users.iter().enumerate().filter(|(_, row)| row.active) {
+            let (username, hostgroup) = (row.username.clone(), row.default_hostgroup.0);
+            let place = |column| (Module::MysqlUsers, index, column);
+            if !hostgroups.contains(&hostgroup) {
+                let problem = Problem::UserWithoutServer { username, hostgroup };
+                if self.wants_servers {
+                    found.push(Finding::new(place("default_hostgroup"), Some(Module::MysqlServers), problem));
+                }
+                continue;
+            }
+            let split = Split::parse(&row.attributes);
+            let has_readers = split.reader.is_some()
+                || self.pairs.iter().any(|pair| pair.writer_hostgroup == row.default_hostgroup);
+            if split.on.unwrap_or(self.splits) && !has_readers {
+                let problem = Problem::SplitWithoutReaders { username, hostgroup };
+                found.push(Finding::new(place("attributes"), Some(Module::MysqlServers), problem));
+            }
+        }
+    }
+
+    fn rules(&self, hostgroups: &HashSet<i32>, found: &mut Vec<Finding>) {
+        let active = || self.rules.iter().enumerate().filter(|(_, row)| row.active);
+        let chains: HashSet<u32> = active().map(|(_, row)| row.flag_in).collect();
+        for (index, row) in active() {
+            let rule_id = row.rule_id;
+            let mut add = |column, also, problem| {
+                found.push(Finding::new((Module::MysqlQueryRules, index, column), also, problem));
+            };
+            if let Some(hostgroup) = row.destination_hostgroup.map(|hostgroup| hostgroup.0)
+                && self.wants_servers
+                && !hostgroups.contains(&hostgroup)
+            {
+                let problem = Problem::RuleWithoutServer { rule_id, hostgroup };
+                add("destination_hostgroup", Some(Module::MysqlServers), problem);
+            }
+            if let Some(flag) = row.flag_out.filter(|flag| !chains.contains(flag)) {
+                add("flagOUT", None, Problem::NoSuchChain { rule_id, flag });
+            }
+            if !self.has_digests && (row.match_digest.is_some() || row.digest.is_some()) {
+                let column = if row.match_digest.is_some() { "match_digest" } else { "digest" };
+                add(column, Some(Module::MysqlVariables), Problem::NoDigests { rule_id });
+            }
+            if let Some(why) = why_nothing_is_replaced(row) {
+                add("replace_pattern", None, Problem::ReplacesNothing { rule_id, why });
+            }
+        }
+    }
+}
+
+impl Sections {
+    /// Where a row stands that something was found of.
+    fn place_of(&self, finding: &Finding) -> Position {
+        let (module, index, column) = finding.place;
+        let at = match module {
+            Module::MysqlServers => self.servers.get(index).map(|placed| placed.at(column)),
+            Module::MysqlUsers => self.users.get(index).map(|placed| placed.at(column)),
+            _ => self.rules.get(index).map(|placed| placed.at(column)),
+        };
+        at.unwrap_or_default()
     }
 }

@@ -109,6 +109,15 @@ pub enum Problem {
     NoSuchChain { rule_id: i64, flag: u32 },
     #[error("hostgroup {hostgroup}: every server has weight 0, so none is ever chosen")]
     NoWeight { hostgroup: i32 },
+    #[error("rule {rule_id}: digest and match_digest match nothing while mysql-query_digests is false")]
+    NoDigests { rule_id: i64 },
+    #[error("rule {rule_id}: replace_pattern replaces nothing: {why}")]
+    ReplacesNothing { rule_id: i64, why: &'static str },
+    #[error(
+        "user {username:?}: auto_read_write_split has no effect: no row of mysql_replication_hostgroups has the writer \
+         hostgroup {hostgroup}, and the account has no reader_hostgroup"
+    )]
+    SplitWithoutReaders { username: String, hostgroup: i32 },
 }
 
 impl Problem {
@@ -141,7 +150,10 @@ impl Problem {
             | UserWithoutServer { .. }
             | RuleWithoutServer { .. }
             | NoSuchChain { .. }
-            | NoWeight { .. } => Severity::Warning,
+            | NoWeight { .. }
+            | NoDigests { .. }
+            | ReplacesNothing { .. }
+            | SplitWithoutReaders { .. } => Severity::Warning,
         }
     }
 

@@ -220,6 +220,28 @@ test:3:63: warning: rule 7: flagOUT is 5, but no active rule has that flagIN
 }
 
 #[test]
+fn warns_of_rows_and_variables_that_do_not_go_together() {
+    let variables = "mysql_variables={query_digests=false auto_read_write_split=true}\n";
+    let servers = "mysql_servers=({hostname=\"a\" hostgroup=0},{hostname=\"b\" hostgroup=2})\n";
+    let pairs = "mysql_replication_hostgroups=({writer_hostgroup=2 reader_hostgroup=3})\n";
+    let users = "mysql_users=({username=\"split\" default_hostgroup=2},{username=\"whole\" default_hostgroup=0},\
+                 {username=\"own\" default_hostgroup=0 attributes=\"{\\\"reader_hostgroup\\\": 3}\"})\n";
+    let rules = "mysql_query_rules=({rule_id=1 active=1 match_digest=\"a\" destination_hostgroup=3}\n,\
+                 {rule_id=2 active=1 match_pattern=\"a(b)\" replace_pattern=\"\\\\2\"}\n,\
+                 {rule_id=3 active=0 match_digest=\"a\" destination_hostgroup=9})\n";
+    let said = said(&format!("{variables}{servers}{pairs}{users}{rules}"));
+    let messages: Vec<&str> =
+        said.lines().filter_map(|line| line.split_once("warning: ")).map(|it| it.1).collect();
+    let expected = [
+        "user \"whole\": auto_read_write_split has no effect: no row of mysql_replication_hostgroups has the writer \
+         hostgroup 0, and the account has no reader_hostgroup",
+        "rule 1: digest and match_digest match nothing while mysql-query_digests is false",
+        "rule 2: replace_pattern replaces nothing: match_pattern does not have as many groups",
+    ];
+    assert_eq!(messages, expected, "{said}");
+}
+
+#[test]
 fn stored_passwords_are_taken_as_they_are() {
     let native = "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19";
     let sha2 = format!("$A$005${}", "x".repeat(63));

@@ -116,6 +116,14 @@ impl Expression {
         }
     }
 
+    /// Its groups, the whole find among them.
+    pub(super) fn groups(&self) -> usize {
+        match &self.engine {
+            Engine::Linear(_) => self.linear().map_or(0, Regex::captures_len),
+            Engine::Backtracking(regex) => regex.captures_len(),
+        }
+    }
+
     fn linear(&self) -> Option<&Regex> {
         let Engine::Linear(built) = &self.engine else { return None };
         built.get_or_init(|| build(&self.pattern, self.caseless).ok()).as_ref()

@@ -30,6 +30,7 @@ pub use expression::{ExpressionError, check_expression};
 use fast_routing::FastRouting;
 pub use firewall::{Firewall, Passage, Sender};
 pub use memory::Memory;
+pub use rewrite::why_nothing_is_replaced;
 use rule::{Literals, Rule};
 pub use rule::{RuleError, RuleIndex, digest_of};
 use screen::Screen;

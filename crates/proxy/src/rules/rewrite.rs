@@ -1,6 +1,7 @@
 //! `replace_pattern`: what is put in place of what `match_pattern` has found.
 
 use super::expression::Expression;
+use crate::snapshot::RuleRow;
 
 /// A replacement: text and the groups that stand between. `\1` is the first group, `\0` the whole find, `\\` a
 /// backslash.
@@ -39,6 +40,12 @@ impl Replacement {
         Some(Replacement { parts })
     }
 
+    /// The last group that it names; 0 where it names none, or the whole find.
+    fn last_group(&self) -> usize {
+        let number = |part: &Part| if let Part::Group(number) = part { *number } else { 0 };
+        self.parts.iter().map(number).max().unwrap_or(0)
+    }
+
     /// `text` with the first find replaced, or with all of them. `None`: nothing was found, or the expression has
     /// not as many groups.
     pub(super) fn apply(&self, expression: &Expression, text: &[u8], all: bool) -> Option<Vec<u8>> {
@@ -68,6 +75,17 @@ impl Replacement {
     }
 }
 
+/// Why a rule replaces nothing although it has a `replace_pattern`.
+pub fn why_nothing_is_replaced(row: &RuleRow) -> Option<&'static str> {
+    let (text, pattern) = (row.replace_pattern.as_ref()?, row.match_pattern.as_ref()?);
+    let Some(replacement) = Replacement::parse(text) else {
+        return Some("a backslash must stand before a digit or another backslash");
+    };
+    // Whether it can be an expression at all is said elsewhere.
+    let (expression, _) = Expression::parse(pattern, false).ok()?;
+    (replacement.last_group() >= expression.groups()).then_some("match_pattern does not have as many groups")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +94,17 @@ mod tests {
         let (expression, _) = Expression::parse(pattern, true).unwrap();
         let written = Replacement::parse(replacement)?.apply(&expression, text.as_bytes(), all)?;
         Some(String::from_utf8(written).unwrap())
+    }
+
+    #[test]
+    fn says_why_nothing_is_replaced() {
+        let why = |pattern: &str, replacement: &str| {
+            let (pattern, replacement) = (Some(pattern.to_owned()), Some(replacement.to_owned()));
+            let row = RuleRow { match_pattern: pattern, replace_pattern: replacement, ..RuleRow::default() };
+            why_nothing_is_replaced(&row).is_some()
+        };
+        assert!(why("a(b)", r"\2") && why("a(b)(?!c)", r"\2") && why("a", r"\n") && why("a", "b\\"));
+        assert!(!why("a(b)", r"\0 \1 \\9") && !why("a(b)(?!c)", r"\1") && !why("(", r"\2"));
     }
 
     #[test]
