@@ -255,6 +255,39 @@ fn a_variable_that_a_function_sets_stays_with_its_client() {
 }
 
 #[test]
+fn a_variable_that_the_value_of_another_sets_stays_with_its_client() {
+    for flavour in Flavour::both() {
+        let (_server, narrows) = stand(flavour);
+        for statement in [
+            "SET foreign_key_checks = IF((@set := 'yes') = '', 1, 1)",
+            "SET sql_mode = CONCAT('no such mode', (@set := 'yes'))",
+            "SET sql_mode = IF((@set := 'yes') = '', '', 'ANSI')",
+            "SET NAMES utf8mb4, sql_mode = IF((@set := 'yes') = '', '', 'ANSI')",
+            "SET @@autocommit = (@set := 1)",
+            "SET timestamp = (@set := 5)",
+            "SET GLOBAL max_connections = (@set := 1000)",
+            "SET @b = (@set := 5)",
+            "SET DEFAULT ROLE NONE, @set = 'yes'",
+            "SET PASSWORD = '*2AFD99E79E4AA23DE141540F4179F64FFB3AC521', @set = 'yes'",
+        ] {
+            let (mut one, mut other) = (client(&narrows), client(&narrows));
+            other.query("SET @set = 'mine'").ok().expect("a variable");
+            // Some fail, and some are no statements to MySQL.
+            let failed = one.query(statement).error();
+            drop(one);
+            assert_eq!(
+                other.query("SELECT @set").cell().as_deref(),
+                Some("mine"),
+                "{flavour:?}: {statement}: {failed:?}"
+            );
+            drop(other);
+            let mut third = client(&narrows);
+            assert_eq!(third.query("SELECT @set").cell(), None, "{flavour:?}: {statement}: {failed:?}");
+        }
+    }
+}
+
+#[test]
 fn a_role_does_not_outlive_its_client() {
     for flavour in Flavour::both() {
         let (server, narrows) = stand(flavour);
@@ -272,6 +305,12 @@ fn a_role_does_not_outlive_its_client() {
             &["SET ROLE bigger", "DO 1; DO 2"],
             &["PREPARE taken FROM 'SET ROLE bigger'", "EXECUTE taken", "DEALLOCATE PREPARE taken"],
             &["CALL shared.takes_role()"],
+            // MariaDB takes any assignments after these, MySQL takes none.
+            &["SET DEFAULT ROLE NONE, ROLE bigger"],
+            &["SET PASSWORD = PASSWORD('sbtest'), ROLE bigger"],
+            &["SET PASSWORD = '*2AFD99E79E4AA23DE141540F4179F64FFB3AC521', ROLE bigger"],
+            &["SET @a = 1, ROLE bigger"],
+            &["SET NAMES utf8mb4, ROLE bigger"],
         ] {
             for leaves in [true, false] {
                 let mut one = client(&narrows);

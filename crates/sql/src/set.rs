@@ -173,10 +173,27 @@ struct Parser<'p, 'a> {
     escapes: Escapes,
 }
 
+impl Assignment {
+    /// Whether a user variable may be set by its value: `SET sql_mode = IF((@a := 5), '', 'ANSI')`.
+    pub fn may_assign_by_value(&self) -> bool {
+        let assigns = |value: &Value| matches!(value, Value::Expression(text) if text.windows(2).any(|pair| pair == b":="));
+        match self {
+            Assignment::System { value, .. }
+            | Assignment::User { value, .. }
+            | Assignment::CharacterSet(value) => assigns(value),
+            Assignment::Names { charset, collation } => {
+                assigns(charset) || collation.as_ref().is_some_and(assigns)
+            }
+            Assignment::Statement { variables, .. } => variables.iter().any(Assignment::may_assign_by_value),
+            Assignment::Transaction { .. } | Assignment::Other(_) => false,
+        }
+    }
+}
+
 impl<'a> Parser<'_, 'a> {
     fn statement(&mut self) -> Result<Vec<Assignment>, NotUnderstood> {
         if let Some(other) = self.other() {
-            return Ok(vec![Assignment::Other(other)]);
+            return self.alone(other);
         }
         if let Some(transaction) = self.transaction()? {
             self.end()?;
@@ -213,6 +230,21 @@ impl<'a> Parser<'_, 'a> {
             Some(OtherSet::ResourceGroup)
         } else {
             None
+        }
+    }
+
+    /// A form that assigns no variable. MariaDB takes assignments of any kind after it, with commas between; elsewhere a comma stands
+    /// between roles or accounts.
+    fn alone(&mut self, other: OtherSet) -> Result<Vec<Assignment>, NotUnderstood> {
+        loop {
+            let token = self.lexer.peek();
+            if token.ends_statement() {
+                return Ok(vec![Assignment::Other(other)]);
+            }
+            if token.is_symbol(b',') {
+                return Err(NotUnderstood::Unexpected { at: token.start });
+            }
+            self.lexer.next();
         }
     }
 

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_named_behind_narrows() {
+    fn a_client_is_named_after_narrows() {
         let pairs = told(&[(b"program_name", b"shop"), (b"_pid", b"17")]);
         let pairs: Vec<_> = pairs.iter().map(|(name, value)| (&name[..], &value[..])).collect();
         let version = env!("CARGO_PKG_VERSION");

@@ -1,7 +1,6 @@
 //! From what a client claims to be to what it is: the authentication of logins and of `COM_CHANGE_USER`.
 
 use std::rc::Rc;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

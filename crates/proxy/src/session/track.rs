@@ -457,6 +457,10 @@ impl Session {
         if assignments.len() > MOST_ASSIGNMENTS {
             return pins.reasons.add(PinReason::UNKNOWN_SET);
         }
+        // Values are computed before anything can fail.
+        if assignments.iter().any(Assignment::may_assign_by_value) {
+            pins.reasons.add(PinReason::USER_VARIABLE);
+        }
         if outcome.error.is_some() {
             // Of several assignments some may have been made before the one that failed.
             if assignments.len() > 1 {
@@ -659,6 +663,9 @@ fn expected_of_set(text: &[u8]) -> PinReason {
     let Ok(assignments) = narrows_sql::set::parse(text) else { return PinReason::UNKNOWN_SET };
     let mut reasons = PinReason::default();
     for assignment in assignments {
+        if assignment.may_assign_by_value() {
+            reasons.add(PinReason::USER_VARIABLE);
+        }
         reasons.add(match assignment {
             Assignment::System { scope: Scope::Session, name, .. } if name == "profiling" => {
                 PinReason::BEYOND_RESET

@@ -261,3 +261,28 @@ fn understands_no_name_that_is_read_in_several_ways() {
         assert!(parse(query.as_bytes()).is_err(), "{query}");
     }
 }
+
+#[test]
+fn what_follows_a_form_that_assigns_no_variable_is_not_understood() {
+    for query in [
+        "SET PASSWORD = 'x', @a = 1",
+        "SET PASSWORD FOR 'u'@'h' = 'x', ROLE r",
+        "SET DEFAULT ROLE NONE, ROLE r, @@sql_mode = 'ANSI'",
+        "SET DEFAULT ROLE r TO u, v",
+        "SET ROLE r, @a = 1",
+    ] {
+        assert!(matches!(parse(query.as_bytes()), Err(NotUnderstood::Unexpected { .. })), "{query}");
+    }
+}
+
+#[test]
+fn says_whether_a_value_may_set_a_user_variable() {
+    let may = |query: &str| {
+        let assignments = parse(query.as_bytes()).expect("understood");
+        assignments.iter().any(Assignment::may_assign_by_value)
+    };
+    assert!(may("SET sql_mode = IF((@a := 5), '', 'ANSI')"));
+    assert!(may("SET a = 1, GLOBAL max_connections = (@a := 1000)"));
+    assert!(may("SET STATEMENT a = (@b := 1) FOR SELECT 1"));
+    assert!(!may("SET @a := 5, b := 6") && !may("SET NAMES utf8mb4, sql_mode = CONCAT(@@sql_mode, ',ANSI')"));
+}
