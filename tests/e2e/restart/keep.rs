@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, command,
-    kill,
+    kill, tls_client,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -253,6 +253,22 @@ fn a_keeper_that_is_killed_is_replaced() {
             narrows.wait_for_log(before, |line| line.contains("the clients of the former process go on"));
         assert!(line.contains("kept=50 closed=0"), "{line}");
     }
+}
+
+#[test]
+fn clients_that_are_closed_are_counted_whatever_they_speak() {
+    let (_server, narrows) = scene(|config| config);
+    let ca = std::fs::read_to_string(narrows.data_file("proxysql-ca.pem")).expect("its authority");
+    let (trust, login) = (tls_client(&ca, None), Login::new("sbtest", "sbtest"));
+    let mut plain = narrows.client();
+    let mut secure: Vec<RawClient> =
+        (0..3).map(|_| RawClient::open_tls(&narrows.endpoint(), &trust, &login)).collect();
+    let before = narrows.log().len();
+    killed(&narrows);
+    plain.query("DO 1").ok().expect("it goes on");
+    assert!(secure.iter_mut().all(|client| client.is_closed_within(SOON)));
+    let line = narrows.wait_for_log(before, |line| line.contains("the clients of the former process go on"));
+    assert!(line.contains("kept=1 closed=3 why=\"tied to the process: 3\""), "{line}");
 }
 
 #[test]

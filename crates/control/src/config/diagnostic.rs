@@ -109,7 +109,9 @@ pub enum Problem {
     NoSuchChain { rule_id: i64, flag: u32 },
     #[error("hostgroup {hostgroup}: every server has weight 0, so none is ever chosen")]
     NoWeight { hostgroup: i32 },
-    #[error("rule {rule_id}: digest and match_digest match nothing while mysql-query_digests is false")]
+    #[error(
+        "rule {rule_id}: digest and match_digest are not asked while mysql-query_digests is false: it matches whatever else it says"
+    )]
     NoDigests { rule_id: i64 },
     #[error("rule {rule_id}: replace_pattern replaces nothing: {why}")]
     ReplacesNothing { rule_id: i64, why: &'static str },

@@ -235,7 +235,7 @@ fn warns_of_rows_and_variables_that_do_not_go_together() {
     let expected = [
         "user \"whole\": auto_read_write_split has no effect: no row of mysql_replication_hostgroups has the writer \
          hostgroup 0, and the account has no reader_hostgroup",
-        "rule 1: digest and match_digest match nothing while mysql-query_digests is false",
+        "rule 1: digest and match_digest are not asked while mysql-query_digests is false: it matches whatever else it says",
         "rule 2: replace_pattern replaces nothing: match_pattern does not have as many groups",
     ];
     assert_eq!(messages, expected, "{said}");

@@ -235,7 +235,7 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.query_cache_soft_ttl_pct = count(n)),
     flag("mysql-query_cache_stores_empty_result", Useful, true, "Whether empty results are cached when the rule does not say.")
         .read_as_flag(|v, b| v.query_cache_stores_empty_result = b),
-    flag("mysql-query_digests", Essential, true, "Whether digests are computed; without them `match_digest` is not asked.")
+    flag("mysql-query_digests", Essential, true, "Whether digests are computed. Without them `digest` and `match_digest` are not asked, as in ProxySQL: a rule matches whatever else it says.")
         .read_as_flag(|v, b| v.query_digests = b),
     integer("mysql-query_digests_grouping_limit", Useful, 3, 1, 2089, "Values of a list that a digest shows before `...`.")
         .read_as_integer(|v, n| v.query_digests_grouping_limit = size(n)),

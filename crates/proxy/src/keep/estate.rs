@@ -102,6 +102,8 @@ fn find(ledger: Ledger, descriptor: RawFd) -> Found {
         _ if pending(ledger, cookie).is_some() => Found::Client,
         // The process was killed between accepting it and noting so.
         _ if comes_from_client() && is_untouched(descriptor) => Found::Client,
+        // It speaks TLS or has a server connection of its own, and nothing is noted of it.
+        _ if comes_from_client() => Found::Lost,
         _ => Found::Other,
     }
 }

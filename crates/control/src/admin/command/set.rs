@@ -40,17 +40,30 @@ pub const VERBS: &[Verb] = &[Verb {
     doc: "Sets a variable of memory; `LOAD MYSQL VARIABLES TO RUNTIME` takes it into force.",
 }];
 
-/// Drivers set what servers have, and are told that it was done, as by ProxySQL. A name of ours that is misspelt is an
-/// operator's, who is warned.
+/// Drivers set what servers have, and are told that it was done, as by ProxySQL. A name of ours that is misspelt, or written as a
+/// server's is (`GLOBAL mysql-max_connections`, `mysql_max_connections`), is an operator's, who is warned.
 fn unknown(name: &str) -> Reply {
     let info = format!("ERROR: Unknown global variable: '{name}'.");
-    let is_meant = ["mysql-", "admin-"].iter().any(|prefix| name.to_ascii_lowercase().starts_with(prefix));
+    let Some(meant) = ours(name) else {
+        return Reply::Answer(Answer::Done { affected: 0, info, warnings: Vec::new() });
+    };
     let mut message = format!("Unknown variable '{name}': nothing was set");
-    if let Some(nearest) = nearest(name, VARIABLES.iter().map(|variable| variable.name)) {
+    if let Some(nearest) = nearest(&meant, VARIABLES.iter().map(|variable| variable.name)) {
         message.push_str(&format!("; '{nearest}' may be meant"));
     }
-    let warnings = if is_meant { vec![Warning { code: UNKNOWN_VARIABLE, message }] } else { Vec::new() };
+    let warnings = vec![Warning { code: UNKNOWN_VARIABLE, message }];
     Reply::Answer(Answer::Done { affected: 0, info, warnings })
+}
+
+/// The name without what servers have before theirs, where it is meant to be one of ours.
+fn ours(name: &str) -> Option<String> {
+    let lower = name.to_ascii_lowercase();
+    let scopes = ["global ", "session ", "local ", "persist ", "@@global.", "@@session.", "@@local.", "@@"];
+    let bare = scopes.iter().find_map(|scope| lower.strip_prefix(scope)).unwrap_or(&lower).trim_start();
+    ["mysql", "admin"].iter().find_map(|module| {
+        let rest = bare.strip_prefix(module)?;
+        rest.strip_prefix(['-', '_']).map(|rest| format!("{module}-{rest}"))
+    })
 }
 
 /// `ER_UNKNOWN_SYSTEM_VARIABLE`
@@ -78,4 +91,28 @@ fn variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         return Some(refused.map_or_else(reply, Reply::Refused));
     }
     Some(sql(control, call.caller.role, &update))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_names_of_ours_however_they_are_written() {
+        for name in [
+            "mysql-max_connections",
+            "GLOBAL mysql-max_connections",
+            "@@mysql-max_connections",
+            "@@global.mysql_max_connections",
+            "MySQL_max_connections",
+        ] {
+            assert_eq!(ours(name).as_deref(), Some("mysql-max_connections"), "{name}");
+        }
+        assert_eq!(ours("admin-x").as_deref(), Some("admin-x"));
+        for name in
+            ["max_connections", "GLOBAL max_connections", "@@sql_mode", "mysqlx", "SESSION sql_log_bin"]
+        {
+            assert_eq!(ours(name), None, "{name}");
+        }
+    }
 }
