@@ -1,8 +1,8 @@
 //! One Narrows per data folder.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -30,21 +30,26 @@ impl Lock {
             }
             Err(error) => return Err(error).with_context(|| format!("opening {}", path.display())),
         };
-        match file.try_lock() {
+        let locked = file.try_lock();
+        let mut pid = String::new();
+        // Empty when the other one has only begun: then it is some process.
+        let _ = file.read_to_string(&mut pid);
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut pid = String::new();
-                // Empty when it has only begun: then it is some process.
-                let _ = file.read_to_string(&mut pid);
                 bail!("{}: another Narrows uses this folder, process {}", path.display(), pid.trim());
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("locking {}", path.display()));
             }
         }
-        file.set_len(0)
-            .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .context("writing the lock")?;
+        // After an upgrade its own id is there, and a disk that is full by now cannot be in the way.
+        let own = format!("{}\n", std::process::id());
+        if pid != own {
+            file.set_len(0)
+                .and_then(|()| file.write_all_at(own.as_bytes(), 0))
+                .context("writing the lock")?;
+        }
         Ok(Lock(Some(file)))
     }
 }

@@ -53,8 +53,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
     let sockets = notify::sockets_of_manager();
     let _lock = Lock::take(&launch.datadir)?;
     if let Some(path) = &launch.pidfile {
-        narrows_control::files::replace(path, format!("{}\n", std::process::id()).as_bytes(), 0o644)
-            .with_context(|| format!("writing {}", path.display()))?;
+        write_pidfile(path)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
@@ -94,6 +93,26 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
         let _ = std::fs::remove_file(path);
     }
     outcome
+}
+
+/// Writes the id of this process to `path`, unless it is there already. After an upgrade clients are served by then: a file
+/// that cannot be written does not end that.
+fn write_pidfile(path: &Path) -> anyhow::Result<()> {
+    let line = format!("{}\n", std::process::id());
+    // A pipe is not read: nobody may ever write to it.
+    let is_there = std::fs::metadata(path)
+        .is_ok_and(|file| file.is_file() && file.len() == line.len() as u64)
+        && std::fs::read(path).is_ok_and(|content| content == line.as_bytes());
+    if is_there {
+        return Ok(());
+    }
+    match narrows_control::files::replace(path, line.as_bytes(), 0o644) {
+        Err(error) if upgrade::has_predecessor() => {
+            warn!(path = %path.display(), %error, "the pid file cannot be written");
+            Ok(())
+        }
+        written => written.with_context(|| format!("writing {}", path.display())),
+    }
 }
 
 /// This program as it is found on disk: under its name, also where it was replaced between its start and now.

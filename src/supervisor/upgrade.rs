@@ -199,6 +199,11 @@ impl Supervisor {
     }
 }
 
+/// Whether this process was another program before: an upgrade has made it this one.
+pub fn has_predecessor() -> bool {
+    std::env::var_os(LEAVING).is_some()
+}
+
 /// The processes that the former program of this process waits for.
 pub fn left_by_predecessor() -> Vec<Pid> {
     let pids = std::env::var(LEAVING).unwrap_or_default();

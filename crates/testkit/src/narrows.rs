@@ -23,6 +23,7 @@ pub struct NarrowsConfig {
     supervisor: bool,
     drain_timeout_s: u32,
     missing_heartbeats: Option<u32>,
+    pidfile: Option<String>,
     disk_bytes: Option<u64>,
     environment: Vec<(String, String)>,
 }
@@ -110,6 +111,13 @@ impl NarrowsConfig {
         self
     }
 
+    /// Has it write its process id to a file; a relative path counts from the data folder.
+    #[must_use]
+    pub fn pidfile(mut self, path: &str) -> NarrowsConfig {
+        self.pidfile = Some(path.to_owned());
+        self
+    }
+
     /// Puts its data folder on a disk of so many bytes, which can be filled, where the machine lets this process mount one.
     /// Nobody else has that disk: see [`Narrows::data_file`].
     #[must_use]
@@ -133,6 +141,9 @@ impl NarrowsConfig {
         );
         if let Some(most) = self.missing_heartbeats {
             text.insert_str(0, &format!("restart_on_missing_heartbeats={most}\n"));
+        }
+        if let Some(path) = &self.pidfile {
+            text.insert_str(0, &format!("pidfile=\"{path}\"\n"));
         }
         writeln!(text, "    interfaces=\"{interfaces}\"").expect("a String takes all");
         if !self.variables.iter().any(|(name, _)| name == "threads") {

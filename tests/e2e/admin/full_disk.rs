@@ -3,9 +3,10 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Conversation, FakeMysql, Narrows, NarrowsConfig, RawClient, kill};
+use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig, RawClient, kill};
 
 use super::{admin, all_done, refusal, rows, start, stats};
 
@@ -108,12 +109,7 @@ fn administrators_are_served_after_a_crash_on_a_full_disk() {
     if !narrows.has_small_disk() {
         return;
     }
-    let filler = narrows.data_file("filler");
-    let mut file = std::fs::File::create(&filler).expect("a file in the data folder");
-    for size in [1 << 20, 4096, 1] {
-        while file.write(&vec![b'x'; size]).is_ok_and(|written| written > 0) {}
-    }
-    drop(file);
+    let filler = make_full(&narrows);
     for _ in 0..2 {
         let worker = narrows.worker();
         let before = narrows.log().len();
@@ -130,6 +126,39 @@ fn administrators_are_served_after_a_crash_on_a_full_disk() {
     std::fs::remove_file(filler).expect("it is there");
     all_done(&mut admin, &["SAVE MYSQL USERS TO DISK"]);
     assert_eq!(rows(&mut admin, "SELECT COUNT(*) FROM disk.mysql_users"), [["2"]]);
+}
+
+#[test]
+fn an_upgrade_on_a_full_disk_leaves_the_pid_file_and_goes_on() {
+    let server = FakeMysql::start(Conversation::new().on("DO 1", &[Move::ok()]));
+    let config = NarrowsConfig::in_front_of(server.port()).supervised().pidfile("n.pid").small_disk(16 << 20);
+    let mut narrows = start(&config);
+    // The machine's own disk is not for this to fill.
+    if !narrows.has_small_disk() {
+        return;
+    }
+    let pid = format!("{}\n", narrows.process().pid());
+    assert_eq!(std::fs::read_to_string(narrows.data_file("n.pid")).expect("it is written"), pid);
+    let filler = make_full(&narrows);
+    // The second one needs a supervisor that is still there after the first.
+    for round in 0..2 {
+        let before = narrows.log().len();
+        let output = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .args(["upgrade", "-D"])
+            .arg(narrows.data_file(""))
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success(), "round {round}: {output:?}\n{}", narrows.log());
+        narrows.wait_for_log(before, |line| line.contains(" starting version="));
+    }
+    until("the supervisor listens again", || narrows.data_file("narrows.control").exists());
+    assert!(narrows.process().try_wait().is_none(), "{}", narrows.log());
+    narrows.client().query("DO 1").ok().expect("clients are served");
+    for file in ["n.pid", "narrows.lock"] {
+        assert_eq!(std::fs::read_to_string(narrows.data_file(file)).expect("it is there"), pid, "{file}");
+    }
+    assert!(!narrows.log().contains("pid file"), "{}", narrows.log());
+    std::fs::remove_file(filler).expect("it is there");
 }
 
 #[test]
@@ -164,6 +193,16 @@ fn the_query_log_has_whole_lines_and_few_files() {
     }
     let line = narrows.wait_for_log(skipped, |line| line.contains("the query log is written again"));
     assert!(line.contains("lost="), "{line}");
+}
+
+/// Takes all the room on the disk of its own; where.
+fn make_full(narrows: &Narrows) -> PathBuf {
+    let filler = narrows.data_file("filler");
+    let mut file = std::fs::File::create(&filler).expect("a file in the data folder");
+    for size in [1 << 20, 4096, 1] {
+        while file.write(&vec![b'x'; size]).is_ok_and(|written| written > 0) {}
+    }
+    filler
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

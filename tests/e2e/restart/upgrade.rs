@@ -3,10 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, ServerOptions, command,
+    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, ServerOptions,
+    TempFolder, command,
 };
 
 use super::{BINARY, Connects, upgrade};
@@ -175,6 +177,49 @@ fn a_program_that_ends_or_hangs_or_refuses_the_configuration_changes_nothing() {
     assert!(done, "{text}");
     drop(client);
     wait_for_end(worker);
+}
+
+#[test]
+fn a_pid_file_that_cannot_be_written_does_not_end_an_upgrade() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let place = folder.path().join("run");
+    fs::create_dir(&place).expect("it is ours");
+    let pidfile = place.join("n.pid");
+    let (_server, mut narrows) =
+        super::scene(|config| config.pidfile(pidfile.to_str().expect("UTF-8")).drain_timeout(20));
+    let pid = format!("{}\n", narrows.process().pid());
+    assert_eq!(fs::read_to_string(&pidfile).expect("it is written"), pid);
+
+    fs::remove_dir_all(&place).expect("it is ours");
+    let before = narrows.log().len();
+    let (done, text) = upgrade(Path::new(BINARY), &narrows);
+    assert!(done, "{text}");
+    let warning = narrows.wait_for_log(before, |line| line.contains("the pid file cannot be written"));
+    assert!(warning.contains("WARN") && warning.contains("n.pid"), "{warning}");
+    narrows.client().query("DO 1").ok().expect("clients are served");
+
+    // The same supervisor upgrades once more, and writes the file where it can.
+    fs::create_dir(&place).expect("it is ours");
+    let (done, text) = upgrade(Path::new(BINARY), &narrows);
+    assert!(done, "{text}\n{}", narrows.log());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !fs::read_to_string(&pidfile).is_ok_and(|written| written == pid) {
+        assert!(Instant::now() < deadline, "no pid file:\n{}", narrows.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(narrows.process().try_wait().is_none());
+}
+
+#[test]
+fn a_pid_file_that_cannot_be_written_ends_a_first_start() {
+    let folder = TempFolder::new("pidfile");
+    let text = NarrowsConfig::new().pidfile("no/such/n.pid").text("127.0.0.1:1", "127.0.0.1:2");
+    fs::write(folder.file("narrows.cnf"), text).expect("a file");
+    let mut program = Command::new(BINARY);
+    program.arg("-c").arg(folder.file("narrows.cnf")).arg("-D").arg(folder.path()).arg("-n");
+    let output = program.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("n.pid: No such file"), "{said}");
 }
 
 fn clients(narrows: &Narrows) -> usize {
