@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::program::Flavour;
 use super::record::Record;
 
-/// A configuration with the classic split: writes and everything in a transaction on the primary (hostgroup 0),
+/// A configuration with the classic split: writes, locks and everything in a transaction on the primary (hostgroup 0),
 /// other reads on the replicas (hostgroup 1).
 pub fn narrows_toml(record: &Record, listen: &str, admin: &str) -> String {
     let mut toml = format!("# Read/write split over the sandbox in {}\n\n", record.dir.display());
@@ -25,13 +25,25 @@ pub fn narrows_toml(record: &Record, listen: &str, admin: &str) -> String {
         line("default_hostgroup = 0");
     }
     if replicas_exist {
-        line("\n[[mysql_query_rules]]\nrule_id = 1\nmatch_digest = \"^SELECT .*FOR UPDATE$\"");
+        line(
+            "\n# Locks are those of the primary. The text is asked: a long digest is cut off before its end.",
+        );
+        line(&format!("[[mysql_query_rules]]\nrule_id = 1\nmatch_pattern = '{LOCKING_READ}'"));
         line("destination_hostgroup = 0\napply = 1");
-        line("\n[[mysql_query_rules]]\nrule_id = 2\nmatch_digest = \"^SELECT\"");
+        line(&format!("\n[[mysql_query_rules]]\nrule_id = 2\nmatch_pattern = '{USER_LOCK}'"));
+        line("destination_hostgroup = 0\napply = 1");
+        line("\n[[mysql_query_rules]]\nrule_id = 3\nmatch_digest = '^SELECT'");
         line("destination_hostgroup = 1\napply = 1");
     }
     toml
 }
+
+/// `FOR UPDATE`, `FOR SHARE` and `LOCK IN SHARE MODE`, whatever comes after them, and wherever a line or a comment is between
+/// the words.
+const LOCKING_READ: &str = r"FOR(\s|/\*[^*]*\*/)+(UPDATE|SHARE)|SHARE(\s|/\*[^*]*\*/)+MODE";
+
+/// Functions that take locks of users, or ask for them.
+const USER_LOCK: &str = "(GET|RELEASE|IS_FREE|IS_USED)_LOCK|RELEASE_ALL_LOCKS";
 
 /// The version as the servers tell it in their greeting: MariaDB 10 puts a 5.5.5 in front, for replicas of old.
 fn greeting_version(record: &Record) -> String {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Endpoint, Login, RawClient, TempFolder};
+use narrows_testkit::{Endpoint, Login, Monitor, Narrows, RawClient, TempFolder};
 use serde_json::Value;
 
 #[test]
@@ -66,6 +66,57 @@ fn detached_sandbox_is_stopped_by_its_folder_and_keeps_its_data() {
     let mut again = app_client(second[0].port);
     assert_eq!(again.query("SHOW TABLES FROM app").cell().as_deref(), Some("kept"));
     narrows(&["stop", "--dir", dir]);
+}
+
+#[test]
+fn locks_are_routed_to_the_primary_in_all_their_forms() {
+    let sandbox = Sandbox::start(&["--replicas", "1"]);
+    let narrows = Narrows::start_with(env!("CARGO_BIN_EXE_narrows"), Monitor::Off, |interfaces, admin| {
+        sandbox.config(interfaces, admin)
+    });
+    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut hostgroup = |statement: &str| {
+        let answer = admin.query(format!("EXPLAIN ROUTE '{statement}' AS app"));
+        assert!(answer.error().is_none(), "{statement}: {:?}", answer.error());
+        let rows = answer.text_rows();
+        let row = rows.iter().find(|row| row[1].as_deref() == Some("hostgroup"));
+        row.and_then(|row| row[2].clone()).unwrap_or_else(|| panic!("{statement}: {rows:?}"))
+    };
+    let long = format!("SELECT {} FROM t FOR UPDATE", vec!["a_column"; 1_000].join(", "));
+    let locks = [
+        "SELECT a FROM t WHERE id = 1 FOR UPDATE",
+        "select a from t for update",
+        "SELECT a FROM t FOR UPDATE;",
+        "SELECT a FROM t FOR UPDATE NOWAIT",
+        "SELECT a FROM t FOR UPDATE SKIP LOCKED",
+        "SELECT a FROM t FOR UPDATE WAIT 3",
+        "SELECT a FROM t FOR UPDATE OF t",
+        "SELECT a FROM t FOR UPDATE OF t SKIP LOCKED",
+        "SELECT a FROM `t`FOR\n  UPDATE",
+        "SELECT a FROM t FOR/* a comment */UPDATE",
+        "SELECT a FROM t FOR SHARE",
+        "SELECT a FROM t FOR SHARE OF t NOWAIT",
+        "SELECT a FROM t FOR SHARE SKIP LOCKED",
+        "SELECT a FROM t LOCK IN SHARE MODE",
+        "SELECT a FROM t LOCK IN SHARE MODE WAIT 3",
+        "SELECT a FROM t LOCK IN\tSHARE\tMODE NOWAIT",
+        "SELECT a FROM (SELECT a FROM t FOR UPDATE) AS locked",
+        "(SELECT a FROM t FOR UPDATE) UNION (SELECT 1)",
+        "SELECT a INTO @a FROM t FOR UPDATE",
+        &long,
+        "SELECT GET_LOCK(\"a\", 1)",
+        "SELECT RELEASE_LOCK(\"a\")",
+        "SELECT RELEASE_ALL_LOCKS()",
+        "SELECT IS_FREE_LOCK(\"a\")",
+        "SELECT is_used_lock(\"a\")",
+    ];
+    let elsewhere: Vec<&&str> = locks.iter().filter(|lock| hostgroup(lock) != "0").collect();
+    assert!(elsewhere.is_empty(), "{elsewhere:#?}");
+    for read in
+        ["SELECT a FROM t", "SELECT a FROM t FORCE INDEX FOR JOIN (a)", "SELECT last_update, share FROM t"]
+    {
+        assert_eq!(hostgroup(read), "1", "{read}");
+    }
 }
 
 #[test]
