@@ -30,8 +30,9 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
         "`SHOW GLOBAL`, `ALL`, `MYSQL` and `ADMIN VARIABLES LIKE` work as `SHOW VARIABLES LIKE` does.",
     ),
     (
-        &[1206, 1207, 1219, 1220, 1221, 1224, 1225, 1253],
-        "A `SET` of a `mysql-` or `admin-` variable that there is none of has a warning too, which names the nearest one.",
+        &[1206, 1207, 1219, 1220, 1221, 1224, 1225, 1253, 1255, 1256],
+        "A `SET` of a `mysql-` or `admin-` variable that there is none of, or with a word that servers have before theirs, has a \
+         warning too, which names the nearest one.",
     ),
     (&[1335], "`KILL QUERY` ends the statement of a session."),
     (

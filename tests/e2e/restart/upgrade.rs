@@ -23,9 +23,9 @@ struct Program {
 impl Program {
     fn new() -> Program {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("narrows");
-        fs::copy(BINARY, &path).expect("room for a copy");
-        Program { path, _folder: folder }
+        let program = Program { path: folder.path().join("narrows"), _folder: folder };
+        program.copy();
+        program
     }
 
     /// Puts another program in its place, as an installer does.
@@ -37,11 +37,20 @@ impl Program {
     }
 
     fn copy(&self) {
-        self.replace(|new| assert!(fs::copy(BINARY, new).expect("room for a copy") > 0));
+        self.write("cp \"$1\" \"$2\"", BINARY);
     }
 
     fn script(&self, text: &str) {
-        self.replace(|new| fs::write(new, text).expect("room for a script"));
+        self.write("printf %s \"$1\" > \"$2\"", text);
+    }
+
+    /// A file that is open for writing cannot be started, and what other tests start meanwhile has open what is open here: another
+    /// process writes.
+    fn write(&self, command: &str, what: &str) {
+        self.replace(|new| {
+            let status = Command::new("sh").args(["-c", command, "sh", what]).arg(new).status();
+            assert!(status.expect("a shell").success(), "room for a program");
+        });
     }
 
     fn start(&self) -> (FakeMysql, Narrows) {

@@ -1,12 +1,13 @@
 //! Accounts that a server refuses: one line of the log a minute for each, and how many were not written.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// What was written of the accounts of one server, over all workers. It is asked only when a server has refused an account.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    accounts: Mutex<Vec<Account>>,
+    #[expect(clippy::disallowed_types, reason = "taken only where a server has refused an account")]
+    accounts: std::sync::Mutex<Vec<Account>>,
 }
 
 #[derive(Debug)]
