@@ -90,6 +90,13 @@ fn each_load_warns_of_rows_that_do_not_go_together() {
     run(&mut admin, &["SET mysql-query_digests = false"]);
     let expected = "rule 5: digest and match_digest are not asked while mysql-query_digests is false: it matches whatever else it says";
     assert_eq!(warnings(&mut admin, "LOAD MYSQL VARIABLES TO RUNTIME"), [expected]);
+    run(&mut admin, &["SET mysql-query_digests = true", "SET mysql-auto_read_write_split = true"]);
+    let found = warnings(&mut admin, "LOAD MYSQL VARIABLES TO RUNTIME");
+    let is_of = |user: &str| {
+        let start = format!("user \"{user}\": auto_read_write_split has no effect: ");
+        found.iter().any(|warning| warning.starts_with(&start))
+    };
+    assert!(found.len() == 2 && is_of("app") && is_of("lost"), "{found:?}");
 }
 
 #[test]

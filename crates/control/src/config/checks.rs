@@ -159,19 +159,19 @@ pub(crate) struct Together<'a> {
 pub(crate) struct Finding {
     /// The row: its table, its place there, and the column.
     place: (Module, usize, &'static str),
-    /// Another module whose rows it depends on.
-    also: Option<Module>,
+    /// Other modules that it depends on.
+    also: &'static [Module],
     pub problem: Problem,
 }
 
 impl Finding {
-    fn new(place: (Module, usize, &'static str), also: Option<Module>, problem: Problem) -> Finding {
+    fn new(place: (Module, usize, &'static str), also: &'static [Module], problem: Problem) -> Finding {
         Finding { place, also, problem }
     }
 
     /// Whether it may come of what was loaded.
     pub fn is_of(&self, module: Module) -> bool {
-        self.place.0 == module || self.also == Some(module)
+        self.place.0 == module || self.also.contains(&module)
     }
 }
 
@@ -224,7 +224,7 @@ impl<'a> Together<'a> {
         }
         for (hostgroup, (_, index)) in weights.into_iter().filter(|(_, (weight, _))| *weight == 0) {
             let place = (Module::MysqlServers, index, "weight");
-            found.push(Finding::new(place, None, Problem::NoWeight { hostgroup }));
+            found.push(Finding::new(place, &[], Problem::NoWeight { hostgroup }));
         }
     }
 
@@ -247,7 +247,7 @@ impl<'a> Together<'a> {
             if !hostgroups.contains(&hostgroup) {
                 let problem = Problem::UserWithoutServer { username, hostgroup };
                 if self.wants_servers {
-                    found.push(Finding::new(place("default_hostgroup"), Some(Module::MysqlServers), problem));
+                    found.push(Finding::new(place("default_hostgroup"), &[Module::MysqlServers], problem));
                 }
                 continue;
             }
@@ -256,7 +256,8 @@ impl<'a> Together<'a> {
                 || self.pairs.iter().any(|pair| pair.writer_hostgroup == row.default_hostgroup);
             if split.on.unwrap_or(self.splits) && !has_readers {
                 let problem = Problem::SplitWithoutReaders { username, hostgroup };
-                found.push(Finding::new(place("attributes"), Some(Module::MysqlServers), problem));
+                let also = &[Module::MysqlServers, Module::MysqlVariables];
+                found.push(Finding::new(place("attributes"), also, problem));
             }
         }
     }
@@ -266,7 +267,7 @@ impl<'a> Together<'a> {
         let chains: HashSet<u32> = active().map(|(_, row)| row.flag_in).collect();
         for (index, row) in active() {
             let rule_id = row.rule_id;
-            let mut add = |column, also, problem| {
+            let mut add = |column, also: &'static [Module], problem| {
                 found.push(Finding::new((Module::MysqlQueryRules, index, column), also, problem));
             };
             if let Some(hostgroup) = row.destination_hostgroup.map(|hostgroup| hostgroup.0)
@@ -274,17 +275,17 @@ impl<'a> Together<'a> {
                 && !hostgroups.contains(&hostgroup)
             {
                 let problem = Problem::RuleWithoutServer { rule_id, hostgroup };
-                add("destination_hostgroup", Some(Module::MysqlServers), problem);
+                add("destination_hostgroup", &[Module::MysqlServers], problem);
             }
             if let Some(flag) = row.flag_out.filter(|flag| !chains.contains(flag)) {
-                add("flagOUT", None, Problem::NoSuchChain { rule_id, flag });
+                add("flagOUT", &[], Problem::NoSuchChain { rule_id, flag });
             }
             if !self.has_digests && (row.match_digest.is_some() || row.digest.is_some()) {
                 let column = if row.match_digest.is_some() { "match_digest" } else { "digest" };
-                add(column, Some(Module::MysqlVariables), Problem::NoDigests { rule_id });
+                add(column, &[Module::MysqlVariables], Problem::NoDigests { rule_id });
             }
             if let Some(why) = why_nothing_is_replaced(row) {
-                add("replace_pattern", None, Problem::ReplacesNothing { rule_id, why });
+                add("replace_pattern", &[], Problem::ReplacesNothing { rule_id, why });
             }
         }
     }

@@ -147,7 +147,7 @@ pub struct Want {
     pub class: Capabilities,
     /// A new connection for one client alone, with all of these and no others: its bytes are moved unseen.
     pub own: Option<Capabilities>,
-    /// What a server that is logged in to for this is told about the client.
+    /// What the server receives about the client when this logs in.
     pub about: Arc<ConnectAttributes>,
     /// Whether a server elsewhere may be asked for its RSA key over a connection that others can listen to.
     pub may_ask_for_key: bool,

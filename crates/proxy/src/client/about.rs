@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use narrows_wire::handshake::ConnectAttributes;
 
-/// What servers are told about a client that has sent `attributes`: Narrows' own pairs first, since servers cut at the end;
+/// What servers receive about a client that has sent `attributes`: Narrows' own pairs first, since servers cut at the end;
 /// then those of the client, as long as there is room for them. Pairs without a name, pairs that are not UTF-8, and what
 /// follows a pair that cannot be read are left out: the server could not read them either, or could read them as other pairs.
 pub fn about(attributes: &ConnectAttributes) -> Arc<ConnectAttributes> {
@@ -32,7 +32,7 @@ pub fn about(attributes: &ConnectAttributes) -> Arc<ConnectAttributes> {
     Arc::new(about)
 }
 
-/// What servers are told about connections that are Narrows' own, or of clients that say nothing.
+/// What servers receive about connections that are Narrows' own, or of clients that say nothing.
 pub fn nobody() -> Arc<ConnectAttributes> {
     static NOBODY: OnceLock<Arc<ConnectAttributes>> = OnceLock::new();
     let make = || {
