@@ -78,6 +78,9 @@ impl Stand {
         drop(direct);
         self.number += 1;
         let mut one = RawClient::open(&self.narrows.endpoint(), &login());
+        // The client before may still have the connection: it has just left.
+        let is_free = |_| one.query("DO 1").error().is_none_or(|error| error.code != NO_CONNECTION);
+        assert!((0..1_000).any(is_free), "the connection of a client that has left does not come back");
         Stand::run(script, self.number, &mut one);
         let mut other = RawClient::open(&self.narrows.endpoint(), &login());
         let seen = other.query("SELECT RELEASE_ALL_LOCKS() + (@a IS NOT NULL) + (@b IS NOT NULL)");
