@@ -169,9 +169,6 @@ pub struct StillBusy;
 /// # Errors
 /// See [`BeginError`].
 pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
-    for problem in known_passwords(beginning.store.variables()) {
-        tracing::warn!("{problem}");
-    }
     let interfaces = interfaces(&beginning.store);
     let bind = |interface: &String| match beginning.sockets.bind(interface) {
         Ok(listener) => Ok((interface.clone(), listener)),

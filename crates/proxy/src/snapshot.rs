@@ -1,6 +1,7 @@
 //! The configuration of the data plane: plain rows as operators write them, and the immutable [`Snapshot`]
 //! that is compiled from them once and then only read.
 
+mod attributes;
 mod servers;
 mod variables;
 
@@ -17,6 +18,8 @@ use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
+pub(crate) use attributes::shown;
+pub use attributes::{HOSTGROUP_KEYS, Key, RULE_KEYS, Split, USER_KEYS, flaws};
 pub use servers::{CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus};
 pub use variables::Variables;
 
@@ -308,30 +311,6 @@ pub struct Account {
     pub split: Split,
     /// Its client connections, over all workers; outlives snapshots.
     pub connections: Arc<AtomicU32>,
-}
-
-/// What an account's `attributes` say of the split into reads and writes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Split {
-    /// `auto_read_write_split`: goes before the variable of that name.
-    pub on: Option<bool>,
-    /// `reader_hostgroup`: goes before what `mysql_replication_hostgroups` says of its default hostgroup.
-    pub reader: Option<HostgroupId>,
-}
-
-impl Split {
-    /// Reads the JSON of an account; what is not there says nothing.
-    pub fn parse(attributes: &str) -> Split {
-        let Ok(attributes) = serde_json::from_str::<serde_json::Value>(attributes) else {
-            return Split::default();
-        };
-        let on = attributes.get("auto_read_write_split");
-        let reader = attributes.get("reader_hostgroup").and_then(serde_json::Value::as_i64);
-        Split {
-            on: on.and_then(|on| on.as_bool().or_else(|| on.as_i64().map(|on| on != 0))),
-            reader: reader.and_then(|reader| i32::try_from(reader).ok()).map(HostgroupId),
-        }
-    }
 }
 
 /// Why rows cannot be compiled.

@@ -100,6 +100,64 @@ fn each_load_warns_of_rows_that_do_not_go_together() {
 }
 
 #[test]
+fn each_load_warns_of_values_that_are_accepted_and_do_nothing() {
+    let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
+    let mut admin = admin(&narrows);
+    for (change, load, expected, back) in [
+        (
+            "UPDATE mysql_users SET attributes = '{\"auto_read_write_split\":\"yes\"}'",
+            "LOAD MYSQL USERS TO RUNTIME",
+            "user \"app\": attributes `auto_read_write_split` is \"yes\": expected true or false",
+            "UPDATE mysql_users SET attributes = ''",
+        ),
+        (
+            "INSERT INTO mysql_users (username, password, frontend, backend) VALUES ('idle', 'x', 0, 0)",
+            "LOAD MYSQL USERS TO RUNTIME",
+            "mysql_users username='idle' backend=0: has no effect",
+            "DELETE FROM mysql_users WHERE username = 'idle'",
+        ),
+        (
+            "INSERT INTO mysql_query_rules (rule_id, active, client_addr) VALUES (1, 1, '10.0.0.0/99')",
+            "LOAD MYSQL QUERY RULES TO RUNTIME",
+            "rule 1: client_addr is \"10.0.0.0/99\", which no client meets",
+            "DELETE FROM mysql_query_rules",
+        ),
+        (
+            "INSERT INTO mysql_query_rules (rule_id, active, mirror_hostgroup) VALUES (2, 1, 7)",
+            "LOAD MYSQL QUERY RULES TO RUNTIME",
+            "rule 2: mirror hostgroup 7 has no server",
+            "DELETE FROM mysql_query_rules",
+        ),
+        (
+            "INSERT INTO mysql_query_rules_fast_routing VALUES ('app', 's', 0, 8, '')",
+            "LOAD MYSQL QUERY RULES TO RUNTIME",
+            "mysql_query_rules_fast_routing: hostgroup 8 has no server",
+            "DELETE FROM mysql_query_rules_fast_routing",
+        ),
+        (
+            "SET mysql-auto_read_write_split_functions = 'f;g'",
+            "LOAD MYSQL VARIABLES TO RUNTIME",
+            "auto_read_write_split_functions: passed over: \"f;g\" is no name of a function",
+            "SET mysql-auto_read_write_split_functions = ''",
+        ),
+        (
+            "INSERT INTO global_variables VALUES ('bogus', '1')",
+            "LOAD ADMIN VARIABLES TO RUNTIME",
+            "global_variables: \"bogus\": there is no such variable",
+            "DELETE FROM global_variables WHERE variable_name = 'bogus'",
+        ),
+    ] {
+        let skipped = narrows.log().len();
+        run(&mut admin, &[change]);
+        let found = warnings(&mut admin, load);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{load}: {found:?}");
+        narrows.wait_for_log(skipped, |log| log.contains(expected));
+        run(&mut admin, &[back]);
+        assert_eq!(warnings(&mut admin, load), Vec::<String>::new(), "{back}");
+    }
+}
+
+#[test]
 fn nobody_who_could_log_in_and_no_server_are_warned_of() {
     let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
     let mut admin = admin(&narrows);

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
-use narrows_proxy::rules::why_nothing_is_replaced;
-use narrows_proxy::snapshot::{ReplicationHostgroupRow, Rows, RuleRow, ServerRow, Split, UserRow, Variables};
+use narrows_proxy::rules::{conditions_never_met, flags_to_choose, why_nothing_is_replaced};
+use narrows_proxy::snapshot::{
+    FastRoutingRow, HOSTGROUP_KEYS, HostgroupAttributesRow, Key, RULE_KEYS, ReplicationHostgroupRow, Rows,
+    RuleRow, ServerRow, Split, USER_KEYS, UserRow, Variables, flaws,
+};
 
 use super::Sections;
 use super::diagnostic::{Problem, Report};
 use super::form::{Address, items};
 use super::schema::Placed;
 use super::tree::Position;
-use crate::store::Module;
+use crate::store::{Module, attributes_fault, pair_fault};
 use crate::variables::Values;
 
 /// Reports everything that is wrong between rows.
@@ -136,6 +139,21 @@ fn servers(sections: &Sections, report: &mut Report) {
             report.add(placed.at("gtid_port"), Problem::SameGtidPort { port: row.port });
         }
     }
+    for placed in &sections.hostgroup_attributes {
+        if let Some(reason) = attributes_fault(&placed.row) {
+            let key = format!("hostgroup_id={}", placed.row.hostgroup);
+            let problem = Problem::LeftOut { section: "mysql_hostgroup_attributes", key, reason };
+            report.add(placed.at("hostgroup_settings"), problem);
+        }
+    }
+    let mut pairs = Vec::new();
+    for placed in &sections.replication_hostgroups {
+        if let Some(reason) = pair_fault(&mut pairs, &placed.row) {
+            let key = format!("writer_hostgroup={}", placed.row.writer_hostgroup);
+            let problem = Problem::LeftOut { section: "mysql_replication_hostgroups", key, reason };
+            report.add(placed.at("reader_hostgroup"), problem);
+        }
+    }
     for placed in &sections.rules {
         if placed.row.replace_pattern.is_some() && placed.row.match_pattern.is_none() {
             report.add(placed.at("replace_pattern"), Problem::ReplaceWithoutMatch);
@@ -144,13 +162,20 @@ fn servers(sections: &Sections, report: &mut Report) {
 }
 
 /// Rows that make sense only together: those of a file, or those that run.
+#[derive(Default)]
 pub(crate) struct Together<'a> {
     servers: Vec<&'a ServerRow>,
     pairs: Vec<&'a ReplicationHostgroupRow>,
+    hostgroup_attributes: Vec<&'a HostgroupAttributesRow>,
     users: Vec<&'a UserRow>,
     rules: Vec<&'a RuleRow>,
+    fast_routing: Vec<&'a FastRoutingRow>,
     has_digests: bool,
     splits: bool,
+    /// Functions that a read may call.
+    functions: Vec<String>,
+    /// Whether clients come by Unix sockets.
+    has_sockets: bool,
     /// Where there is no server at all, that is said once, and not of each account and rule.
     wants_servers: bool,
 }
@@ -158,20 +183,43 @@ pub(crate) struct Together<'a> {
 /// Something that is probably not meant like that.
 pub(crate) struct Finding {
     /// The row: its table, its place there, and the column.
-    place: (Module, usize, &'static str),
+    place: (Of, usize, &'static str),
     /// Other modules that it depends on.
     also: &'static [Module],
     pub problem: Problem,
 }
 
+/// What a finding is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Servers,
+    HostgroupAttributes,
+    Users,
+    Rules,
+    FastRouting,
+    /// A variable; what stands for the column is its full name.
+    Variables,
+}
+
+impl Of {
+    fn module(self) -> Module {
+        match self {
+            Of::Servers | Of::HostgroupAttributes => Module::MysqlServers,
+            Of::Users => Module::MysqlUsers,
+            Of::Rules | Of::FastRouting => Module::MysqlQueryRules,
+            Of::Variables => Module::MysqlVariables,
+        }
+    }
+}
+
 impl Finding {
-    fn new(place: (Module, usize, &'static str), also: &'static [Module], problem: Problem) -> Finding {
+    fn new(place: (Of, usize, &'static str), also: &'static [Module], problem: Problem) -> Finding {
         Finding { place, also, problem }
     }
 
     /// Whether it may come of what was loaded.
     pub fn is_of(&self, module: Module) -> bool {
-        self.place.0 == module || self.also.contains(&module)
+        self.place.0.module() == module || self.also.contains(&module)
     }
 }
 
@@ -183,8 +231,11 @@ impl<'a> Together<'a> {
         Together {
             servers: all(&sections.servers),
             pairs: all(&sections.replication_hostgroups),
+            hostgroup_attributes: all(&sections.hostgroup_attributes),
             users: all(&sections.users),
             rules: all(&sections.rules),
+            fast_routing: all(&sections.fast_routing),
+            wants_servers: true,
             ..Together::of_variables(&sections.variables.for_data_plane())
         }
     }
@@ -194,27 +245,44 @@ impl<'a> Together<'a> {
         Together {
             servers: rows.servers.iter().collect(),
             pairs: rows.replication_hostgroups.iter().collect(),
+            hostgroup_attributes: rows.hostgroup_attributes.iter().collect(),
             users: rows.users.iter().collect(),
             rules: rows.rules.iter().collect(),
+            fast_routing: rows.fast_routing.iter().collect(),
             wants_servers: !rows.servers.is_empty(),
             ..Together::of_variables(&rows.variables)
         }
     }
 
     fn of_variables(variables: &Variables) -> Together<'a> {
-        let (has_digests, splits) = (variables.query_digests, variables.auto_read_write_split);
-        let (servers, pairs, users, rules) = Default::default();
-        Together { servers, pairs, users, rules, has_digests, splits, wants_servers: true }
+        Together {
+            has_digests: variables.query_digests,
+            splits: variables.auto_read_write_split,
+            functions: variables.auto_read_write_split_functions.clone(),
+            has_sockets: variables.interfaces.iter().any(|interface| interface.starts_with('/')),
+            ..Together::default()
+        }
     }
 
     /// What is probably not meant like that.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
+        self.functions(&mut found);
         self.weights(&mut found);
+        self.hostgroup_attributes(&mut found);
         let hostgroups = self.hostgroups();
         self.accounts(&hostgroups, &mut found);
         self.rules(&hostgroups, &mut found);
+        self.fast_routing(&hostgroups, &mut found);
         found
+    }
+
+    fn functions(&self, found: &mut Vec<Finding>) {
+        const NAME: &str = "mysql-auto_read_write_split_functions";
+        for written in self.functions.iter().filter(|name| !is_function_name(name)) {
+            let problem = Problem::NoFunction { written: written.clone() };
+            found.push(Finding::new((Of::Variables, 0, NAME), &[], problem));
+        }
     }
 
     fn weights(&self, found: &mut Vec<Finding>) {
@@ -223,8 +291,16 @@ impl<'a> Together<'a> {
             weights.entry(row.hostgroup.0).or_insert((0, index)).0 += u64::from(row.weight);
         }
         for (hostgroup, (_, index)) in weights.into_iter().filter(|(_, (weight, _))| *weight == 0) {
-            let place = (Module::MysqlServers, index, "weight");
+            let place = (Of::Servers, index, "weight");
             found.push(Finding::new(place, &[], Problem::NoWeight { hostgroup }));
+        }
+    }
+
+    fn hostgroup_attributes(&self, found: &mut Vec<Finding>) {
+        for (index, row) in self.hostgroup_attributes.iter().enumerate() {
+            let place = (Of::HostgroupAttributes, index, "hostgroup_settings");
+            let name = format!("hostgroup {}", row.hostgroup);
+            keys_not_read(place, &name, (HOSTGROUP_KEYS, &row.hostgroup_settings), found);
         }
     }
 
@@ -243,7 +319,9 @@ impl<'a> Together<'a> {
     fn accounts(&self, hostgroups: &HashSet<i32>, found: &mut Vec<Finding>) {
         for (index, row) in self.users.iter().enumerate().filter(|(_, row)| row.active) {
             let (username, hostgroup) = (row.username.clone(), row.default_hostgroup.0);
-            let place = |column| (Module::MysqlUsers, index, column);
+            let place = |column| (Of::Users, index, column);
+            let name = format!("user {username:?}");
+            keys_not_read(place("attributes"), &name, (USER_KEYS, &row.attributes), found);
             if !hostgroups.contains(&hostgroup) {
                 let problem = Problem::UserWithoutServer { username, hostgroup };
                 if self.wants_servers {
@@ -252,6 +330,11 @@ impl<'a> Together<'a> {
                 continue;
             }
             let split = Split::parse(&row.attributes);
+            if let Some(reader) = split.reader.filter(|reader| !hostgroups.contains(&reader.0)) {
+                let problem = Problem::ReaderWithoutServer { username, hostgroup: reader.0 };
+                found.push(Finding::new(place("attributes"), &[Module::MysqlServers], problem));
+                continue;
+            }
             let has_readers = split.reader.is_some()
                 || self.pairs.iter().any(|pair| pair.writer_hostgroup == row.default_hostgroup);
             if split.on.unwrap_or(self.splits) && !has_readers {
@@ -267,18 +350,37 @@ impl<'a> Together<'a> {
         let chains: HashSet<u32> = active().map(|(_, row)| row.flag_in).collect();
         for (index, row) in active() {
             let rule_id = row.rule_id;
+            keys_not_read(
+                (Of::Rules, index, "attributes"),
+                &format!("rule {rule_id}"),
+                (RULE_KEYS, &row.attributes),
+                found,
+            );
             let mut add = |column, also: &'static [Module], problem| {
-                found.push(Finding::new((Module::MysqlQueryRules, index, column), also, problem));
+                found.push(Finding::new((Of::Rules, index, column), also, problem));
             };
-            if let Some(hostgroup) = row.destination_hostgroup.map(|hostgroup| hostgroup.0)
-                && self.wants_servers
-                && !hostgroups.contains(&hostgroup)
-            {
-                let problem = Problem::RuleWithoutServer { rule_id, hostgroup };
-                add("destination_hostgroup", &[Module::MysqlServers], problem);
+            for (column, what, hostgroup) in [
+                ("destination_hostgroup", "destination", row.destination_hostgroup),
+                ("mirror_hostgroup", "mirror", row.mirror_hostgroup),
+            ] {
+                if let Some(hostgroup) = hostgroup.map(|hostgroup| hostgroup.0)
+                    && self.wants_servers
+                    && !hostgroups.contains(&hostgroup)
+                {
+                    let problem = Problem::RuleWithoutServer { rule_id, what, hostgroup };
+                    add(column, &[Module::MysqlServers], problem);
+                }
             }
-            if let Some(flag) = row.flag_out.filter(|flag| !chains.contains(flag)) {
-                add("flagOUT", &[], Problem::NoSuchChain { rule_id, flag });
+            let chosen = flags_to_choose(&row.attributes);
+            let column = if chosen.is_empty() { "flagOUT" } else { "attributes" };
+            let flags = if chosen.is_empty() { row.flag_out.into_iter().collect() } else { chosen };
+            for flag in flags.into_iter().filter(|flag| !chains.contains(flag)) {
+                let name = if column == "flagOUT" { "flagOUT" } else { "one of flagOUTs" };
+                add(column, &[], Problem::NoSuchChain { rule_id, name, flag });
+            }
+            for (column, text, why) in conditions_never_met(row, self.has_sockets) {
+                let text = text.to_owned();
+                add(column, &[Module::MysqlVariables], Problem::NeverMet { rule_id, column, text, why });
             }
             if !self.has_digests && (row.match_digest.is_some() || row.digest.is_some()) {
                 let column = if row.match_digest.is_some() { "match_digest" } else { "digest" };
@@ -289,16 +391,63 @@ impl<'a> Together<'a> {
             }
         }
     }
+
+    /// One line for each hostgroup: there may be as many rows as there are accounts and schemas.
+    fn fast_routing(&self, hostgroups: &HashSet<i32>, found: &mut Vec<Finding>) {
+        let mut without: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
+        for (index, row) in self.fast_routing.iter().enumerate().filter(|_| self.wants_servers) {
+            if !hostgroups.contains(&row.destination_hostgroup.0) {
+                without.entry(row.destination_hostgroup.0).or_insert((index, 0)).1 += 1;
+            }
+        }
+        for (hostgroup, (index, rows)) in without {
+            let Some(row) = self.fast_routing.get(index) else { continue };
+            let (username, schemaname) = (row.username.clone(), row.schemaname.clone());
+            let problem = Problem::FastRoutingWithoutServer { username, schemaname, rows, hostgroup };
+            let place = (Of::FastRouting, index, "destination_hostgroup");
+            found.push(Finding::new(place, &[Module::MysqlServers], problem));
+        }
+    }
+}
+
+/// What of a column of JSON is not read.
+fn keys_not_read(
+    place: (Of, usize, &'static str),
+    row: &str,
+    (keys, text): (&[Key], &str),
+    found: &mut Vec<Finding>,
+) {
+    for (key, flaw) in flaws(keys, text) {
+        let key = key.map(|key| format!(" `{key}`")).unwrap_or_default();
+        let problem = Problem::NotAsWritten { row: row.to_owned(), name: format!("{}{key}", place.2), flaw };
+        found.push(Finding::new(place, &[], problem));
+    }
+}
+
+/// Whether it is `name` or `schema.name`.
+fn is_function_name(text: &str) -> bool {
+    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$') || !c.is_ascii();
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(is_letter);
+    match text.split_once('.') {
+        Some((schema, name)) => is_name(schema) && is_name(name),
+        None => is_name(text),
+    }
 }
 
 impl Sections {
     /// Where a row stands that something was found of.
     fn place_of(&self, finding: &Finding) -> Position {
-        let (module, index, column) = finding.place;
-        let at = match module {
-            Module::MysqlServers => self.servers.get(index).map(|placed| placed.at(column)),
-            Module::MysqlUsers => self.users.get(index).map(|placed| placed.at(column)),
-            _ => self.rules.get(index).map(|placed| placed.at(column)),
+        fn at<R>(rows: &[Placed<R>], index: usize, column: &str) -> Option<Position> {
+            rows.get(index).map(|placed| placed.at(column))
+        }
+        let (of, index, column) = finding.place;
+        let at = match of {
+            Of::Servers => at(&self.servers, index, column),
+            Of::HostgroupAttributes => at(&self.hostgroup_attributes, index, column),
+            Of::Users => at(&self.users, index, column),
+            Of::Rules => at(&self.rules, index, column),
+            Of::FastRouting => at(&self.fast_routing, index, column),
+            Of::Variables => self.variable_at(column),
         };
         at.unwrap_or_default()
     }

@@ -103,10 +103,29 @@ pub enum Problem {
     KnownPassword { name: &'static str, account: &'static str, address: String },
     #[error("user {username:?}: hostgroup {hostgroup} has no server")]
     UserWithoutServer { username: String, hostgroup: i32 },
-    #[error("rule {rule_id}: destination hostgroup {hostgroup} has no server")]
-    RuleWithoutServer { rule_id: i64, hostgroup: i32 },
-    #[error("rule {rule_id}: flagOUT is {flag}, but no active rule has that flagIN")]
-    NoSuchChain { rule_id: i64, flag: u32 },
+    #[error("user {username:?}: reader_hostgroup {hostgroup} has no server: reads go where writes go")]
+    ReaderWithoutServer { username: String, hostgroup: i32 },
+    #[error("rule {rule_id}: {what} hostgroup {hostgroup} has no server")]
+    RuleWithoutServer { rule_id: i64, what: &'static str, hostgroup: i32 },
+    #[error(
+        "mysql_query_rules_fast_routing: hostgroup {hostgroup} has no server; {rows} {} there, the first of them for user \
+         {username:?} and schema {schemaname:?}",
+        lead(.rows)
+    )]
+    FastRoutingWithoutServer { username: String, schemaname: String, rows: usize, hostgroup: i32 },
+    #[error("rule {rule_id}: {name} is {flag}, but no active rule has that flagIN")]
+    NoSuchChain { rule_id: i64, name: &'static str, flag: u32 },
+    #[error("rule {rule_id}: {column} is {text:?}, which no client meets, so the rule never matches: {why}")]
+    NeverMet { rule_id: i64, column: &'static str, text: String, why: &'static str },
+    #[error("{row}: {name} {flaw}")]
+    NotAsWritten { row: String, name: String, flaw: String },
+    #[error(
+        "auto_read_write_split_functions: passed over: {written:?} is no name of a function; expected name or schema.name, with \
+         commas between"
+    )]
+    NoFunction { written: String },
+    #[error("{section} {key}: left out: {reason}")]
+    LeftOut { section: &'static str, key: String, reason: String },
     #[error("hostgroup {hostgroup}: every server has weight 0, so none is ever chosen")]
     NoWeight { hostgroup: i32 },
     #[error(
@@ -150,7 +169,13 @@ impl Problem {
             | PasswordForm { .. }
             | KnownPassword { .. }
             | UserWithoutServer { .. }
+            | ReaderWithoutServer { .. }
             | RuleWithoutServer { .. }
+            | FastRoutingWithoutServer { .. }
+            | NeverMet { .. }
+            | NotAsWritten { .. }
+            | NoFunction { .. }
+            | LeftOut { .. }
             | NoSuchChain { .. }
             | NoWeight { .. }
             | NoDigests { .. }
@@ -177,6 +202,10 @@ impl Problem {
 
 fn meant(nearest: &Option<&'static str>) -> String {
     nearest.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+fn lead(rows: &usize) -> &'static str {
+    if *rows == 1 { "row leads" } else { "rows lead" }
 }
 
 /// Collects the problems of one document.

@@ -1,6 +1,6 @@
 //! Tables as data: one row per column. Reading, checking and the generated pages all go by these rows.
 
-use narrows_proxy::client::additional_password;
+use narrows_proxy::snapshot::Key;
 
 use super::diagnostic::{Problem, Report};
 use super::form::{Form, flag_of, integer_of, text_of};
@@ -68,7 +68,7 @@ pub struct Column<R: 'static> {
     /// Whether it does anything.
     pub effect: Effect,
     /// The keys that are read of a column of JSON; `None`: it is none, or has other things in it.
-    pub keys: Option<&'static [&'static str]>,
+    pub keys: Option<&'static [Key]>,
     /// What it means.
     pub doc: &'static str,
 }
@@ -252,15 +252,10 @@ impl<R> Column<R> {
             && let Ok(value) = serde_json::from_str::<serde_json::Value>(&text)
             && let Some(object) = value.as_object()
         {
-            let what = |key: &String| match keys.contains(&key.as_str()) {
-                false => Some("has no effect: there is no such key"),
-                true if key == "additional_password" && additional_password(&value).is_none() => {
-                    Some("has no effect: a password is a text that is not empty")
-                }
-                true => None,
-            };
-            let idle = object.keys().filter_map(|key| Some((key, what(key)?)));
-            lacking.extend(idle.map(|(key, what)| (format!("{} `{key}`", self.name), what.to_owned())));
+            let is_unknown = |name: &&String| !keys.iter().any(|key| key.name == name.as_str());
+            let what = || "has no effect: there is no such key".to_owned();
+            let idle = object.keys().filter(is_unknown);
+            lacking.extend(idle.map(|key| (format!("{} `{key}`", self.name), what())));
         }
         lacking
     }

@@ -1,9 +1,9 @@
 //! The tables and top-level keys of the file, one row per column.
 
 use narrows_proxy::snapshot::{
-    FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow,
-    HostgroupAttributesRow, HostgroupId, ReplicationHostgroupRow, RuleRow, ServerRow, ServerStatus,
-    SslParamsRow, UserRow,
+    FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS,
+    HostgroupAttributesRow, HostgroupId, Key, RULE_KEYS, ReplicationHostgroupRow, RuleRow, ServerRow,
+    ServerStatus, SslParamsRow, USER_KEYS, UserRow,
 };
 
 use super::bootstrap::Bootstrap;
@@ -40,16 +40,6 @@ pub const SECTIONS_STORED_ONLY: &[(&str, &str)] = &[
     ("restapi", "restapi_routes"),
     ("proxysql_servers", "proxysql_servers"),
 ];
-
-/// The keys of `mysql_users.attributes` that are read.
-pub const USER_KEYS: &[&str] =
-    &["additional_password", "auto_read_write_split", "reader_hostgroup", "spiffe_id", "subject"];
-
-/// The keys of `mysql_query_rules.attributes` that are read.
-pub const RULE_KEYS: &[&str] = &["flagOUTs"];
-
-/// The keys of `mysql_hostgroup_attributes.hostgroup_settings` that are read.
-pub const HOSTGROUP_KEYS: &[&str] = &["balance", "handle_warnings", "monitor_slave_lag_when_null"];
 
 /// The sections that are lists of rows.
 pub static SECTIONS: &[&dyn Section] = &[
@@ -398,7 +388,7 @@ impl<R> Column<R> {
     }
 
     /// A JSON object of which these keys are read.
-    const fn with_keys(mut self, keys: &'static [&'static str]) -> Column<R> {
+    const fn with_keys(mut self, keys: &'static [Key]) -> Column<R> {
         self.keys = Some(keys);
         self
     }

@@ -241,6 +241,108 @@ fn warns_of_rows_and_variables_that_do_not_go_together() {
     assert_eq!(messages, expected, "{said}");
 }
 
+/// The messages of the warnings, each with its line.
+fn warned(text: &str) -> Vec<String> {
+    let said = said(text);
+    let message = |line: &str| {
+        let (place, message) = line.split_once(": warning: ").unwrap_or_else(|| panic!("{line}"));
+        format!("{} {message}", place.split(':').nth(1).unwrap_or_default())
+    };
+    said.lines().map(message).collect()
+}
+
+const SERVER: &str = "mysql_servers=({hostname=\"a\" hostgroup=0})\n";
+
+#[test]
+fn warns_of_json_that_is_not_read() {
+    let text = "mysql_users=({username=\"one\" attributes=\"{\\\"auto_read_write_split\\\":\\\"yes\\\"}\"},\n\
+                {username=\"two\" attributes=\"{\\\"reader_hostgroup\\\":-1}\"},\n\
+                {username=\"three\" attributes=\"[1]\"},\n\
+                {username=\"four\" attributes=\"{\\\"reader_hostgroup\\\":7}\"})\n\
+                mysql_query_rules=({rule_id=5 attributes=\"{\\\"flagOUTs\\\":{\\\"id\\\":1}}\"},\n\
+                {rule_id=6 attributes=\"{\\\"flagOUTs\\\":[{\\\"id\\\":9}]}\"})\n\
+                mysql_hostgroup_attributes=({hostgroup_id=0 hostgroup_settings=\"7\"},\n\
+                {hostgroup_id=1 hostgroup_settings=\"{\\\"balance\\\":\\\"best\\\"}\"})\n\
+                mysql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2},\n\
+                {writer_hostgroup=2 reader_hostgroup=3})\n";
+    let expected = [
+        "2 user \"one\": attributes `auto_read_write_split` is \"yes\": expected true or false; \
+         mysql-auto_read_write_split decides instead",
+        "3 user \"two\": attributes `reader_hostgroup` is -1: expected an integer from 0 to 2147483647; \
+         mysql_replication_hostgroups says where reads go instead",
+        "4 user \"three\": attributes is an array: expected a JSON object, and nothing of it is read",
+        "5 user \"four\": reader_hostgroup 7 has no server: reads go where writes go",
+        "6 rule 5: attributes `flagOUTs` is {\"id\":1}: expected an array of objects with `id` and `weight`",
+        "6 rule 5: attributes `flagOUTs` has no flag to choose: the column flagOUT counts instead",
+        "7 rule 6: one of flagOUTs is 9, but no active rule has that flagIN",
+        "8 hostgroup 0: hostgroup_settings is a number: expected a JSON object, and nothing of it is read",
+        "9 mysql_hostgroup_attributes hostgroup_id=1: left out: balance is \"best\": expected \
+         \"least_outstanding\" or \"weighted_random\"",
+        "11 mysql_replication_hostgroups writer_hostgroup=2: left out: writer_hostgroup 1 with reader_hostgroup 2 \
+         contradicts it",
+    ];
+    assert_eq!(warned(&format!("{SERVER}{text}")), expected);
+}
+
+#[test]
+fn warns_of_rules_whose_conditions_nobody_meets() {
+    let text = "mysql_query_rules=({rule_id=1 client_addr=\"10.0.0.0/99\"},\n\
+                {rule_id=2 client_addr=\"app.example\" active=0},\n\
+                {rule_id=3 client_addr=\"localhost\"},\n\
+                {rule_id=4 proxy_addr=\"proxy.example\"},\n\
+                {rule_id=5 client_addr=\"10.%\" proxy_addr=\"127.0.0.1\"})\n";
+    let never = "which no client meets, so the rule never matches";
+    let expected = "expected an IP address in its usual form";
+    assert_eq!(
+        warned(text),
+        [
+            format!(
+                "1 rule 1: client_addr is \"10.0.0.0/99\", {never}: {expected}, the beginning of one and `%`, or a network \
+                 such as 10.0.0.0/8"
+            ),
+            format!(
+                "3 rule 3: client_addr is \"localhost\", {never}: clients of Unix sockets are called localhost, and \
+                 mysql-interfaces has no socket"
+            ),
+            format!("4 rule 4: proxy_addr is \"proxy.example\", {never}: {expected}"),
+        ]
+    );
+    let with_socket = "mysql_variables={interfaces=\"127.0.0.1:6033;/tmp/narrows.sock\"}\n";
+    assert_eq!(warned(&format!("{with_socket}{text}")).len(), 2);
+}
+
+#[test]
+fn warns_of_what_is_no_name_of_a_function() {
+    let warned_of = |list: &str| {
+        warned(&format!("mysql_variables={{auto_read_write_split_functions=\"{list}\"}}"))
+            .into_iter()
+            .map(|line| line.split('"').nth(1).unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    for names in ["", "f", "f, shop.g", "f_1,$g,größe"] {
+        assert_eq!(warned_of(names), Vec::<String>::new(), "{names}");
+    }
+    assert_eq!(warned_of("f; g"), ["f; g"]);
+    assert_eq!(warned_of("f g, h(), a.b.c, `i`, .x, ok"), ["f g", "h()", "a.b.c", "`i`", ".x"]);
+}
+
+#[test]
+fn warns_of_every_way_to_a_hostgroup_without_servers() {
+    let text = "mysql_query_rules=({rule_id=1 mirror_hostgroup=4})\n\
+                mysql_query_rules_fast_routing=({username=\"a\" schemaname=\"s\" destination_hostgroup=0},\n\
+                {username=\"b\" schemaname=\"s\" destination_hostgroup=5},\n\
+                {username=\"c\" schemaname=\"s\" destination_hostgroup=5},\n\
+                {username=\"d\" schemaname=\"s\" destination_hostgroup=6})\n";
+    let expected = [
+        "2 rule 1: mirror hostgroup 4 has no server",
+        "4 mysql_query_rules_fast_routing: hostgroup 5 has no server; 2 rows lead there, the first of them for user \"b\" \
+         and schema \"s\"",
+        "6 mysql_query_rules_fast_routing: hostgroup 6 has no server; 1 row leads there, the first of them for user \"d\" \
+         and schema \"s\"",
+    ];
+    assert_eq!(warned(&format!("{SERVER}{text}")), expected);
+}
+
 #[test]
 fn stored_passwords_are_taken_as_they_are() {
     let native = "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19";

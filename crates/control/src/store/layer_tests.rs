@@ -223,6 +223,59 @@ fn variables_that_cannot_be_are_put_back_or_deleted() {
 }
 
 #[test]
+fn names_that_belong_to_no_module_are_said_and_stay() {
+    let mut fixture = Fixture::new();
+    fixture.done("INSERT INTO global_variables VALUES ('bogus', '1'), ('pgsql-threads', '4')");
+    let expected = "global_variables: \"bogus\", \"pgsql-threads\": there is no such variable, and nobody reads the row; names \
+                    begin with mysql- or admin-";
+    for module in [Module::MysqlVariables, Module::AdminVariables] {
+        assert_eq!(fixture.load(module), [expected]);
+    }
+    assert_eq!(fixture.in_memory("bogus"), "1");
+}
+
+#[test]
+fn an_account_for_nobody_is_said() {
+    let mut fixture = Fixture::new();
+    fixture.done(
+        "INSERT INTO mysql_users (username, password, frontend, backend, active) VALUES ('app', 'x', 1, 1, 1), \
+         ('idle', 'x', 0, 0, 1), ('off', 'x', 0, 0, 0)",
+    );
+    assert_eq!(
+        fixture.load(Module::MysqlUsers),
+        [
+            "mysql_users username='idle' backend=0: has no effect: frontend and backend are both 0, so it is neither for \
+             clients nor for servers"
+        ]
+    );
+}
+
+#[test]
+fn a_start_says_what_is_not_meant_once_and_a_later_one_again() {
+    let site = Site::new();
+    let file = site.write(
+        "admin_variables = { mysql_ifaces = \"0.0.0.0:6032\" stats_credentials = \"s:t\" }\n\
+         mysql_servers = ( { address = \"a\", hostgroup = 0 } )\n\
+         mysql_users = ( { username = \"app\", default_hostgroup = 0, attributes = \"[]\" } )\n\
+         mysql_query_rules = ( { rule_id = 1, mirror_hostgroup = 9 } )\n\
+         mysql_hostgroup_attributes = ( { hostgroup_id = 0, hostgroup_settings = \"{\\\"balance\\\":5}\" } )\n",
+    );
+    let about = [
+        "everybody knows the password",
+        "nothing of it is read",
+        "mirror hostgroup 9",
+        "left out: balance is 5",
+    ];
+    for start in ["first", "second"] {
+        let store = site.open(Some(&file), Start::Usual);
+        for part in about {
+            let said = store.remarks().iter().filter(|remark| remark.contains(part)).count();
+            assert_eq!(said, 1, "{start} start, {part}: {:#?}", store.remarks());
+        }
+    }
+}
+
+#[test]
 fn accounts_without_a_password_are_refused_and_no_password_is_told() {
     for name in ["admin-admin_credentials", "admin-stats_credentials"] {
         let mut fixture = Fixture::new();

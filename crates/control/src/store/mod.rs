@@ -42,6 +42,7 @@ pub use modules::{Layer, MODULES, Module};
 pub use open::{OpenError, Opening, Start};
 pub use packed::{Packed, rows_of};
 pub use reading::key as key_of_row;
+pub(crate) use reading::{attributes_fault, pair_fault};
 use running::Running;
 pub use takeover::TakenOver;
 

@@ -20,6 +20,7 @@ use super::running::Running;
 use super::schema::{self, Database, create_missing};
 use super::takeover::{self, TakenOver};
 use super::{Frozen, Store, config_file, variables};
+use crate::config::checks::{Together, known_passwords};
 use crate::config::diagnostic::{Diagnostic, Problem};
 use crate::config::{self, charset};
 
@@ -119,7 +120,6 @@ pub const HISTORY: &str = "narrows_stats.db";
 /// Pages of 4 KiB that operators can fill in `main`: 256 MiB, a hundred times what 10,000 rules take.
 const MAIN_PAGES: u32 = 65_536;
 
-/// Memory of SQLite in all, in bytes: what is left when a statement sorts or joins without measure.
 /// Whether what is stored is changed where the store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disk {
@@ -129,6 +129,10 @@ enum Disk {
     AsItIs,
 }
 
+/// Findings of one start that are told; a set of rules that is wrong as a whole has thousands.
+const MOST_FINDINGS: usize = 100;
+
+/// Memory of SQLite in all, in bytes: what is left when a statement sorts or joins without measure.
 const HEAP_LIMIT: i64 = 1 << 30;
 
 impl Store {
@@ -144,9 +148,16 @@ impl Store {
         }
         for module in MODULES {
             let candidate = store.candidate(module)?;
-            store.remarks.extend(candidate.warnings.iter().map(|warning| warning.message.clone()));
+            for warning in &candidate.warnings {
+                store.remark_once(&warning.message);
+            }
             store.accept(candidate)?;
         }
+        let findings = Together::of_rows(&store.running.rows).findings();
+        for finding in findings.into_iter().map(|finding| finding.problem.to_string()).take(MOST_FINDINGS) {
+            store.remark_once(&finding);
+        }
+        store.remark_on_passwords();
         store.phase = variables::Phase::Serving;
         Ok(store)
     }
@@ -168,7 +179,21 @@ impl Store {
         store.running = frozen.running.clone();
         store.phase = variables::Phase::Serving;
         store.follow_admin_variables();
+        store.remark_on_passwords();
         Ok(store)
+    }
+
+    fn remark_on_passwords(&mut self) {
+        for problem in known_passwords(&self.running.variables) {
+            self.remark_once(&problem.to_string());
+        }
+    }
+
+    /// Says what has not been said already, with its place where it was said of a file.
+    fn remark_once(&mut self, message: &str) {
+        if !self.remarks.iter().any(|remark| remark.ends_with(message)) {
+            self.remarks.push(message.to_owned());
+        }
     }
 
     /// Opens the databases in `opening.datadir` and fills memory and disk.
@@ -315,9 +340,11 @@ impl Store {
             variables::complete(&transaction)?;
         }
         if let (Some(loaded), Some(document)) = (loaded, document) {
-            // What has no effect is told by the module that it is of.
+            // What has no effect, or is left out, is told by the module that it is of.
             let diagnostics = loaded.passed_over.iter().chain(&loaded.warnings);
-            let diagnostics = diagnostics.filter(|it| !matches!(it.problem, Problem::NoEffect { .. }));
+            let by_module =
+                |problem: &Problem| matches!(problem, Problem::NoEffect { .. } | Problem::LeftOut { .. });
+            let diagnostics = diagnostics.filter(|it| !by_module(&it.problem));
             self.remarks.extend(diagnostics.map(ToString::to_string));
             let merged = config_file::merge_all(&transaction, &document)?;
             self.remarks.extend(merged.warnings.into_iter().map(|warning| warning.message));

@@ -159,7 +159,7 @@ impl Read {
         let (password, schema) = (at("password"), at("default_schema"));
         let (backend, frontend) = (at("backend"), at("frontend"));
         let is = |cells: &[Value], column: usize| cells.get(column) == Some(&Value::Integer(1));
-        let (mut kept, mut accounts) = (Vec::new(), Vec::new());
+        let (mut kept, mut accounts, mut idle) = (Vec::new(), Vec::new(), Vec::new());
         for (mut cells, row) in std::mem::take(all).into_iter().zip(std::mem::take(users)) {
             for column in [password, schema] {
                 if cells[column] == Value::Null {
@@ -167,6 +167,13 @@ impl Read {
                 }
             }
             let (for_clients, for_servers) = (is(&cells, frontend), is(&cells, backend));
+            if !for_clients && !for_servers {
+                let key = key("mysql_users", &cells);
+                let message = format!(
+                    "mysql_users {key}: has no effect: frontend and backend are both 0, so it is neither for clients nor for servers"
+                );
+                idle.push(Warning { code: NO_EFFECT, message });
+            }
             for (wanted, is_backend) in [(for_clients, 0), (for_servers, 1)] {
                 cells[backend] = Value::Integer(is_backend);
                 cells[frontend] = Value::Integer(1 - is_backend);
@@ -176,6 +183,7 @@ impl Read {
         }
         *all = kept;
         *users = accounts;
+        self.warnings.extend(idle);
     }
 }
 
@@ -204,14 +212,17 @@ fn server_fault(row: &ServerRow) -> Option<String> {
 }
 
 /// Why a row of settings cannot run.
-fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
+pub(crate) fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
     let lag = || row.lag_when_null().map(drop);
     let warnings = || row.handle_warnings().map(drop);
     row.balance().map(drop).and_then(|()| lag()).and_then(|()| warnings()).err()
 }
 
 /// A hostgroup that one row writes to is not one that another reads from.
-fn pair_fault(pairs: &mut Vec<ReplicationHostgroupRow>, row: &ReplicationHostgroupRow) -> Option<String> {
+pub(crate) fn pair_fault(
+    pairs: &mut Vec<ReplicationHostgroupRow>,
+    row: &ReplicationHostgroupRow,
+) -> Option<String> {
     let contradicts = |pair: &ReplicationHostgroupRow| {
         pair.writer_hostgroup == row.reader_hostgroup || pair.reader_hostgroup == row.writer_hostgroup
     };

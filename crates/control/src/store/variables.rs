@@ -78,7 +78,31 @@ pub(super) fn adopt(
             adopted.warnings.push(Warning { code: NO_EFFECT, message });
         }
     }
+    adopted.warnings.extend(strangers(connection)?);
     Ok(adopted)
+}
+
+/// The names of `global_variables` that belong to no module, so that no LOAD looks at them. They stay: ProxySQL keeps them too.
+fn strangers(connection: &Connection) -> rusqlite::Result<Option<Warning>> {
+    const MOST_NAMED: usize = 10;
+    let sql = "SELECT variable_name FROM main.global_variables
+               WHERE variable_name NOT LIKE 'mysql-%' AND variable_name NOT LIKE 'admin-%' ORDER BY rowid";
+    let mut select = connection.prepare(sql)?;
+    let names = select.query_map([], |row| Ok(text(row.get_ref(0)?)))?;
+    let names = names.collect::<rusqlite::Result<Vec<String>>>()?;
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let named: Vec<String> = names.iter().take(MOST_NAMED).map(|name| format!("{name:?}")).collect();
+    let more = match names.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "global_variables: {}{more}: there is no such variable, and nobody reads the row; names begin with mysql- or admin-",
+        named.join(", ")
+    );
+    Ok(Some(Warning { code: UNKNOWN, message }))
 }
 
 /// The names in memory that begin with `prefix`, and their texts.

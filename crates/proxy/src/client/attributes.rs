@@ -9,8 +9,11 @@
 //! A certificate goes beside the password, not in its place; an account that is to have nothing else has an empty one.
 
 use regex::Regex;
+use serde_json::Value;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::snapshot::shown;
 
 /// What is asked of an account's clients beyond the password.
 #[derive(Debug, Default)]
@@ -20,10 +23,26 @@ pub struct LoginAttributes {
     pub additional_password: Option<String>,
 }
 
-/// The second password in an account's attributes. What is no text is no password, and neither is an empty one: it would let
+/// A second password. What is no text is no password, and neither is an empty one: it would let
 /// anybody in.
-pub fn additional_password(attributes: &serde_json::Value) -> Option<&str> {
-    attributes.get("additional_password")?.as_str().filter(|password| !password.is_empty())
+fn additional_password(value: &Value) -> Option<&str> {
+    value.as_str().filter(|password| !password.is_empty())
+}
+
+/// What is wrong with an `additional_password`, which is not shown.
+pub(crate) fn flaws_of_password(value: &Value) -> Vec<String> {
+    let flaw = || "has no effect: a password is a text that is not empty".to_owned();
+    additional_password(value).is_none().then(flaw).into_iter().collect()
+}
+
+/// What is wrong with a `spiffe_id`.
+pub(crate) fn flaws_of_certificate_id(value: &Value) -> Vec<String> {
+    Demand::of_uri(value).flaws(value, "a URI, or `!` and an expression")
+}
+
+/// What is wrong with a `subject`.
+pub(crate) fn flaws_of_subject(value: &Value) -> Vec<String> {
+    Demand::of_subject(value).flaws(value, "the form /C=SE/CN=app")
 }
 
 /// What a certificate must have.
@@ -39,18 +58,15 @@ enum Demand {
 impl LoginAttributes {
     /// Reads the JSON of a row; anything that is not about logins is others' matter.
     pub fn parse(json: &str) -> LoginAttributes {
-        let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
-        let text = |key: &str| value.get(key).map(|value| value.as_str().unwrap_or_default().to_owned());
-        let uri = text("spiffe_id").map(|id| match id.strip_prefix('!') {
-            Some(expression) => Regex::new(expression).map_or(Demand::Unreadable, Demand::UriLike),
-            None if id.is_empty() => Demand::Unreadable,
-            None => Demand::Uri(id),
-        });
-        let subject =
-            text("subject").map(|subject| parts(&subject).map_or(Demand::Unreadable, Demand::Subject));
+        let value: Value = serde_json::from_str(json).unwrap_or_default();
+        let uri = value.get("spiffe_id").map(Demand::of_uri);
+        let subject = value.get("subject").map(Demand::of_subject);
         LoginAttributes {
             demands: uri.into_iter().chain(subject).collect(),
-            additional_password: additional_password(&value).map(str::to_owned),
+            additional_password: value
+                .get("additional_password")
+                .and_then(additional_password)
+                .map(str::to_owned),
         }
     }
 
@@ -72,6 +88,25 @@ impl LoginAttributes {
 }
 
 impl Demand {
+    fn of_uri(value: &Value) -> Demand {
+        let id = value.as_str().unwrap_or_default();
+        match id.strip_prefix('!') {
+            Some(expression) => Regex::new(expression).map_or(Demand::Unreadable, Demand::UriLike),
+            None if id.is_empty() => Demand::Unreadable,
+            None => Demand::Uri(id.to_owned()),
+        }
+    }
+
+    fn of_subject(value: &Value) -> Demand {
+        value.as_str().and_then(parts).map_or(Demand::Unreadable, Demand::Subject)
+    }
+
+    /// What is wrong with what it was read from, which is to be `expected`.
+    fn flaws(&self, value: &Value, expected: &str) -> Vec<String> {
+        let flaw = || format!("is {}: expected {expected}; nobody can log in", shown(value));
+        matches!(self, Demand::Unreadable).then(flaw).into_iter().collect()
+    }
+
     fn holds(&self, certificate: &X509Certificate<'_>) -> bool {
         let any_uri = |fits: &dyn Fn(&str) -> bool| {
             let names = certificate.subject_alternative_name().ok().flatten();

@@ -32,7 +32,8 @@ use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, TlsError, Transport};
 use crate::worker::{Admission, Worker};
 
-pub use attributes::{LoginAttributes, additional_password};
+pub use attributes::LoginAttributes;
+pub(crate) use attributes::{flaws_of_certificate_id, flaws_of_password, flaws_of_subject};
 pub use authenticate::AccountPlace;
 use authenticate::authenticate;
 pub(crate) use authenticate::{LoginClaim, change_user};

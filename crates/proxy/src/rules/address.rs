@@ -43,6 +43,55 @@ impl ClientAddress {
     }
 }
 
+/// Which clients there can be that a condition holds for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meant {
+    /// Clients of some address.
+    Addresses,
+    /// Clients of Unix sockets, which are called `localhost`.
+    Sockets,
+    /// None.
+    Nobody,
+}
+
+impl ClientAddress {
+    /// Which clients it may hold for.
+    pub(super) fn meant(&self) -> Meant {
+        match self {
+            ClientAddress::Exactly(text) if is_address(text) => Meant::Addresses,
+            ClientAddress::Exactly(text) if &**text == SOCKET => Meant::Sockets,
+            ClientAddress::Exactly(_) => Meant::Nobody,
+            ClientAddress::BeginsWith(prefix) if begins_address(prefix) => Meant::Addresses,
+            ClientAddress::BeginsWith(prefix) if SOCKET.starts_with(&**prefix) => Meant::Sockets,
+            ClientAddress::BeginsWith(_) => Meant::Nobody,
+            ClientAddress::Network(..) => Meant::Addresses,
+        }
+    }
+}
+
+/// What clients of Unix sockets have for an address.
+const SOCKET: &str = "localhost";
+
+/// Whether addresses of clients, and ours, are written like that: they are compared as texts.
+pub(super) fn is_address(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().to_string() == text)
+}
+
+/// Whether some address begins like that.
+fn begins_address(prefix: &str) -> bool {
+    let (whole, last) = prefix.rsplit_once('.').unwrap_or(("", prefix));
+    let whole: Vec<&str> = if last.len() < prefix.len() { whole.split('.').collect() } else { Vec::new() };
+    let is_v4 = whole.len() < 4 && whole.into_iter().all(is_part) && (last.is_empty() || is_part(last));
+    // Of the others none has a point in it, as `::ffff:10.0.0.1` is written 10.0.0.1, and letters are small.
+    let is_v6 = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b':');
+    is_v4 || prefix.bytes().all(is_v6)
+}
+
+/// Whether it is a number of an IPv4 address; the beginning of one is one too.
+fn is_part(text: &str) -> bool {
+    text.parse::<u8>().is_ok_and(|number| number.to_string() == text)
+}
+
 fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
@@ -57,6 +106,36 @@ fn bits(address: IpAddr) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_mean_nobody() {
+        for (text, meant) in [
+            ("10.1.2.3", Meant::Addresses),
+            ("::1", Meant::Addresses),
+            ("%", Meant::Addresses),
+            ("10.%", Meant::Addresses),
+            ("10.1.2.3%", Meant::Addresses),
+            ("fe80:%", Meant::Addresses),
+            ("10.%.3", Meant::Addresses),
+            ("10.0.0.0/8", Meant::Addresses),
+            ("localhost", Meant::Sockets),
+            ("local%", Meant::Sockets),
+            ("10.0.0.0/99", Meant::Nobody),
+            ("10.0.0/8", Meant::Nobody),
+            ("app.example", Meant::Nobody),
+            ("app%", Meant::Nobody),
+            ("300.%", Meant::Nobody),
+            ("10.1.2.3.%", Meant::Nobody),
+            ("10.01.%", Meant::Nobody),
+            ("FE80::1", Meant::Nobody),
+            ("0:0:0:0:0:0:0:1", Meant::Nobody),
+            ("::ffff:10.0.0.1", Meant::Nobody),
+            ("10.0.0.0/8%", Meant::Nobody),
+            ("LOCALHOST", Meant::Nobody),
+        ] {
+            assert_eq!(ClientAddress::parse(text).meant(), meant, "{text}");
+        }
+    }
 
     #[test]
     fn addresses_prefixes_and_networks() {

@@ -31,8 +31,9 @@ use fast_routing::FastRouting;
 pub use firewall::{Firewall, Passage, Sender};
 pub use memory::Memory;
 pub use rewrite::why_nothing_is_replaced;
+pub(crate) use rule::flaws_of_flags_out;
 use rule::{Literals, Rule};
-pub use rule::{RuleError, RuleIndex, digest_of};
+pub use rule::{RuleError, RuleIndex, conditions_never_met, digest_of, flags_to_choose};
 use screen::Screen;
 
 /// Active rules in order of their ids.

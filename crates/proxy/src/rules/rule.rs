@@ -1,12 +1,32 @@
 //! One rule, compiled: its conditions ready to be asked, its actions ready to be taken.
 
 use narrows_sql::digest_hash;
+use serde_json::Value;
 
-use super::address::ClientAddress;
+use super::address::{ClientAddress, Meant, is_address};
 use super::expression::{Expression, ExpressionError};
 use super::rewrite::Replacement;
 use super::{Question, Verdict};
-use crate::snapshot::RuleRow;
+use crate::snapshot::{RuleRow, shown};
+
+/// Why the conditions of a rule on addresses hold for no client: the column, its text, and what is expected. `has_sockets`:
+/// whether clients come by Unix sockets.
+pub fn conditions_never_met(row: &RuleRow, has_sockets: bool) -> Vec<(&'static str, &str, &'static str)> {
+    let client = row.client_addr.as_deref().filter(|text| !text.is_empty()).and_then(|text| {
+        let why = match ClientAddress::parse(text).meant() {
+            Meant::Addresses => return None,
+            Meant::Sockets if has_sockets => return None,
+            Meant::Sockets => "clients of Unix sockets are called localhost, and mysql-interfaces has no socket",
+            Meant::Nobody => {
+                "expected an IP address in its usual form, the beginning of one and `%`, or a network such as 10.0.0.0/8"
+            }
+        };
+        Some(("client_addr", text, why))
+    });
+    let proxy = row.proxy_addr.as_deref().filter(|text| !text.is_empty() && !is_address(text));
+    let proxy = proxy.map(|text| ("proxy_addr", text, "expected an IP address in its usual form"));
+    client.into_iter().chain(proxy).collect()
+}
 
 /// A rule that is active.
 #[derive(Debug)]
@@ -61,7 +81,7 @@ impl Rule {
         let (match_digest, in_digest) = expression("match_digest", &row.match_digest)?.unzip();
         let (match_pattern, in_statement) = expression("match_pattern", &row.match_pattern)?.unzip();
         let rule = Rule {
-            client: row.client_addr.as_deref().map(ClientAddress::parse),
+            client: row.client_addr.as_deref().filter(|text| !text.is_empty()).map(ClientAddress::parse),
             digest: row.digest.as_deref().map(parse_digest).transpose()?,
             match_digest,
             match_pattern,
@@ -152,17 +172,62 @@ fn flags_out(attributes: &str) -> Vec<(u32, u32)> {
     if !attributes.contains("flagOUTs") {
         return Vec::new();
     }
-    let Ok(attributes) = serde_json::from_str::<serde_json::Value>(attributes) else { return Vec::new() };
-    let choices = attributes.get("flagOUTs").and_then(|choices| choices.as_array());
-    let mut sum = 0u32;
-    let choice = |choice: &serde_json::Value| {
-        let number = |key: &str| u32::try_from(choice.get(key)?.as_u64()?).ok();
-        let weight = number("weight").unwrap_or(1).min(MOST_WEIGHT);
-        let flag = number("id").filter(|_| weight > 0)?;
-        sum += weight;
-        Some((flag, sum))
+    let Ok(attributes) = serde_json::from_str::<Value>(attributes) else { return Vec::new() };
+    attributes.get("flagOUTs").map(|listed| choices(listed, |_| {})).unwrap_or_default()
+}
+
+/// What of `flagOUTs` is not read.
+pub(crate) fn flaws_of_flags_out(listed: &Value) -> Vec<String> {
+    let mut flaws = Vec::new();
+    if choices(listed, |flaw| flaws.push(flaw)).is_empty() {
+        flaws.push("has no flag to choose: the column flagOUT counts instead".to_owned());
+    }
+    flaws
+}
+
+/// The flags that `flagOUTs` of a rule's attributes leads to.
+pub fn flags_to_choose(attributes: &str) -> Vec<u32> {
+    flags_out(attributes).into_iter().map(|(flag, _)| flag).collect()
+}
+
+/// The choices that are listed, each with the sum of its weight and those before it; `flaw` learns what is not read.
+fn choices(listed: &Value, mut flaw: impl FnMut(String)) -> Vec<(u32, u32)> {
+    let Some(listed) = listed.as_array() else {
+        flaw(format!("is {}: expected an array of objects with `id` and `weight`", shown(listed)));
+        return Vec::new();
     };
-    choices.into_iter().flatten().take(MOST_FLAGS).filter_map(choice).collect()
+    if listed.len() > MOST_FLAGS {
+        flaw(format!("has {} flags: only the first {MOST_FLAGS} of them are read", listed.len()));
+    }
+    let (mut sum, mut choices) = (0u32, Vec::new());
+    for choice in listed.iter().take(MOST_FLAGS) {
+        let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+        let Some(flag) = choice.get("id").and_then(number) else {
+            flaw(format!(
+                "has {}: expected an `id` that is an integer from 0; it is never chosen",
+                shown(choice)
+            ));
+            continue;
+        };
+        let weight = match choice.get("weight") {
+            None => 1,
+            Some(weight) => number(weight).unwrap_or_else(|| {
+                flaw(format!(
+                    "has {}: expected a `weight` that is an integer from 0; 1 is taken",
+                    shown(choice)
+                ));
+                1
+            }),
+        };
+        if weight > MOST_WEIGHT {
+            flaw(format!("has {}: {MOST_WEIGHT} is taken, the largest `weight`", shown(choice)));
+        }
+        if weight > 0 {
+            sum += weight.min(MOST_WEIGHT);
+            choices.push((flag, sum));
+        }
+    }
+    choices
 }
 
 /// So that the sum of weights fits: 1,000 of these are below 2^32.
@@ -185,5 +250,52 @@ mod tests {
         }
         assert!(drawn[0] > 600 && drawn[1] > 2_600, "{drawn:?}");
         assert!(flags_out(r#"{"flagOUTs":5}"#).is_empty() && flags_out("flagOUTs").is_empty());
+    }
+
+    #[test]
+    fn flags_that_are_not_read_are_told() {
+        let flaws = |listed: &str| flaws_of_flags_out(&serde_json::from_str(listed).unwrap());
+        for listed in [r#"[{"id":7,"weight":1}]"#, r#"[{"id":7},{"id":8,"weight":0}]"#] {
+            assert_eq!(flaws(listed), Vec::<String>::new(), "{listed}");
+        }
+        for (listed, expected) in [
+            (r#"{"id":7}"#, "is {\"id\":7}: expected an array of objects with `id` and `weight`"),
+            (r#"[{"weight":1},{"id":1}]"#, "has {\"weight\":1}: expected an `id`"),
+            (r#"[{"id":"1"},{"id":1}]"#, "has {\"id\":\"1\"}: expected an `id`"),
+            (r#"[5,{"id":1}]"#, "has 5: expected an `id`"),
+            (r#"[{"id":1,"weight":"2"}]"#, "has {\"id\":1,\"weight\":\"2\"}: expected a `weight`"),
+            (r#"[{"id":1,"weight":1000001}]"#, "has {\"id\":1,\"weight\":1000001}: 1000000 is taken"),
+            ("[]", "has no flag to choose: the column flagOUT counts instead"),
+        ] {
+            assert!(flaws(listed)[0].starts_with(expected), "{listed}: {:?}", flaws(listed));
+        }
+        assert_eq!(flaws("5").len(), 2);
+        let many = format!("[{}]", vec![r#"{"id":1}"#; MOST_FLAGS + 1].join(","));
+        assert_eq!(flaws(&many), ["has 1001 flags: only the first 1000 of them are read"]);
+    }
+
+    #[test]
+    fn an_empty_address_is_no_condition() {
+        let row = RuleRow { client_addr: Some(String::new()), ..RuleRow::default() };
+        assert!(Rule::compile(&row).unwrap().0.client.is_none());
+        assert!(conditions_never_met(&row, false).is_empty());
+    }
+
+    #[test]
+    fn conditions_that_hold_for_nobody_are_told() {
+        let columns = |client: &str, proxy: &str, has_sockets| {
+            let row = RuleRow {
+                client_addr: Some(client.to_owned()),
+                proxy_addr: Some(proxy.to_owned()),
+                ..RuleRow::default()
+            };
+            let found = conditions_never_met(&row, has_sockets);
+            found.into_iter().map(|(column, ..)| column).collect::<Vec<_>>()
+        };
+        assert_eq!(columns("10.0.0.%", "127.0.0.1", false), Vec::<&str>::new());
+        assert_eq!(columns("localhost", "", true), Vec::<&str>::new());
+        assert_eq!(columns("localhost", "", false), ["client_addr"]);
+        assert_eq!(columns("10.0.0.0/99", "proxy.example", true), ["client_addr", "proxy_addr"]);
+        assert_eq!(columns("", "127.0.0.1:6033", true), ["proxy_addr"]);
     }
 }

@@ -395,6 +395,8 @@ pub struct RouteRule {
     pub rule_id: i64,
     /// What it sets: column and value.
     pub sets: Vec<(&'static str, String)>,
+    /// What is not as its row has it.
+    pub remark: Option<&'static str>,
 }
 
 /// A hint of a statement's first comment.

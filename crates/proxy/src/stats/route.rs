@@ -68,7 +68,13 @@ pub(super) fn explain(
     }
     let rows: HashMap<i64, &RuleRow> = snapshot.rules.rows().map(|row| (row.rule_id, row)).collect();
     let matched = memory.last_matched(&snapshot.rules).filter_map(|id| rows.get(&id));
-    let rules = matched.map(|row| RouteRule { rule_id: row.rule_id, sets: sets(row) }).collect();
+    let rule = |row: &&RuleRow| {
+        let is_unasked = digest.is_none() && (row.digest.is_some() || row.match_digest.is_some());
+        let remark =
+            is_unasked.then_some("digest and match_digest are not asked: mysql-query_digests is false");
+        RouteRule { rule_id: row.rule_id, sets: sets(row), remark }
+    };
+    let rules = matched.map(rule).collect();
     let runs = rewritten.as_deref().unwrap_or(text);
     // A session that has set nothing else: texts in UTF-8, backslashes that escape.
     let mut usual = SessionState::default();

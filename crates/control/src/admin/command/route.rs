@@ -123,8 +123,9 @@ fn lines(route: &Route) -> Vec<Vec<String>> {
     add("digest", digest, route.digest_text.clone());
     add("statement", route.kind.clone(), route.command.to_owned());
     for rule in &route.rules {
-        let sets: Vec<String> = rule.sets.iter().map(|(column, value)| format!("{column}={value}")).collect();
-        add("rule", rule.rule_id.to_string(), sets.join(", "));
+        let sets = rule.sets.iter().map(|(column, value)| format!("{column}={value}"));
+        let why: Vec<String> = sets.chain(rule.remark.map(str::to_owned)).collect();
+        add("rule", rule.rule_id.to_string(), why.join(", "));
     }
     for hint in &route.hints {
         let what = if hint.ignored.is_none() { "hint" } else { "hint ignored" };
@@ -136,6 +137,11 @@ fn lines(route: &Route) -> Vec<Vec<String>> {
     match &route.outcome {
         RouteOutcome::Hostgroup(hostgroup, why) => add("hostgroup", hostgroup.to_string(), why.clone()),
         RouteOutcome::Answered(what) => add("answered", what.clone(), String::new()),
+    }
+    if let (RouteOutcome::Hostgroup(hostgroup, _), true) = (&route.outcome, route.servers.is_empty()) {
+        let why =
+            "it waits for one, until mysql-connect_timeout_server_max has passed, and fails with error 9001";
+        add("no server", format!("hostgroup {hostgroup} has no server"), why.to_owned());
     }
     for server in &route.servers {
         let what = if server.eligible { "server" } else { "server passed over" };
@@ -202,10 +208,42 @@ fn pins(control: &mut Control, _: &Call<'_>) -> Option<Reply> {
 
 #[cfg(test)]
 mod tests {
+    use narrows_proxy::snapshot::HostgroupId;
+    use narrows_proxy::stats::RouteRule;
+
     use super::*;
 
     fn parsed(text: &str) -> Option<(String, Option<String>, Option<String>)> {
         Question::parse(text).map(|question| (question.statement, question.user, question.schema))
+    }
+
+    #[test]
+    fn a_hostgroup_without_servers_and_a_digest_that_is_not_asked_are_told() {
+        let mut route = Route {
+            digest: None,
+            digest_text: String::new(),
+            kind: "Select".to_owned(),
+            command: "SELECT",
+            rules: vec![RouteRule {
+                rule_id: 3,
+                sets: vec![("apply", "1".to_owned())],
+                remark: Some("not asked"),
+            }],
+            hints: Vec::new(),
+            rewritten: None,
+            outcome: RouteOutcome::Hostgroup(HostgroupId(7), "a hint".to_owned()),
+            servers: Vec::new(),
+            cache: String::new(),
+            pins: Vec::new(),
+        };
+        let told = |route: &Route, what: &str| {
+            let row = lines(route).into_iter().find(|row| row[1] == what)?;
+            Some((row[2].clone(), row[3].clone()))
+        };
+        assert_eq!(told(&route, "rule"), Some(("3".to_owned(), "apply=1, not asked".to_owned())));
+        assert_eq!(told(&route, "no server").unwrap().0, "hostgroup 7 has no server");
+        route.outcome = RouteOutcome::Answered("a rule".to_owned());
+        assert_eq!(told(&route, "no server"), None);
     }
 
     #[test]

@@ -170,3 +170,15 @@ fn nobody_is_asked_for_by_name() {
     let error = explain(&snapshot(|_| {}), &question, &[]).unwrap_err();
     assert_eq!(error.to_string(), "no active user \"ghost\"");
 }
+
+#[test]
+fn a_rule_whose_digest_is_not_asked_says_so() {
+    let remarks = |asks: bool| {
+        let snapshot = snapshot(|rows| rows.variables.query_digests = asks);
+        let rules = route(&snapshot, "SELECT 1").rules;
+        rules.into_iter().map(|rule| rule.remark).collect::<Vec<_>>()
+    };
+    assert_eq!(remarks(true), [None]);
+    let remark = "digest and match_digest are not asked: mysql-query_digests is false";
+    assert_eq!(remarks(false), [Some(remark)]);
+}

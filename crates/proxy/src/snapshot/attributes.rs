@@ -1,0 +1,189 @@
+//! Columns of JSON: the keys that are read, each with what reads its value. What is not read is told by the same functions.
+
+use serde_json::Value;
+
+use super::HostgroupId;
+use crate::client::{flaws_of_certificate_id, flaws_of_password, flaws_of_subject};
+use crate::rules::flaws_of_flags_out;
+
+/// A key that is read.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What of a value is not read, and what happens instead; nothing: all of it is.
+    flaws: fn(&Value) -> Vec<String>,
+}
+
+/// The keys of `mysql_users.attributes`.
+pub const USER_KEYS: &[Key] = &[
+    Key { name: "additional_password", flaws: flaws_of_password },
+    Key { name: "auto_read_write_split", flaws: flaws_of_split },
+    Key { name: "reader_hostgroup", flaws: flaws_of_reader },
+    Key { name: "spiffe_id", flaws: flaws_of_certificate_id },
+    Key { name: "subject", flaws: flaws_of_subject },
+];
+
+/// The key of `mysql_query_rules.attributes`.
+pub const RULE_KEYS: &[Key] = &[Key { name: "flagOUTs", flaws: flaws_of_flags_out }];
+
+/// The keys of `mysql_hostgroup_attributes.hostgroup_settings`. A row with a wrong value is left out, which is told of the row.
+pub const HOSTGROUP_KEYS: &[Key] = &[
+    Key { name: "balance", flaws: |_| Vec::new() },
+    Key { name: "handle_warnings", flaws: |_| Vec::new() },
+    Key { name: "monitor_slave_lag_when_null", flaws: |_| Vec::new() },
+];
+
+/// What is not read of `text`, a column of JSON of which `keys` are: each time what it is about, and what is wrong with it.
+pub fn flaws(keys: &[Key], text: &str) -> Vec<(Option<&'static str>, String)> {
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
+    if !value.is_object() {
+        let found = kind(&value);
+        return vec![(None, format!("is {found}: expected a JSON object, and nothing of it is read"))];
+    }
+    let of_key = |key: &Key| {
+        let flaws = value.get(key.name).map(key.flaws).unwrap_or_default();
+        flaws.into_iter().map(|flaw| (Some(key.name), flaw)).collect::<Vec<_>>()
+    };
+    keys.iter().flat_map(of_key).collect()
+}
+
+/// A value as a line has it.
+pub(crate) fn shown(value: &Value) -> String {
+    const LONGEST: usize = 60;
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    text.chars().take(LONGEST).chain("...".chars()).collect()
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// What an account's `attributes` say of the split into reads and writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Split {
+    /// `auto_read_write_split`: goes before the variable of that name.
+    pub on: Option<bool>,
+    /// `reader_hostgroup`: goes before what `mysql_replication_hostgroups` says of its default hostgroup.
+    pub reader: Option<HostgroupId>,
+}
+
+impl Split {
+    /// Reads the JSON of an account; what is not there says nothing.
+    pub fn parse(attributes: &str) -> Split {
+        let Ok(attributes) = serde_json::from_str::<Value>(attributes) else { return Split::default() };
+        Split {
+            on: attributes.get("auto_read_write_split").and_then(flag),
+            reader: attributes.get("reader_hostgroup").and_then(hostgroup),
+        }
+    }
+}
+
+fn flag(value: &Value) -> Option<bool> {
+    value.as_bool().or_else(|| value.as_i64().map(|number| number != 0))
+}
+
+fn hostgroup(value: &Value) -> Option<HostgroupId> {
+    let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
+    number.filter(|number| *number >= 0).map(HostgroupId)
+}
+
+fn flaws_of_split(value: &Value) -> Vec<String> {
+    let flaw = || {
+        format!("is {}: expected true or false; mysql-auto_read_write_split decides instead", shown(value))
+    };
+    flag(value).is_none().then(flaw).into_iter().collect()
+}
+
+fn flaws_of_reader(value: &Value) -> Vec<String> {
+    let flaw = || {
+        format!(
+            "is {}: expected an integer from 0 to {}; mysql_replication_hostgroups says where reads go instead",
+            shown(value),
+            i32::MAX
+        )
+    };
+    hostgroup(value).is_none().then(flaw).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_user(json: &str) -> Vec<String> {
+        let said = flaws(USER_KEYS, json).into_iter();
+        said.map(|(key, flaw)| format!("{} {flaw}", key.unwrap_or("attributes"))).collect()
+    }
+
+    #[test]
+    fn values_that_are_read_have_no_flaw() {
+        for json in [
+            "",
+            "{}",
+            r#"{"other":[1]}"#,
+            r#"{"auto_read_write_split":true,"reader_hostgroup":0}"#,
+            r#"{"auto_read_write_split":0,"reader_hostgroup":2147483647}"#,
+            r#"{"additional_password":"secret","spiffe_id":"!^spiffe://a/","subject":"/C=SE/CN=app"}"#,
+        ] {
+            assert_eq!(of_user(json), Vec::<String>::new(), "{json}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_not_read_say_what_happens_instead() {
+        for (json, expected) in [
+            (
+                r#"{"auto_read_write_split":"yes"}"#,
+                "auto_read_write_split is \"yes\": expected true or false; mysql-",
+            ),
+            (r#"{"auto_read_write_split":1.5}"#, "auto_read_write_split is 1.5: expected"),
+            (r#"{"auto_read_write_split":null}"#, "auto_read_write_split is null: expected"),
+            (
+                r#"{"reader_hostgroup":"2"}"#,
+                "reader_hostgroup is \"2\": expected an integer from 0 to 2147483647; ",
+            ),
+            (r#"{"reader_hostgroup":-1}"#, "reader_hostgroup is -1: expected an integer"),
+            (r#"{"reader_hostgroup":2147483648}"#, "reader_hostgroup is 2147483648: expected an integer"),
+            (
+                r#"{"additional_password":17}"#,
+                "additional_password has no effect: a password is a text that is not empty",
+            ),
+            (
+                r#"{"spiffe_id":"!("}"#,
+                "spiffe_id is \"!(\": expected a URI, or `!` and an expression; nobody can log in",
+            ),
+            (
+                r#"{"subject":"CN=app"}"#,
+                "subject is \"CN=app\": expected the form /C=SE/CN=app; nobody can log in",
+            ),
+            ("[1]", "attributes is an array: expected a JSON object, and nothing of it is read"),
+        ] {
+            let said = of_user(json);
+            assert!(said.len() == 1 && said[0].starts_with(expected), "{json}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_leaves_the_split_to_what_decides_without_it() {
+        let split = Split::parse(r#"{"auto_read_write_split":"yes","reader_hostgroup":-1}"#);
+        assert_eq!(split, Split::default());
+        let split = Split::parse(r#"{"auto_read_write_split":1,"reader_hostgroup":3}"#);
+        assert_eq!(split, Split { on: Some(true), reader: Some(HostgroupId(3)) });
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let json = format!("{{\"reader_hostgroup\":\"{}\"}}", "ä".repeat(500));
+        assert!(of_user(&json)[0].len() < 300, "{}", of_user(&json)[0]);
+    }
+}
