@@ -32,7 +32,9 @@ pub fn narrows_toml(record: &Record, listen: &str, admin: &str) -> String {
         line("destination_hostgroup = 0\napply = 1");
         line(&format!("\n[[mysql_query_rules]]\nrule_id = 2\nmatch_pattern = '{USER_LOCK}'"));
         line("destination_hostgroup = 0\napply = 1");
-        line("\n[[mysql_query_rules]]\nrule_id = 3\nmatch_digest = '^SELECT'");
+        line(&format!("\n[[mysql_query_rules]]\nrule_id = 3\nmatch_pattern = '{WRITING_READ}'"));
+        line("destination_hostgroup = 0\napply = 1");
+        line("\n[[mysql_query_rules]]\nrule_id = 4\nmatch_digest = '^SELECT'");
         line("destination_hostgroup = 1\napply = 1");
     }
     toml
@@ -44,6 +46,11 @@ const LOCKING_READ: &str = r"FOR(\s|/\*[^*]*\*/)+(UPDATE|SHARE)|SHARE(\s|/\*[^*]
 
 /// Functions that take locks of users, or ask for them.
 const USER_LOCK: &str = "(GET|RELEASE|IS_FREE|IS_USED)_LOCK|RELEASE_ALL_LOCKS";
+
+/// A `SELECT` that writes: values of a sequence, which are used up (and `LASTVAL`, which the connection knows that has used
+/// one up), and files, which are looked for on one server and not on any replica.
+const WRITING_READ: &str =
+    r"(NEXT|SET|LAST)VAL|(NEXT|PREVIOUS)(\s|/\*[^*]*\*/)+VALUE|INTO(\s|/\*[^*]*\*/)+(OUTFILE|DUMPFILE)";
 
 /// The version as the servers tell it in their greeting: MariaDB 10 puts a 5.5.5 in front, for replicas of old.
 fn greeting_version(record: &Record) -> String {

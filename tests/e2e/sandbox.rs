@@ -109,6 +109,15 @@ fn locks_are_routed_to_the_primary_in_all_their_forms() {
         "SELECT RELEASE_ALL_LOCKS()",
         "SELECT IS_FREE_LOCK(\"a\")",
         "SELECT is_used_lock(\"a\")",
+        "SELECT NEXTVAL(s)",
+        "SELECT NEXT VALUE FOR s",
+        "SELECT SETVAL(s, 5)",
+        "SELECT LASTVAL(s)",
+        "SELECT PREVIOUS\nVALUE FOR s",
+        "SELECT s.nextval",
+        "SELECT a FROM t INTO OUTFILE \"/tmp/t\"",
+        "SELECT a INTO/* a comment */DUMPFILE \"/tmp/t\" FROM t",
+        "SELECT a INTO @a FROM t",
     ];
     let elsewhere: Vec<&&str> = locks.iter().filter(|lock| hostgroup(lock) != "0").collect();
     assert!(elsewhere.is_empty(), "{elsewhere:#?}");
