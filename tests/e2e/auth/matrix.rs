@@ -281,20 +281,23 @@ fn page(results: &Results) -> String {
 }
 
 const INTRODUCTION: &str = "# Logins\n\n\
-    What a login came to, by the plugin that the client begins with, the transport, the form in which \
-    `mysql_users.password` holds the password, and the client. Each login is the first of its account since the start: \
-    what a client reveals later logins can use. Made by a test (`tests/e2e/auth/matrix.rs`) in front of MariaDB 10.11 \
-    and MySQL 9.7; one word stands for both where they agree.\n\n\
+    The outcome of a login, by the plugin that the client begins with, the transport, the form in which the password \
+    is stored in `mysql_users.password`, and the client. Each login is the first of its account since the start; what \
+    a client reveals can be used for later logins. The tables are written by a test (`tests/e2e/auth/matrix.rs`) with \
+    MariaDB 10.11 and MySQL 9.7 as servers; a single word means that the outcome is the same for both.\n\n\
     - **ok**: logged in, and a statement was answered.\n\
-    - **hash**: logged in, but not towards the server: the client has revealed the SHA-1 of its password, which is all \
-    that a native hash needs, and MySQL 9 wants the password. Error 1045 says so. Store the password in clear or as a \
-    sha2 hash, or have clients use TLS and caching_sha2_password, which reveals the password itself.\n\
-    - **denied**: error 1045. Connector/J encrypts passwords with PKCS #1 padding for a server that calls itself older \
-    than 8.0.5, and asks newer ones for variables that MariaDB 10.11 does not have.\n\
-    - **client**: the client itself refuses to send a clear password where others can listen.\n\
-    - **–**: the client does not have the plugin, lets the server choose it, or has no such transport.\n\n\
-    For mysql_native_password and caching_sha2_password, `mysql-default_authentication_plugin` was that plugin, and the \
-    command line clients were told to use it. The mysql client was run with `--get-server-public-key` and Connector/J \
-    with `allowPublicKeyRetrieval=true`: without them neither sends a password over plain TCP for a sha2 hash.\n\
-    A client that begins with a plugin that cannot be verified is asked to switch: a clear password is taken over TLS \
-    only.\n";
+    - **hash**: logged in to Narrows, but Narrows cannot log in to the server: the client has revealed only the SHA-1 \
+    of its password, which is enough to check a native hash, but MySQL 9 wants the password itself. Error 1045 says \
+    so. Store the password in clear text or as a sha2 hash, or have clients use TLS and caching_sha2_password, which \
+    reveals the password itself.\n\
+    - **denied**: error 1045. Connector/J encrypts passwords with PKCS #1 padding if the server announces a version \
+    before 8.0.5; from a newer one it queries variables that MariaDB 10.11 does not have.\n\
+    - **client**: the client itself refuses to send a clear-text password over a connection that others could listen \
+    to.\n\
+    - **–**: the client does not have the plugin, does not let the user choose it, or does not have the transport.\n\n\
+    For mysql_native_password and caching_sha2_password, `mysql-default_authentication_plugin` was set to that plugin, \
+    and the command-line clients were given it as an option. The mysql client was run with `--get-server-public-key` \
+    and Connector/J with `allowPublicKeyRetrieval=true`: without these options, neither sends its password over plain \
+    TCP for a sha2 hash.\n\
+    A client that begins with a plugin that Narrows cannot verify is asked to switch to another one; a clear-text \
+    password is requested over TLS only.\n";
