@@ -134,15 +134,19 @@ fn configuration_page() -> String {
     let names: Vec<String> = SECTIONS_STORED_ONLY.iter().map(|(name, _)| code(name)).collect();
     let _ = write!(
         page,
-        "\n## Sections that the admin tables describe\n\nThese of ProxySQL's have the columns of their tables in \
-         [tables.md](tables.md), which says whether they have an effect: {}.\n",
+        "\n\
+         ## Sections that the admin tables describe\n\n\
+         These sections of ProxySQL's file have the columns of the tables in [tables.md](tables.md), which says \
+         whether they have an effect: {}.\n",
         names.join(", ")
     );
     let names: Vec<String> = SECTIONS_NOT_READ.iter().map(|name| code(name)).collect();
     let _ = write!(
         page,
-        "\n## Passed over\n\nThese of ProxySQL's are not read by this version; a file with them starts, and they are \
-         named in the log: {}.\n",
+        "\n\
+         ## Ignored\n\n\
+         These sections of ProxySQL's file are not read by this version. Narrows starts with a file that has them, and \
+         names them in the log: {}.\n",
         names.join(", ")
     );
     page
@@ -250,50 +254,49 @@ running, and writing to it changes nothing; `disk` is the file `narrows.db`; `st
 const CONFIGURATION_INTRODUCTION: &str = "\
 # Configuration
 
-One schema, two syntaxes: TOML (`narrows.toml`) and the libconfig syntax of `proxysql.cnf`. Which of the two a file is in is seen
-from its content, not from its name: a line like `[mysql_variables]` or `[[mysql_servers]]` makes it TOML. Names, values and
-meanings are the same in both. `examples/` has a file of each.
+One schema, two syntaxes: TOML (`narrows.toml`) and the libconfig syntax of `proxysql.cnf`. Narrows
+recognises the syntax by the content of a file, not by its name: a line like `[mysql_variables]` or `[[mysql_servers]]` makes it TOML.
+Names, values and meanings are the same in both. `examples/` has a file of each.
 
-`narrows check FILE` reports everything that is wrong with a file, with line and column. After a mistake in the syntax of a
-`proxysql.cnf` nothing further can be told. Names that Narrows does not know are passed over with a warning; a value that is
-wrong, a row that lacks a column it must have, and a row that is there twice are errors, and the program does not start.
-(ProxySQL takes a default, leaves the row out, or lets the last row win, and says nothing.) A file named with `-c` that cannot be
-read is an error too, where ProxySQL ends with status 0.
+`narrows check FILE` reports everything that is wrong with a file, with line and column; in a `proxysql.cnf`, nothing after the first
+syntax error. Unknown names are ignored with a warning. A wrong value, a row without a required column and a duplicate row are
+errors, and Narrows does not start. (ProxySQL silently uses the default, leaves the row out, or lets the last row win.) A file
+given with `-c` that cannot be read is an error too; ProxySQL exits with status 0 in this case.
 
 ## Which source wins
 
-The configuration lives in three layers, as with ProxySQL: *disk* is `narrows.db` in the data folder, *memory* is what the admin
-interface edits, *runtime* is what runs. `LOAD ... TO RUNTIME` and `SAVE ... TO DISK` move it.
+The configuration has three layers, as in ProxySQL: *disk* is `narrows.db` in the data folder, *memory* is what is edited on the admin
+interface, *runtime* is what is running. `LOAD ... TO RUNTIME` and `SAVE ... TO DISK` copy from one to another.
 
-- The keys at the top of the file are read at every start. The command line goes before them.
-- At the first start there is no `narrows.db`: the file's sections go to memory, disk and runtime. Where a `proxysql.db` is in the
-  data folder, that is taken over instead, as ProxySQL would have started from it; `narrows import FILE -D DIR` does the same
-  with one from elsewhere, and tells what it left out. It is opened for reading only.
-- At later starts what is on disk counts, and the file's sections are not looked at: edit with the admin interface, or use one of
-  the next two.
-- `--initial` renames `narrows.db` to `narrows.db.bak` and starts as for the first time, from the file.
-- `--reload` takes what is on disk, puts the file's rows in place of those of the same keys, and stores the result.
-- `LOAD ... FROM CONFIG` reads one part of the file into memory while Narrows runs.
+- The keys at the top of the file are read at every start. Command-line options override them.
+- At the first start there is no `narrows.db`: the file's sections are copied to memory, disk and runtime. If there is a `proxysql.db`
+  in the data folder, it is imported instead, just as ProxySQL would have started from it; `narrows import FILE -D DIR` does the same
+  with one from elsewhere, and reports what it left out. The imported file is opened for reading only.
+- At later starts the configuration is read from disk and the file's sections are ignored: edit with the admin interface, or use one of
+  the next two options.
+- `--initial` renames `narrows.db` to `narrows.db.bak` and starts from the file, as for the first time.
+- `--reload` reads the configuration from disk, replaces rows by those of the file that have the same keys, and stores the result.
+- `LOAD ... FROM CONFIG` reads one part of the file into memory while Narrows is running.
 
-Each of these changes the database in one step, so that a crash leaves what was there before or what is there after. A
-database that is damaged, or that cannot be written, is a reason not to start; it is left as it is. It has passwords in it and
-belongs to its owner alone (mode 0600).
+Each of these changes the database in one transaction, so that after a crash it has either the old or the new contents. If the
+database is damaged, or cannot be written, Narrows does not start, and leaves it as it is. The database contains passwords and
+is accessible to its owner only (mode 0600).
 
 ## Syntax
 
-In TOML, tables are arrays of tables: `[[mysql_servers]]` begins a row. Write expressions in single quotes, where a backslash
-is a backslash. In the syntax of `proxysql.cnf`:
+In TOML, tables are arrays of tables: `[[mysql_servers]]` begins a row. Write regular expressions in single quotes, in which a
+backslash has no special meaning. In the syntax of `proxysql.cnf`:
 
 - `name = value` or `name : value`; `;` or `,` after it may be left out;
-- `{ ... }` is a group of settings, `( ... )` and `[ ... ]` are lists with commas between their values;
+- `{ ... }` is a group of settings, `( ... )` and `[ ... ]` are lists whose values are separated by commas;
 - integers are decimal or `0x` hexadecimal, with an optional `L`; `true` and `false` in any case;
-- strings stand in double quotes and may span lines; strings side by side are joined; `\\n`, `\\t`, `\\r`, `\\f`, `\\\"`, `\\\\`
-  and `\\xHH` are escapes, and any other backslash stays, so that `\"\\d\"` is the expression it looks like;
+- strings are in double quotes and may span lines; adjacent strings are joined; `\\n`, `\\t`, `\\r`, `\\f`, `\\\"`, `\\\\`
+  and `\\xHH` are escapes; any other backslash is kept, so that `\"\\d\"` is the regular expression that it looks like;
 - comments are `# ...`, `// ...` and `/* ... */`;
-- `@include \"file\"` stands for the text of that file, whose path counts from the including file; up to 10 levels.
+- `@include \"file\"` is replaced by the contents of that file, up to 10 levels deep; a relative path starts from the including file.
 
-Regular expressions work on bytes. They are those of the Rust crate `regex`, which take linear time; one with look-around
-or back-references is run by `fancy-regex`, which gives up after 100,000 steps back and has then found nothing.
+Regular expressions work on bytes. They have the syntax of the Rust crate `regex`, which runs in linear time. Expressions with
+look-around or back-references are run by `fancy-regex`, which gives up after 100,000 backtracking steps, and then has found no match.
 ";
 
 #[cfg(test)]

@@ -47,19 +47,19 @@ impl Form {
     pub fn describe(self) -> String {
         match self {
             Form::Any => "text".to_owned(),
-            Form::NotEmpty => "text that is not empty".to_owned(),
+            Form::NotEmpty => "non-empty text".to_owned(),
             Form::OneOf(names) => format!("one of {}", names.join(", ")),
-            Form::ListOf(names) => format!("some of {} with commas between", names.join(", ")),
+            Form::ListOf(names) => format!("some of {}, separated by commas", names.join(", ")),
             Form::Charset => "a character set of MySQL or MariaDB that clients can use".to_owned(),
             Form::Collation => "a collation of MySQL or MariaDB".to_owned(),
             Form::Expression => "a regular expression".to_owned(),
-            Form::Json => "JSON or an empty text".to_owned(),
+            Form::Json => "JSON, or empty".to_owned(),
             Form::Digest => "a digest: 0x and 1 to 16 hex digits".to_owned(),
             Form::Password => "a password, `*` and 40 hex digits, or `$A$005$` and 63 characters".to_owned(),
-            Form::Addresses => "ip:port, [ipv6]:port or /path of a socket, with `;` between".to_owned(),
-            Form::Credentials => "user:password, neither of them empty, with `;` between".to_owned(),
-            Form::TableName => "schema.table, or nothing".to_owned(),
-            Form::Networks => "`*`, or address/bits with commas between".to_owned(),
+            Form::Addresses => "ip:port, [ipv6]:port or /path of a socket, separated by `;`".to_owned(),
+            Form::Credentials => "user:password, neither of them empty, separated by `;`".to_owned(),
+            Form::TableName => "schema.table, or empty".to_owned(),
+            Form::Networks => "`*`, or address/bits, separated by commas".to_owned(),
         }
     }
 

@@ -286,7 +286,7 @@ fn accounts_without_a_password_are_refused_and_no_password_is_told() {
         assert_eq!(
             said,
             [format!(
-                "{name}: {}: expected user:password, neither of them empty, with `;` between, found another text; it stays as it was",
+                "{name}: {}: expected user:password, neither of them empty, separated by `;`, found another text; it stays as it was",
                 name.trim_start_matches("admin-")
             )]
         );

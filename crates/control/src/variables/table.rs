@@ -297,7 +297,7 @@ pub static VARIABLES: &[Variable] = &[
         .read_by_name(),
     text("mysql-ssl_p2s_cipher", Useful, Form::Any, "", "Ciphers allowed towards servers.")
         .read_by_name(),
-    text("mysql-ssl_p2s_crl", Useful, Form::Any, "", "File of revoked certificates.")
+    text("mysql-ssl_p2s_crl", Useful, Form::Any, "", "File of certificate revocation lists.")
         .read_by_name(),
     text("mysql-ssl_p2s_crlpath", Useful, Form::Any, "", "Folder of such files.")
         .read_by_name(),

@@ -8,7 +8,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_servers",
         places: LAYERS,
-        doc: "The servers statements are sent to. A server may be in several hostgroups.",
+        doc: "The servers that statements are sent to. A server may be in several hostgroups.",
         definition: &[
             "hostgroup_id INT CHECK (hostgroup_id>=0) NOT NULL DEFAULT 0",
             "hostname VARCHAR NOT NULL",
@@ -28,7 +28,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_users",
         places: LAYERS,
-        doc: "The accounts clients log in with; the same account is used towards the servers.",
+        doc: "The accounts that clients log in with, and that Narrows logs in to servers with.",
         definition: &[
             "username VARCHAR NOT NULL",
             "password VARCHAR",
@@ -250,7 +250,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_firewall_whitelist_sqli_fingerprints",
         places: LAYERS,
-        doc: "What is not to be taken for an injection.",
+        doc: "Fingerprints of statements that are not regarded as SQL injection.",
         definition: &[
             "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 1",
             "fingerprint VARCHAR NOT NULL",
