@@ -239,8 +239,8 @@ Two defaults differ from ProxySQL's, and their rows say why: `threads` and `auto
 const WITHOUT_EFFECT_INTRODUCTION: &str = "\
 ## Without effect
 
-Everything of ProxySQL 2.7 is accepted and shown. This is what does nothing here. Each of these that differs from its default is
-warned of: by `narrows check`, in the log at a start, and by each LOAD ... TO RUNTIME (`SHOW WARNINGS`, and the log).
+All settings of ProxySQL 2.7 are accepted and shown. These have no effect in Narrows. A warning is given for each of them that differs
+from its default: by `narrows check`, in the log at a start, and by each LOAD ... TO RUNTIME (`SHOW WARNINGS`, and the log).
 ";
 
 const TABLES_INTRODUCTION: &str = "\

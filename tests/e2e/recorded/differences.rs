@@ -55,9 +55,9 @@ pub const LATER: &[Later] = &[
     ids(&[3, 12, 62, 63, 64, 65, 487, 488], "TLS", "tests/e2e/auth/tls.rs"),
     ids(&[11, 34, 485, 486, 489], "passwords stored as SHA2 hashes", "tests/e2e/auth/plugins.rs"),
     ids(&[67, 68, 69, 70, 71], "limits on the number of client connections", "tests/e2e/timeouts.rs"),
-    ids(&[322, 323, 324, 325, 326, 327, 328, 329], "rules that answer themselves", "tests/e2e/rules/mod.rs"),
+    ids(&[322, 323, 324, 325, 326, 327, 328, 329], "rules that answer statements", "tests/e2e/rules/mod.rs"),
     ids(&[330, 331, 332, 333], "rules with a timeout, a delay or a rewrite", "tests/e2e/rules/mod.rs"),
-    ids(&[334], "figures of a cached answer", "tests/e2e/cache/lives.rs"),
+    ids(&[334], "statistics of a cached result", "tests/e2e/cache/lives.rs"),
     ids(&[350, 351], "fast_forward", "tests/e2e/fast_forward.rs"),
     ids(&[352], "statistics", "tests/e2e/figures/mod.rs"),
     ids(&[353, 354, 355, 356], "the state of servers changed at run time", "tests/e2e/hostgroups.rs"),
@@ -70,8 +70,8 @@ pub const LATER: &[Later] = &[
 pub const DIFFERENCES: &[(&[u64], &str)] = &[
     (
         &[24, 29, 221, 223, 227, 229, 416],
-        "An unknown schema is error 1049 at once: at the login or the COM_CHANGE_USER, which ends the connection, or at the \
-         USE that names it, where the session keeps the schema it had. ProxySQL says OK and answers every later statement with \
+        "An unknown schema is error 1049 at once: in a login or COM_CHANGE_USER, which ends the connection, or in a \
+         USE, after which the session keeps its schema. ProxySQL returns OK and answers every later statement with \
          1049.",
     ),
     (
@@ -84,88 +84,83 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
             424, 425, 426, 427, 428, 431, 437, 438, 440, 441, 443, 446, 447, 448, 449, 450, 451, 452, 453,
             454, 455,
         ],
-        "A command that is unknown or not for clients of a proxy is error 1047 (08S01) and the session goes on. ProxySQL closes the \
-         connection without a word.",
+        "A command that is unknown, or not for clients of a proxy, is error 1047 (08S01) and the session continues. \
+         ProxySQL closes the connection without an error.",
     ),
-    (&[35, 36], "The error of a server that refuses an account says which server it is, and which account."),
+    (&[35, 36], "If a server refuses an account, the error says which server and which account."),
     (
         &[201, 202],
-        "A KILL that does not name a session by a number is error 1235: no KILL is sent to a server.",
+        "A KILL that does not give a session id as a number is error 1235: no KILL is sent to a server.",
     ),
-    (&[439], "COM_BINLOG_DUMP is answered by the server. ProxySQL closes the connection without a word."),
+    (&[439], "COM_BINLOG_DUMP is answered by the server. ProxySQL closes the connection without an error."),
     (&[122, 511], "COM_RESET_CONNECTION and COM_CHANGE_USER work on the admin port too."),
     (&[430], "COM_PROCESS_INFO is answered by the server."),
-    (
-        &[432, 433],
-        "COM_PROCESS_KILL works; an id that no session has is error 1094, a command cut short 1835.",
-    ),
-    (&[434], "COM_DEBUG is answered as by a server."),
-    (&[460], "An empty packet in place of a command is error 1047 (08S01) and the session goes on."),
+    (&[432, 433], "COM_PROCESS_KILL works; an unknown id is error 1094, a truncated command 1835."),
+    (&[434], "COM_DEBUG is answered as a server would."),
+    (&[460], "An empty packet in place of a command is error 1047 (08S01) and the session continues."),
     (&[74, 461], "A wrong sequence number is error 1156 (08S01) and ends the connection."),
     (
         &[72, 73, 75, 77, 78, 79],
-        "A handshake response that cannot be read is error 1043 (08S01), then the connection is closed.",
+        "A malformed handshake response is error 1043 (08S01), and the connection is closed.",
     ),
     (
         &[26, 28, 135],
-        "A client that names no schema, and whose user has none, has none, as on a server; see mysql-default_schema.",
+        "If neither the client nor its account names a schema, the session has none, as on a server; see \
+         mysql-default_schema.",
     ),
     (
         &[134, 152, 153, 396],
-        "CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT() and @@warning_count are put into the statement as values of type \
-         BIGINT; what prepared the backend connection does not show in them.",
+        "CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT() and @@warning_count are replaced in the statement by values of \
+         type BIGINT; the statements that prepare the backend connection do not affect them.",
     ),
-    (
-        &[346],
-        "Where a hostgroup has no servers, error 9001 says so, and is the answer to SELECT CONNECTION_ID() too.",
-    ),
+    (&[346], "If a hostgroup has no servers, error 9001 says so, even in answer to SELECT CONNECTION_ID()."),
     (
         &[366],
-        "With transaction_persistent=0 the status of an answer is that of the server that gave it, without the \
-         transaction that is open on another one.",
+        "With transaction_persistent=0, the status flags of an answer are those of the server that gave it, and do not \
+         show a transaction that is open on another server.",
     ),
-    (&[131, 497], "@@version_comment is that of the server, in all spellings."),
-    (
-        &[136, 137, 496],
-        "SELECT DATABASE(), USER() is answered by the server. ProxySQL has the two values swapped.",
-    ),
+    (&[131, 497], "@@version_comment is the server's, in all spellings."),
+    (&[136, 137, 496], "SELECT DATABASE(), USER() is answered by the server. ProxySQL swaps the two values."),
     (&[139], "SELECT $$ is answered by the server."),
     (
         &[145, 146, 147, 148, 216, 217, 218],
         "LAST_INSERT_ID(), @@identity and SHOW WARNINGS have the columns that the server gives them.",
     ),
-    (&[197, 198, 199, 200], "KILL of an id that no session has is error 1094."),
+    (&[197, 198, 199, 200], "KILL of an unknown id is error 1094."),
     (&[469], "KILL of another user's session is refused with error 1095."),
     (&[471], "KILL of one's own session ends it, as on a server."),
     (&[230], "COM_INIT_DB without a name is answered by the server (1046)."),
-    (&[457], "COM_INIT_DB with a zero in the name is answered by the server (1102)."),
+    (&[457], "COM_INIT_DB with a zero byte in the name is answered by the server (1102)."),
     (
         &[236, 237, 238],
-        "SET NAMES that the server refuses or knows is answered by the server: 1273, 1253, and DEFAULT works.",
+        "SET NAMES is decided by the server: what it refuses is error 1273 or 1253, and DEFAULT works.",
     ),
     (
         &[247, 248, 254, 256, 259, 297, 299, 308],
-        "A SET that the server refuses is its error at once, and nothing of it is applied. ProxySQL says OK and fails \
-         the next statement, or applies a part.",
+        "A SET that the server refuses returns the server's error at once, and none of it is applied. ProxySQL returns \
+         OK and fails the next statement, or applies a part.",
     ),
-    (&[265, 266, 300, 301], "A variable that the server does not know is its error 1193; ProxySQL says OK."),
+    (
+        &[265, 266, 300, 301],
+        "A variable that the server does not know is the server's error 1193; ProxySQL returns OK.",
+    ),
     (
         &[243, 246, 249, 250, 252],
-        "After SET autocommit=0 the server has it too: SELECT @@autocommit is 0. ProxySQL only remembers it.",
+        "SET autocommit=0 is sent to the server: SELECT @@autocommit then returns 0. ProxySQL only remembers it.",
     ),
-    (&[240, 242], "SET CHARACTER SET takes the collation of the schema, as the server does it."),
-    (&[132, 133, 498], "CONNECTION_ID() is Narrows' own id in every spelling, in a column of type BIGINT."),
+    (&[240, 242], "SET CHARACTER SET uses the collation of the schema, as on a server."),
+    (&[132, 133, 498], "CONNECTION_ID() is Narrows' id in every spelling, in a column of type BIGINT."),
     (
         &[7],
-        "A user whose password is stored as a mysql_native_password hash is asked for that plugin, whatever the client \
+        "If a password is stored as a mysql_native_password hash, the client is asked to use that plugin, whatever it \
          began with.",
     ),
     (
         &[44, 52, 53, 55],
-        "A collation of the login that the server does not have becomes the default one of its character set; one \
-         that nobody has, or whose character set the server does not have, becomes the server's own.",
+        "A collation in the login that the server does not have is replaced by the default of its character set; one \
+         that is unknown, or whose character set the server does not have, by the server's default.",
     ),
-    (&[413], "COM_CHANGE_USER without a schema gives the new user's default_schema, as a login does."),
+    (&[413], "COM_CHANGE_USER without a schema selects the new user's default_schema, as a login does."),
     (
         &[378, 379],
         "COM_SET_OPTION switches multiple statements off as well as on; an unknown option is error 1047.",
@@ -174,29 +169,30 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
         &[387, 391, 399, 400, 403, 404, 408, 409, 410, 459],
         "Errors about prepared statements are those of the server, and cursors work.",
     ),
-    (&[417], "A COM_CHANGE_USER cut short is an error that shows no memory."),
+    (&[417], "A truncated COM_CHANGE_USER is an error that does not disclose memory contents."),
     (
         &[376, 380],
-        "The status inside multiple statements is that of the server: no transaction where there is none.",
+        "The status flags within multiple statements are the server's: no transaction is reported if there is none.",
     ),
-    (&[463], "LOAD DATA LOCAL reads the file of the client. ProxySQL reads a file of its own host."),
+    (&[463], "LOAD DATA LOCAL reads a file of the client. ProxySQL reads one on its own host."),
     (
         &[477, 481],
-        "A backend connection that is lost in a transaction is error 2013, then the session ends. ProxySQL closes the \
-         client's connection without a word.",
+        "If a backend connection is lost in a transaction, the client receives error 2013 and the session ends. \
+         ProxySQL closes the client's connection without an error.",
     ),
     (
         &[478],
-        "A session with user variables survives the loss of its idle backend connection: another one is given the same \
-         values.",
+        "A session with user variables survives the loss of its idle backend connection: the values are set again on \
+         another one.",
     ),
     (
         &[490],
-        "COM_FIELD_LIST is passed on; the definitions are those of the server, with its default values.",
+        "COM_FIELD_LIST is passed on; the column definitions are the server's, including default values.",
     ),
     (
         &[491, 492, 494],
-        "Commands sent before the answer to the one before are answered in order. ProxySQL closes the connection.",
+        "Commands that are sent before the previous one is answered are answered in order. ProxySQL closes the \
+         connection.",
     ),
 ];
 
@@ -238,12 +234,14 @@ pub fn without_volatile(id: u64, mut found: Value) -> Value {
 
 /// What is put right before comparing, for all records.
 const EVERYWHERE: &[&str] = &[
-    "Texts of errors that Narrows makes itself do not begin with `ProxySQL Error: `.",
-    "Error 9001 goes on after naming the hostgroup: each server with its state and cause, and how long the client waited.",
-    "Column flags do not have NUM_FLAG (32768): a mark of client libraries that servers never send.",
-    "Status flags are those of the server. ProxySQL reports a transaction after an error outside of one \
-     and SESSION_STATE_CHANGED wherever its own preparing of the backend connection caused it.",
-    "CLIENT_SESSION_TRACK is honoured: changes that the server reports reach the client that asked for them.",
+    "The texts of Narrows' own errors do not begin with `ProxySQL Error: `.",
+    "Error 9001 names the hostgroup and in addition each server with its state and the cause, and how long the client \
+     waited.",
+    "Column flags do not contain NUM_FLAG (32768), which client libraries use and servers never send.",
+    "Status flags are the server's. ProxySQL reports a transaction after an error outside of a transaction, and \
+     SESSION_STATE_CHANGED if its own preparation of the backend connection caused it.",
+    "CLIENT_SESSION_TRACK is supported: changes that the server reports are passed on to a client that has asked for \
+     them.",
 ];
 
 /// Where the generated section begins and ends.
@@ -258,7 +256,7 @@ pub const EMPTY_PAGE: &str = "# Compatibility with ProxySQL\n\n<!-- wire behavio
 /// The section as Markdown.
 pub fn section(records: &[Value]) -> String {
     let mut text = String::from(
-        "## Wire behaviour\n\nHow answers differ from those of ProxySQL 2.7.1, held by a replay of ",
+        "## Wire behaviour\n\nHow answers differ from those of ProxySQL 2.7.1, as shown by a replay of ",
     );
     let covered = |record: &&Value, is_shown: bool| {
         LATER.iter().any(|entry| entry.covers(record) && entry.shown_by.is_some() == is_shown)
@@ -269,7 +267,8 @@ pub fn section(records: &[Value]) -> String {
     writeln!(
         text,
         "{} recorded interactions\n(`tests/vectors/client.jsonl`): {} are answered equally, {listed} differ on purpose, \
-         {shown} are of things that other tests show, {later} wait for later parts of Narrows.\n\n### Everywhere\n",
+         {shown} are covered by other tests, {later} are about features that Narrows does not have \
+         yet.\n\n### Everywhere\n",
         records.len(),
         records.len() - shown - later - listed,
     )

@@ -7,32 +7,33 @@ use crate::variables::Variable;
 /// Probes that come out differently: the beginning of the variable's name, the value, and the reason, which stands in
 /// docs/compatibility.md too.
 const DIFFERENT: &[(&str, &str, &str)] = &[
-    ("admin-admin_credentials", "admin", "A text without a colon is no account."),
+    ("admin-admin_credentials", "admin", "Text without a colon is not an account."),
     (
         "admin-cluster_",
         "",
-        "A name or password is taken away again by an empty text; ProxySQL keeps the old one running.",
+        "An empty value removes the name or password; ProxySQL keeps the old one running.",
     ),
     (
         "admin-ssl_keylog_file",
         "*",
-        "The value is shown as it was written; where its folder is missing, a warning says so.",
+        "The value is shown as it was written; if its folder does not exist, a warning says so.",
     ),
-    ("admin-telnet_", "", "Nothing is shown as nothing, not as `(null)`."),
-    ("admin-version", "x", "The version is that of Narrows."),
-    ("mysql-default_schema", "", "Empty is a value: clients have no schema then, as on a server."),
-    ("mysql-handle_unknown_charset", "3", "3 means nothing."),
+    ("admin-telnet_", "", "An empty value is shown as empty, not as `(null)`."),
+    ("admin-version", "x", "It is the version of Narrows."),
+    ("mysql-default_schema", "", "Empty is a valid value: clients then have no schema, as on a server."),
+    ("mysql-handle_unknown_charset", "3", "3 has no meaning."),
     (
         "mysql-interfaces",
         "*",
-        "The value stays in memory, to be saved for the next start, and a warning says so; ProxySQL puts it back.",
+        "The value stays in memory, to be saved for the next start, and a warning says so; ProxySQL restores the old \
+         value.",
     ),
-    ("mysql-keep_multiplexing_variables", "", "An empty list is a list."),
-    ("mysql-proxy_protocol_networks", "bad", "What is refused is put back in memory too."),
-    ("mysql-proxy_protocol_networks", "10.0.0.1", "An address alone is the network of that address."),
+    ("mysql-keep_multiplexing_variables", "", "An empty list is valid."),
+    ("mysql-proxy_protocol_networks", "bad", "If a value is refused, memory is reset as well."),
+    ("mysql-proxy_protocol_networks", "10.0.0.1", "A single address is the network of that address."),
     ("mysql-server_capabilities", "*", "Capabilities follow from what the program can do and cannot be set."),
-    ("mysql-server_version", "5.1.30", "A version is told to clients as it was written."),
-    ("mysql-threads", "*", "The value stays in memory, as that of mysql-interfaces; 0 is one per core."),
+    ("mysql-server_version", "5.1.30", "The version is sent to clients as it was written."),
+    ("mysql-threads", "*", "The value stays in memory, as with mysql-interfaces; 0 means one per core."),
 ];
 
 /// The rows of the page.
