@@ -163,7 +163,7 @@ fn tables_page() -> String {
         let definition = table.definition.join(",\n");
         let _ = write!(
             page,
-            "\n## {}\n\n{} Is {}.{}\n\n```sql\n{definition}\n```\n",
+            "\n## {}\n\n{} Available as {}.{}\n\n```sql\n{definition}\n```\n",
             table.name,
             table.doc,
             places.join(", "),
@@ -225,15 +225,16 @@ fn line(cells: &[String]) -> String {
 const VARIABLES_INTRODUCTION: &str = "\
 # Variables
 
-Every variable of ProxySQL 2.7 is accepted. **Effect** tells what Narrows does with it: *yes*, it acts on it; *at start*, it
-acts on it when it starts; *not yet*, it keeps it and does nothing with it in this version; *none*, there is nothing for it to do,
-and why. What has no effect and differs from its default is warned of: by `narrows check`, in the log at a start, and by each
-LOAD ... TO RUNTIME (`SHOW WARNINGS`, and the log). Numbers may be written as strings; true and false
-also as 1 and 0. In a file, a value out of its range is an error and the program does not start: `narrows check FILE` tells where.
-On the admin interface it is put back to what runs by the next LOAD ... TO RUNTIME, whose warnings say so. Numbers are read there
-as far as they go (`12abc` is 12), as ProxySQL reads them.
+Every variable of ProxySQL 2.7 is accepted. The column **effect** says what Narrows does with it: *yes*, it is used; *at start*, it is
+used when Narrows starts; *not yet*, it is stored, but has no effect in this version; *none*, Narrows has no use for it, with the
+reason. A warning is given for each variable without effect that differs from its default: by `narrows check`, in the log at a start,
+and by each LOAD ... TO RUNTIME (`SHOW WARNINGS`, and the log). Numbers may be written as strings; true and false
+also as 1 and 0. In a file, a value out of range is an error and Narrows does not start: `narrows check FILE` says where.
+On the admin interface, the next LOAD ... TO RUNTIME resets such a value to the running one, and returns a warning. There, numbers are
+read up to the first character that is not a digit (`12abc` is 12), as in ProxySQL.
 
-Two defaults differ from ProxySQL's, and their rows say why: `threads` and `auto_increment_delay_multiplex`.
+Four defaults differ from ProxySQL's; their rows have both: `threads`, `auto_increment_delay_multiplex`, `default_schema` and
+`admin-mysql_ifaces`.
 ";
 
 const WITHOUT_EFFECT_INTRODUCTION: &str = "\
@@ -246,9 +247,9 @@ from its default: by `narrows check`, in the log at a start, and by each LOAD ..
 const TABLES_INTRODUCTION: &str = "\
 # Tables of the admin interface
 
-All of ProxySQL 2.7, with its names, types, defaults and checks. `main` is what operators edit; `main.runtime_*` shows what is
+All tables of ProxySQL 2.7, with its names, types, defaults and checks. `main` is edited by operators; `main.runtime_*` shows what is
 running, and writing to it changes nothing; `disk` is the file `narrows.db`; `stats` is filled when a statement names its tables;
-`monitor` and `stats_history` are records. A name without database is looked for in all of them, in that order.
+`monitor` and `stats_history` are records of the past. A name without a database is looked up in all of them, in that order.
 ";
 
 const CONFIGURATION_INTRODUCTION: &str = "\

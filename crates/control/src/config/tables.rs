@@ -361,7 +361,7 @@ const fn text<R>(
 
 const fn unused<R>(name: &'static str, doc: &'static str) -> Column<R> {
     column(name, Kind::Unused, Is("1"), doc)
-        .needless("every account of a file is for clients and for servers")
+        .needless("every account in a file is for clients and for servers")
 }
 
 const fn column<R>(name: &'static str, kind: Kind<R>, absent: Absent, doc: &'static str) -> Column<R> {

@@ -51,7 +51,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_query_rules",
         places: LAYERS,
-        doc: "What happens to a statement: conditions and actions, tried by ascending rule_id.",
+        doc: "What happens to a statement: conditions and actions, evaluated by ascending rule_id.",
         definition: &[
             "rule_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL",
             "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 0",
@@ -119,7 +119,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_group_replication_hostgroups",
         places: LAYERS,
-        doc: "Hostgroups of clusters with group replication.",
+        doc: "Hostgroups of group replication clusters.",
         definition: &[
             "writer_hostgroup INT CHECK (writer_hostgroup>=0) NOT NULL",
             "backup_writer_hostgroup INT CHECK (backup_writer_hostgroup>=0 AND backup_writer_hostgroup<>writer_hostgroup) NOT NULL",
@@ -182,7 +182,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_hostgroup_attributes",
         places: LAYERS,
-        doc: "Settings of single hostgroups: a hostgroup with a row goes by all of its columns in place of the variables.",
+        doc: "Settings of individual hostgroups: for a hostgroup with a row, all columns replace the variables of the same names.",
         definition: &[
             "hostgroup_id INT NOT NULL",
             "max_num_online_servers INT CHECK (max_num_online_servers>=0 AND max_num_online_servers <= 1000000) NOT NULL DEFAULT 1000000",
@@ -202,7 +202,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_servers_ssl_params",
         places: LAYERS,
-        doc: "Files and ciphers of TLS towards single servers.",
+        doc: "TLS files and ciphers for connections to individual servers.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT CHECK (port >= 0 AND port <= 65535) NOT NULL DEFAULT 3306",
@@ -313,7 +313,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_collations",
         places: MAIN_AND_DISK,
-        doc: "The collations that are known.",
+        doc: "The known collations.",
         definition: &[
             "Id INTEGER PRIMARY KEY NOT NULL",
             "Collation VARCHAR NOT NULL",
@@ -324,7 +324,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "coredump_filters",
         places: MAIN_AND_RUNTIME,
-        doc: "Places in the source of ProxySQL that write a core file.",
+        doc: "Places in the source code of ProxySQL that write a core file.",
         definition: &[
             "filename VARCHAR NOT NULL",
             "line INT NOT NULL",
@@ -346,7 +346,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "global_settings",
         places: DISK_ONLY,
-        doc: "What belongs to this node and to no module: its `uuid`.",
+        doc: "Settings of this node that belong to no module: its `uuid`.",
         definition: &[
             "variable_name VARCHAR NOT NULL",
             "variable_value VARCHAR NOT NULL",

@@ -8,7 +8,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_aws_aurora_check_status",
         places: MONITOR,
-        doc: "How often Aurora servers were asked.",
+        doc: "How often Aurora servers were checked.",
         definition: &[
             "writer_hostgroup INT NOT NULL",
             "hostname VARCHAR NOT NULL",
@@ -23,7 +23,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_aws_aurora_failovers",
         places: MONITOR,
-        doc: "When Aurora has chosen another writer.",
+        doc: "When Aurora chose another writer.",
         definition: &[
             "writer_hostgroup INT NOT NULL",
             "hostname VARCHAR NOT NULL",
@@ -33,7 +33,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_aws_aurora_log",
         places: MONITOR,
-        doc: "What Aurora has said of its servers.",
+        doc: "Results of checks of Aurora servers.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 3306",
@@ -52,7 +52,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_connect_log",
         places: MONITOR,
-        doc: "Attempts to connect to servers.",
+        doc: "Results of trial connections to servers.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 3306",
@@ -65,7 +65,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_galera_log",
         places: MONITOR,
-        doc: "What nodes of Galera have said.",
+        doc: "Results of checks of Galera nodes.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 3306",
@@ -86,7 +86,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_group_replication_log",
         places: MONITOR,
-        doc: "What members of group replication have said.",
+        doc: "Results of checks of group replication members.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 3306",
@@ -102,7 +102,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_ping_log",
         places: MONITOR,
-        doc: "Pings of servers.",
+        doc: "Results of pings of servers.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 3306",
@@ -115,7 +115,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_read_only_log",
         places: MONITOR,
-        doc: "What servers have said of read_only.",
+        doc: "Results of checks of read_only.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 3306",
@@ -129,7 +129,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "mysql_server_replication_lag_log",
         places: MONITOR,
-        doc: "How far replicas were behind.",
+        doc: "Results of checks of replication lag.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 3306",
@@ -209,7 +209,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "myhgm_connections",
         places: HISTORY_BY_SPAN,
-        doc: "Use of the pools over time.",
+        doc: "Use of the connection pools over time.",
         definition: &[
             "timestamp INT NOT NULL",
             "MyHGM_myconnpoll_destroy INT NOT NULL",
@@ -261,7 +261,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "system_cpu",
         places: HISTORY_BY_SPAN,
-        doc: "Processor time over time.",
+        doc: "CPU time over time.",
         definition: &[
             "timestamp INT NOT NULL",
             "tms_utime INT NOT NULL",
@@ -272,7 +272,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "system_memory",
         places: HISTORY_BY_SPAN,
-        doc: "Memory over time.",
+        doc: "Memory usage over time.",
         definition: &[
             "timestamp INT NOT NULL",
             "allocated INT NOT NULL",

@@ -8,7 +8,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "global_variables",
         places: STATS,
-        doc: "What drivers of a statistics user ask for.",
+        doc: "Variables that drivers query when a statistics user connects.",
         definition: &[
             "variable_name VARCHAR NOT NULL",
             "variable_value VARCHAR NOT NULL",
@@ -18,7 +18,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_memory_metrics",
         places: STATS,
-        doc: "Memory by what it is used for.",
+        doc: "Memory usage by purpose.",
         definition: &[
             "Variable_Name VARCHAR NOT NULL",
             "Variable_Value VARCHAR NOT NULL",
@@ -38,7 +38,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_mysql_commands_counters",
         places: STATS,
-        doc: "Times of statements by their kind; each cnt_ column counts its own range only.",
+        doc: "Execution times by kind of statement; each cnt_ column counts its own range only.",
         definition: &[
             "Command VARCHAR NOT NULL",
             "Total_Time_us INT NOT NULL",
@@ -82,7 +82,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_mysql_errors",
         places: STATS_AND_RESET,
-        doc: "Errors that servers have answered.",
+        doc: "Errors that servers have returned.",
         definition: &[
             "hostgroup INT NOT NULL",
             "hostname VARCHAR NOT NULL",
@@ -203,7 +203,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_mysql_query_rules",
         places: STATS,
-        doc: "How often each rule has matched.",
+        doc: "How often each query rule has matched.",
         definition: &[
             "rule_id INTEGER PRIMARY KEY",
             "hits INT NOT NULL",
@@ -223,7 +223,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_message_metrics",
         places: STATS_AND_RESET,
-        doc: "Counts of lines in the log.",
+        doc: "Numbers of log messages.",
         definition: &[
             "message_id VARCHAR NOT NULL",
             "filename VARCHAR NOT NULL",
@@ -238,7 +238,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_servers_checksums",
         places: STATS,
-        doc: "Checksums that the nodes of a cluster have told.",
+        doc: "Checksums reported by the nodes of a cluster.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 6032",
@@ -268,7 +268,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_servers_metrics",
         places: STATS,
-        doc: "How the nodes of a cluster fare.",
+        doc: "Metrics of the nodes of a cluster.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 6032",
