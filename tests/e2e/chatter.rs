@@ -206,9 +206,9 @@ fn root() -> PathBuf {
 const HEAD: &str = "\
 # Start-up chatter
 
-What drivers and object mappers send when they connect with their defaults, before the application's first statement,
-and whether a session is tied to one backend connection afterwards. `tests/e2e/chatter.rs` listens to them and compares;
-statements of the protocol's handshake are not shown, line breaks and indentation are folded.
+The statements that drivers and object-relational mappers send when they connect with their defaults, before the application's
+first statement, and whether the session is then pinned to a backend connection. `tests/e2e/chatter.rs` records them and compares
+them with this page. The protocol's handshake is not shown; line breaks and indentation are collapsed to single spaces.
 ";
 
 const TABLE: &str = "| library | version | statements | pinned |\n|---|---|---|---|";
