@@ -255,9 +255,9 @@ running, and writing to it changes nothing; `disk` is the file `narrows.db`; `st
 const CONFIGURATION_INTRODUCTION: &str = "\
 # Configuration
 
-One schema, two syntaxes: TOML (`narrows.toml`) and the libconfig syntax of `proxysql.cnf`. Narrows
-recognises the syntax by the content of a file, not by its name: a line like `[mysql_variables]` or `[[mysql_servers]]` makes it TOML.
-Names, values and meanings are the same in both. `examples/` has a file of each.
+One schema, two syntaxes: TOML (`narrows.toml`) and the libconfig syntax of `proxysql.cnf`. Narrows recognises the syntax by the
+content of a file, not by its name: a line like `[mysql_variables]` or `[[mysql_servers]]` makes it TOML. Names, values and
+meanings are the same in both. `examples/` has a file of each.
 
 `narrows check FILE` reports everything that is wrong with a file, with line and column; in a `proxysql.cnf`, nothing after the first
 syntax error. Unknown names are ignored with a warning. A wrong value, a row without a required column and a duplicate row are
@@ -289,7 +289,7 @@ In TOML, tables are arrays of tables: `[[mysql_servers]]` begins a row. Write re
 backslash has no special meaning. In the syntax of `proxysql.cnf`:
 
 - `name = value` or `name : value`; `;` or `,` after it may be left out;
-- `{ ... }` is a group of settings, `( ... )` and `[ ... ]` are lists whose values are separated by commas;
+- `{ ... }` is a group of settings; `( ... )` and `[ ... ]` are lists whose values are separated by commas;
 - integers are decimal or `0x` hexadecimal, with an optional `L`; `true` and `false` in any case;
 - strings are in double quotes and may span lines; adjacent strings are joined; `\\n`, `\\t`, `\\r`, `\\f`, `\\\"`, `\\\\`
   and `\\xHH` are escapes; any other backslash is kept, so that `\"\\d\"` is the regular expression that it looks like;
