@@ -103,7 +103,7 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_text(|v, s| v.firewall_whitelist_errormsg = s.to_owned()),
     integer("mysql-free_connections_pct", Essential, 10, 0, 100, "Most idle connections kept per server, in percent of the server's max_connections.")
         .read_as_integer(|v, n| v.free_connections_pct = count(n)),
-    flag("mysql-get_server_public_key", Useful, false, "Whether servers that are neither on this host nor connected over TLS may be asked for the RSA key with which caching_sha2_password encrypts passwords. A man in the middle could reply with a key of his own.")
+    flag("mysql-get_server_public_key", Useful, false, "Whether servers that are neither on this host nor connected over TLS may be asked for the RSA key with which caching_sha2_password encrypts passwords. A man in the middle could reply with a different key.")
         .read_as_flag(|v, f| v.get_server_public_key = f),
     integer("mysql-handle_unknown_charset", Obscure, 1, 0, 2, "A client with an unknown character set: 0 is refused, 1 gets the default and is logged, 2 gets the default."),
     integer("mysql-handle_warnings", Useful, 1, 0, 1, "1: SHOW WARNINGS returns the warnings of the last statement, on whatever connection that ran. ProxySQL keeps the connection for this purpose; Narrows keeps only the warnings. 0: warnings are dropped when the connection returns to the pool; their number remains known.")
