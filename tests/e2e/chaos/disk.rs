@@ -25,16 +25,21 @@ pub fn fill(scene: &mut Scene, report: &mut Report) {
         let save = format!("SAVE CONFIG TO FILE {}", scene.narrows.folder().join("saved.cnf").display());
         let mut admin = scene.admin();
         done(&mut admin, &save);
-        let before = fs::read(&saved).expect("it is saved");
         let idle: Vec<Idle> = (0..20).map(|number| Idle::begin(scene, number)).collect();
         let from = Instant::now();
-        make_full(&mut scene.narrows);
-
-        if admin.query(&save).error().is_none() {
+        let mut is_refused = || {
+            make_full(&mut scene.narrows);
+            let before = fs::read(&saved).expect("it was saved");
+            let is_refused = admin.query(&save).error().is_some();
+            let after = fs::read(&saved).unwrap_or_default();
+            if is_refused && after != before {
+                defects.push("a file that could not be saved is not what it was".to_owned());
+            }
+            is_refused
+        };
+        // What others do at that moment may leave room: a journal that ends, a log that is rotated.
+        if !(0..5).any(|_| is_refused()) {
             defects.push("a file is said to be saved on a full disk".to_owned());
-        }
-        if fs::read(&saved).ok() != Some(before) {
-            defects.push("a file that could not be saved is not what it was".to_owned());
         }
         done(&mut admin, "UPDATE mysql_users SET max_connections = 9999 WHERE username = 'app'");
         done(&mut admin, "LOAD MYSQL USERS TO RUNTIME");
