@@ -83,6 +83,22 @@ fn old_hello(minor: u8) -> Vec<u8> {
 }
 
 #[test]
+fn a_hello_in_pieces_that_is_none_is_refused_and_ends_nobody() {
+    let (narrows, _) = narrows(in_front_of_mariadb());
+    for endpoint in [narrows.endpoint(), narrows.admin_endpoint()] {
+        let mut client = RawClient::connect(&endpoint);
+        client.greeting().expect("a greeting");
+        let mut request = (capability::PROTOCOL_41 | capability::SSL).to_le_bytes().to_vec();
+        request.extend([0, 0, 0, 1, 33]);
+        request.extend([0; 23]);
+        client.send(&request).expect("it reads");
+        client.send_bytes(&[22, 3, 1, 0, 1, 1].repeat(4)).expect("it reads");
+        assert!(client.is_closed_within(Duration::from_secs(30)), "{endpoint:?}");
+    }
+    assert!(!narrows.log().contains("panicked"), "{}", narrows.log());
+}
+
+#[test]
 fn an_account_may_require_tls_and_a_certificate() {
     let authority = Authority::new("of clients");
     let server = RealServer::shared(Flavour::MariaDb);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
 use rustls::{CertificateError, CommonState};
 
 /// One side of a TLS connection.
@@ -185,7 +185,7 @@ impl Tls {
                     break;
                 }
                 Err(error) => {
-                    self.put_alert(out);
+                    self.put_alert(records.get_mut(at..).unwrap_or_default(), out);
                     return Err(error);
                 }
             }
@@ -194,38 +194,40 @@ impl Tls {
         Ok(ended)
     }
 
-    /// Puts the alert that says why the connection fails into `out`, so that the peer knows.
-    fn put_alert(&mut self, out: &mut Vec<u8>) {
+    /// Puts the alert that says why the connection fails into `out`, so that the peer knows. rustls remembers how far it has read
+    /// `records`, and must see them again.
+    fn put_alert(&mut self, records: &mut [u8], out: &mut Vec<u8>) {
         let (_, alert) = match &mut self.side {
-            Side::Server(connection) => step(connection.process_tls_records(&mut []), &mut |_| {}, out),
-            Side::Client(connection) => step(connection.process_tls_records(&mut []), &mut |_| {}, out),
+            Side::Server(connection) => step(connection.process_tls_records(records), &mut |_| {}, out),
+            Side::Client(connection) => step(connection.process_tls_records(records), &mut |_| {}, out),
         };
         drop(alert);
     }
 
     /// Puts records that carry `plain` into `out`.
     pub(super) fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), rustls::Error> {
-        loop {
-            let done = match &mut self.side {
-                Side::Server(side) => encrypt(side.process_tls_records(&mut []), Some(plain), out)?,
-                Side::Client(side) => encrypt(side.process_tls_records(&mut []), Some(plain), out)?,
-            };
-            if done {
-                return Ok(());
-            }
-        }
+        while !self.put_records(Some(plain), out)? {}
+        Ok(())
     }
 
     /// Puts TLS's word for the end into `out`.
     pub(super) fn close(&mut self, out: &mut Vec<u8>) {
-        if !self.established {
-            return;
+        if self.established {
+            // A connection that has failed needs no goodbye.
+            let _ = self.put_records(None, out);
         }
-        // A connection that has failed needs no goodbye.
-        let _ = match &mut self.side {
-            Side::Server(connection) => encrypt(connection.process_tls_records(&mut []), None, out),
-            Side::Client(connection) => encrypt(connection.process_tls_records(&mut []), None, out),
+    }
+
+    /// One step of [`encrypt`]. A handshake message that has come in part is in `kept`: rustls remembers how far it has read that.
+    fn put_records(&mut self, plain: Option<&[u8]>, out: &mut Vec<u8>) -> Result<bool, rustls::Error> {
+        let (discard, put) = match &mut self.side {
+            Side::Server(side) => encrypt(side.process_tls_records(&mut self.kept), plain, out),
+            Side::Client(side) => encrypt(side.process_tls_records(&mut self.kept), plain, out),
         };
+        if discard > 0 {
+            self.kept.drain(..discard.min(self.kept.len()));
+        }
+        put
     }
 }
 
@@ -292,22 +294,30 @@ fn step<Data>(
     (discard, progress)
 }
 
-/// Puts records that carry `plain`, or the word for the end, into `out`; false when something of TLS's own went first.
+/// Puts records that carry `plain`, or the word for the end, into `out`; false when something of TLS's own went first. Returns the
+/// bytes of the input that are done with, too.
 fn encrypt<Data>(
-    status: UnbufferedStatus<'_, '_, Data>,
+    UnbufferedStatus { discard, state }: UnbufferedStatus<'_, '_, Data>,
     plain: Option<&[u8]>,
     out: &mut Vec<u8>,
-) -> Result<bool, rustls::Error> {
-    let mut traffic = match status.state? {
-        ConnectionState::WriteTraffic(traffic) => traffic,
-        ConnectionState::BlockedHandshake | ConnectionState::Closed => {
-            return Err(rustls::Error::HandshakeNotComplete);
+) -> (usize, Result<bool, rustls::Error>) {
+    match state {
+        Ok(ConnectionState::WriteTraffic(traffic)) => (discard, write(traffic, plain, out).map(|()| true)),
+        Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => {
+            (discard, Err(rustls::Error::HandshakeNotComplete))
         }
         state => {
-            let status = UnbufferedStatus { discard: 0, state: Ok(state) };
-            return step(status, &mut |_| {}, out).1.map(|_| false);
+            let (discard, done) = step(UnbufferedStatus { discard, state }, &mut |_| {}, out);
+            (discard, done.map(|_| false))
         }
-    };
+    }
+}
+
+fn write<Data>(
+    mut traffic: WriteTraffic<'_, Data>,
+    plain: Option<&[u8]>,
+    out: &mut Vec<u8>,
+) -> Result<(), rustls::Error> {
     let start = out.len();
     let length = plain.map_or(0, <[u8]>::len);
     let mut room = length + (length / RECORD_CONTENT + 1) * RECORD_OVERHEAD;
@@ -321,7 +331,7 @@ fn encrypt<Data>(
         match written {
             Ok(written) => {
                 out.truncate(start + written);
-                return Ok(true);
+                return Ok(());
             }
             Err(EncryptError::InsufficientSize(needed)) => room = needed.required_size,
             Err(EncryptError::EncryptExhausted) => {
@@ -340,3 +350,82 @@ const RECORD_OVERHEAD: usize = 64;
 
 /// A record of a handshake, mostly.
 const USUAL_RECORD: usize = 2048;
+
+#[cfg(test)]
+mod tests {
+    use narrows_testkit::{Authority, Validity};
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject;
+
+    use super::*;
+
+    /// Both sides of a connection, whose server sends its messages in records of 64 bytes.
+    fn sides() -> (Tls, Tls) {
+        let authority = Authority::new("of the test");
+        let issued = authority.issue("db", &["db.example"], Validity::Current);
+        let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate(authority.pem())).expect("a root");
+        let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).expect("a key");
+        let provider = || Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut server = rustls::ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate(&issued.certificate)], key)
+            .expect("a key that fits");
+        server.max_fragment_size = Some(64);
+        let client = rustls::ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("db.example").expect("a name");
+        let client = Tls::client(&Arc::new(client), name).expect("a client");
+        (client, Tls::server(&Arc::new(server)).expect("a server"))
+    }
+
+    fn hand(to: &mut Tls, records: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        to.keep(records);
+        to.handshake(&mut |_| {}, &mut out).expect("a handshake");
+        out
+    }
+
+    #[test]
+    fn a_message_that_has_come_in_part_is_read_on_after_an_answer() {
+        let (mut client, mut server) = sides();
+        let hello = hand(&mut client, &[]);
+        let flight = hand(&mut server, &hello);
+        let finished = hand(&mut client, &flight);
+        // Tickets, each in several records.
+        let tickets = hand(&mut server, &finished);
+        for cut in 1..tickets.len() {
+            let (mut client, mut server) = sides();
+            let hello = hand(&mut client, &[]);
+            let flight = hand(&mut server, &hello);
+            let finished = hand(&mut client, &flight);
+            let tickets = hand(&mut server, &finished);
+            let Some((begun, rest)) = tickets.split_at_checked(cut) else { continue };
+            hand(&mut client, begun);
+            let mut query = Vec::new();
+            client.encrypt(b"SELECT 1", &mut query).expect("it is established");
+            hand(&mut client, rest);
+            let mut seen = Vec::new();
+            let mut sink = |bytes: &[u8]| seen.extend_from_slice(bytes);
+            server.decrypt(&mut query, &mut sink, &mut Vec::new()).expect("it was encrypted for it");
+            assert_eq!(seen, b"SELECT 1", "after {cut} bytes of {}", tickets.len());
+        }
+    }
+
+    #[test]
+    fn what_is_no_handshake_is_an_error_however_it_is_cut() {
+        for records in 1..40 {
+            let (_, mut server) = sides();
+            let mut bytes = [22, 3, 1, 0, 1, 1].repeat(records);
+            // A message of another kind than a hello, whose length is not whole before the fourth.
+            let ended = server.decrypt(&mut bytes, &mut |_| {}, &mut Vec::new());
+            assert_eq!(ended.is_err(), records >= 4, "{records} records: {ended:?}");
+        }
+    }
+}
