@@ -114,7 +114,7 @@ async fn run(worker: &Rc<Worker>, copy: Copy) {
         Ok(()) => {
             worker.counters.borrow_mut().mirrors_run += 1;
             // Whatever it has begun or set is undone before anybody else has the connection.
-            worker.take_back(backend, copy.exit, &copy.want, Instant::now());
+            backend.settle(copy.exit, worker, &copy.want, Instant::now());
         }
         Err(error) => {
             worker.counters.borrow_mut().mirrors_failed += 1;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use narrows_sql::KillKind;
 
-use crate::backend::{DetachedBackend, Use};
+use crate::backend::Use;
 use crate::buffer::BufferPool;
 use crate::cache::{self, Cache};
 use crate::client;
@@ -18,7 +18,7 @@ use crate::hostgroup::ServerFigures;
 use crate::keep::Heritage;
 use crate::log_limit::Limiter;
 use crate::mirror::Mirror;
-use crate::pool::Pool;
+use crate::pool::{Lent, Pool};
 use crate::prepared::Registry;
 use crate::query_log::QueryLog;
 use crate::rt::{
@@ -50,7 +50,7 @@ pub enum Message {
         to: usize,
     },
     /// A connection that was asked for, or is wanted more here.
-    Backend(Box<DetachedBackend>),
+    Backend(Lent),
     /// A waiter of the hostgroup should look again.
     Poke(HostgroupId),
     /// A client waits for what a connection keeps for it; where that is idle, it is to be asked.
@@ -539,7 +539,7 @@ impl Worker {
                 self.pool.take_over(snapshot);
             }
             Message::Borrow { hostgroup, to } => self.pool.lend_idle(hostgroup, to),
-            Message::Backend(backend) => self.pool.receive(&self.snapshot(), *backend),
+            Message::Backend(backend) => self.pool.receive(&self.snapshot(), backend),
             Message::CloseStatements(figures) => self.close_statements(figures),
             Message::Poke(hostgroup) => self.pool.poke(hostgroup),
             Message::Fetch { hostgroup, last_use } => self.fetch(hostgroup, last_use),

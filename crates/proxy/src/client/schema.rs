@@ -80,7 +80,7 @@ async fn enter(
     let limit = snapshot.variables.connect_timeout_server;
     match backend.align(state, false, None, limit).await {
         Ok(()) => {
-            worker.take_back(backend, Exit::Return, want, Instant::now());
+            backend.settle(Exit::Return, worker, want, Instant::now());
             Ok(())
         }
         Err(BackendError::Server(error)) => Err(Some(error)),

@@ -1,5 +1,5 @@
-//! The way back: whoever has had a server connection says what it may carry, and that decides what is done before anybody else
-//! has it.
+//! The way back: what a server connection may carry decides what is done before anybody else has it. Who has had it says so to
+//! [`Lease::settle`](super::Lease::settle).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,19 +26,8 @@ pub enum Exit {
 }
 
 impl Worker {
-    /// Takes a connection of `want` back for its next user. One that cannot be brought there is closed. `now` was read not long ago.
-    pub(crate) fn take_back(self: &Rc<Worker>, backend: Backend, exit: Exit, want: &Want, now: Instant) {
-        match exit {
-            Exit::Return => self.pool.release(&self.snapshot(), backend, now),
-            Exit::Close => drop(backend),
-            Exit::UndoTimeouts | Exit::Reset | Exit::ChangeUser => {
-                let (worker, want) = (Rc::clone(self), want.clone());
-                spawn_local(async move { worker.clean(backend, exit, &want).await });
-            }
-        }
-    }
-
-    async fn clean(&self, mut backend: Backend, exit: Exit, want: &Want) {
+    /// Does what `exit` says to a connection of `want`, and puts it back; where that fails, it is closed.
+    pub(super) async fn clean(&self, mut backend: Backend, exit: Exit, want: &Want) {
         let limit = self.snapshot().variables.connect_timeout_server;
         if exit != Exit::UndoTimeouts {
             // What it still keeps for its client is lost when it fails, and so is the connection.

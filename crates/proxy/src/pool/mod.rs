@@ -9,11 +9,13 @@
 //! 5. wait, in order of arrival, up to the deadline.
 //!
 //! Only the waiter at the front may take; a newcomer never overtakes. A connection that is given back goes to the
-//! worker whose waiter waits longest. What is done to it before is decided in one place: see [`Exit`].
+//! worker whose waiter waits longest. What is done to it before is decided in one place: see
+//! [`Exit`]; and nobody but its [`Lease`] gives it back.
 
 mod exit;
 mod failures;
 mod figures;
+mod lease;
 mod opening;
 mod unavailable;
 mod upkeep;
@@ -38,6 +40,7 @@ pub use exit::Exit;
 use failures::{Failure, Scope};
 use figures::PoolFigures;
 pub use figures::{InUse, ServerReport, ServerTally, Tally};
+pub use lease::Lease;
 use opening::LastLogin;
 pub use opening::Opening;
 pub use unavailable::Cause;
@@ -102,6 +105,10 @@ pub enum LeaseError {
     Refused(ServerError),
 }
 
+/// A connection on its way to another worker. Only a pool lends one.
+#[derive(Debug)]
+pub struct Lent(Box<DetachedBackend>);
+
 /// What can be had right now.
 enum Attempt {
     Idle(Backend),
@@ -139,14 +146,14 @@ impl Pool {
         snapshot: &Snapshot,
         hostgroup: HostgroupId,
         ask: Ask<'_>,
-    ) -> Result<Backend, LeaseError> {
+    ) -> Result<Lease, LeaseError> {
         let figures = &self.figures;
         count(&figures.asked);
         match self.find(snapshot, hostgroup, ask).await {
             Ok(mut backend) => {
                 count(&figures.given);
                 backend.login.count_lease();
-                Ok(backend)
+                Ok(Lease::new(backend))
             }
             Err(error) => {
                 count(&figures.failed);
@@ -361,18 +368,16 @@ impl Pool {
 
     /// A server has refused a write because it is read only, which is no server for its hostgroup: it is asked what it is
     /// before it gets work again.
-    pub fn turn_away(&self, snapshot: &Snapshot, backend: Backend, text: &str) {
-        let server = Arc::clone(&backend.login.server);
-        drop(backend);
+    pub fn turn_away(&self, snapshot: &Snapshot, server: &Arc<Server>, text: &str) {
         let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
         let group = self.group(&hostgroup.demand);
         group.idle.borrow_mut().retain(|idle| !Arc::ptr_eq(&idle.login.server.figures, &server.figures));
         self.publish_idle(&group);
-        group.leave_alone(&server, text.to_owned(), Scope::Writes, snapshot.variables.connect_retries_delay);
+        group.leave_alone(server, text.to_owned(), Scope::Writes, snapshot.variables.connect_retries_delay);
     }
 
     /// Another worker has sent a connection.
-    pub fn receive(&self, snapshot: &Snapshot, backend: DetachedBackend) {
+    pub fn receive(&self, snapshot: &Snapshot, Lent(backend): Lent) {
         match backend.attach() {
             Ok(backend) => self.release_here(snapshot, backend),
             Err(error) => tracing::warn!(%error, "a backend connection was lost between two workers"),
@@ -406,7 +411,7 @@ impl Pool {
 
     fn lend(&self, worker: usize, backend: Backend) {
         match backend.detach() {
-            Ok(backend) => self.peers.send(worker, Message::Backend(Box::new(backend))),
+            Ok(backend) => self.peers.send(worker, Message::Backend(Lent(Box::new(backend)))),
             Err(error) => tracing::warn!(%error, "a backend connection was lost between two workers"),
         }
     }

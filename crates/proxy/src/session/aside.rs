@@ -270,7 +270,7 @@ impl Session {
             } else {
                 let Pinned { backend, pins, .. } = aside.pinned;
                 let exit = self.exit_of(&backend, &pins);
-                self.worker.take_back(backend, exit, &self.want, Instant::now());
+                backend.settle(exit, &self.worker, &self.want, Instant::now());
             }
         }
         self.show_aside();

@@ -13,6 +13,7 @@ use super::relay::Outcome;
 use super::request::Request;
 use super::{PinReason, Session};
 use crate::backend::Backend;
+use crate::pool::Lease;
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Variables};
 use crate::stats::{CommandClass, DigestKey, ErrorKey, Run, SHOWN_TEXT};
@@ -182,7 +183,7 @@ impl Session {
     }
 
     /// A server was lost with a statement, and with it what only that connection knew. Closes the connection; returns where it led.
-    pub(super) fn count_lost(&mut self, backend: Backend, text: &str) -> String {
+    pub(super) fn count_lost(&mut self, backend: Lease, text: &str) -> String {
         self.count_error(&backend, Errno::SERVER_LOST.number, text.as_bytes());
         backend.login.server.figures.distrust();
         self.let_go();

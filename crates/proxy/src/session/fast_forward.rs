@@ -18,9 +18,8 @@ use super::relay::may_load_a_file;
 use super::request::Request;
 use super::transfer::{Client, FOREVER, Stop};
 use super::{End, Interrupt, PinReason, Session};
-use crate::backend::Backend;
 use crate::buffer::{SMALL, Side};
-use crate::pool::{Ask, LeaseError};
+use crate::pool::{Ask, Lease, LeaseError};
 use crate::rt::{Instant, select, timeout};
 use crate::stream::Stream;
 
@@ -80,7 +79,7 @@ impl Session {
     }
 
     /// A new connection in the client's state, with the client's own capabilities.
-    async fn own_connection(&mut self) -> Result<Backend, End> {
+    async fn own_connection(&mut self) -> Result<Lease, End> {
         let snapshot = self.snapshot();
         let want = self.want.own(self.capabilities);
         let hostgroup = self.want.account.row.default_hostgroup;
@@ -113,7 +112,7 @@ impl Session {
         Err(End::Told(failed.1))
     }
 
-    async fn forward_bytes(&mut self, backend: Backend, doing: &'static str) -> End {
+    async fn forward_bytes(&mut self, backend: Lease, doing: &'static str) -> End {
         self.handle.has_backend(Some(backend.card()));
         self.handle.begins(doing, Instant::now());
         let ahead = std::mem::take(&mut self.input);

@@ -14,6 +14,7 @@ use narrows_wire::{Errno, Status};
 use super::query::Decision;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, kill};
+use crate::pool::Lease;
 use crate::rt::{Instant, oneshot, spawn_local};
 use crate::worker::{KillAnswer, Message};
 
@@ -196,7 +197,7 @@ impl Session {
 
     /// The client is gone and its statement runs: kills it, so that the server does not work for nobody. The
     /// connection is closed; its place under `max_connections` is free when the server has let go.
-    pub(super) fn abandon(&self, backend: Backend) {
+    pub(super) fn abandon(&self, backend: Lease) {
         if !self.snapshot().variables.kill_backend_connection_when_disconnect {
             return;
         }

@@ -14,7 +14,7 @@ use super::track::Pins;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
 use crate::hostgroup::ServerFigures;
-use crate::pool::{Ask, LeaseError};
+use crate::pool::{Ask, Lease, LeaseError};
 use crate::rt::select;
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
@@ -30,7 +30,7 @@ pub(super) enum NoLease {
 
 /// A connection for one command.
 pub(super) struct Leased {
-    pub(super) backend: Backend,
+    pub(super) backend: Lease,
     pub(super) pins: Pins,
     /// Whether it was this client's already.
     pub(super) pinned: bool,

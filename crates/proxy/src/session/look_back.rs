@@ -16,7 +16,7 @@ use super::{Kept, LookBack, Session, Whereabouts};
 use crate::backend::{
     Backend, BackendError, FOREIGN_INSERT_ID, InsertId, InsertIdBefore, Keepsake, Kinds, Left, Residue,
 };
-use crate::pool::Exit;
+use crate::pool::{Exit, Lease};
 use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 use crate::worker::Message;
@@ -114,7 +114,7 @@ impl Session {
     }
 
     /// Gives a connection back to the pool, and remembers which it was and what it keeps. What `pins` have stood for is reset.
-    pub(super) fn give_back(&mut self, mut backend: Backend, pins: &Pins) {
+    pub(super) fn give_back(&mut self, mut backend: Lease, pins: &Pins) {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held that no pin tells of");
         self.leave(&mut backend);
         self.handle.has_backend(None);
@@ -123,7 +123,7 @@ impl Session {
             self.look_back.last = None;
         }
         let now = self.ended.unwrap_or_else(Instant::now);
-        self.worker.take_back(backend, exit, &self.want, now);
+        backend.settle(exit, &self.worker, &self.want, now);
     }
 
     /// What is to be done to a connection that nothing ties to this session any more.

@@ -21,6 +21,7 @@ use super::{End, Session};
 use crate::backend::{Backend, ServerError};
 use crate::hostgroup::ServerFigures;
 use crate::keep::Run;
+use crate::pool::Lease;
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
@@ -184,7 +185,7 @@ impl Session {
     pub(super) fn turn_elsewhere(
         &mut self,
         snapshot: &Snapshot,
-        backend: Backend,
+        backend: Lease,
         job: &mut Job,
         (error, tries): (&ServerError, &mut Tries),
     ) {
@@ -201,7 +202,9 @@ impl Session {
             tries.refused_since.get_or_insert_with(Instant::now);
             self.handle.has_backend(None);
             self.forget_what_is_here();
-            self.worker.pool.turn_away(snapshot, backend, &error.message);
+            let server = Arc::clone(&backend.login.server);
+            drop(backend);
+            self.worker.pool.turn_away(snapshot, &server, &error.message);
         }
     }
 

@@ -38,6 +38,7 @@ use crate::buffer::{Buffer, Side};
 use crate::cache::Recording;
 use crate::client::{AccountPlace, Client, first_status};
 use crate::keep::After;
+use crate::pool::Lease;
 use crate::reply::put_error;
 use crate::rt::{Instant, select};
 use crate::snapshot::HostgroupId;
@@ -111,7 +112,7 @@ pub struct Session {
 
 /// A backend connection that one client has to itself.
 struct Pinned {
-    backend: Backend,
+    backend: Lease,
     hostgroup: HostgroupId,
     pins: Pins,
 }
@@ -603,8 +604,8 @@ impl Session {
     }
 
     /// Takes away all that a connection may carry of this session, and returns it to the pool; or closes it.
-    fn recycle(&self, backend: Backend, pins: &Pins) {
-        self.worker.take_back(backend, pins.exit_of_session(), &self.want, Instant::now());
+    fn recycle(&self, backend: Lease, pins: &Pins) {
+        backend.settle(pins.exit_of_session(), &self.worker, &self.want, Instant::now());
     }
 
     fn snapshot(&self) -> LocalSnapshot {

@@ -25,6 +25,7 @@ use super::track::{Pins, untold_variables};
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
+use crate::pool::Lease;
 use crate::rt::{Instant, nanoseconds, select, sleep};
 use crate::rules::Verdict;
 use crate::snapshot::{HostgroupId, Snapshot};
@@ -378,7 +379,7 @@ impl Session {
     async fn finish(
         &mut self,
         snapshot: &Snapshot,
-        (mut backend, pins): (Backend, Pins),
+        (mut backend, pins): (Lease, Pins),
         job: &Job,
         request: &Request,
         outcome: &mut Outcome,
@@ -452,7 +453,7 @@ impl Session {
     }
 
     /// Keeps a connection that need not be asked, or gives it back.
-    fn keep_unasked(&mut self, (backend, pins, pinned): (Backend, Pins, bool)) {
+    fn keep_unasked(&mut self, (backend, pins, pinned): (Lease, Pins, bool)) {
         if pinned {
             let hostgroup = backend.login.server.row.hostgroup;
             self.pinned = Some(Pinned { backend, hostgroup, pins });

@@ -17,7 +17,7 @@ use super::query::Job;
 use super::relay::Outcome;
 use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
-use crate::pool::Exit;
+use crate::pool::{Exit, Lease};
 use crate::state::{
     CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, SessionState, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS,
     is_variable_name, is_word, quoted, slot,
@@ -237,7 +237,7 @@ impl Session {
     /// Takes note of what a command did, and keeps the connection or gives it back.
     pub(super) fn settle(
         &mut self,
-        mut backend: Backend,
+        mut backend: Lease,
         mut pins: Pins,
         job: &Job,
         text: &[u8],
@@ -271,14 +271,14 @@ impl Session {
     }
 
     /// Keeps the connection behind a command that has no answer, or gives it back.
-    pub(super) fn keep_or_return(&mut self, backend: Backend, pins: Pins, before: PinReason, job: &Job) {
+    pub(super) fn keep_or_return(&mut self, backend: Lease, pins: Pins, before: PinReason, job: &Job) {
         let text = job.prepared.as_ref().map_or(b"".as_slice(), |statement| &statement.prepared.text);
         self.keep_or_return_as(backend, pins, before, job, text);
     }
 
     fn keep_or_return_as(
         &mut self,
-        backend: Backend,
+        backend: Lease,
         mut pins: Pins,
         before: PinReason,
         job: &Job,
