@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use narrows_testkit::{
     Authority, Certificate, Flavour, Login, Narrows, NarrowsConfig, Packet, RawClient, RealServer,
