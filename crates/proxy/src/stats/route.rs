@@ -53,25 +53,14 @@ pub(super) fn explain(
     let (mut verdict, rewritten) = snapshot.rules.apply(&asked, &mut memory);
     let mut hints = Vec::new();
     if statement.flags.contains(Flags::COMMENT) {
-        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut followed = verdict;
-        annotate(&mut followed, text, |key, value, hint| {
-            let ignored = match variables.query_digests {
-                true => hint.why_ignored(),
-                false => Some("hints are followed while mysql-query_digests is on"),
-            };
-            hints.push(RouteHint { key: text_of(key), value: text_of(value), ignored });
-        });
-        if variables.query_digests {
-            verdict = followed;
-        }
+        verdict = follow_hints(verdict, text, variables.query_digests, &mut hints);
     }
     let rows: HashMap<i64, &RuleRow> = snapshot.rules.rows().map(|row| (row.rule_id, row)).collect();
     let matched = memory.last_matched(&snapshot.rules).filter_map(|id| rows.get(&id));
     let rule = |row: &&RuleRow| {
         let is_unasked = digest.is_none() && (row.digest.is_some() || row.match_digest.is_some());
         let remark =
-            is_unasked.then_some("digest and match_digest are not asked: mysql-query_digests is false");
+            is_unasked.then_some("digest and match_digest are not evaluated: mysql-query_digests is false");
         RouteRule { rule_id: row.rule_id, sets: sets(row), remark }
     };
     let rules = matched.map(rule).collect();
@@ -110,6 +99,20 @@ pub(super) fn explain(
         cache: cache(snapshot, (&statement, runs), &verdict),
         pins: pins(snapshot, Pins::expected(&statement, runs), &verdict),
     })
+}
+
+/// What comes of a verdict with the hints in the comments of a statement, each of which goes into `hints`.
+fn follow_hints(verdict: Verdict, text: &[u8], are_followed: bool, hints: &mut Vec<RouteHint>) -> Verdict {
+    let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut followed = verdict;
+    annotate(&mut followed, text, |key, value, hint| {
+        let ignored = match are_followed {
+            true => hint.why_ignored(),
+            false => Some("hints are followed while mysql-query_digests is on"),
+        };
+        hints.push(RouteHint { key: text_of(key), value: text_of(value), ignored });
+    });
+    if are_followed { followed } else { verdict }
 }
 
 /// What the query cache does.

@@ -179,6 +179,6 @@ fn a_rule_whose_digest_is_not_asked_says_so() {
         rules.into_iter().map(|rule| rule.remark).collect::<Vec<_>>()
     };
     assert_eq!(remarks(true), [None]);
-    let remark = "digest and match_digest are not asked: mysql-query_digests is false";
+    let remark = "digest and match_digest are not evaluated: mysql-query_digests is false";
     assert_eq!(remarks(false), [Some(remark)]);
 }
