@@ -10,10 +10,10 @@ use std::rc::Rc;
 use narrows_sql::{Escapes, Flags, Kind, Statement, parts};
 use narrows_wire::{Command, Errno, Status};
 
+use super::effects::PinReason;
 use super::handle::Pinning;
 use super::query::Job;
 use super::request::Request;
-use super::track::PinReason;
 use super::{End, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::rt::{Instant, select};
@@ -265,12 +265,13 @@ impl Session {
             }
             aside.pins.retain(|pin| pin.reason != PinReason::TRANSACTION);
             (aside.since, aside.status) = (None, aside.status.without(OF_TRANSACTION));
-            if !aside.pinned.pins.end_transaction() {
-                self.aside.push(aside);
-            } else {
-                let Pinned { backend, pins, .. } = aside.pinned;
-                let exit = self.exit_of(&backend, &pins);
-                backend.settle(exit, &self.worker, &self.want, Instant::now());
+            match aside.pinned.pins.end_transaction() {
+                None => self.aside.push(aside),
+                Some(exit) => {
+                    let backend = aside.pinned.backend;
+                    let exit = self.exit_of(&backend, exit);
+                    backend.settle(exit, &self.worker, &self.want, Instant::now());
+                }
             }
         }
         self.show_aside();

@@ -10,12 +10,12 @@ use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::count::{NOWHERE, Yield};
+use super::effects::NOT_STATE;
 use super::judge::Caching;
 use super::look_back::{has_offset, literal_offset};
 use super::query::{Job, QUERY_TIMEOUT};
 use super::relay::Outcome;
 use super::request::Request;
-use super::track::NOT_STATE;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, CLASS};
 use crate::cache::{Entry, Found, Key, Recording, Replay, Reply, Subject, Ticket};

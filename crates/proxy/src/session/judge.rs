@@ -12,8 +12,8 @@ use narrows_sql::{
 use narrows_wire::Status;
 
 use super::Session;
+use super::effects::expected;
 use super::relay::HoldBack;
-use super::track::Pins;
 use crate::mirror::{Copy, offer};
 use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Hint, Memory, Passage, Question, Sender, Verdict, annotate, digest_of};
@@ -298,7 +298,7 @@ impl Session {
             state: Arc::clone(&self.state),
             hostgroup: chosen.or(verdict.mirror_hostgroup).unwrap_or(own),
             text: rewritten.unwrap_or_else(|| text.to_vec()),
-            exit: Pins::expected(statement, text).exit(),
+            exit: expected(statement, text).exit(),
         };
         offer(&self.worker, &snapshot.variables, copy);
     }

@@ -7,10 +7,10 @@ use narrows_sql::{Flags, Kind};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
+use super::effects::Pins;
 use super::lost::{Fate, lost};
 use super::query::{CLEAR_CONDITIONS, Job, killed};
 use super::request::Request;
-use super::track::Pins;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
 use crate::hostgroup::ServerFigures;

@@ -11,7 +11,6 @@ use narrows_wire::charset::Family;
 
 use super::query::Job;
 use super::relay::Outcome;
-use super::track::Pins;
 use super::{Kept, LookBack, Session, Whereabouts};
 use crate::backend::{
     Backend, BackendError, FOREIGN_INSERT_ID, InsertId, InsertIdBefore, Keepsake, Kinds, Left, Residue,
@@ -113,12 +112,12 @@ impl Session {
         self.look_back.disturbed = true;
     }
 
-    /// Gives a connection back to the pool, and remembers which it was and what it keeps. What `pins` have stood for is reset.
-    pub(super) fn give_back(&mut self, mut backend: Lease, pins: &Pins) {
+    /// Gives a connection back to the pool, and remembers which it was and what it keeps. What it may carry needs this `exit`.
+    pub(super) fn give_back(&mut self, mut backend: Lease, exit: Exit) {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held that no pin tells of");
         self.leave(&mut backend);
         self.handle.has_backend(None);
-        let exit = self.exit_of(&backend, pins);
+        let exit = self.exit_of(&backend, exit);
         if exit != Exit::Return {
             self.look_back.last = None;
         }
@@ -126,9 +125,9 @@ impl Session {
         backend.settle(exit, &self.worker, &self.want, now);
     }
 
-    /// What is to be done to a connection that nothing ties to this session any more.
-    pub(super) fn exit_of(&self, backend: &Backend, pins: &Pins) -> Exit {
-        match pins.exit() {
+    /// What is to be done to a connection that nothing ties to this session any more, where its reasons need this `exit`.
+    pub(super) fn exit_of(&self, backend: &Backend, exit: Exit) -> Exit {
+        match exit {
             Exit::Return if self.patience.is_short && backend.login.state.has_short_timeouts() => {
                 Exit::UndoTimeouts
             }

@@ -16,12 +16,11 @@ use super::look_back::asks_about_last;
 use super::query::Job;
 use super::relay::{Broken, GOING_AWAY, HoldBack};
 use super::request::Request;
-use super::track::Pins;
 use super::{End, Session};
 use crate::backend::{Backend, ServerError};
 use crate::hostgroup::ServerFigures;
 use crate::keep::Run;
-use crate::pool::Lease;
+use crate::pool::{Exit, Lease};
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
@@ -195,7 +194,7 @@ impl Session {
             self.count_lost(backend, &error.message);
         } else if let Some(writer) = job.orders.writer.take() {
             // What was taken for a read is none to its server.
-            self.give_back(backend, &Pins::default());
+            self.give_back(backend, Exit::Return);
             self.worker.counters.borrow_mut().reads_run_on_writers += 1;
             job.hostgroup = writer;
         } else {

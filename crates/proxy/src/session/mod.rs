@@ -5,6 +5,7 @@ mod cached;
 mod command;
 mod conditions;
 mod count;
+mod effects;
 mod fast_forward;
 mod fault;
 mod handle;
@@ -12,7 +13,6 @@ mod internal;
 mod judge;
 mod kill;
 mod lease;
-mod left;
 mod look_back;
 mod lost;
 mod patience;
@@ -22,7 +22,6 @@ mod record;
 mod relay;
 mod request;
 mod track;
-mod transaction;
 mod transfer;
 mod upload;
 
@@ -48,13 +47,14 @@ use crate::worker::{LocalSnapshot, Worker};
 
 use aside::Aside;
 pub(crate) use cached::may_be_kept;
+pub(crate) use effects::expected;
+pub use effects::{PinReason, Pins};
 pub use handle::{Handle, Interrupt};
 pub(crate) use judge::{destination, digest_options, doubt_of, is_housekeeping, reader};
 use patience::Patience;
 use prepared::ClientStatements;
 use query::Job;
 use request::Request;
-pub use track::{PinReason, Pins};
 use transfer::Pace;
 
 /// One client's session.

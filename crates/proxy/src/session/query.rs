@@ -11,6 +11,7 @@ use narrows_wire::{Capabilities, Command, Errno, Malformed, Status};
 
 use super::cached::Source;
 use super::count::{NOWHERE, Yield};
+use super::effects::{Pins, Reported, untold_variables};
 use super::fault::{self, Moment};
 use super::internal::is_internal;
 use super::judge::{Digest, Orders, is_logged};
@@ -21,11 +22,10 @@ use super::lost::{Abandoned, Fate, Tries};
 use super::prepared::{ClientStatement, Ready};
 use super::relay::{Answering, Broken, GOING_AWAY, Outcome, READ_ONLY};
 use super::request::Request;
-use super::track::{Pins, untold_variables};
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
-use crate::pool::Lease;
+use crate::pool::{Exit, Lease};
 use crate::rt::{Instant, nanoseconds, select, sleep};
 use crate::rules::Verdict;
 use crate::snapshot::{HostgroupId, Snapshot};
@@ -401,7 +401,12 @@ impl Session {
         self.count_answer(&backend, job, text, request.bytes(), outcome);
         // Before anything else is asked of the connection, which makes it forget them.
         self.note_conditions(job, text, backend.login.family, outcome);
-        let untold = untold_variables(job, text, self.escapes(), outcome);
+        let untold = untold_variables(
+            &job.statement,
+            text,
+            self.escapes(),
+            (outcome.error, Reported::These(&outcome.variables)),
+        );
         let keeps_no_errors = outcome.error.is_some() && self.state.keeps_no_errors();
         let asks = !untold.is_empty() || keeps_no_errors;
         self.look_back.disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
@@ -459,7 +464,8 @@ impl Session {
             self.pinned = Some(Pinned { backend, hostgroup, pins });
             return;
         }
-        self.give_back(backend, &pins);
+        // Nothing of its client has run there.
+        self.give_back(backend, Exit::Return);
     }
 
     /// What a statement asks that its connection does not know; see `look_back.rs`.

@@ -13,7 +13,7 @@ use super::{
 use crate::hostgroup::{Hostgroup, Server};
 use crate::rules::{Memory, Passage, Question, Sender, Verdict, annotate};
 use crate::session::{
-    PinReason, Pins, destination, digest_options, doubt_of, is_housekeeping, may_be_kept, reader,
+    PinReason, destination, digest_options, doubt_of, expected, is_housekeeping, may_be_kept, reader,
 };
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
@@ -97,7 +97,7 @@ pub(super) fn explain(
         outcome,
         servers,
         cache: cache(snapshot, (&statement, runs), &verdict),
-        pins: pins(snapshot, Pins::expected(&statement, runs), &verdict),
+        pins: pins(snapshot, expected(&statement, runs), &verdict),
     })
 }
 

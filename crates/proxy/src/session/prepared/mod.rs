@@ -26,16 +26,16 @@ use narrows_sql::{Escapes, Flags, Kind, Shape, Statement, Substitute, substitute
 use narrows_wire::charset::Family;
 use narrows_wire::execute::CURSOR_FLAGS;
 use narrows_wire::response::Expect;
-use narrows_wire::{Command, Errno, Status};
+use narrows_wire::{Command, Errno};
 
 use super::count::{NOWHERE, Yield};
+use super::effects::{HeldStatement, ServerStatement};
 use super::judge::{Digest, Orders, is_logged};
 use super::kill::PREPARED_KILL;
 use super::look_back::asks_about_last;
 use super::query::{Job, malformed};
 use super::relay::Outcome;
 use super::request::Request;
-use super::track::Pins;
 use super::transfer::Stop;
 use super::{End, PinReason, Session};
 use crate::backend::Backend;
@@ -153,6 +153,12 @@ impl ClientStatement {
     /// Bytes that it takes, as if no other client had it too.
     fn bytes(&self) -> usize {
         BYTES_OF_STATEMENT + self.prepared.text.len()
+    }
+
+    /// What effects of a command that has this answer go by.
+    pub(super) fn held(&self, expect: Expect) -> HeldStatement<'_> {
+        let schema = self.prepared.state.schema.as_deref();
+        HeldStatement { id: self.id, tied: self.tied, expect, schema }
     }
 
     /// Its identity on connections, for executions with or without a cursor.
@@ -417,10 +423,9 @@ impl Session {
             Err(_) => return Err(End::Told("backend connection lost".to_owned())),
         }
         self.handle.keep_pins(pinned.pins.reasons());
-        if pinned.pins.reasons() == PinReason::default() {
-            self.give_back(pinned.backend, &pinned.pins);
-        } else {
-            self.pinned = Some(pinned);
+        match pinned.pins.exit_if_free() {
+            Some(exit) => self.give_back(pinned.backend, exit),
+            None => self.pinned = Some(pinned),
         }
         Ok(())
     }
@@ -475,21 +480,23 @@ impl Session {
         client::family(&self.snapshot(), &self.want.account)
     }
 
-    /// What a command did to its statement: the connection has it now, keeps something for it, or no longer does.
+    /// Does to the server's statement what has become of it.
     pub(super) fn settle_statement(
         &mut self,
         backend: &mut Backend,
-        pins: &mut Pins,
         job: &Job,
+        becomes: ServerStatement,
         outcome: &Outcome,
     ) {
         let Some(statement) = &job.prepared else { return };
         let id = statement.id;
-        let failed = outcome.error.is_some();
-        let status = outcome.status.unwrap_or_default();
+        if matches!(job.command, Command::StmtExecute | Command::StmtBulkExecute) {
+            statement.prepared.note_columns(outcome.columns);
+        }
         let statements = &mut backend.login.statements;
-        match job.command {
-            Command::StmtPrepare => {
+        match becomes {
+            ServerStatement::AsItWas => {}
+            ServerStatement::Prepared => {
                 let Some(ok) = outcome.prepared else { return };
                 let prepared: &Arc<Prepared> = &statement.prepared;
                 prepared.columns.store(ok.columns, Ordering::Relaxed);
@@ -497,43 +504,23 @@ impl Session {
                 statements.add(prepared.identity, ok.id, Arc::clone(prepared));
                 if statement.tied {
                     statements.hold(prepared.identity, id);
-                    pins.hold(id, PinReason::PREPARED_STATEMENT);
                 }
                 statement.params.set(ok.params);
                 self.statements.add(Rc::clone(statement));
-                return;
             }
-            Command::StmtExecute | Command::StmtBulkExecute => {
-                statement.prepared.note_columns(outcome.columns);
-                if job.expect == Expect::Cursor && !failed && status.contains(Status::CURSOR_EXISTS) {
-                    statements.hold(statement.identity(Expect::Cursor), id);
-                    pins.let_go(id, PinReason::LONG_DATA);
-                    pins.hold(id, PinReason::CURSOR);
-                    return;
+            ServerStatement::HasCursor => statements.hold(statement.identity(Expect::Cursor), id),
+            ServerStatement::TypesUnknown => {
+                if let Some(entry) = statements.shared(statement.identity(job.expect)) {
+                    entry.types.clear();
                 }
             }
-            Command::StmtFetch if !failed && !status.contains(Status::LAST_ROW_SENT) => return,
-            Command::StmtFetch | Command::StmtReset => {}
-            _ => return,
-        }
-        if !pins.holds(id, PinReason::HELD_STATEMENT) {
-            if failed && let Some(entry) = statements.shared(statement.identity(job.expect)) {
-                // Whether the server has taken its parameters' types is not known.
-                entry.types.clear();
+            ServerStatement::Closed => statements.close_held(id),
+            ServerStatement::Shared { had_cursor: true } => {
+                statements.share(id, statement.identity(Expect::Cursor));
             }
-            return;
-        }
-        let had_cursor = pins.holds(id, PinReason::CURSOR) || job.expect == Expect::Cursor;
-        pins.let_go(id, PinReason::CURSOR);
-        pins.let_go(id, PinReason::LONG_DATA);
-        if statement.tied {
-            return;
-        }
-        match failed {
-            // It may have something left that another client must not meet.
-            true => statements.close_held(id),
-            false if had_cursor => statements.share(id, statement.identity(Expect::Cursor)),
-            false => statements.share(id, statement.identity(Expect::Result)),
+            ServerStatement::Shared { had_cursor: false } => {
+                statements.share(id, statement.identity(Expect::Result));
+            }
         }
     }
 }

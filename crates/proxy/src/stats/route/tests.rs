@@ -150,6 +150,9 @@ fn what_would_pin_is_told_by_reason() {
         ("LOCK TABLES t READ", &["lock_tables"]),
         ("CALL p()", &["routine"]),
         ("BEGIN; LOCK TABLES t READ", &["transaction", "lock_tables"]),
+        ("SET last_insert_id = 5", &[]),
+        ("SET NAMES latin1, @a = 'x'", &["user_variable"]),
+        ("SET autocommit = (SELECT 0)", &["beyond_reset"]),
     ] {
         let told: Vec<&str> = route(&snapshot, statement).pins.iter().map(|(reason, _)| *reason).collect();
         assert_eq!(told, reasons, "{statement}");

@@ -3,15 +3,13 @@
 //! A reason to keep a connection ends when an answer proves that what it stands for is gone, never because a statement was
 //! seen that should have ended it: that may not have run, or on something else. What cannot be proven gone stays for the
 //! rest of the session. And once a connection has carried any of this it is reset before another client has it
-//! ([`Pins::exit`]): then a proof that was none costs its own client a lock, and shows nobody else a table.
+//! ([`Pins::exit_if_free`]): then a proof that was none costs its own client a lock, and shows nobody else a table.
 
 use narrows_sql::set::Assignment;
 use narrows_sql::{Flags, Kind, LockCall, Statement, TableName, classify, may_call, word_at};
 use narrows_wire::Command;
 
-use super::query::Job;
-use super::relay::Outcome;
-use super::track::{PinReason, Pins};
+use super::{Done, PinReason, Pins, Reported, Told};
 
 /// What is known by name.
 #[derive(Debug, Default)]
@@ -78,18 +76,19 @@ pub(super) enum Ran {
     Once(Option<u64>),
     /// Once at most, and it failed.
     Failed,
-    /// Nothing: it is one of several in a text, or ran for each row of a bulk.
+    /// Nothing: it is one of several in a text, or ran for each row of a bulk, or has not run yet.
     Unknown,
 }
 
 impl Ran {
-    pub(super) fn of(job: &Job, outcome: &Outcome) -> Ran {
+    pub(super) fn of(done: &Done<'_>, told: &Told<'_>) -> Ran {
         // What a server makes of an executable comment goes by its version.
         const UNSURE: Flags = Flags::EXECUTABLE_COMMENT.union(Flags::UNTERMINATED);
-        match outcome.error {
-            _ if job.command == Command::StmtBulkExecute => Ran::Unknown,
-            _ if job.statement.flags.intersects(UNSURE) => Ran::Unknown,
-            None => Ran::Once(outcome.rows),
+        match told.error {
+            _ if matches!(told.reported, Reported::Whatever) => Ran::Unknown,
+            _ if done.command == Command::StmtBulkExecute => Ran::Unknown,
+            _ if done.statement.flags.intersects(UNSURE) => Ran::Unknown,
+            None => Ran::Once(told.rows),
             Some(_) => Ran::Failed,
         }
     }
@@ -107,10 +106,10 @@ impl Pins {
         let assigns = Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
         let set = matches!(read.statement.kind, Kind::Set | Kind::SetTransaction);
         if flags.intersects(assigns) && (in_several || !set) {
-            self.reasons.add(PinReason::USER_VARIABLE);
+            self.add(PinReason::USER_VARIABLE);
         }
         if may_call(read.text, &read.statement) {
-            self.reasons.add(PinReason::ROUTINE);
+            self.add(PinReason::ROUTINE);
         }
         const LOCKS: Flags = Flags::GET_LOCK.union(Flags::RELEASE_LOCK).union(Flags::RELEASE_ALL_LOCKS);
         if flags.intersects(LOCKS) {
@@ -122,7 +121,7 @@ impl Pins {
     fn note_user_locks(&mut self, read: &Read<'_>) {
         let calls = narrows_sql::lock_calls(read.text).filter(|_| read.ran != Ran::Unknown);
         let calls = calls.as_deref();
-        let locks = &mut self.left.user_locks;
+        let locks = &mut self.left().user_locks;
         if read.statement.flags.intersects(Flags::GET_LOCK) {
             // In which order calls are made is not said: none of this statement counts as giving back.
             let name =
@@ -148,43 +147,46 @@ impl Pins {
     pub(super) fn note_kind(&mut self, read: &Read<'_>) {
         let is_proven = matches!(read.ran, Ran::Once(_));
         match read.statement.kind {
-            Kind::LockTables | Kind::FlushTablesWithReadLock => self.left.tables_are_locked = true,
-            Kind::LockInstance if *word_at(read.text, 0) == *b"LOCK" => self.left.instance_is_locked = true,
-            Kind::LockInstance => self.left.backup_is_locked = true,
-            Kind::UnlockTables if is_proven => self.left.tables_are_locked = false,
+            Kind::LockTables | Kind::FlushTablesWithReadLock => self.left().tables_are_locked = true,
+            Kind::LockInstance if *word_at(read.text, 0) == *b"LOCK" => self.left().instance_is_locked = true,
+            Kind::LockInstance => self.left().backup_is_locked = true,
+            Kind::UnlockTables if is_proven => self.left().tables_are_locked = false,
             Kind::UnlockInstance if is_proven && *word_at(read.text, 0) == *b"UNLOCK" => {
-                self.left.instance_is_locked = false;
+                self.left().instance_is_locked = false;
             }
             Kind::CreateTemporaryTable => {
                 let name = narrows_sql::created_temporary_table(read.text, read.schema);
                 let name = name.filter(|_| read.ran != Ran::Unknown);
-                let tables = &mut self.left.temporary_tables;
+                let tables = &mut self.left().temporary_tables;
                 if !name.as_ref().is_some_and(|name| tables.names.contains(name)) {
                     tables.add(name);
                 }
             }
             Kind::DropTemporaryTable | Kind::DropTable if is_proven => {
                 let dropped = narrows_sql::dropped_tables(read.text, read.schema);
-                dropped.iter().flatten().for_each(|name| self.left.temporary_tables.remove(name));
+                let tables = &mut self.left().temporary_tables;
+                dropped.iter().flatten().for_each(|name| tables.remove(name));
             }
             // A temporary table may have another name by now.
             Kind::Rename => self.note_renamed(),
             Kind::Alter if says(read.text, b"rename") => self.note_renamed(),
-            Kind::Prepare => self.reasons.add(PinReason::TEXT_STATEMENT),
-            Kind::Handler => self.reasons.add(PinReason::HANDLER),
+            Kind::Prepare => self.add(PinReason::TEXT_STATEMENT),
+            Kind::Handler => self.add(PinReason::HANDLER),
             Kind::Xa => self.note_xa(read.text, is_proven),
             Kind::SetStatement => self.note_set_statement(read),
             // What it executes may have set anything.
-            Kind::Call | Kind::Execute | Kind::Other => self.reasons.add(PinReason::ROUTINE),
+            Kind::Call | Kind::Execute | Kind::Other => self.add(PinReason::ROUTINE),
             _ => return,
         }
-        let Leftovers { tables_are_locked, instance_is_locked, backup_is_locked, .. } = self.left;
-        self.hold_while(tables_are_locked || instance_is_locked || backup_is_locked, PinReason::LOCK_TABLES);
-        self.hold_while(!self.left.temporary_tables.is_empty(), PinReason::TEMPORARY_TABLE);
+        let left = self.left();
+        let is_locked = left.tables_are_locked || left.instance_is_locked || left.backup_is_locked;
+        let has_tables = !left.temporary_tables.is_empty();
+        self.hold_while(is_locked, PinReason::LOCK_TABLES);
+        self.hold_while(has_tables, PinReason::TEMPORARY_TABLE);
     }
 
     fn note_renamed(&mut self) {
-        let tables = &mut self.left.temporary_tables;
+        let tables = &mut self.left().temporary_tables;
         tables.others |= !tables.is_empty();
     }
 
@@ -192,7 +194,7 @@ impl Pins {
         match &*word_at(text, 1) {
             b"COMMIT" | b"ROLLBACK" if is_proven => self.hold_while(false, PinReason::XA),
             b"RECOVER" => {}
-            _ => self.reasons.add(PinReason::XA),
+            _ => self.add(PinReason::XA),
         }
     }
 
@@ -200,20 +202,20 @@ impl Pins {
     fn note_set_statement(&mut self, read: &Read<'_>) {
         let parsed = narrows_sql::set::parse(read.text);
         let Ok([Assignment::Statement { offset, .. }]) = parsed.as_deref() else {
-            return self.reasons.add(PinReason::ROUTINE);
+            return self.add(PinReason::ROUTINE);
         };
         let text = read.text.get(*offset..).unwrap_or_default();
         let statement = classify(text);
         match statement.kind {
-            Kind::Set | Kind::SetTransaction | Kind::SetStatement => self.reasons.add(PinReason::UNKNOWN_SET),
+            Kind::Set | Kind::SetTransaction | Kind::SetStatement => self.add(PinReason::UNKNOWN_SET),
             _ => self.note_kind(&Read { text, statement, ran: Ran::Unknown, ..*read }),
         }
     }
 
     fn hold_while(&mut self, holds: bool, reason: PinReason) {
-        self.reasons = self.reasons.without(reason);
+        self.keep_none_of(reason);
         if holds {
-            self.reasons.add(reason);
+            self.add(reason);
         }
     }
 }

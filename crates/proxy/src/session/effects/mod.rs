@@ -1,0 +1,397 @@
+//! What a command did to its session, as a value: no socket, no clock, nothing is changed here.
+//!
+//! [`effects`] reads what the server answered first (status flags, reported variables and schema) and our reading of the
+//! statement second. What neither explains ties the client to its backend connection, with a reason: never an error, never a
+//! guess. `session/track.rs` does what the value says; `EXPLAIN ROUTE` asks the same function what would be ([`expected`]).
+//!
+//! - `pins.rs`: the reasons, and what must be done to a connection that has had them.
+//! - `leftovers.rs`: locks, temporary tables and prepared texts, by name.
+//! - `held.rs`: what the connection keeps for a prepared statement.
+//! - `set.rs`: `SET`.
+//! - `changes.rs`: the session's state before, and what becomes of it.
+//! - `transaction.rs`: whether a transaction is open.
+
+mod changes;
+mod held;
+mod leftovers;
+mod pins;
+mod set;
+mod transaction;
+
+use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::charset::Family;
+use narrows_wire::{Command, Errno, Status};
+
+use super::query::Job;
+use super::relay::Outcome;
+use crate::pool::Exit;
+use crate::state::SessionState;
+
+use changes::View;
+use leftovers::{Ran, Read, runs_others, says};
+
+pub(super) use changes::Change;
+pub(super) use held::{HeldStatement, ServerStatement};
+pub use pins::{PinReason, Pins};
+pub(super) use set::{NOT_STATE, untold_variables};
+
+/// A command that a server has answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Done<'a> {
+    pub(super) command: Command,
+    pub(super) statement: Statement,
+    /// Its text, or what was prepared.
+    pub(super) text: &'a [u8],
+    /// Whether all of its text was read.
+    pub(super) whole: bool,
+    /// The prepared statement that it is about.
+    pub(super) prepared: Option<HeldStatement<'a>>,
+    /// It ran outside of the transaction that its session would begin.
+    pub(super) apart: bool,
+    /// A rule says that variables it sets do not tie the session.
+    pub(super) keeps_multiplexing: bool,
+}
+
+/// What the server's answer told of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Told<'a> {
+    /// Status flags of the last OK or EOF packet; `None` when there was none.
+    pub(super) status: Option<Status>,
+    /// The error that ended the answer.
+    pub(super) error: Option<u16>,
+    /// Rows of the last result that had any columns.
+    pub(super) rows: Option<u64>,
+    pub(super) warnings: u16,
+    pub(super) reported: Reported<'a>,
+    /// The schema that was reported last.
+    pub(super) schema: Option<&'a [u8]>,
+    /// A statement was prepared.
+    pub(super) prepared: bool,
+}
+
+/// The session variables that the server has reported as changed, in order.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reported<'a> {
+    These(&'a [(String, Vec<u8>)]),
+    /// Whatever the statement sets: nothing has run yet.
+    Whatever,
+}
+
+/// What was known when the command was sent.
+#[derive(Debug)]
+pub(super) struct Before<'s> {
+    /// Why the connection was the client's alone.
+    pub(super) pins: Pins,
+    /// The client's state.
+    pub(super) state: &'s SessionState,
+    /// Status flags of the last answer.
+    pub(super) status: Status,
+    /// Whose server it is.
+    pub(super) family: Family,
+    /// Whether the server reports what variables change.
+    pub(super) reports: bool,
+    /// Whether statements of other clients may run on the connection after this one.
+    pub(super) multiplexes: bool,
+}
+
+/// What a command did to its session, and what follows for the connection.
+#[derive(Debug)]
+pub(super) struct Effects<'a> {
+    /// Why the connection is the client's alone from now on.
+    pub(super) pins: Pins,
+    /// Those of the reasons that there were not before.
+    pub(super) begun: PinReason,
+    /// What has changed in the session's state, in order.
+    pub(super) changes: Vec<Change<'a>>,
+    /// `LAST_INSERT_ID()`, where it was set.
+    pub(super) insert_id: Option<u64>,
+    /// The session's status flags, where the answer told them.
+    pub(super) status: Option<Status>,
+    /// Warnings as `COM_PING` repeats them.
+    pub(super) warnings: u16,
+    /// What becomes of the server's prepared statement.
+    pub(super) prepared: ServerStatement,
+    /// What must be done to the connection before anybody else has it; `None`: it stays with its client.
+    pub(super) exit: Option<Exit>,
+}
+
+impl<'a> Reported<'a> {
+    fn values(self) -> &'a [(String, Vec<u8>)] {
+        if let Reported::These(values) = self { values } else { &[] }
+    }
+
+    fn has(self, name: &str) -> bool {
+        match self {
+            Reported::These(values) => values.iter().any(|(reported, _)| reported == name),
+            Reported::Whatever => true,
+        }
+    }
+
+    /// Why a variable ties the session that was set and not reported.
+    fn lacks(self, name: &str) -> Option<PinReason> {
+        (!self.has(name)).then_some(PinReason::UNKNOWN_SET)
+    }
+}
+
+impl Default for Reported<'_> {
+    fn default() -> Self {
+        Reported::These(&[])
+    }
+}
+
+impl<'a> Done<'a> {
+    pub(super) fn of(job: &'a Job, text: &'a [u8]) -> Done<'a> {
+        Done {
+            command: job.command,
+            statement: job.statement,
+            text,
+            whole: job.whole,
+            prepared: job.prepared.as_ref().map(|statement| statement.held(job.expect)),
+            apart: job.orders.apart,
+            keeps_multiplexing: job.orders.keeps_multiplexing,
+        }
+    }
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn by(outcome: &'a Outcome) -> Told<'a> {
+        Told {
+            status: outcome.status,
+            error: outcome.error,
+            rows: outcome.rows,
+            warnings: outcome.warnings,
+            reported: Reported::These(&outcome.variables),
+            schema: outcome.schema.as_deref(),
+            prepared: outcome.prepared.is_some(),
+        }
+    }
+}
+
+/// What a command did to its session.
+pub(super) fn effects<'s, 'a: 's>(done: &Done<'a>, told: &Told<'a>, before: Before<'s>) -> Effects<'a> {
+    let Before { pins, state, status, family, reports, multiplexes } = before;
+    let reasons_before = pins.reasons();
+    // Built in its place: this is done for every statement.
+    let mut effects = Effects {
+        begun: PinReason::default(),
+        pins,
+        changes: Vec::new(),
+        insert_id: None,
+        status: told.status.map(Status::of_session),
+        warnings: match family {
+            Family::MySql if told.error.is_some() => 1,
+            Family::MySql => told.warnings,
+            Family::MariaDb => 0,
+        },
+        prepared: ServerStatement::AsItWas,
+        exit: None,
+    };
+    let pins = &mut effects.pins;
+    if done.prepared.is_some() {
+        effects.prepared = held::settle(pins, done, told);
+    }
+    let view = View::of(state, &mut effects.changes);
+    let insert_id = &mut effects.insert_id;
+    let mut reading =
+        Reading { done, told, family, reports, escapes: escapes(status), pins, view, insert_id };
+    reading.take_report();
+    reading.read_statements();
+    transaction::settle(reading.pins, done, told, status, &reading.view);
+    let pins = &mut effects.pins;
+    if done.keeps_multiplexing {
+        pins.keep_none_of(BY_VARIABLES.without(reasons_before));
+    }
+    pins.keep_none_of(PinReason::MULTIPLEXING_OFF);
+    if !multiplexes {
+        pins.add(PinReason::MULTIPLEXING_OFF);
+    }
+    effects.begun = pins.reasons().without(reasons_before);
+    effects.exit = pins.exit_if_free();
+    effects
+}
+
+/// The reasons for which a statement would tie a fresh session to its connection, if it succeeded on a server that reports what
+/// it sets. Nothing is proven to have run: what may be left is taken to be left.
+pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
+    let state = SessionState::after_login("utf8mb4", None);
+    let opens = |statement: &Statement| match statement.kind {
+        Kind::Begin => true,
+        Kind::Commit | Kind::Rollback => statement.flags.intersects(Flags::AND_CHAIN),
+        _ => false,
+    };
+    let in_transaction = match statement.flags.intersects(Flags::MULTI) {
+        true => narrows_sql::parts(text, Escapes::Backslash).any(|(_, statement)| opens(&statement)),
+        false => opens(statement),
+    };
+    let status = if in_transaction { Status::IN_TRANS } else { Status::default() };
+    let done = Done {
+        command: Command::Query,
+        statement: *statement,
+        text,
+        whole: true,
+        prepared: None,
+        apart: false,
+        keeps_multiplexing: false,
+    };
+    let told = Told {
+        status: Some(status.union(Status::AUTOCOMMIT)),
+        reported: Reported::Whatever,
+        ..Told::default()
+    };
+    let before = Before {
+        pins: Pins::default(),
+        state: &state,
+        status: Status::AUTOCOMMIT,
+        family: Family::MySql,
+        reports: true,
+        multiplexes: true,
+    };
+    effects(&done, &told, before).pins.reasons()
+}
+
+/// How backslashes in the session's texts are read: as the server has said last.
+pub(super) fn escapes(status: Status) -> Escapes {
+    match status.contains(Status::NO_BACKSLASH_ESCAPES) {
+        true => Escapes::None,
+        false => Escapes::Backslash,
+    }
+}
+
+/// One answer while it is read.
+struct Reading<'r, 's, 'a> {
+    done: &'r Done<'a>,
+    told: &'r Told<'a>,
+    family: Family,
+    reports: bool,
+    escapes: Escapes,
+    pins: &'r mut Pins,
+    view: View<'r, 's, 'a>,
+    insert_id: &'r mut Option<u64>,
+}
+
+impl<'s, 'a: 's> Reading<'_, 's, 'a> {
+    /// Takes over the variables and the schema that the server has reported; what cannot be carried to another connection pins.
+    fn take_report(&mut self) {
+        let values = self.told.reported.values();
+        if values.is_empty() && self.told.schema.is_none() {
+            return;
+        }
+        // A collation tells its character set too, and the other way round only by default.
+        for collations in [false, true] {
+            for (name, value) in values {
+                if name.starts_with("collation_") != collations || NOT_STATE.contains(&name.as_str()) {
+                    continue;
+                }
+                match self.view.state().can_carry(name, value) {
+                    true => self.view.change(Change::Reported { name, value }),
+                    false => self.pins.add(PinReason::UNKNOWN_SET),
+                }
+            }
+        }
+        match self.told.schema {
+            Some(schema) if schema.len() <= LONGEST_SCHEMA => {
+                self.view.change(Change::SchemaReported(schema))
+            }
+            Some(_) => self.pins.add(PinReason::UNKNOWN_SET),
+            None => {}
+        }
+    }
+
+    /// What a statement is where strings end as the server ends them: before, it was read with backslashes that escape.
+    fn as_the_server_reads(&self) -> Statement {
+        let Done { statement, text, prepared, .. } = *self.done;
+        let ends_elsewhere = statement.flags.intersects(Flags::ESCAPED_QUOTE)
+            && self.escapes == Escapes::None
+            && text.is_ascii()
+            && !statement.flags.intersects(Flags::UNSURE)
+            && prepared.is_none();
+        if ends_elsewhere { narrows_sql::classify_with(text, Escapes::None) } else { statement }
+    }
+
+    /// Reads from the statement what servers do not report.
+    fn read_statements(&mut self) {
+        let (done, told) = (self.done, self.told);
+        let succeeded = told.error.is_none();
+        match done.command {
+            Command::Query if !done.whole => return self.pins.add(PinReason::UNREAD),
+            // The text is what was prepared.
+            Command::Query | Command::StmtExecute | Command::StmtBulkExecute => {}
+            Command::InitDb => {
+                if succeeded && told.schema.is_none() {
+                    self.view.change(Change::Schema(done.text.into()));
+                }
+                return;
+            }
+            _ => return,
+        }
+        let statement = self.as_the_server_reads();
+        if statement.flags.intersects(Flags::MULTI) {
+            return self.read_several();
+        }
+        let read = Read { text: done.text, statement, schema: self.schema(), ran: Ran::of(done, told) };
+        self.pins.note_flags(&read, false);
+        match statement.kind {
+            Kind::Set | Kind::SetTransaction => self.read_set(),
+            Kind::Use if succeeded && told.schema.is_none() => self.use_schema(),
+            kind if succeeded || runs_others(kind) && !nothing_ran(kind, done.text, told.error) => {
+                self.pins.note_kind(&read);
+            }
+            _ => {}
+        }
+    }
+
+    fn use_schema(&mut self) {
+        if let Some(schema) = narrows_sql::use_schema(self.done.text) {
+            self.view.change(Change::Schema(schema));
+        }
+    }
+
+    /// Names in what was prepared are those of the schema that it was prepared in.
+    fn schema(&self) -> Option<&'s [u8]> {
+        match self.done.prepared {
+            Some(prepared) => prepared.schema,
+            None => self.view.schema(),
+        }
+    }
+
+    /// The same of a text of several statements. How far it got is not known when it failed: what may be held is held.
+    fn read_several(&mut self) {
+        if runs_others(self.done.statement.kind) {
+            // What runs others, or may be anything for all that is known, may do more than its parts say.
+            self.pins.add(PinReason::ROUTINE);
+        }
+        let schema = self.schema();
+        for (text, statement) in narrows_sql::parts(self.done.text, self.escapes) {
+            let read = Read { text, statement, schema, ran: Ran::Unknown };
+            self.pins.note_flags(&read, true);
+            match statement.kind {
+                Kind::Set | Kind::SetTransaction => {
+                    self.pins.add(PinReason::UNKNOWN_SET);
+                    self.pins.add(set::reasons_in_several(text));
+                }
+                _ => self.pins.note_kind(&read),
+            }
+        }
+    }
+}
+
+/// Whether an error says that nothing of a statement of a kind that runs others has run: it could not be parsed, or names none.
+/// What has a text parsed while it runs gives such errors too.
+fn nothing_ran(kind: Kind, text: &[u8], error: Option<u16>) -> bool {
+    const PARSE_ERROR: u16 = 1064;
+    const PARSED_LATER: [&[u8]; 4] = [b"execute", b"call", b"prepare", b"against"];
+    match (kind, error) {
+        (Kind::Other, Some(PARSE_ERROR)) => !PARSED_LATER.iter().any(|word| says(text, word)),
+        (Kind::Execute, Some(code)) => code == Errno::UNKNOWN_STMT_HANDLER.number,
+        _ => false,
+    }
+}
+
+/// What a rule keeps from tying a session.
+const BY_VARIABLES: PinReason = PinReason::USER_VARIABLE.with(PinReason::UNKNOWN_SET);
+
+/// Bytes of the longest name of a schema: 64 letters of four bytes.
+const LONGEST_SCHEMA: usize = 256;
+
+#[cfg(test)]
+mod tests;

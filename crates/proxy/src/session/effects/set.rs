@@ -1,0 +1,309 @@
+//! What a `SET` did that the server does not report, or reports in part.
+
+use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
+use narrows_sql::{Escapes, Flags, Kind, Statement};
+
+use super::leftovers::says;
+use super::{Change, PinReason, Reading, Reported};
+use crate::state::{
+    CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS, is_variable_name, is_word,
+    quoted, slot,
+};
+
+impl<'s, 'a: 's> Reading<'_, 's, 'a> {
+    pub(super) fn read_set(&mut self) {
+        let (text, told) = (self.done.text, self.told);
+        if says(text, b"select") && says(text, b"autocommit") {
+            // It begins a transaction that no status flag tells of and no COMMIT ends.
+            self.pins.add(PinReason::BEYOND_RESET);
+        }
+        let Ok(assignments) = narrows_sql::set::parse_with(text, self.escapes) else {
+            return self.pins.add(PinReason::UNKNOWN_SET);
+        };
+        // What a backslash means was settled when it was prepared.
+        let is_unsure = self.done.prepared.is_some() && text.contains(&b'\\');
+        if is_unsure || assignments.len() > MOST_ASSIGNMENTS {
+            return self.pins.add(PinReason::UNKNOWN_SET);
+        }
+        // Values are computed before anything can fail.
+        if assignments.iter().any(Assignment::may_assign_by_value) {
+            self.pins.add(PinReason::USER_VARIABLE);
+        }
+        if told.error.is_some() {
+            // Of several assignments some may have been made before the one that failed.
+            if assignments.len() > 1 {
+                self.pins.add(PinReason::UNKNOWN_SET);
+            }
+            return;
+        }
+        let reported = told.reported.values();
+        let changes_charsets = reported.iter().any(|(name, _)| CHARSETS.contains(&slot(name)))
+            || assignments.iter().any(sets_charsets);
+        if changes_charsets && reported.iter().any(|(name, _)| name == UTF8MB4_COLLATION) {
+            // Which came first decides what the character set means, and the report does not tell.
+            self.pins.add(PinReason::UNKNOWN_SET);
+        }
+        for (number, assignment) in assignments.iter().enumerate() {
+            let later = assignments.get(number + 1..).unwrap_or_default();
+            if let Some(reason) = self.read_assignment(assignment, later, changes_charsets) {
+                self.pins.add(reason);
+            }
+        }
+        if self.view.null_is_insert_id() {
+            // Only the connection that ran an insert knows whether `WHERE id IS NULL` still finds its row.
+            self.pins.add(PinReason::UNKNOWN_SET);
+        }
+    }
+
+    /// One assignment, where `later` ones follow; the reason for which it ties the session.
+    fn read_assignment(
+        &mut self,
+        assignment: &Assignment,
+        later: &[Assignment],
+        changes_charsets: bool,
+    ) -> Option<PinReason> {
+        let reported = self.told.reported;
+        match assignment {
+            // In which character set it was read depends on what came first.
+            Assignment::User { value: Value::Text(_), .. } if changes_charsets => {
+                Some(PinReason::USER_VARIABLE)
+            }
+            Assignment::System { scope: Scope::Session, name, value: Value::Default }
+                if later.iter().any(|later| sets(later, name)) =>
+            {
+                None
+            }
+            Assignment::System { scope: Scope::Session, name, value } => {
+                self.read_system_variable(name, value)
+            }
+            Assignment::System { .. } | Assignment::Statement { .. } => None,
+            Assignment::User { name, value } => self.read_user_variable(name, value),
+            // What it says that is not reported may not be what is in force after the others.
+            Assignment::Names { .. } if later.iter().any(sets_charsets) => Some(PinReason::UNKNOWN_SET),
+            Assignment::Names { charset, collation } => self.read_names(charset, collation.as_ref()),
+            // The collation is that of the schema, and was asked for.
+            Assignment::CharacterSet(_) => {
+                reported.lacks("character_set_client").or_else(|| reported.lacks("collation_connection"))
+            }
+            Assignment::Transaction { scope, isolation, access_mode } => match scope {
+                TransactionScope::Next => Some(PinReason::NEXT_TRANSACTION),
+                TransactionScope::Global => None,
+                TransactionScope::Session => {
+                    let lacks =
+                        |name: &str, old: &str| reported.lacks(name).and_then(|_| reported.lacks(old));
+                    let level = isolation.and_then(|_| lacks("transaction_isolation", "tx_isolation"));
+                    level.or(access_mode.and_then(|_| lacks("transaction_read_only", "tx_read_only")))
+                }
+            },
+            Assignment::Other(OtherSet::Password | OtherSet::DefaultRole) => None,
+            Assignment::Other(OtherSet::Role | OtherSet::ResourceGroup) => Some(PinReason::ROLE),
+        }
+    }
+
+    fn read_system_variable(&mut self, name: &str, value: &Value) -> Option<PinReason> {
+        let reported = self.told.reported;
+        if name == "last_insert_id" || name == "identity" {
+            let Value::Number(number) = value else { return Some(PinReason::UNKNOWN_SET) };
+            *self.insert_id = Some(number.parse().unwrap_or_default());
+            return None;
+        }
+        if name == "profiling" {
+            return Some(PinReason::BEYOND_RESET);
+        }
+        if NOT_STATE.contains(&name) {
+            return Some(PinReason::UNKNOWN_SET);
+        }
+        if let Some((_, other)) = OF_TRANSACTIONS.iter().find(|(one, _)| *one == name)
+            && self.reports
+            && !reported.has(name)
+            && !reported.has(other)
+        {
+            // `SET @@transaction_isolation = ..` without a scope is for one transaction, and not reported.
+            return Some(PinReason::NEXT_TRANSACTION);
+        }
+        if *value == Value::Default {
+            return self.read_default(name);
+        }
+        reported.lacks(name)?;
+        let state = self.view.state();
+        let literal = match value {
+            Value::Number(number) if state.can_carry(name, b"") => number.clone(),
+            Value::Text(text) if state.can_carry(name, text) => quoted(text),
+            Value::Word(word) if state.can_carry(name, word.as_bytes()) && is_word(word.as_bytes()) => {
+                word.clone()
+            }
+            Value::Null if state.can_carry(name, b"") => "NULL".to_owned(),
+            _ => return Some(PinReason::UNKNOWN_SET),
+        };
+        self.view.change(Change::Literal { name: name.to_owned(), literal });
+        None
+    }
+
+    fn read_default(&mut self, name: &str) -> Option<PinReason> {
+        if WRONG_DEFAULTS.contains(&name) && self.told.reported.has(name) {
+            return None;
+        }
+        if !is_variable_name(name) {
+            return Some(PinReason::UNKNOWN_SET);
+        }
+        self.view.change(Change::Default(name.to_owned()));
+        if slot(name) == SCHEMA_COLLATION && self.view.schema().is_none() {
+            // The server means the character set of the schema it was in last, which was another client's.
+            self.view.change(Change::UnknownSchemaCollation);
+        }
+        None
+    }
+
+    fn read_user_variable(&mut self, name: &str, value: &Value) -> Option<PinReason> {
+        let family = self.family;
+        let state = self.view.state();
+        let literal = match value {
+            Value::Number(number) => Some(number.clone()),
+            // Other text depends on the character set it was sent in.
+            Value::Text(text) if text.is_ascii() => state.text_literal(text, family),
+            Value::Null => Some("NULL".to_owned()),
+            _ => None,
+        };
+        let has_room = |literal: &String| state.has_room(2 * name.len() + literal.len() + MARKS_OF_NULL);
+        let Some(literal) = literal.filter(has_room) else { return Some(PinReason::USER_VARIABLE) };
+        self.view.change(Change::UserVariable { name: name.to_owned(), literal });
+        None
+    }
+
+    /// The server reports the three character sets of `SET NAMES`, but not the collation.
+    fn read_names(&mut self, charset: &Value, collation: Option<&Value>) -> Option<PinReason> {
+        let name = |value: &Value| {
+            let name = match value {
+                Value::Word(word) => Some(word.clone()),
+                Value::Text(text) => String::from_utf8(text.clone()).ok(),
+                _ => None,
+            };
+            name.filter(|name| is_word(name.as_bytes()))
+        };
+        let collation = match collation {
+            None | Some(Value::Default) => None,
+            Some(collation) => match name(collation) {
+                Some(collation) => Some(collation),
+                None => return Some(PinReason::UNKNOWN_SET),
+            },
+        };
+        if !self.told.reported.has("character_set_client") {
+            let Some(charset) = name(charset) else { return Some(PinReason::UNKNOWN_SET) };
+            self.view.change(Change::Names(charset));
+        }
+        if let Some(collation) = collation.or_else(|| self.view.state().collation_of_names()) {
+            self.view.change(Change::Collation(collation));
+        }
+        None
+    }
+}
+
+/// The reasons for which a `SET` among several statements of a text would tie a session, where the server reports what it
+/// changes.
+pub(super) fn reasons_in_several(text: &[u8]) -> PinReason {
+    let Ok(assignments) = narrows_sql::set::parse(text) else { return PinReason::UNKNOWN_SET };
+    let mut reasons = PinReason::default();
+    for assignment in assignments {
+        if assignment.may_assign_by_value() {
+            reasons.add(PinReason::USER_VARIABLE);
+        }
+        reasons.add(match assignment {
+            Assignment::System { scope: Scope::Session, name, .. } if name == "profiling" => {
+                PinReason::BEYOND_RESET
+            }
+            Assignment::System { scope: Scope::Session, name, .. } if NOT_STATE.contains(&name.as_str()) => {
+                PinReason::UNKNOWN_SET
+            }
+            Assignment::User { value: Value::Number(_) | Value::Null, .. } => PinReason::default(),
+            Assignment::User { value: Value::Text(text), .. } if text.is_ascii() => PinReason::default(),
+            Assignment::User { .. } => PinReason::USER_VARIABLE,
+            Assignment::Transaction { scope: TransactionScope::Next, .. } => PinReason::NEXT_TRANSACTION,
+            Assignment::Other(OtherSet::Role | OtherSet::ResourceGroup) => PinReason::ROLE,
+            _ => PinReason::default(),
+        });
+    }
+    reasons
+}
+
+/// Assignments of one `SET` that are remembered one by one; a client with more keeps its connection.
+const MOST_ASSIGNMENTS: usize = 256;
+
+/// Whether an assignment sets this session variable, perhaps by its other name or among others.
+fn sets(assignment: &Assignment, name: &str) -> bool {
+    match assignment {
+        Assignment::System { scope: Scope::Session, name: other, .. } => slot(other) == slot(name),
+        Assignment::Names { .. } | Assignment::CharacterSet(_) => CHARSETS.contains(&slot(name)),
+        _ => false,
+    }
+}
+
+fn sets_charsets(assignment: &Assignment) -> bool {
+    CHARSETS.iter().any(|slot| sets(assignment, slot))
+}
+
+/// Session variables that a successful `SET` assigned expressions to and that the server has not reported, and what it
+/// sets without a report: their values must be asked for.
+pub(in super::super) fn untold_variables(
+    statement: &Statement,
+    text: &[u8],
+    escapes: Escapes,
+    (error, reported): (Option<u16>, Reported<'_>),
+) -> Vec<String> {
+    if statement.kind != Kind::Set || statement.flags.intersects(Flags::MULTI) || error.is_some() {
+        return Vec::new();
+    }
+    let untold = |assignment: Assignment| match assignment {
+        Assignment::System { scope: Scope::Session, name, value: Value::Expression(_) } => {
+            let is_known = NOT_STATE.contains(&name.as_str())
+                || OF_TRANSACTIONS.iter().any(|(one, _)| *one == name)
+                || reported.has(&name);
+            (!is_known && is_variable_name(&name)).then_some(name)
+        }
+        Assignment::CharacterSet(_) => Some("collation_connection".to_owned()),
+        _ => None,
+    };
+    let assignments = narrows_sql::set::parse_with(text, escapes).unwrap_or_default();
+    let along = assignments.iter().any(|assignment| sets(assignment, SETS_ANOTHER.0));
+    let along = along.then(|| SETS_ANOTHER.1.to_owned());
+    assignments.into_iter().filter_map(untold).chain(along).collect()
+}
+
+/// Bytes that a user variable may take once more when it becomes NULL: its name again, and these.
+const MARKS_OF_NULL: usize = 16;
+
+/// Variables that a `SET` may give a value for the next transaction only, by both their names.
+const OF_TRANSACTIONS: &[(&str, &str)] = &[
+    ("transaction_isolation", "tx_isolation"),
+    ("tx_isolation", "transaction_isolation"),
+    ("transaction_read_only", "tx_read_only"),
+    ("tx_read_only", "transaction_read_only"),
+];
+
+/// Variables that are not state to be carried to another connection: they cannot be set, or what they do is over with
+/// the next statement, or cannot be undone.
+pub(in super::super) const NOT_STATE: &[&str] = &[
+    "error_count",
+    "external_user",
+    "gtid_next",
+    "gtid_domain_id",
+    "gtid_seq_no",
+    "identity",
+    "immediate_server_version",
+    "in_transaction",
+    "insert_id",
+    "last_gtid",
+    "last_insert_id",
+    "original_commit_timestamp",
+    "original_server_version",
+    "profiling",
+    "proxy_user",
+    "pseudo_replica_mode",
+    "pseudo_slave_mode",
+    "pseudo_thread_id",
+    "rand_seed1",
+    "rand_seed2",
+    "server_id",
+    "skip_replication",
+    "statement_id",
+    "warning_count",
+];
