@@ -1,7 +1,7 @@
 //! The control thread: it owns the store and the data plane, and answers one statement at a time.
 //!
 //! Whatever an operator asks, workers hear of it by messages only: a statement that takes long keeps other operators
-//! waiting, and nobody else.
+//! waiting, and nobody else. SQL of users of statistics is not carried out here at all.
 
 mod audit;
 mod history;
@@ -26,7 +26,9 @@ use rusqlite::types::Value;
 
 use crate::admin::answer::Reply;
 use crate::admin::listener::{self, Order};
+use crate::admin::readers::{self, Job};
 use crate::admin::settings::{Settings, Variables};
+use crate::admin::stats::Taken;
 use crate::admin::{Caller, Request, command};
 use crate::config::checks::{Together, known_passwords};
 use crate::files;
@@ -43,6 +45,8 @@ pub use servers::{Monitoring, as_known};
 pub enum Message {
     /// Answer this.
     Statement(Request),
+    /// Have figures go on that were reset for a statement which has not told them.
+    GiveBack(Taken),
     /// Open the log files anew.
     FlushLogs,
     /// Take what checks have found.
@@ -179,6 +183,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let (messages, mailbox) = channel();
     let settings = settings(&beginning.store, beginning.rows.tls.clone());
     let orders = listener::start(settings, messages.clone())?;
+    let readers = readers::start(messages.clone())?;
     let listen = Order::Listen { wanted: interfaces.clone(), new: bound };
     let monitor = match beginning.monitoring {
         Monitoring::On => Some(Monitor::start(messages.clone(), beginning.store.urgency())?),
@@ -196,6 +201,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         on_end: beginning.on_end,
         on_pulse: beginning.on_pulse,
         orders,
+        readers,
         sockets: beginning.sockets,
         keep: beginning.keep,
         interfaces,
@@ -227,6 +233,7 @@ pub struct Control {
     on_end: Box<dyn Fn(End) + Send>,
     on_pulse: Box<dyn Fn(Option<Pulse>) + Send>,
     orders: MailboxSender<Order>,
+    readers: Sender<Job>,
     sockets: Arc<dyn Sockets>,
     keep: Option<Keep>,
     /// Where administrators are listened for, as configured.
@@ -258,11 +265,8 @@ impl Control {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             match message {
-                Message::Statement(Request { mut caller, text, since, reply }) => {
-                    let answer = command::answer(&mut self, &mut caller, &text, since);
-                    // A session that has ended needs no answer.
-                    let _ = reply.send((caller, answer));
-                }
+                Message::Statement(request) => self.answer(request),
+                Message::GiveBack(taken) => taken.give_back(&self),
                 Message::FlushLogs => drop(self.flush_logs()),
                 Message::Monitor(report) => self.learn(report),
                 Message::HandOver(request) => {
@@ -273,6 +277,16 @@ impl Control {
                     }
                 }
             }
+        }
+    }
+
+    fn answer(&mut self, mut request: Request) {
+        let reply = command::answer(self, &mut request.caller, &request.text, request.since);
+        request.caller.is_checked = false;
+        // A session that has ended needs no answer, and a thread that has ended gives none.
+        match reply {
+            Reply::OnFigures(question) => drop(self.readers.send(Job { question: *question, request })),
+            reply => drop(request.reply.send((request.caller, reply))),
         }
     }
 
@@ -537,7 +551,7 @@ impl Control {
         if digests == 0 {
             return Reply::ok();
         }
-        command::sql(self, crate::store::Role::Admin, insert)
+        command::sql_of_full_users(self, insert)
     }
 
     /// Writes memory as a configuration file; how many bytes that is.

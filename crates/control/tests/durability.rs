@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use narrows_control::store::{Answer, Layer, Module, OpenError, Opening, Role, Start, Store};
+use narrows_control::store::{Answer, Layer, Module, OpenError, Opening, Start, Store};
 use rand::Rng;
 
 fn open(datadir: &Path) -> Result<Store, OpenError> {
@@ -14,12 +14,12 @@ fn open(datadir: &Path) -> Result<Store, OpenError> {
 }
 
 fn done(store: &mut Store, text: &str) {
-    let answer = store.sql(Role::Admin, text).expect(text);
+    let answer = store.sql(text).expect(text);
     assert!(matches!(answer, Answer::Done { .. }), "{text}");
 }
 
 fn rows(store: &mut Store, text: &str) -> Vec<Vec<String>> {
-    let Ok(Answer::Rows(answer)) = store.sql(Role::Admin, text) else { panic!("{text}") };
+    let Ok(Answer::Rows(answer)) = store.sql(text) else { panic!("{text}") };
     let text = |cell: Option<Vec<u8>>| String::from_utf8(cell.unwrap_or_default()).unwrap();
     answer.rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
 }

@@ -1,5 +1,6 @@
 //! Many at once on the admin port: whoever they are and whatever they ask, an administrator gets in and gets an answer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
@@ -85,6 +86,91 @@ fn statements_without_end_of_users_of_statistics_keep_no_administrator_waiting()
     let (code, text) = refusal(&slow[0].answer(command::QUERY));
     assert_eq!(code, 1045);
     assert!(text.contains("longer than 2 seconds"), "{text}");
+}
+
+/// Each of them is, or was, a few steps of SQLite's machine that take minutes.
+const HOSTILE: &[&str] = &[
+    "SELECT instr(zeroblob(20000000), zeroblob(10000000)||x'01')",
+    "SELECT instr(zeroblob(2000000), zeroblob(1000000)||x'01')",
+    "SELECT replace(zeroblob(2000000), zeroblob(1000000)||x'01', 'x')",
+    "SELECT sum(length(hex(randomblob(20000000)))) FROM stats_mysql_global",
+    "SELECT sum(length(hex(randomblob(500000)))) FROM stats_mysql_global a, stats_mysql_global b",
+    "SELECT length(trim(printf('%1000000d', 1), hex(randomblob(400000))||' '))",
+    "SELECT printf('%1000000d', 1) LIKE '%' || printf('%4000d', 2)",
+    "SELECT printf('%1000000d', 1) GLOB '*' || printf('%4000d', 2)",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT group_concat(hex(zeroblob(400000))) FROM n",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n LIMIT 150000), o(t) AS \
+     (SELECT '{' || group_concat('\"' || i || '\":1') || '}' FROM n) SELECT length(json_patch(t, t)) FROM o",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT random() FROM n ORDER BY 1",
+    ENDLESS,
+];
+
+#[test]
+fn no_statement_of_a_user_of_statistics_keeps_anybody_waiting() {
+    let (_server, narrows) = narrows();
+    let mut admin = admin(&narrows);
+    for statement in HOSTILE {
+        let mut hostile = stats(&narrows);
+        hostile.send_command(command::QUERY, statement.as_bytes()).expect("it reads");
+        let began = Instant::now();
+        for _ in 0..20 {
+            assert_eq!(admin.query("SELECT 1").cell().as_deref(), Some("1"));
+        }
+        let took = began.elapsed();
+        println!("{took:?} for administrators beside {statement}");
+        // Each took minutes; what others do on the machine takes none.
+        assert!(took < Duration::from_secs(20), "{took:?}: {statement}");
+        let (code, text) = match hostile.answer(command::QUERY).error() {
+            Some(error) => (error.code, error.message),
+            None => (1045, String::new()),
+        };
+        println!("{:?}: {text}", began.elapsed());
+        assert_eq!(code, 1045, "{statement}: {text}");
+        // The next user of statistics does not wait for long either.
+        assert_eq!(stats(&narrows).query("SELECT 2").cell().as_deref(), Some("2"), "{statement}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}: {statement}", began.elapsed());
+    }
+}
+
+#[test]
+fn statements_of_administrators_run_beside_those_of_users_of_statistics() {
+    let (_server, narrows) = narrows();
+    let (mut slow, mut admin) = (stats(&narrows), admin(&narrows));
+    let ask = "SELECT COUNT(*) > 0 FROM stats_mysql_global";
+    // How many are answered while one runs that ends after 2 s; were they to take turns, those that come before it.
+    let mut beside = |slow: &mut RawClient| {
+        slow.send_command(command::QUERY, ENDLESS.as_bytes()).expect("it reads");
+        let is_over = AtomicBool::new(false);
+        let mut answered = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (_, text) = refusal(&slow.answer(command::QUERY));
+                assert!(text.contains("longer than 2 seconds"), "{text}");
+                is_over.store(true, Ordering::SeqCst);
+            });
+            while !is_over.load(Ordering::SeqCst) {
+                assert_eq!(admin.query(ask).cell().as_deref(), Some("1"));
+                answered += 1;
+            }
+        });
+        answered
+    };
+    let most = (0..5).map(|_| beside(&mut slow)).find(|answered| *answered > 20);
+    assert!(most.is_some(), "administrators waited for a user of statistics each time");
+}
+
+#[test]
+fn a_statement_of_a_user_of_statistics_who_has_left_ends() {
+    let (_server, narrows) = narrows();
+    for _ in 0..20 {
+        let mut leaves = stats(&narrows);
+        leaves.send_command(command::QUERY, ENDLESS.as_bytes()).expect("it reads");
+        drop(leaves);
+    }
+    let began = Instant::now();
+    assert_eq!(stats(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+    // All of them would take 40 s.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 #[test]

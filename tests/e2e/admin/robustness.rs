@@ -71,7 +71,18 @@ fn sql_reaches_the_tables_and_nothing_beyond() {
         assert_eq!(refusal(&stats.query(&statement)).0, 1045, "{statement}");
     }
     assert!(!outside.exists());
-    for statement in ["SELECT * FROM mysql_users", "SELECT * FROM disk.mysql_users", "SELECT CONFIG FILE"] {
+    for statement in [
+        "SELECT * FROM mysql_users",
+        "SELECT * FROM disk.mysql_users",
+        "SELECT CONFIG FILE",
+        "PRAGMA database_list",
+        "/* */ PRAGMA integrity_check",
+        "SELECT * FROM pragma_database_list",
+        "SELECT COUNT(*) FROM Pragma_Database_List",
+        "SELECT (SELECT file FROM \"pragma_database_list\" LIMIT 1)",
+        "SELECT * FROM pragma_table_info('stats_mysql_global')",
+        "SELECT * FROM dbstat",
+    ] {
         assert_eq!(refusal(&stats.query(statement)).0, 1045, "{statement}");
     }
 }

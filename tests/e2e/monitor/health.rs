@@ -1,6 +1,6 @@
 //! Servers that do not answer, or lag, get no work until they are well again.
 
-use narrows_testkit::{Conversation, FakeMysql, Flavour, Move, ServerOptions, command};
+use narrows_testkit::{Conversation, FakeMysql, Flavour, Login, Move, RawClient, ServerOptions, command};
 
 use super::{admin, rows, start, wait_for_rows, watched};
 
@@ -202,4 +202,21 @@ fn a_statement_of_an_administrator_gives_way_to_what_is_found() {
     let error = busy.answer(command::QUERY).error().expect("it has no end");
     assert!(error.message.contains("a server has changed its state"), "{error:?}");
     wait_for_rows(&mut admin, "SELECT status FROM runtime_mysql_servers", &["SHUNNED"]);
+}
+
+#[test]
+fn what_is_found_does_not_wait_for_a_user_of_statistics() {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&watched().server(0, server.port(), ""));
+    let mut admin = admin(&narrows);
+    let mut busy = RawClient::open(&narrows.admin_endpoint(), &Login::new("stats", "stats"));
+    wait_for_rows(&mut admin, "SELECT count(*) >= 2 FROM monitor.mysql_server_ping_log", &["1"]);
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    busy.send_command(command::QUERY, endless.as_bytes()).unwrap();
+    server.say(Conversation::new().at_connect(&[Move::Close]));
+    server.hang_up();
+    wait_for_rows(&mut admin, "SELECT status FROM runtime_mysql_servers", &["SHUNNED"]);
+    // It has had all of its time: nothing waited for it.
+    let error = busy.answer(command::QUERY).error().expect("it has no end");
+    assert!(error.message.contains("longer than 2 seconds"), "{error:?}");
 }

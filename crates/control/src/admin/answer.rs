@@ -11,6 +11,7 @@ use narrows_wire::frame::{MAX_PAYLOAD, put_encoded, put_packet};
 use narrows_wire::packet::{Eof, Ok};
 use narrows_wire::{Capabilities, Errno, Header, Status};
 
+use super::readers::Question;
 use crate::store::{Answer, Cell, Refusal, ResultSet, rows_of};
 
 /// What becomes of a statement.
@@ -24,6 +25,8 @@ pub enum Reply {
     NotYet,
     /// The connection is closed without a word.
     HangUp,
+    /// Another thread answers: it is SQL of a user of statistics.
+    OnFigures(Box<Question>),
 }
 
 impl Reply {

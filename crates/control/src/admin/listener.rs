@@ -19,6 +19,7 @@ use super::settings::Settings;
 use super::turns::Turns;
 use super::visitors::Visitors;
 use crate::control::Message;
+use crate::store::Role;
 
 /// What the admin thread is told.
 #[derive(Debug)]
@@ -45,8 +46,9 @@ pub struct Door {
     settings: RefCell<Rc<Settings>>,
     /// Who is there.
     pub visitors: Rc<Visitors>,
-    /// Whose statement is next.
-    pub turns: Rc<Turns>,
+    /// Whose statement is next of full users, and of those of statistics: neither wait for the others.
+    turns: Rc<Turns>,
+    turns_of_statistics: Rc<Turns>,
     /// Memory for answers.
     pub budget: Rc<Budget>,
     /// Keeps failed logins from filling the log.
@@ -59,6 +61,14 @@ impl Door {
     /// What is in force.
     pub fn settings(&self) -> Rc<Settings> {
         Rc::clone(&self.settings.borrow())
+    }
+
+    /// The turns of accounts of that role.
+    pub fn turns(&self, role: Role) -> &Rc<Turns> {
+        match role {
+            Role::Admin => &self.turns,
+            Role::Stats => &self.turns_of_statistics,
+        }
     }
 
     fn obey(self: &Rc<Door>, order: Order) {
@@ -146,6 +156,7 @@ async fn obey(settings: Settings, control: Sender<Message>, mut mailbox: Mailbox
         settings: RefCell::new(Rc::new(settings)),
         visitors: Rc::default(),
         turns: Rc::default(),
+        turns_of_statistics: Rc::default(),
         budget: Rc::default(),
         failed_logins: Limiter::new(|left_out| {
             tracing::info!(left_out, "more admin logins have failed");

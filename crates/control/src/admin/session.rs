@@ -1,12 +1,13 @@
 //! The life of an admin session: commands in, answers out. What a statement means is the control thread's.
 
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use narrows_proxy::buffer::Buffer;
 use narrows_proxy::packets::{ReadError, payload, read_packet};
 use narrows_proxy::reply::put_error;
-use narrows_proxy::rt::{oneshot, sleep, timeout};
+use narrows_proxy::rt::{oneshot, select, sleep, timeout};
 use narrows_proxy::stream::Stream;
 use narrows_wire::frame::{MAX_PAYLOAD, put_packet};
 use narrows_wire::handshake::ChangeUser;
@@ -19,7 +20,7 @@ use super::login::{Claim, Login, authenticate, log_in, send_ok};
 use super::visitors::Place;
 use super::{Caller, Request, logins};
 use crate::control::Message;
-use crate::store::{Answer, Role};
+use crate::store::{Abandoned, Answer, Role};
 
 /// A session.
 pub struct Session {
@@ -60,6 +61,7 @@ impl Session {
                     host: peer.0,
                     port: peer.1,
                     warnings: Vec::new(),
+                    is_checked: false,
                 };
                 Some(Session { door, stream, input, login, caller, place })
             }
@@ -171,7 +173,7 @@ impl Session {
                 put_ok(&mut out, 1, affected, &info, warnings.len(), capabilities);
             }
             Reply::Refused(refusal) => put_refusal(&mut out, 1, &refusal),
-            Reply::NotYet | Reply::HangUp => return Ok(Next::End),
+            Reply::NotYet | Reply::HangUp | Reply::OnFigures(_) => return Ok(Next::End),
         }
         self.stream.write_all(&out).await?;
         Ok(Next::Command)
@@ -182,15 +184,26 @@ impl Session {
     async fn ask(&mut self, text: &[u8]) -> (Reply, Option<Share>) {
         let since = Instant::now();
         loop {
-            let turn = self.door.turns.take(self.caller.role, &self.caller.user).await;
-            let (reply, answer) = oneshot::channel();
             let role = self.caller.role;
+            let turn = self.door.turns(role).take(&self.caller.user).await;
+            let (reply, answer) = oneshot::channel();
             let caller = std::mem::take(&mut self.caller);
-            let request = Request { caller, text: text.to_vec(), since, reply };
+            let waits = Waits::default();
+            let abandoned = waits.0.clone();
+            let request = Request { caller, text: text.to_vec(), since, abandoned, reply };
             if self.door.control.send(Message::Statement(request)).is_err() {
                 return (Reply::HangUp, None);
             }
-            let Ok((caller, reply)) = answer.await else { return (Reply::HangUp, None) };
+            let answer = match role {
+                Role::Admin => answer.await.ok(),
+                // They read and change nothing: what nobody waits for ends.
+                Role::Stats => select! {
+                    answer = answer => answer.ok(),
+                    () = client_gone(&self.stream, &mut self.input) => None,
+                },
+            };
+            drop(waits);
+            let Some((caller, reply)) = answer else { return (Reply::HangUp, None) };
             self.caller = caller;
             match reply {
                 Reply::NotYet => {
@@ -269,10 +282,43 @@ impl Session {
     }
 }
 
+/// Somebody waits for an answer, until this is dropped.
+#[derive(Default)]
+struct Waits(Abandoned);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// Waits for the client's end. What it sends meanwhile is kept, up to a bound; beyond that its end is noticed when it is answered.
+async fn client_gone(stream: &Stream, input: &mut Buffer) {
+    while input.filled().len() < AHEAD && stream.readable().await.is_ok() {
+        input.make_room(1);
+        match input.try_fill(stream) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+    if input.filled().len() >= AHEAD {
+        std::future::pending().await
+    }
+}
+
 impl Default for Caller {
     /// Nobody: stands where a caller is with the control thread.
     fn default() -> Caller {
-        Caller { role: Role::Stats, user: String::new(), host: String::new(), port: 0, warnings: Vec::new() }
+        Caller {
+            role: Role::Stats,
+            user: String::new(),
+            host: String::new(),
+            port: 0,
+            warnings: Vec::new(),
+            is_checked: false,
+        }
     }
 }
 
@@ -290,6 +336,9 @@ const IDLE_TIME: Duration = Duration::from_secs(8 * 3_600);
 const ANSWER_TIME: Duration = Duration::from_secs(3_600);
 
 const KEEPALIVE: Duration = Duration::from_secs(120);
+
+/// Bytes that are read of a client that waits for an answer: commands that it sends ahead are short.
+const AHEAD: usize = 16 * 1024;
 
 /// Between two looks of a statement that waits for something.
 const ASK_AGAIN: Duration = Duration::from_millis(50);

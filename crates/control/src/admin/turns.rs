@@ -1,13 +1,11 @@
-//! Whose statement the control thread answers next. It answers one at a time: administrators come before users of
-//! statistics, and accounts take turns, however many statements one of them has waiting.
+//! Whose statement is answered next. One is at a time, of full users as of users of statistics: accounts take turns, however
+//! many statements one of them has waiting.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use narrows_proxy::rt::oneshot;
-
-use crate::store::Role;
 
 /// The turns of all sessions.
 #[derive(Debug, Default)]
@@ -17,8 +15,7 @@ pub struct Turns(RefCell<Waiting>);
 struct Waiting {
     /// Whether it is somebody's turn.
     taken: bool,
-    administrators: Accounts,
-    statistics: Accounts,
+    accounts: Accounts,
 }
 
 /// Accounts that have statements waiting, the one whose turn is next at the front.
@@ -31,17 +28,14 @@ pub struct Turn(Rc<Turns>);
 
 impl Turns {
     /// Waits for a turn of that account.
-    pub async fn take(self: &Rc<Turns>, role: Role, user: &str) -> Turn {
+    pub async fn take(self: &Rc<Turns>, user: &str) -> Turn {
         let turn = {
             let mut waiting = self.0.borrow_mut();
             if !std::mem::replace(&mut waiting.taken, true) {
                 return Turn(Rc::clone(self));
             }
             let (sender, turn) = oneshot::channel();
-            match role {
-                Role::Admin => waiting.administrators.add(user, sender),
-                Role::Stats => waiting.statistics.add(user, sender),
-            }
+            waiting.accounts.add(user, sender);
             turn
         };
         turn.await.expect("who waits is given a turn some time")
@@ -49,7 +43,7 @@ impl Turns {
 
     fn next(&self) -> Option<oneshot::Sender<Turn>> {
         let waiting = &mut *self.0.borrow_mut();
-        let next = waiting.administrators.next().or_else(|| waiting.statistics.next());
+        let next = waiting.accounts.next();
         waiting.taken = next.is_some();
         next
     }
@@ -96,16 +90,16 @@ mod tests {
     use super::*;
 
     /// The order in which statements have their turn that wait for the one that has it.
-    fn order(statements: &[(Role, &'static str)]) -> Vec<&'static str> {
+    fn order(statements: &[&'static str]) -> Vec<&'static str> {
         let order = Rc::new(RefCell::new(Vec::new()));
         block_on(async {
             let turns = Rc::new(Turns::default());
-            let first = turns.take(Role::Stats, "first").await;
+            let first = turns.take("first").await;
             let mut tasks = Vec::new();
-            for (role, user) in statements.iter().copied() {
+            for user in statements.iter().copied() {
                 let (turns, order) = (Rc::clone(&turns), Rc::clone(&order));
                 let waits = spawn_local(async move {
-                    let turn = turns.take(role, user).await;
+                    let turn = turns.take(user).await;
                     order.borrow_mut().push(user);
                     drop(turn);
                 });
@@ -129,27 +123,24 @@ mod tests {
     }
 
     #[test]
-    fn administrators_are_first_and_accounts_take_turns() {
-        use Role::{Admin, Stats};
-        let statements =
-            [(Stats, "a"), (Stats, "a"), (Stats, "a"), (Stats, "b"), (Admin, "root"), (Stats, "b")];
-        assert_eq!(order(&statements), ["root", "a", "b", "a", "b", "a"]);
+    fn accounts_take_turns() {
+        assert_eq!(order(&["a", "a", "a", "b", "c", "b"]), ["a", "b", "c", "a", "b", "a"]);
     }
 
     #[test]
     fn who_waits_no_longer_is_passed_over() {
         block_on(async {
             let turns = Rc::new(Turns::default());
-            let first = turns.take(Role::Admin, "root").await;
+            let first = turns.take("root").await;
             let gone = spawn_local({
                 let turns = Rc::clone(&turns);
-                async move { drop(turns.take(Role::Stats, "gone").await) }
+                async move { drop(turns.take("gone").await) }
             });
             have_them_wait().await;
             gone.abort();
             let _ = gone.await;
             drop(first);
-            drop(turns.take(Role::Stats, "here").await);
+            drop(turns.take("here").await);
         })
         .unwrap();
     }

@@ -50,20 +50,29 @@ impl Control {
         for (index, kind) in KINDS.iter().enumerate() {
             let interval = self.store.variable(kind.interval).and_then(|text| text.parse::<u64>().ok());
             let interval = Duration::from_secs(interval.unwrap_or(0));
-            let last = self.taken.0.get_mut(index).expect("one for each kind");
+            let last = self.last_taken(index);
             if interval.is_zero() || last.is_some_and(|last| last.elapsed() < interval) {
                 continue;
             }
-            *last = Some(Instant::now());
+            let before = last.replace(Instant::now());
             let with_time = |mut row: Vec<Value>| {
                 row.insert(0, Value::Integer(at));
                 row
             };
             let rows = (kind.rows)(self, &observer).into_iter().map(with_time).collect();
-            if let Err(refusal) = self.store.append(&format!("stats_history.{}", kind.table), rows, oldest) {
-                tracing::warn!(table = kind.table, %refusal, "a sample of the figures is lost");
+            match self.store.append(&format!("stats_history.{}", kind.table), rows, oldest) {
+                // A user of statistics reads what there is; the next tick is soon.
+                Err(refusal) if refusal.is_locked() => *self.last_taken(index) = before,
+                Err(refusal) => {
+                    tracing::warn!(table = kind.table, %refusal, "a sample of the figures is lost");
+                }
+                Ok(()) => {}
             }
         }
+    }
+
+    fn last_taken(&mut self, index: usize) -> &mut Option<Instant> {
+        self.taken.0.get_mut(index).expect("one for each kind")
     }
 }
 

@@ -68,13 +68,21 @@ impl Refusal {
     pub fn admin(reason: impl std::fmt::Display) -> Refusal {
         Refusal { code: 1045, sqlstate: "28000", message: format!("ProxySQL Admin Error: {reason}") }
     }
+
+    /// Whether another connection has the tables locked.
+    pub fn is_locked(&self) -> bool {
+        self.code == LOCKED
+    }
 }
+
+/// `ER_LOCK_WAIT_TIMEOUT`
+const LOCKED: u16 = 1205;
 
 impl From<rusqlite::Error> for Refusal {
     fn from(error: rusqlite::Error) -> Refusal {
         if let Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) = error.sqlite_error_code() {
             let message = "ProxySQL Admin Error: database is locked".to_owned();
-            return Refusal { code: 1205, sqlstate: "HY000", message };
+            return Refusal { code: LOCKED, sqlstate: "HY000", message };
         }
         Refusal::admin(reason(&error))
     }

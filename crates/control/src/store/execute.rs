@@ -1,13 +1,11 @@
 //! One statement of an operator, carried out by SQLite within limits.
 
-use std::time::Duration;
-
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::ffi::ErrorCode;
 use rusqlite::{Batch, Connection, Statement};
 
 use super::answer::{Answer, Refusal, ResultSet, cell, reason};
-use super::guard::{Guard, Late, Origin, URGENT_LIMIT, Urgency};
+use super::guard::{Abandoned, Guard, Late, Limits, Origin, URGENT_LIMIT, Urgency};
 use super::packed::Packed;
 
 /// Bytes of an answer, as a client is sent them: twice the largest table of statistics, and twice the largest packet that a
@@ -36,9 +34,15 @@ pub enum Access {
 
 impl Handle {
     /// Puts limits on `connection`.
-    pub fn new(mut connection: Connection, urgency: Urgency) -> rusqlite::Result<Handle> {
+    pub fn new(
+        mut connection: Connection,
+        limits: Limits,
+        urgency: Urgency,
+        abandoned: Abandoned,
+    ) -> rusqlite::Result<Handle> {
         super::functions::add(&connection)?;
-        let guard = Guard::install(&mut connection, urgency)?;
+        let guard = Guard::install(&mut connection, limits, urgency, abandoned)?;
+        super::bounded::replace(&connection, &guard)?;
         Ok(Handle { connection, guard, writable: true, affected: 0 })
     }
 
@@ -109,7 +113,7 @@ impl Handle {
     }
 
     fn refusal(&self, error: rusqlite::Error) -> Refusal {
-        refusal(error, self.guard.late(), self.guard.limit)
+        refusal(error, self.guard.late(), &self.guard.limits)
     }
 
     fn set_access(&mut self, access: Access) -> Result<(), Refusal> {
@@ -122,8 +126,9 @@ impl Handle {
     }
 
     /// Has statements end sooner.
-    pub fn limit_time(&mut self, limit: Duration) {
-        self.guard.limit = limit;
+    #[cfg(test)]
+    pub fn limit_time(&mut self, limit: std::time::Duration) {
+        self.guard.limits.time = limit;
     }
 
     /// Work of the store itself on the connection, whatever access operators have.
@@ -158,14 +163,14 @@ fn fetch(
     Ok(answer)
 }
 
-fn refusal(error: rusqlite::Error, late: Late, limit: Duration) -> Refusal {
+fn refusal(error: rusqlite::Error, late: Late, limits: &Limits) -> Refusal {
     match error.sqlite_error_code() {
         // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
         Some(ErrorCode::ApiMisuse) => Refusal::admin("not an error"),
         Some(ErrorCode::AuthorizationForStatementDenied) => Refusal::admin("Command not allowed"),
         Some(ErrorCode::OperationInterrupted) => Refusal::admin(match late {
             Late::TooLong => {
-                let limit = limit.as_secs();
+                let limit = limits.time.as_secs();
                 format!("the statement was ended: it took longer than {limit} seconds")
             }
             Late::Urgent => {
@@ -175,14 +180,15 @@ fn refusal(error: rusqlite::Error, late: Late, limit: Duration) -> Refusal {
                      {limit} ms; ask again"
                 )
             }
+            Late::TooLarge => TOO_LARGE.to_owned(),
         }),
-        Some(ErrorCode::OutOfMemory) => {
-            Refusal::admin("the statement takes more memory than there is for it")
-        }
+        Some(ErrorCode::OutOfMemory) => Refusal::admin(TOO_LARGE),
         _ if reason(&error).contains("not authorized") => Refusal::admin("Command not allowed"),
         _ => Refusal::from(error),
     }
 }
+
+const TOO_LARGE: &str = "the statement takes more memory than there is for it";
 
 fn is_name(word: &str) -> bool {
     !word.eq_ignore_ascii_case("INTO")

@@ -47,10 +47,10 @@ fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
     let frozen = {
         let mut store = Store::open(opening).unwrap();
         let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'saved')";
-        store.sql(Role::Admin, insert).unwrap();
+        store.sql(insert).unwrap();
         store.copy(Module::MysqlServers, Layer::Memory, Layer::Disk).unwrap();
         let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'loaded')";
-        store.sql(Role::Admin, insert).unwrap();
+        store.sql(insert).unwrap();
         let candidate = store.candidate(Module::MysqlServers).unwrap();
         store.accept(candidate).unwrap();
         Frozen::read(&store.freeze(&Known::default())).unwrap()
@@ -59,7 +59,7 @@ fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
     let names = |store: &mut Store, table: &str| {
         let query = format!("SELECT hostname FROM {table} ORDER BY hostname");
         store.refresh_runtime(&query).unwrap();
-        super::tests::rows(store.sql(Role::Admin, &query).unwrap()).concat()
+        super::tests::rows(store.sql(&query).unwrap()).concat()
     };
     assert_eq!(names(&mut store, "mysql_servers"), ["saved"]);
     assert_eq!(names(&mut store, "runtime_mysql_servers"), ["loaded", "saved"]);

@@ -11,13 +11,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result};
 
+use super::Role;
 use super::schema::{self, Database};
-
-/// How long one statement may take; statements of operators take milliseconds, and others wait meanwhile.
-pub const TIME_LIMIT: Duration = Duration::from_secs(10);
-
-/// The same for users of statistics: whoever has such an account is trusted with figures, not with everybody's time.
-pub const STATISTICS_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long one may take while somebody waits who must not wait for long; see [`Urgency`].
 pub const URGENT_LIMIT: Duration = Duration::from_millis(250);
@@ -26,12 +21,54 @@ pub const URGENT_LIMIT: Duration = Duration::from_millis(250);
 /// is more than the stack of a thread takes.
 const PATTERN_LIMIT: i32 = 4096;
 
-/// Bytes of one value or row, and of one statement: twice as much as the largest packet that a client may send, so that such
-/// a value fits with what is around it.
-const VALUE_LIMIT: i32 = 128 << 20;
+/// Steps of SQLite's machine between two looks at the clock: some microseconds. They are few because one of them may be a
+/// function of the longest value.
+const STEPS: i32 = 100;
 
-/// Steps of SQLite's machine between two looks at the clock: about a tenth of a millisecond.
-const STEPS: i32 = 10_000;
+/// How far the statements of a connection may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Whose they are.
+    pub role: Role,
+    /// How long one may take.
+    pub time: Duration,
+    /// Bytes of one value or row, and of one statement.
+    value: i32,
+    /// Steps of a statement, as SQLite compiles it: those without a jump among them run without a look at the clock.
+    steps: i32,
+    /// Arguments of one function.
+    arguments: i32,
+    /// The lengths of two arguments of a function multiplied with each other, where that is how long it takes.
+    pub work: u64,
+    /// Bytes of memory, beside those that SQLite had at the beginning.
+    memory: u64,
+}
+
+impl Limits {
+    /// Statements of operators take milliseconds, and others wait meanwhile. A value is twice as much as the largest packet
+    /// that a client may send, so that such a one fits with what is around it. Memory is bounded for the whole process.
+    pub const FULL: Limits = Limits {
+        role: Role::Admin,
+        time: Duration::from_secs(10),
+        value: 128 << 20,
+        steps: i32::MAX,
+        arguments: i32::MAX,
+        work: 4 << 30,
+        memory: u64::MAX,
+    };
+
+    /// Whoever has such an account is trusted with figures, and with nobody's time. No value in a table of figures is nearly
+    /// as long; a table may be, and sorting it takes its room once more.
+    pub const STATISTICS: Limits = Limits {
+        role: Role::Stats,
+        time: Duration::from_secs(2),
+        value: 2 << 20,
+        steps: 10_000,
+        arguments: 64,
+        work: 64 << 20,
+        memory: 256 << 20,
+    };
+}
 
 /// Who is behind a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,13 +95,30 @@ impl Urgency {
     }
 }
 
+/// Says that nobody waits for a statement any more.
+#[derive(Debug, Clone, Default)]
+pub struct Abandoned(Arc<AtomicBool>);
+
+impl Abandoned {
+    /// From now on.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Why a statement was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// It took longer than its limit.
-    TooLong,
+    /// It took longer than its limit, or nobody waits for it.
+    TooLong = 0,
     /// It took longer than [`URGENT_LIMIT`], and somebody was waiting.
-    Urgent,
+    Urgent = 1,
+    /// It took more memory than its limit.
+    TooLarge = 2,
 }
 
 /// Tells the hooks of one connection what they are asked about.
@@ -74,31 +128,43 @@ pub struct Guard {
     /// In microseconds since `start`.
     deadline: Arc<AtomicU64>,
     transaction: Arc<AtomicU8>,
-    /// Whether the last statement was ended because somebody was waiting.
-    gave_way: Arc<AtomicBool>,
+    /// Why the last statement was ended: a [`Late`].
+    reason: Arc<AtomicU8>,
+    /// Bytes of SQLite's memory at which one ends.
+    most_memory: Arc<AtomicU64>,
     urgency: Urgency,
+    abandoned: Abandoned,
     start: Instant,
-    /// How long one statement may take.
-    pub limit: Duration,
+    /// How far statements may go.
+    pub limits: Limits,
 }
 
 impl Guard {
     /// Puts the hooks and limits in place.
-    pub fn install(connection: &mut Connection, urgency: Urgency) -> Result<Guard> {
+    pub fn install(
+        connection: &mut Connection,
+        limits: Limits,
+        urgency: Urgency,
+        abandoned: Abandoned,
+    ) -> Result<Guard> {
         let guard = Guard {
             origin: Arc::default(),
             deadline: Arc::new(AtomicU64::new(u64::MAX)),
             transaction: Arc::default(),
-            gave_way: Arc::default(),
+            reason: Arc::default(),
+            most_memory: Arc::default(),
             urgency,
+            abandoned,
             start: Instant::now(),
-            limit: TIME_LIMIT,
+            limits,
         };
         let (asked, late) = (guard.clone(), guard.clone());
         connection.authorizer(Some(move |context: AuthContext<'_>| asked.authorize(&context)))?;
         connection.progress_handler(STEPS, Some(move || late.is_late()))?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_LIMIT)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, VALUE_LIMIT)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, limits.value)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, limits.value)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_VDBE_OP, limits.steps)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_FUNCTION_ARG, limits.arguments)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_LIMIT)?;
         Ok(guard)
     }
@@ -106,26 +172,44 @@ impl Guard {
     /// From now until the result is dropped statements are those of `origin`.
     pub fn enter(&self, origin: Origin) -> Entered<'_> {
         self.transaction.store(0, Ordering::Relaxed);
-        self.gave_way.store(false, Ordering::Relaxed);
+        self.reason.store(Late::TooLong as u8, Ordering::Relaxed);
+        let memory = sqlite_bytes().saturating_add(self.limits.memory);
+        self.most_memory.store(memory, Ordering::Relaxed);
         self.origin.store(origin as u8, Ordering::Relaxed);
-        let end = self.start.elapsed() + self.limit;
+        let end = self.start.elapsed() + self.limits.time;
         self.deadline.store(u64::try_from(end.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         Entered(self)
     }
 
     /// Why the last statement was ended, where it was.
     pub fn late(&self) -> Late {
-        if self.gave_way.load(Ordering::Relaxed) { Late::Urgent } else { Late::TooLong }
+        match self.reason.load(Ordering::Relaxed) {
+            reason if reason == Late::Urgent as u8 => Late::Urgent,
+            reason if reason == Late::TooLarge as u8 => Late::TooLarge,
+            _ => Late::TooLong,
+        }
     }
 
-    fn is_late(&self) -> bool {
-        let (now, end) = (self.start.elapsed(), self.deadline.load(Ordering::Relaxed));
-        let end = Duration::from_micros(end);
-        let gives_way = self.urgency.is_set() && now + self.limit.saturating_sub(URGENT_LIMIT) > end;
-        if gives_way {
-            self.gave_way.store(true, Ordering::Relaxed);
+    /// Whether the statement that runs is to end.
+    pub fn is_late(&self) -> bool {
+        let end = self.deadline.load(Ordering::Relaxed);
+        if end == u64::MAX {
+            return false;
         }
-        gives_way || now > end
+        let (now, end) = (self.start.elapsed(), Duration::from_micros(end));
+        let began = end.saturating_sub(self.limits.time);
+        let reason = if self.urgency.is_set() && now > began + URGENT_LIMIT {
+            Late::Urgent
+        } else if self.limits.memory != u64::MAX && sqlite_bytes() > self.most_memory.load(Ordering::Relaxed)
+        {
+            Late::TooLarge
+        } else if now > end || self.abandoned.is_set() {
+            Late::TooLong
+        } else {
+            return false;
+        };
+        self.reason.store(reason as u8, Ordering::Relaxed);
+        true
     }
 
     fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
@@ -136,8 +220,17 @@ impl Guard {
         if matches!(context.action, AuthAction::Transaction { .. } | AuthAction::Savepoint { .. }) {
             self.transaction.store(1, Ordering::Relaxed);
         }
-        if is_allowed(context) { Authorization::Allow } else { Authorization::Deny }
+        let is_allowed =
+            is_allowed(context) && (self.limits.role == Role::Admin || is_of_statistics(context));
+        if is_allowed { Authorization::Allow } else { Authorization::Deny }
     }
+}
+
+/// Memory that SQLite uses in this process, in bytes.
+pub fn sqlite_bytes() -> u64 {
+    // SAFETY: takes no arguments, reads a counter behind SQLite's own lock, and may be called at any time.
+    let bytes = unsafe { rusqlite::ffi::sqlite3_memory_used() };
+    u64::try_from(bytes).unwrap_or(0)
 }
 
 /// A span in which statements are those of an operator.
@@ -190,6 +283,51 @@ const PRAGMAS_WITH_SUBJECT: &[&str] = &[
 
 /// Functions that reach outside, or that are handed memory addresses.
 const FUNCTIONS_DENIED: &[&str] = &["fts3_tokenizer", "load_extension"];
+
+/// Functions whose one call may take as long as the square of what they are given, or many times as long, and which nobody
+/// needs to read figures; see `bounded.rs` for those that are needed.
+const FUNCTIONS_OF_FULL_USERS: &[&str] = &[
+    "json_array_insert",
+    "json_insert",
+    "json_patch",
+    "json_pretty",
+    "json_remove",
+    "json_replace",
+    "json_set",
+    "jsonb_array_insert",
+    "jsonb_insert",
+    "jsonb_patch",
+    "jsonb_remove",
+    "jsonb_replace",
+    "jsonb_set",
+    "rtreecheck",
+    "sqlite_log",
+];
+
+/// Whether users of statistics may not use a function.
+#[cfg(test)]
+pub fn is_denied(name: &str) -> bool {
+    FUNCTIONS_DENIED.contains(&name) || FUNCTIONS_OF_FULL_USERS.contains(&name)
+}
+
+/// What users of statistics may not either, of what is allowed: whatever they may ask in a statement of its own they may not ask by
+/// way of a table, and what reads a whole file in one step is not theirs.
+fn is_of_statistics(context: &AuthContext<'_>) -> bool {
+    match context.action {
+        // `SHOW DATABASES` is this one; a PRAGMA that they send themselves is refused before.
+        AuthAction::Pragma { pragma_name, pragma_value } => {
+            pragma_name.eq_ignore_ascii_case("database_list") && pragma_value.is_none()
+        }
+        AuthAction::Read { table_name, .. } => {
+            let name = table_name.to_ascii_lowercase();
+            !name.starts_with("pragma_") && name != "dbstat"
+        }
+        AuthAction::Function { function_name } => {
+            !FUNCTIONS_OF_FULL_USERS.iter().any(|denied| denied.eq_ignore_ascii_case(function_name))
+        }
+        _ => true,
+    }
+}
 
 fn is_allowed(context: &AuthContext<'_>) -> bool {
     use AuthAction::*;

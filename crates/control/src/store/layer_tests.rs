@@ -47,7 +47,7 @@ impl Site {
 
 fn all(store: &mut Store, text: &str) -> Vec<Vec<String>> {
     store.refresh_runtime(text).unwrap();
-    rows(store.sql(Role::Admin, text).unwrap())
+    rows(store.sql(text).unwrap())
 }
 
 fn counts(store: &mut Store) -> [usize; 3] {
@@ -118,10 +118,8 @@ fn a_file_with_errors_starts_nothing_and_stores_nothing() {
 fn modules_move_between_layers_as_a_whole() {
     let site = Site::new();
     let mut store = site.open(None, Start::Usual);
-    store.sql(Role::Admin, "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'a')").unwrap();
-    store
-        .sql(Role::Admin, "INSERT INTO mysql_replication_hostgroups VALUES (1, 2, 'read_only', '')")
-        .unwrap();
+    store.sql("INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'a')").unwrap();
+    store.sql("INSERT INTO mysql_replication_hostgroups VALUES (1, 2, 'read_only', '')").unwrap();
     assert_eq!(counts(&mut store), [1, 0, 0]);
     let servers = Module::MysqlServers;
     assert_eq!(store.copy(servers, Layer::Memory, Layer::Disk), Ok(Answer::done(0)));
@@ -131,10 +129,10 @@ fn modules_move_between_layers_as_a_whole() {
     assert_eq!(counts(&mut store), [1, 1, 0], "nothing runs before it is accepted");
     assert_eq!(store.accept(candidate), Ok(Answer::done(0)));
     assert_eq!(counts(&mut store), [1, 1, 1]);
-    store.sql(Role::Admin, "DELETE FROM mysql_servers").unwrap();
+    store.sql("DELETE FROM mysql_servers").unwrap();
     store.copy(servers, Layer::Disk, Layer::Memory).unwrap();
     assert_eq!(counts(&mut store), [1, 1, 1]);
-    store.sql(Role::Admin, "DELETE FROM mysql_replication_hostgroups").unwrap();
+    store.sql("DELETE FROM mysql_replication_hostgroups").unwrap();
     store.copy(servers, Layer::Runtime, Layer::Memory).unwrap();
     assert_eq!(all(&mut store, "SELECT COUNT(*) FROM mysql_replication_hostgroups"), [["1"]]);
     store.copy(servers, Layer::Runtime, Layer::Disk).unwrap_err();
@@ -150,7 +148,7 @@ fn every_module_comes_back_from_disk_as_it_was() {
         for table in module.tables() {
             before.push(all(&mut store, &format!("SELECT * FROM {table} ORDER BY 1")));
             if module.prefix().is_none() {
-                store.sql(Role::Admin, &format!("DELETE FROM {table}")).unwrap();
+                store.sql(&format!("DELETE FROM {table}")).unwrap();
             }
         }
         store.copy(module, Layer::Disk, Layer::Memory).unwrap();
@@ -299,8 +297,8 @@ fn writing_to_what_is_running_has_no_effect() {
     let site = Site::new();
     let file = site.write(FILE);
     let mut store = site.open(Some(&file), Start::Usual);
-    store.sql(Role::Admin, "DELETE FROM runtime_mysql_servers").unwrap();
-    store.sql(Role::Admin, "UPDATE runtime_global_variables SET variable_value = '1'").unwrap();
+    store.sql("DELETE FROM runtime_mysql_servers").unwrap();
+    store.sql("UPDATE runtime_global_variables SET variable_value = '1'").unwrap();
     assert_eq!(counts(&mut store), [2, 2, 2]);
     let threads =
         "SELECT variable_value FROM runtime_global_variables WHERE variable_name = 'mysql-max_connections'";
@@ -316,8 +314,8 @@ fn from_config_puts_rows_beside_those_there_are() {
     drop(store);
     let file = site.write(FILE);
     let mut store = site.open(Some(&file), Start::Usual);
-    store.sql(Role::Admin, "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (9, 'z')").unwrap();
-    store.sql(Role::Admin, "UPDATE mysql_servers SET weight = 3 WHERE hostname = 'b'").unwrap();
+    store.sql("INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (9, 'z')").unwrap();
+    store.sql("UPDATE mysql_servers SET weight = 3 WHERE hostname = 'b'").unwrap();
     assert_eq!(store.copy(Module::MysqlServers, Layer::ConfigFile, Layer::Memory), Ok(Answer::done(3)));
     let weights = "SELECT hostname, weight FROM mysql_servers ORDER BY hostname";
     assert_eq!(all(&mut store, weights), [["a", "1"], ["b", "5"], ["z", "1"]]);
@@ -399,7 +397,7 @@ fn what_is_written_as_a_file_is_read_as_what_it_was() {
         "UPDATE global_variables SET variable_value = '12abc' WHERE variable_name = 'mysql-ping_timeout_server'",
         "UPDATE global_variables SET variable_value = 'TRUE' WHERE variable_name = 'mysql-verbose_query_error'",
     ] {
-        store.sql(Role::Admin, text).unwrap();
+        store.sql(text).unwrap();
     }
     for module in MODULES {
         let candidate = store.candidate(module).unwrap();

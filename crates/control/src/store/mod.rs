@@ -3,10 +3,11 @@
 //! *Disk* is a file, *memory* is what operators edit, *runtime* is what the data plane was given. Only the last is more
 //! than tables: [`crate::config`] reads rows, and the store remembers which ones are running.
 //!
-//! Full users have a connection to all of it; those of statistics have one that never saw anything but statistics.
+//! Full users have a connection to all of it; those of statistics have copies of statistics, and of nothing else ([`Snapshot`]).
 
 mod answer;
 mod beside_file;
+mod bounded;
 mod checksum;
 mod config_file;
 mod config_text;
@@ -23,10 +24,12 @@ mod reading;
 mod records;
 mod running;
 pub mod schema;
+mod snapshot;
 mod takeover;
 mod variables;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rusqlite::types::Value;
 
@@ -36,7 +39,7 @@ pub use answer::{Answer, Cell, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
 use execute::{Access, Handle};
 pub use frozen::{Frozen, FrozenError};
-pub use guard::Urgency;
+pub use guard::{Abandoned, Urgency, sqlite_bytes};
 pub use layers::Candidate;
 pub use modules::{Layer, MODULES, Module};
 pub use open::{OpenError, Opening, Start};
@@ -44,6 +47,7 @@ pub use packed::{Packed, rows_of};
 pub use reading::key as key_of_row;
 pub(crate) use reading::{attributes_fault, pair_fault};
 use running::Running;
+pub use snapshot::Snapshot;
 pub use takeover::TakenOver;
 
 /// Who asks.
@@ -60,8 +64,8 @@ pub enum Role {
 pub struct Store {
     /// Sees everything.
     all: Handle,
-    /// Sees statistics, as `main`.
-    statistics: Handle,
+    /// The file of figures over time.
+    history: PathBuf,
     urgency: Urgency,
     access: Access,
     running: Running,
@@ -73,26 +77,20 @@ pub struct Store {
 }
 
 impl Store {
-    /// Carries out one statement of SQL.
+    /// Carries out one statement of SQL of a full user.
     ///
     /// # Errors
     /// What SQLite says; what is not allowed; what takes too long or too much memory.
-    pub fn sql(&mut self, role: Role, text: &str) -> Result<Answer, Refusal> {
-        match role {
-            Role::Admin => self.all.run(text, self.access),
-            Role::Stats => self.statistics.run(text, Access::ReadOnly),
-        }
+    pub fn sql(&mut self, text: &str) -> Result<Answer, Refusal> {
+        self.all.run(text, self.access)
     }
 
-    /// Whether SQLite takes one statement of SQL: it is not carried out.
+    /// Whether SQLite takes one statement of SQL of a full user: it is not carried out.
     ///
     /// # Errors
     /// What SQLite says; what is not allowed.
-    pub fn check(&mut self, role: Role, text: &str) -> Result<(), Refusal> {
-        match role {
-            Role::Admin => self.all.check(text, self.access),
-            Role::Stats => self.statistics.check(text, Access::ReadOnly),
-        }
+    pub fn check(&mut self, text: &str) -> Result<(), Refusal> {
+        self.all.check(text, self.access)
     }
 
     /// By what statements are told that they are waited for.
@@ -121,8 +119,15 @@ impl Store {
     /// Adds rows to a table of figures over time, which begin with their time, and drops those older than `oldest`.
     ///
     /// # Errors
-    /// No such table, or no room for the rows.
+    /// No such table, or no room for the rows; somebody reads the file just now, whose end is not waited for.
     pub fn append(&mut self, table: &str, rows: Vec<Vec<Value>>, oldest: i64) -> Result<(), Refusal> {
+        self.all.open()?.busy_timeout(Duration::ZERO)?;
+        let appended = self.append_now(table, rows, oldest);
+        self.all.open()?.busy_timeout(PATIENCE)?;
+        appended
+    }
+
+    fn append_now(&mut self, table: &str, rows: Vec<Vec<Value>>, oldest: i64) -> Result<(), Refusal> {
         let transaction = self.all.open()?.transaction()?;
         transaction.execute(&format!("DELETE FROM {table} WHERE timestamp < ?1"), [oldest])?;
         for row in rows {
@@ -141,8 +146,13 @@ impl Store {
     }
 }
 
+/// How long a statement waits for a program that has a file locked: as long as `rusqlite` has it wait at first.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 #[cfg(test)]
 mod frozen_tests;
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod layer_tests;
 #[cfg(test)]

@@ -7,14 +7,13 @@ use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use narrows_wire::charset::{Collation, Family};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::answer::Refusal;
 use super::execute::{Access, Handle};
-use super::guard::{STATISTICS_TIME_LIMIT, Urgency};
+use super::guard::{Abandoned, Limits, Urgency};
 use super::modules::{Layer, MODULES};
 use super::running::Running;
 use super::schema::{self, Database, create_missing};
@@ -260,7 +259,6 @@ impl Store {
 
     /// All databases, those in memory with their tables and those on disk as they are.
     fn connect(datadir: &Path) -> Result<Store, OpenError> {
-        let (stats, monitor) = (shared_memory("stats"), shared_memory("monitor"));
         let (disk, history) = (datadir.join(DISK), datadir.join(HISTORY));
         let mut all = Connection::open_in_memory()?;
         all.pragma_update(None, "hard_heap_limit", HEAP_LIMIT)?;
@@ -268,9 +266,11 @@ impl Store {
         all.pragma_update(None, "max_page_count", MAIN_PAGES)?;
         [&disk, &history].into_iter().for_each(|path| make_private(path));
         attach_file(&all, &disk, Database::Disk)?;
-        attach(&all, &stats, Database::Stats)?;
-        attach(&all, &monitor, Database::Monitor)?;
+        attach(&all, ":memory:", Database::Stats)?;
+        attach(&all, ":memory:", Database::Monitor)?;
         attach_file(&all, &history, Database::StatsHistory)?;
+        // Copies of the figures are made for each statement of their users: what a large table took is given back.
+        all.pragma_update(Some("stats"), "auto_vacuum", "FULL")?;
         for database in [Database::Main, Database::Stats, Database::Monitor] {
             create_missing(&all, database)?;
         }
@@ -279,17 +279,10 @@ impl Store {
         // What drivers ask for before anything else.
         all.execute("INSERT INTO stats.global_variables VALUES ('mysql-max_allowed_packet', '4194304')", [])?;
 
-        let statistics = Connection::open(&stats)?;
-        statistics.pragma_update(None, "temp_store", "MEMORY")?;
-        attach(&statistics, &monitor, Database::Monitor)?;
-        attach(&statistics, &of_file_system(&history), Database::StatsHistory)
-            .map_err(|source| OpenError::Database { path: history.clone(), source })?;
         let urgency = Urgency::default();
-        let mut statistics = Handle::new(statistics, urgency.clone())?;
-        statistics.limit_time(STATISTICS_TIME_LIMIT);
         Ok(Store {
-            all: Handle::new(all, urgency.clone())?,
-            statistics,
+            all: Handle::new(all, Limits::FULL, urgency.clone(), Abandoned::default())?,
+            history,
             urgency,
             access: Access::ReadWrite,
             running: Running::default(),
@@ -467,24 +460,11 @@ fn add_collations(connection: &Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// The name of a database in memory that several connections of this process can open.
-fn shared_memory(name: &str) -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("file:/narrows-{number}-{name}?vfs=memdb")
-}
-
-/// The file as a URI: a connection to a database in memory would look for the name in memory too.
-fn of_file_system(path: &Path) -> String {
-    let path = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    format!("file:{path}?vfs=unix")
-}
-
 fn attach_file(connection: &Connection, path: &Path, database: Database) -> Result<(), OpenError> {
     attach(connection, &path.to_string_lossy(), database)
         .map_err(|source| OpenError::Database { path: path.to_owned(), source })
 }
 
-fn attach(connection: &Connection, file: &str, database: Database) -> rusqlite::Result<()> {
+pub(super) fn attach(connection: &Connection, file: &str, database: Database) -> rusqlite::Result<()> {
     connection.execute(&format!("ATTACH DATABASE ?1 AS {}", database.name()), [file]).map(drop)
 }

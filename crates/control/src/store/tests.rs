@@ -24,7 +24,7 @@ impl Fixture {
     }
 
     pub fn done(&mut self, text: &str) -> u64 {
-        match self.store.sql(Role::Admin, text).unwrap() {
+        match self.store.sql(text).unwrap() {
             Answer::Done { affected, .. } => affected,
             rows => panic!("{rows:?}"),
         }
@@ -53,11 +53,18 @@ impl Fixture {
     }
 
     pub fn rows(&mut self, text: &str) -> Vec<Vec<String>> {
-        rows(self.store.sql(Role::Admin, text).unwrap())
+        rows(self.store.sql(text).unwrap())
+    }
+
+    pub fn sql(&mut self, role: Role, text: &str) -> Result<Answer, Refusal> {
+        match role {
+            Role::Admin => self.store.sql(text),
+            Role::Stats => self.store.snapshot(text)?.sql(text, &Abandoned::default()),
+        }
     }
 
     pub fn refused(&mut self, role: Role, text: &str) -> String {
-        self.store.sql(role, text).expect_err(text).message
+        self.sql(role, text).expect_err(text).message
     }
 }
 
@@ -68,19 +75,19 @@ fn described(store: &mut Store) -> String {
         let list = format!(
             "SELECT name FROM {database}.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
         );
-        for table in rows(store.sql(Role::Admin, &list).unwrap()).into_iter().flatten() {
+        for table in rows(store.sql(&list).unwrap()).into_iter().flatten() {
             lines.push_str(&format!("{database}.{table}\n"));
             let columns = format!(
                 "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_info('{table}', '{database}')"
             );
-            for column in rows(store.sql(Role::Admin, &columns).unwrap()) {
+            for column in rows(store.sql(&columns).unwrap()) {
                 lines.push_str(&format!("    {}\n", column.join(" | ")));
             }
             let keys = format!(
                 "SELECT (SELECT group_concat(name) FROM pragma_index_info(l.name, '{database}')) AS names
                  FROM pragma_index_list('{table}', '{database}') l WHERE origin = 'u' ORDER BY names"
             );
-            for key in rows(store.sql(Role::Admin, &keys).unwrap()) {
+            for key in rows(store.sql(&keys).unwrap()) {
                 lines.push_str(&format!("    unique {}\n", key.join(",")));
             }
         }
@@ -105,8 +112,8 @@ fn statements_answer_as_sqlite_does() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.rows("SELECT 1, 'a', NULL, \"b\""), [["1", "a", "NULL", "b"]]);
     let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'a'), (2, 'b')";
-    assert_eq!(fixture.store.sql(Role::Admin, insert), Ok(Answer::done(2)));
-    assert_eq!(fixture.store.sql(Role::Admin, "SAVEPOINT s"), Ok(Answer::done(2)));
+    assert_eq!(fixture.store.sql(insert), Ok(Answer::done(2)));
+    assert_eq!(fixture.store.sql("SAVEPOINT s"), Ok(Answer::done(2)));
     assert_eq!(fixture.rows("SELECT hostname, port FROM main.mysql_servers"), [["a", "3306"], ["b", "3306"]]);
     let refused = |text: &str, reason: &str| (text.to_owned(), format!("ProxySQL Admin Error: {reason}"));
     for (text, message) in [
@@ -132,7 +139,7 @@ fn users_of_statistics_see_statistics_only() {
     let mut fixture = Fixture::new();
     let row = vec![Value::Text("Questions".to_owned()), Value::Text("5".to_owned())];
     fixture.store.refill("stats.stats_mysql_global", vec![row]).unwrap();
-    let seen = fixture.store.sql(Role::Stats, "SELECT * FROM stats_mysql_global").unwrap();
+    let seen = fixture.sql(Role::Stats, "SELECT * FROM stats_mysql_global").unwrap();
     assert_eq!(rows(seen), [["Questions", "5"]]);
     let said = |reason: &str| format!("ProxySQL Admin Error: {reason}");
     assert_eq!(fixture.refused(Role::Stats, "SELECT * FROM mysql_users"), said("no such table: mysql_users"));
@@ -142,6 +149,21 @@ fn users_of_statistics_see_statistics_only() {
             said("attempt to write a readonly database"),
             "{text}"
         );
+    }
+    // Each statement is on a copy of its own: what is new is seen.
+    let row = vec![Value::Text("Questions".to_owned()), Value::Text("6".to_owned())];
+    fixture.store.refill("stats.stats_mysql_global", vec![row]).unwrap();
+    let seen = fixture.sql(Role::Stats, "SELECT Variable_Value FROM stats_mysql_global").unwrap();
+    assert_eq!(rows(seen), [["6"]]);
+    fixture.done("INSERT INTO monitor.mysql_server_ping_log VALUES ('a', 1, 1, 2, NULL)");
+    fixture.done("INSERT INTO stats_history.system_cpu VALUES (1, 2, 3)");
+    for (text, expected) in [
+        ("SELECT hostname FROM monitor.mysql_server_ping_log", "a"),
+        ("SELECT hostname FROM Mysql_Server_Ping_Log", "a"),
+        ("SELECT COUNT(*) FROM monitor.sqlite_master WHERE name LIKE 'mysql_server_p%'", "1"),
+        ("SELECT tms_stime FROM system_cpu", "3"),
+    ] {
+        assert_eq!(rows(fixture.sql(Role::Stats, text).unwrap()), [[expected]], "{text}");
     }
     assert_eq!(fixture.refused(Role::Stats, "PRAGMA query_only=0"), said("Command not allowed"));
     assert_eq!(fixture.refused(Role::Stats, "ATTACH ':memory:' AS x"), said("Command not allowed"));

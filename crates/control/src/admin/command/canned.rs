@@ -157,5 +157,5 @@ fn any_variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         "SELECT variable_value AS {column} FROM global_variables WHERE variable_name={value} COLLATE NOCASE UNION \
          SELECT Variable_Value FROM stats_mysql_global WHERE Variable_Name={value} COLLATE NOCASE LIMIT 1"
     );
-    Some(sql(control, call.caller.role, &query))
+    Some(sql(control, call.caller, &query))
 }

@@ -14,8 +14,9 @@ use std::time::Instant;
 
 use super::Caller;
 use super::answer::Reply;
-use super::statement::{Statement, captures, requalify};
-use super::stats;
+use super::readers::Question;
+use super::statement::{Statement, captures, names, requalify};
+use super::stats::{self, Taken};
 use crate::control::Control;
 use crate::store::{Answer, Refusal, Role};
 pub use load::direction;
@@ -125,35 +126,72 @@ fn dispatch(control: &mut Control, caller: &Caller, statement: &Statement<'_>, s
             }
         }
     }
-    sql(control, caller.role, statement.sql)
+    sql(control, caller, statement.sql)
 }
 
 /// SQL, with the tables that it names filled before.
-pub fn sql(control: &mut Control, role: Role, text: &str) -> Reply {
-    let requalified;
-    let text = match role {
-        Role::Admin => text,
-        Role::Stats => {
-            let first = text.split_ascii_whitespace().next().unwrap_or_default();
-            if first.eq_ignore_ascii_case("PRAGMA") {
-                return Reply::error("Command not allowed");
-            }
-            // The tables of figures are in `main` for users of statistics; tools call them by both names.
-            requalified = requalify(text, "stats", "main");
-            &requalified
+pub fn sql(control: &mut Control, caller: &Caller, text: &str) -> Reply {
+    if caller.role == Role::Stats {
+        // What they ask for themselves: `SHOW DATABASES` is the one that is asked for them.
+        if names(text).first().is_some_and(|first| first == "pragma") {
+            return Reply::error("Command not allowed");
         }
-    };
-    let taken = match stats::fill(control, role, text) {
+        // The tables of figures are in `main` for users of statistics; tools call them by both names.
+        return on_figures(control, caller, &requalify(text, "stats", "main"));
+    }
+    sql_of_full_users(control, text)
+}
+
+/// SQL on all tables.
+pub fn sql_of_full_users(control: &mut Control, text: &str) -> Reply {
+    if stats::resets(text)
+        && let Err(refusal) = control.store.check(text)
+    {
+        return Reply::Refused(refusal);
+    }
+    let taken = match stats::fill(control, text) {
         Ok(taken) => taken,
         Err(refusal) => return Reply::Refused(refusal),
     };
-    let answer = refresh_runtime(control, text).and_then(|()| control.store.sql(role, text));
+    let answer = refresh_runtime(control, text).and_then(|()| control.store.sql(text));
     match &answer {
         Ok(_) => taken.told(),
         Err(_) => taken.give_back(control),
     }
     stats::empty(control, text);
     answer.into()
+}
+
+/// SQL of Narrows that names no tables of figures.
+fn own_sql(control: &mut Control, caller: &Caller, text: &str) -> Reply {
+    match caller.role {
+        Role::Admin => control.store.sql(text).into(),
+        Role::Stats => on_figures(control, caller, text),
+    }
+}
+
+/// SQL of a user of statistics: it is not carried out here, where others would wait for it.
+fn on_figures(control: &mut Control, caller: &Caller, text: &str) -> Reply {
+    let is_check = stats::resets(text) && !caller.is_checked;
+    let taken = match is_check {
+        true => Ok(Taken::default()),
+        false => stats::fill(control, text),
+    };
+    let taken = match taken {
+        Ok(taken) => taken,
+        Err(refusal) => return Reply::Refused(refusal),
+    };
+    let snapshot = control.store.snapshot(text);
+    stats::empty(control, text);
+    let text = text.to_owned();
+    match snapshot {
+        Ok(snapshot) if is_check => Reply::OnFigures(Box::new(Question::Check { snapshot, text })),
+        Ok(snapshot) => Reply::OnFigures(Box::new(Question::Answer { snapshot, text, taken })),
+        Err(refusal) => {
+            taken.give_back(control);
+            Reply::Refused(refusal)
+        }
+    }
 }
 
 /// Fills the tables of what is running that `text` names, servers with what has become of them.

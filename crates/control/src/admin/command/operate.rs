@@ -101,5 +101,5 @@ fn proxy_select(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     let asked = call.word(0);
     let known = |text: &str| asked.get(..text.len()).is_some_and(|start| start.eq_ignore_ascii_case(text));
     let (_, query) = OF_NODES.iter().find(|(text, _)| known(text))?;
-    Some(sql(control, call.caller.role, query))
+    Some(sql(control, call.caller, query))
 }

@@ -1,6 +1,6 @@
 //! SHOW: what there is, in SQL that SQLite knows.
 
-use super::{Call, Reply, Verb, Who, sql};
+use super::{Call, Reply, Verb, Who, own_sql, sql};
 use crate::admin::statement::{beyond_an_expression, literal, quoted_name, unquoted};
 use crate::admin::stats;
 use crate::control::Control;
@@ -160,7 +160,7 @@ pub const VERBS: &[Verb] = &[
 ];
 
 fn select(control: &mut Control, call: &Call<'_>, query: &str) -> Option<Reply> {
-    Some(sql(control, call.caller.role, query))
+    Some(sql(control, call.caller, query))
 }
 
 /// What is quoted, as a literal of SQL; `None` for what is not.
@@ -190,7 +190,7 @@ fn tables(control: &mut Control, call: &Call<'_>, database: &str, like: Option<&
         "SELECT name AS tables FROM {database}.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'{like}{order}"
     );
     // Not filled: the tables are named, their rows are not asked for.
-    Some(control.store.sql(call.caller.role, &query).into())
+    Some(own_sql(control, call.caller, &query))
 }
 
 /// A database as the caller's connection calls it: users of statistics have those tables in `main`.
@@ -202,7 +202,7 @@ fn in_words_of<'a>(call: &Call<'_>, database: &'a str) -> &'a str {
 }
 
 fn databases(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
-    Some(control.store.sql(call.caller.role, "PRAGMA database_list").into())
+    Some(own_sql(control, call.caller, "PRAGMA database_list"))
 }
 
 fn create_table(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
@@ -216,7 +216,7 @@ fn create_table(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         bare_or_quoted(database),
         literal(&table)
     );
-    Some(control.store.sql(call.caller.role, &query).into())
+    Some(own_sql(control, call.caller, &query))
 }
 
 fn bare_or_quoted(name: &str) -> String {
@@ -232,7 +232,7 @@ fn columns(control: &mut Control, table: &str) -> Option<ResultSet> {
         "" => String::new(),
         database => format!("{}.", quoted_name(database)),
     };
-    match control.store.sql(Role::Admin, &format!("PRAGMA {of}table_info({name})")) {
+    match control.store.sql(&format!("PRAGMA {of}table_info({name})")) {
         Ok(Answer::Rows(set)) if !set.rows.is_empty() => Some(set),
         _ => None,
     }
@@ -281,7 +281,7 @@ fn table_status(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     if columns(control, &quoted_name(&name)).is_none() {
         return Some(Reply::rows(names, Vec::new()));
     }
-    let count = control.store.sql(Role::Admin, &format!("SELECT COUNT(*) FROM {}", quoted_name(&name)));
+    let count = control.store.sql(&format!("SELECT COUNT(*) FROM {}", quoted_name(&name)));
     let count = match count {
         Ok(Answer::Rows(set)) => set.rows.into_iter().flatten().flatten().next().unwrap_or_default(),
         _ => Vec::new(),

@@ -29,7 +29,7 @@ pub fn figures(control: &Control, counters: &Counters) -> Vec<(&'static str, u64
     let mut figures = counters.rows();
     figures.retain(|(name, _)| !name.starts_with(OF_NARROWS));
     figures.push(("Servers_table_version", control.servers_version()));
-    figures.push(("SQLite3_memory_bytes", sqlite_bytes()));
+    figures.push(("SQLite3_memory_bytes", crate::store::sqlite_bytes()));
     figures.extend(checks(control.check_counts()));
     figures.extend(of_names(control.name_figures()));
     figures.extend(NOT_HERE.iter().map(|(name, _)| (*name, 0)));
@@ -83,13 +83,6 @@ pub fn of_narrows(observer: &Observer) -> Vec<Vec<String>> {
         counters.pins.iter().map(|(reason, count)| vec![format!("Narrows_pins_{reason}"), count.to_string()]),
     );
     rows
-}
-
-/// Memory that SQLite uses in this process.
-pub fn sqlite_bytes() -> u64 {
-    // SAFETY: takes no arguments, reads a counter behind SQLite's own lock, and may be called at any time.
-    let bytes = unsafe { rusqlite::ffi::sqlite3_memory_used() };
-    u64::try_from(bytes).unwrap_or(0)
 }
 
 #[cfg(test)]

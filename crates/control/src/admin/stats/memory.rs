@@ -2,7 +2,7 @@
 
 use narrows_proxy::stats::{MemoryFigures, Observer, wait};
 
-use super::{Row, global, text};
+use super::{Row, text};
 use crate::control::Control;
 
 /// What a name stands for.
@@ -10,7 +10,7 @@ type Figure = fn(&MemoryFigures) -> u64;
 
 /// Each name, what it holds here, and from where.
 const METRICS: &[(&str, Figure)] = &[
-    ("SQLite3_memory_bytes", |_| global::sqlite_bytes()),
+    ("SQLite3_memory_bytes", |_| crate::store::sqlite_bytes()),
     // The allocator is that of the C library; these are what it says, and what the kernel says of the process.
     ("jemalloc_resident", |figures| figures.resident),
     ("jemalloc_active", |figures| figures.anonymous),

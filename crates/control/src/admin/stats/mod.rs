@@ -15,7 +15,7 @@ use rusqlite::types::Value;
 use super::answer::Reply;
 use super::statement::names;
 use crate::control::Control;
-use crate::store::{Refusal, Role};
+use crate::store::Refusal;
 
 /// A row of a table of figures.
 type Row = Vec<Value>;
@@ -38,11 +38,18 @@ enum Rows {
 }
 
 /// Has figures that were reset go on as if they had not been.
-type GiveBack = Box<dyn FnOnce(&Observer)>;
+type GiveBack = Box<dyn FnOnce(&Observer) + Send>;
 
 /// The figures that were reset for a statement: they are gone when it has told them, and not before.
 #[must_use]
+#[derive(Default)]
 pub struct Taken(Vec<GiveBack>);
+
+impl std::fmt::Debug for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Taken({})", self.0.len())
+    }
+}
 
 impl Taken {
     /// The statement has told them.
@@ -99,15 +106,21 @@ const RESET: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Reset;
 /// Tables that can be large: their copies are not kept.
 const LARGE: &[&str] = &["stats_mysql_query_digest", "stats_mysql_query_digest_reset"];
 
-/// Fills the tables that a statement names. Figures begin again only for a statement that SQLite takes.
+/// Whether figures begin again by a statement. That is only to be where SQLite takes it, so it is to be checked before.
+pub fn resets(sql: &str) -> bool {
+    let named = named(sql);
+    let is_reset = |table: &Table| matches!(table.rows, Rows::Reset(_));
+    TABLES.iter().any(|table| is_reset(table) && named.iter().any(|name| name == table.name)) && reads(sql)
+}
+
+/// Fills the tables that a statement names, which SQLite takes where it [`resets`] any.
 ///
 /// # Errors
-/// When SQLite would refuse the statement, or has no room for the rows.
-pub fn fill(control: &mut Control, role: Role, sql: &str) -> Result<Taken, Refusal> {
+/// When SQLite has no room for the rows.
+pub fn fill(control: &mut Control, sql: &str) -> Result<Taken, Refusal> {
     let mut taken = Taken(Vec::new());
     let named = named(sql);
     let is_named = |table: &&Table| named.iter().any(|name| name == table.name);
-    let mut checked = false;
     for table in TABLES.iter().filter(is_named) {
         let observer = control.observer();
         let rows = match (table.rows, &observer) {
@@ -115,11 +128,6 @@ pub fn fill(control: &mut Control, role: Role, sql: &str) -> Result<Taken, Refus
             (_, None) => Vec::new(),
             (Rows::Copied(rows), Some(observer)) => rows(control, observer),
             (Rows::Reset(rows), Some(observer)) => {
-                if !std::mem::replace(&mut checked, true)
-                    && let Err(refusal) = control.store.check(role, sql)
-                {
-                    return Err(refusal);
-                }
                 let (rows, give_back) = rows(observer);
                 taken.0.push(give_back);
                 rows
