@@ -5,12 +5,12 @@
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::Endpoint;
 use crate::protocol::{Packet, capability, command, writer};
-use crate::{Endpoint, free_port};
 
 /// What the server does next.
 #[derive(Debug, Clone)]
@@ -181,9 +181,21 @@ impl FakeMysql {
         FakeMysql::start_on(0, conversation)
     }
 
-    /// A port on which nobody listens: for a server that is down.
+    /// A port of 127.0.0.1 on which nobody listens: for a server that is down. It is below those that the kernel chooses by itself
+    /// (`net.ipv4.ip_local_port_range`, from 32768), so that no other server of a test gets it.
+    ///
+    /// # Panics
+    /// When there is none.
     pub fn nobody() -> u16 {
-        free_port()
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let ports = 10_000..30_000;
+        let first = std::process::id().wrapping_mul(131);
+        let next = |_| {
+            let number = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+            ports.start + (number % ports.len() as u32) as u16
+        };
+        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        (0..ports.len()).map(next).find(is_free).expect("a free port")
     }
 
     /// The payload of its greeting, for a server that a test makes itself.
