@@ -128,8 +128,11 @@ impl Past {
                 self.temporary_dropped &= !(asks_conditions(&text) && self.written_since);
                 self.written_since = self.temporary_dropped && (self.written_since || writes(&text));
                 self.temporary_dropped |= text.starts_with("DROP TEMPORARY");
-                let inserted =
-                    answer.last().is_some_and(|line| line.starts_with("OK ") && !line.contains(" id=0 "));
+                // A row that was there already, named by LAST_INSERT_ID(id), is none.
+                let told = |line: &String| {
+                    line.starts_with("OK ") && !line.contains(" id=0 ") && !line.contains(" affected=0 ")
+                };
+                let inserted = answer.last().is_some_and(told);
                 self.null_is_set &= !inserted;
                 self.null_is_set |= text.starts_with("SET ") && text.contains("sql_auto_is_null");
                 self.collation_by_default |= self.user_changed && sets_collation_to_default(&text);
@@ -160,7 +163,8 @@ impl Past {
     fn note_unkept(&mut self, text: &str, failed: bool, flavour: Flavour) {
         if let Some((_, set)) = text.split_once("max_error_count").filter(|_| text.starts_with("SET ")) {
             let value = set.trim_start_matches([' ', ':', '=', '`']);
-            self.keeps_few = value == "0" || value == "1";
+            let end = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
+            self.keeps_few = matches!(&value[..end], "0" | "1");
         }
         let has_table = !failed && (writes(text) || text.contains(" FROM "));
         self.failed_unkept &= !has_table;
