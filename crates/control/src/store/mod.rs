@@ -28,6 +28,7 @@ mod snapshot;
 mod takeover;
 mod variables;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ pub struct Store {
     file: Option<PathBuf>,
     uuid: String,
     remarks: Vec<String>,
+    /// What has been said, without its place in a file: only while the store is opened.
+    remarked: HashSet<String>,
 }
 
 impl Store {

@@ -3,6 +3,7 @@
 //! The file counts at the first start, with [`Start::Initial`] and with [`Start::Reload`]; else what is on disk does. A
 //! database that cannot be read or written is a reason not to start: nothing is ever put in its place unasked.
 
+use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
@@ -128,7 +129,7 @@ enum Disk {
     AsItIs,
 }
 
-/// Findings of one start that are told; a set of rules that is wrong as a whole has thousands.
+/// Most findings that one start logs; a set of rules that is wrong as a whole has thousands.
 const MOST_FINDINGS: usize = 100;
 
 /// Memory of SQLite in all, in bytes: what is left when a statement sorts or joins without measure.
@@ -147,16 +148,15 @@ impl Store {
         }
         for module in MODULES {
             let candidate = store.candidate(module)?;
-            for warning in &candidate.warnings {
-                store.remark_once(&warning.message);
-            }
+            candidate.warnings.iter().for_each(|warning| store.remark_once(warning.message.clone()));
             store.accept(candidate)?;
         }
         let findings = Together::of_rows(&store.running.rows).findings();
         for finding in findings.into_iter().map(|finding| finding.problem.to_string()).take(MOST_FINDINGS) {
-            store.remark_once(&finding);
+            store.remark_once(finding);
         }
         store.remark_on_passwords();
+        store.remarked = HashSet::new();
         store.phase = variables::Phase::Serving;
         Ok(store)
     }
@@ -184,14 +184,14 @@ impl Store {
 
     fn remark_on_passwords(&mut self) {
         for problem in known_passwords(&self.running.variables) {
-            self.remark_once(&problem.to_string());
+            self.remark_once(problem.to_string());
         }
     }
 
     /// Says what has not been said already, with its place where it was said of a file.
-    fn remark_once(&mut self, message: &str) {
-        if !self.remarks.iter().any(|remark| remark.ends_with(message)) {
-            self.remarks.push(message.to_owned());
+    fn remark_once(&mut self, message: String) {
+        if self.remarked.insert(message.clone()) {
+            self.remarks.push(message);
         }
     }
 
@@ -290,6 +290,7 @@ impl Store {
             file: None,
             uuid: String::new(),
             remarks: Vec::new(),
+            remarked: HashSet::new(),
         })
     }
 
@@ -333,14 +334,20 @@ impl Store {
             variables::complete(&transaction)?;
         }
         if let (Some(loaded), Some(document)) = (loaded, document) {
-            // What has no effect, or is left out, is told by the module that it is of.
+            // What has no effect, or is left out, is reported when its module is loaded.
             let diagnostics = loaded.passed_over.iter().chain(&loaded.warnings);
             let by_module =
                 |problem: &Problem| matches!(problem, Problem::NoEffect { .. } | Problem::LeftOut { .. });
             let diagnostics = diagnostics.filter(|it| !by_module(&it.problem));
-            self.remarks.extend(diagnostics.map(ToString::to_string));
+            for diagnostic in diagnostics {
+                self.remarks.push(diagnostic.to_string());
+                self.remarked.insert(diagnostic.problem.to_string());
+            }
             let merged = config_file::merge_all(&transaction, &document)?;
-            self.remarks.extend(merged.warnings.into_iter().map(|warning| warning.message));
+            for warning in merged.warnings {
+                self.remarked.insert(warning.message.clone());
+                self.remarks.push(warning.message);
+            }
         }
         if is_new || merges {
             for module in MODULES {

@@ -1,4 +1,5 @@
-//! Columns of JSON: the keys that are read, each with what reads its value. What is not read is told by the same functions.
+//! Columns of JSON: the keys that are read, each with the function that reads its value. The same function reports a value that
+//! cannot be used.
 
 use serde_json::Value;
 
@@ -27,7 +28,8 @@ pub const USER_KEYS: &[Key] = &[
 /// The key of `mysql_query_rules.attributes`.
 pub const RULE_KEYS: &[Key] = &[Key { name: "flagOUTs", flaws: flaws_of_flags_out }];
 
-/// The keys of `mysql_hostgroup_attributes.hostgroup_settings`. A row with a wrong value is left out, which is told of the row.
+/// The keys of `mysql_hostgroup_attributes.hostgroup_settings`. A row with a wrong value is left out, and a
+/// warning names the row.
 pub const HOSTGROUP_KEYS: &[Key] = &[
     Key { name: "balance", flaws: |_| Vec::new() },
     Key { name: "handle_warnings", flaws: |_| Vec::new() },

@@ -40,7 +40,7 @@ pub const VERBS: &[Verb] = &[Verb {
     doc: "Sets a variable of memory; `LOAD MYSQL VARIABLES TO RUNTIME` takes it into force.",
 }];
 
-/// Drivers set what servers have, and are told that it was done, as by ProxySQL. A name of ours that is misspelt, or written as a
+/// Drivers set variables of servers, and receive an OK as from ProxySQL. A name of ours that is misspelt, or written as a
 /// server's is (`GLOBAL mysql-max_connections`, `mysql_max_connections`), is an operator's, who is warned.
 fn unknown(name: &str) -> Reply {
     let info = format!("ERROR: Unknown global variable: '{name}'.");
@@ -84,7 +84,7 @@ fn variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     }
     let update =
         format!("UPDATE global_variables SET variable_value={value} WHERE variable_name={}", literal(name));
-    // Of users of statistics nothing is taken, and they are told why by what comes below.
+    // A statistics user may set nothing: the UPDATE below is refused with the reason.
     if let Some(word) = beyond_an_expression(value).filter(|_| call.caller.role == Role::Admin) {
         // SQLite says best what is wrong with it, without doing it.
         let refused = control.store.sql(&format!("EXPLAIN {update}")).err();
