@@ -45,13 +45,13 @@ impl Aside {
 impl Session {
     /// The connections that the session keeps.
     pub(super) fn kept(&self) -> impl Iterator<Item = &Pinned> {
-        self.pinned.iter().chain(self.aside.iter().map(|aside| &aside.pinned))
+        self.binding.pinned.iter().chain(self.binding.aside.iter().map(|aside| &aside.pinned))
     }
 
     /// Brings the connection to hand that a statement belongs on, of those that the session keeps; none where it belongs
     /// on another. The common session keeps one at most, and all that it sends goes there.
     pub(super) fn choose_kept(&mut self, job: &Job, text: &[u8]) {
-        if self.pinned.is_none() && self.aside.is_empty() {
+        if self.binding.pinned.is_none() && self.binding.aside.is_empty() {
             return;
         }
         if let Some(statement) = &job.prepared
@@ -62,27 +62,28 @@ impl Session {
         {
             return;
         }
-        if self.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned)) {
+        if self.binding.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned)) {
             return;
         }
         let open = |pinned: &Pinned| pinned.pins.reasons().intersects(PinReason::TRANSACTION);
-        let open_here = self.pinned.as_ref().is_some_and(open);
-        let place =
-            if (open_here || self.aside.iter().any(Aside::has_transaction)) && common(job, text).is_some() {
-                // The oldest transaction has seen all savepoints.
-                let others = self.aside.iter().enumerate().filter(|(_, aside)| aside.has_transaction());
-                let oldest = others.min_by_key(|(_, aside)| aside.since);
-                if open_here && oldest.is_none_or(|(_, aside)| self.transaction_since <= aside.since) {
-                    return;
-                }
-                oldest.map(|(place, _)| place)
-            } else {
-                if self.pinned.as_ref().is_some_and(|pinned| pinned.hostgroup == job.hostgroup) {
-                    return;
-                }
-                self.aside.iter().rposition(|aside| aside.pinned.hostgroup == job.hostgroup)
-            };
-        let other = place.map(|place| self.aside.remove(place));
+        let open_here = self.binding.pinned.as_ref().is_some_and(open);
+        let place = if (open_here || self.binding.aside.iter().any(Aside::has_transaction))
+            && common(job, text).is_some()
+        {
+            // The oldest transaction has seen all savepoints.
+            let others = self.binding.aside.iter().enumerate().filter(|(_, aside)| aside.has_transaction());
+            let oldest = others.min_by_key(|(_, aside)| aside.since);
+            if open_here && oldest.is_none_or(|(_, aside)| self.binding.transaction_since <= aside.since) {
+                return;
+            }
+            oldest.map(|(place, _)| place)
+        } else {
+            if self.binding.pinned.as_ref().is_some_and(|pinned| pinned.hostgroup == job.hostgroup) {
+                return;
+            }
+            self.binding.aside.iter().rposition(|aside| aside.pinned.hostgroup == job.hostgroup)
+        };
+        let other = place.map(|place| self.binding.aside.remove(place));
         self.set_aside();
         if let Some(other) = other {
             self.take_up(other);
@@ -92,22 +93,22 @@ impl Session {
 
     /// After a statement: the connection at hand is the one that attracts what follows, if any does.
     pub(super) fn keep_at_hand(&mut self) {
-        if self.aside.is_empty() {
+        if self.binding.aside.is_empty() {
             return;
         }
-        if self.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned)) {
+        if self.binding.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned)) {
             return;
         }
         let open = |pinned: &Pinned| pinned.pins.reasons().intersects(PinReason::TRANSACTION);
-        let attracts = self.aside.iter().rposition(|aside| !self.may_be_left(&aside.pinned));
+        let attracts = self.binding.aside.iter().rposition(|aside| !self.may_be_left(&aside.pinned));
         // A transaction before a connection that is merely kept, and any before none.
-        let transaction = match self.pinned.as_ref().is_some_and(open) {
+        let transaction = match self.binding.pinned.as_ref().is_some_and(open) {
             true => None,
-            false => self.aside.iter().rposition(Aside::has_transaction),
+            false => self.binding.aside.iter().rposition(Aside::has_transaction),
         };
-        let last = self.pinned.is_none().then(|| self.aside.len() - 1);
+        let last = self.binding.pinned.is_none().then(|| self.binding.aside.len() - 1);
         let Some(place) = attracts.or(transaction).or(last) else { return };
-        let aside = self.aside.remove(place);
+        let aside = self.binding.aside.remove(place);
         self.set_aside();
         self.take_up(aside);
         self.show_aside();
@@ -132,7 +133,7 @@ impl Session {
     /// Whether a read that is routed away from where the session writes runs outside of its transaction: none is open on the
     /// connection at hand, if there is one.
     pub(super) fn may_run_apart(&self, job: &Job) -> bool {
-        self.pinned.as_ref().is_none_or(|pinned| {
+        self.binding.pinned.as_ref().is_none_or(|pinned| {
             pinned.hostgroup == job.hostgroup
                 && !pinned.pins.reasons().intersects(PinReason::TRANSACTION)
                 && self.may_be_left(pinned)
@@ -142,18 +143,20 @@ impl Session {
     /// Brings the connection to hand that keeps something for a statement of the client; returns whether there is one.
     pub(super) fn choose_holder(&mut self, id: u32, executes: bool) -> bool {
         let holds = |pinned: &Pinned| pinned.pins.holds(id, PinReason::HELD_STATEMENT);
-        if self.pinned.as_ref().is_some_and(holds) {
+        if self.binding.pinned.as_ref().is_some_and(holds) {
             return true;
         }
-        let Some(place) = self.aside.iter().position(|aside| holds(&aside.pinned)) else { return false };
-        let mut aside = self.aside.remove(place);
+        let Some(place) = self.binding.aside.iter().position(|aside| holds(&aside.pinned)) else {
+            return false;
+        };
+        let mut aside = self.binding.aside.remove(place);
         let pins = &mut aside.pinned.pins;
-        let is_tied = self.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned));
+        let is_tied = self.binding.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned));
         if executes && is_tied && !pins.holds(id, PinReason::LONG_DATA) {
             // It belongs to the transaction. Its cursor is closed, as executing it anew would.
             pins.let_go(id, PinReason::HELD_STATEMENT);
             aside.pinned.backend.login.statements.close_held(id);
-            self.aside.push(aside);
+            self.binding.aside.push(aside);
             return false;
         }
         self.set_aside();
@@ -163,11 +166,11 @@ impl Session {
     }
 
     fn set_aside(&mut self) {
-        let Some(mut pinned) = self.pinned.take() else { return };
+        let Some(mut pinned) = self.binding.pinned.take() else { return };
         self.leave(&mut pinned.backend);
-        let (status, since) = (self.status, self.transaction_since.take());
-        self.aside.push(Aside { pinned, status, since, pins: self.handle.take_pins() });
-        self.status = status.without(OF_TRANSACTION);
+        let (status, since) = (self.data.status, self.binding.transaction_since.take());
+        self.binding.aside.push(Aside { pinned, status, since, pins: self.handle.take_pins() });
+        self.data.status = status.without(OF_TRANSACTION);
         self.handle.has_backend(None);
     }
 
@@ -180,23 +183,23 @@ impl Session {
         self.handle.put_pins(aside.pins);
         self.handle.has_backend(Some(aside.pinned.backend.card()));
         let of_transaction = Status(aside.status.0 & OF_TRANSACTION.0);
-        self.status = self.status.without(OF_TRANSACTION).union(of_transaction);
-        self.transaction_since = aside.since;
-        self.pinned = Some(aside.pinned);
+        self.data.status = self.data.status.without(OF_TRANSACTION).union(of_transaction);
+        self.binding.transaction_since = aside.since;
+        self.binding.pinned = Some(aside.pinned);
     }
 
     /// Shows the connections that are set aside to those who may have to cut them off.
     fn show_aside(&self) {
         let card = |aside: &Aside| (Rc::clone(aside.pinned.backend.card()), aside.has_transaction());
-        self.handle.has_aside(self.aside.iter().map(card).collect());
+        self.handle.has_aside(self.binding.aside.iter().map(card).collect());
     }
 
     /// Resets all connections that are set aside, and returns them.
     pub(super) fn recycle_aside(&mut self) {
-        if self.aside.is_empty() {
+        if self.binding.aside.is_empty() {
             return;
         }
-        for aside in std::mem::take(&mut self.aside) {
+        for aside in std::mem::take(&mut self.binding.aside) {
             self.recycle(aside.pinned.backend, &aside.pinned.pins);
         }
         self.show_aside();
@@ -209,7 +212,7 @@ impl Session {
             || job.statement.flags.intersects(Flags::LAST_INSERT_ID);
         if asks {
             let limit = self.snapshot().variables.connect_timeout_server;
-            for aside in &mut self.aside {
+            for aside in &mut self.binding.aside {
                 // What cannot be fetched is lost with the connection, which shows when that is used.
                 let _ = aside.pinned.backend.settle_residue(limit).await;
             }
@@ -232,8 +235,9 @@ impl Session {
 
     /// The server that has closed a connection with an open transaction: none of the others is committed then.
     fn first_dead(&self) -> Option<String> {
-        let aside = self.aside.iter().filter(|aside| aside.has_transaction()).map(|aside| &aside.pinned);
-        let dead = self.pinned.iter().chain(aside).find(|pinned| !pinned.backend.is_alive())?;
+        let aside =
+            self.binding.aside.iter().filter(|aside| aside.has_transaction()).map(|aside| &aside.pinned);
+        let dead = self.binding.pinned.iter().chain(aside).find(|pinned| !pinned.backend.is_alive())?;
         Some(dead.backend.login.server.address())
     }
 
@@ -248,17 +252,17 @@ impl Session {
     }
 
     async fn all_aside(&mut self, common: Common, own: &[u8]) -> Result<(), (String, String)> {
-        for aside in std::mem::take(&mut self.aside) {
+        for aside in std::mem::take(&mut self.binding.aside) {
             let mut aside = aside;
             if !aside.has_transaction() {
-                self.aside.push(aside);
+                self.binding.aside.push(aside);
                 continue;
             }
             let backend = &aside.pinned.backend;
             match self.one_aside(common, own, backend).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.aside.push(aside);
+                    self.binding.aside.push(aside);
                     continue;
                 }
                 Err(error) => return Err((backend.login.server.address(), error.to_string())),
@@ -266,7 +270,7 @@ impl Session {
             aside.pins.retain(|pin| pin.reason != PinReason::TRANSACTION);
             (aside.since, aside.status) = (None, aside.status.without(OF_TRANSACTION));
             match aside.pinned.pins.end_transaction() {
-                None => self.aside.push(aside),
+                None => self.binding.aside.push(aside),
                 Some(exit) => {
                     let backend = aside.pinned.backend;
                     let exit = self.exit_of(&backend, exit);

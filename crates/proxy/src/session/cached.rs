@@ -82,7 +82,7 @@ impl Session {
             },
         };
         let recording = Recording::new(ticket, caching.ttl, &self.snapshot().variables);
-        self.recording.replace(Some(Box::new(recording)));
+        self.run.recording.replace(Some(Box::new(recording)));
         Ok(Source::Server)
     }
 
@@ -95,10 +95,10 @@ impl Session {
         };
         in_form
             && request.whole
-            && self.pinned.is_none()
-            && self.status.contains(Status::AUTOCOMMIT)
-            && !self.status.contains(Status::IN_TRANS)
-            && !self.state.null_is_insert_id()
+            && self.binding.pinned.is_none()
+            && self.data.status.contains(Status::AUTOCOMMIT)
+            && !self.data.status.contains(Status::IN_TRANS)
+            && !self.data.state.null_is_insert_id()
             && may_be_kept(&job.statement, job.text(request))
     }
 
@@ -111,7 +111,7 @@ impl Session {
                 username: &self.want.account.row.username,
                 hostgroup: job.hostgroup,
                 class: self.want.class.intersection(class).0,
-                state: states.of(&self.state, user_variables),
+                state: states.of(&self.data.state, user_variables),
                 command: job.command.code(),
                 parts,
             })
@@ -168,7 +168,7 @@ impl Session {
                 Interrupt::QueryTime => Ok(Asked::Refused(QUERY_TIMEOUT.0, QUERY_TIMEOUT.1)),
                 reason => Err(End::Interrupted(reason)),
             },
-            () = request.client_gone(&self.stream) => Err(End::Gone),
+            () = request.client_gone(&self.client.stream) => Err(End::Gone),
         };
         self.handle.does(doing);
         asked
@@ -177,7 +177,7 @@ impl Session {
     /// The first piece of an answer, in this client's form.
     fn begin_replay(&self, entry: &Arc<Entry>) -> Option<Begun> {
         let answer = entry.answer()?;
-        let mut replay = Replay::new(answer, self.capabilities, self.status);
+        let mut replay = Replay::new(answer, self.client.capabilities, self.data.status);
         let mut piece = Vec::new();
         let more = replay.put(answer, &mut piece);
         let rest = more.then(|| (Arc::clone(entry), replay));
@@ -220,26 +220,26 @@ impl Session {
 
     /// Takes down a part of an answer, where that is recorded.
     pub(super) fn record(&self, bytes: &[u8]) {
-        if let Some(recording) = &mut *self.recording.borrow_mut() {
+        if let Some(recording) = &mut *self.run.recording.borrow_mut() {
             recording.add(bytes);
         }
     }
 
     /// Whether the answer at hand is recorded.
     pub(super) fn is_recording(&self) -> bool {
-        self.recording.borrow().as_ref().is_some()
+        self.run.recording.borrow().as_ref().is_some()
     }
 
     /// The client leaves the answer unread: others no longer wait for it.
     pub(super) fn stop_recording(&self) {
-        if let Some(recording) = &mut *self.recording.borrow_mut() {
+        if let Some(recording) = &mut *self.run.recording.borrow_mut() {
             recording.leave();
         }
     }
 
     /// An answer is complete: it is kept, if it may be.
     pub(super) fn end_recording(&self, backend: &Backend, job: &Job, text: &[u8], outcome: &Outcome) {
-        let Some(recording) = self.recording.take() else { return };
+        let Some(recording) = self.run.recording.take() else { return };
         let variables = &self.snapshot().variables;
         if outcome.error.is_some() {
             return recording.fail();
@@ -256,12 +256,12 @@ impl Session {
         if rows_are_missing || warned || changed {
             return recording.refuse();
         }
-        recording.keep(self.capabilities, backend.login.family);
+        recording.keep(self.client.capabilities, backend.login.family);
     }
 
     /// Behind a statement whose answer was not complete: its client was told an error, or has left.
     pub(super) fn forget_recording(&self, result: &Result<(), End>) {
-        if let Some(recording) = self.recording.take()
+        if let Some(recording) = self.run.recording.take()
             && result.is_ok()
         {
             recording.fail();

@@ -71,7 +71,7 @@ impl Session {
 
     /// Notes for another process that a command runs. A query may wait for long before it does.
     fn note_command(&self, command: Command, request: &Request) {
-        let Some(kept) = self.stream.kept() else { return };
+        let Some(kept) = self.client.stream.kept() else { return };
         match command {
             Command::Query | Command::Quit => {}
             Command::Ping => kept.runs(request.ahead(), Run::Again),
@@ -86,7 +86,7 @@ impl Session {
         self.skip(request).await?;
         if client::family(&self.snapshot(), &self.want.account) == Some(Family::MySql) {
             // MySQL counts the error until the next statement.
-            self.warnings = 1;
+            self.data.warnings = 1;
         }
         self.reply_error_at(request.answer(), Errno::UNKNOWN_COM_ERROR, "Unknown command").await
     }
@@ -128,21 +128,21 @@ impl Session {
             [1, 0] => false,
             _ => return self.unknown_command(request).await,
         };
-        Arc::make_mut(&mut self.state).multi_statements = on;
+        Arc::make_mut(&mut self.data.state).multi_statements = on;
         let mut out = Vec::with_capacity(16);
-        if self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
+        if self.client.capabilities.contains(Capabilities::DEPRECATE_EOF) {
             let ok = narrows_wire::packet::Ok {
                 header: narrows_wire::packet::Ok::END_OF_ROWS,
                 affected_rows: 0,
                 last_insert_id: 0,
-                status: self.status,
-                warnings: self.warnings,
+                status: self.data.status,
+                warnings: self.data.warnings,
                 info: b"",
                 session_state: b"",
             };
-            put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.capabilities));
+            put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.client.capabilities));
         } else {
-            let eof = Eof { warnings: self.warnings, status: self.status };
+            let eof = Eof { warnings: self.data.warnings, status: self.data.status };
             put_encoded(&mut out, &mut 1, |out| eof.encode(out));
         }
         self.send(&out).await
@@ -158,7 +158,7 @@ impl Session {
     }
 
     async fn change_user(&mut self, request: &mut Request) -> Result<(), End> {
-        let change = match ChangeUser::decode(request.payload(), self.capabilities) {
+        let change = match ChangeUser::decode(request.payload(), self.client.capabilities) {
             Ok(change) => change,
             Err(_) => {
                 self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await?;
@@ -172,14 +172,14 @@ impl Session {
         }
         let snapshot = self.snapshot();
         let asked = change.schema.as_deref();
-        let multi_statements = self.state.multi_statements;
+        let multi_statements = self.data.state.multi_statements;
         // Whatever comes of it, what the session had is gone.
-        self.start_over(Arc::clone(&self.login_state));
+        self.start_over(Arc::clone(&self.data.login_state));
         let claim = LoginClaim {
             user: &change.user,
             plugin: change.plugin.as_deref(),
             answer: &change.auth_response,
-            can_switch: self.capabilities.contains(Capabilities::PLUGIN_AUTH),
+            can_switch: self.client.capabilities.contains(Capabilities::PLUGIN_AUTH),
             host: &self.handle.peer.0,
         };
         // Drivers that leave them out have not become another program.
@@ -190,12 +190,12 @@ impl Session {
         let begin = |account: &Account| {
             let mut state = match change.charset {
                 Some(collation) => client::state_of_collation(&snapshot, account, collation),
-                None => SessionState::clone(&self.login_state),
+                None => SessionState::clone(&self.data.login_state),
             };
             state.schema = client::first_schema(&snapshot, account, asked);
             state.set_default("sql_mode");
             if client::family(&snapshot, account) == Some(Family::MySql) {
-                client::set_login_mode(&mut state, self.capabilities);
+                client::set_login_mode(&mut state, self.client.capabilities);
             }
             state.multi_statements = multi_statements;
             state
@@ -203,14 +203,14 @@ impl Session {
         let changed = client::change_user(
             &self.worker,
             &snapshot,
-            (&self.stream, request.rest_mut()),
-            (&self.nonce, self.capabilities),
+            (&self.client.stream, request.rest_mut()),
+            (&self.client.nonce, self.client.capabilities),
             (claim, about),
             asked.filter(|schema| !schema.is_empty()),
             begin,
         );
         let (place, want, state) = changed.await.map_err(End::Told)?;
-        self.login_state = Arc::clone(&state);
+        self.data.login_state = Arc::clone(&state);
         self.start_over(state);
         *self.handle.username.borrow_mut() = want.account.row.username.clone();
         self.want = want;
@@ -224,18 +224,18 @@ impl Session {
         let family = client::family(&self.snapshot(), &self.want.account);
         let mut state = match family {
             Some(Family::MySql) => SessionState::default(),
-            Some(Family::MariaDb) | None => SessionState::clone(&self.login_state),
+            Some(Family::MariaDb) | None => SessionState::clone(&self.data.login_state),
         };
         state.set_default("sql_mode");
         if family == Some(Family::MySql) {
-            client::set_login_mode(&mut state, self.capabilities);
+            client::set_login_mode(&mut state, self.client.capabilities);
         }
-        state.schema = self.state.schema.clone();
+        state.schema = self.data.state.schema.clone();
         if state.schema.is_some() {
             // Servers keep the schema and forget its character set.
             state.set_literal(SCHEMA_COLLATION, "@@global.collation_database");
         }
-        state.multi_statements = self.state.multi_statements;
+        state.multi_statements = self.data.state.multi_statements;
         self.start_over(self.worker.shared_state(state));
         self.reply_ok("").await
     }

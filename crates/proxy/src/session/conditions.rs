@@ -34,7 +34,7 @@ impl Session {
     /// Keeps what an answer tells of conditions.
     pub(super) fn note_conditions(&mut self, job: &Job, text: &[u8], family: Family, outcome: &Outcome) {
         let Some(counts) = left_by(job, text, family, outcome) else { return };
-        let look_back = &mut self.look_back;
+        let look_back = &mut self.data.information;
         let runs_others = matches!(job.statement.kind, Kind::Call | Kind::Execute);
         if runs_others && family == Family::MariaDb && look_back.conditions_are_here && counts.warnings == 0 {
             // Whether a table was among them, the connection knows; both tie the session to it.
@@ -53,11 +53,11 @@ impl Session {
         for cell in [b"Error", errno.number.to_string().as_bytes(), text.as_bytes()] {
             put_lenenc_bytes(&mut row, cell);
         }
-        if self.state.keeps_no_errors() {
+        if self.data.state.keeps_no_errors() {
             // It counts and is not kept.
             row.clear();
         }
-        let look_back = &mut self.look_back;
+        let look_back = &mut self.data.information;
         look_back.warning_count = 1;
         look_back.error_count = 1;
         look_back.conditions_are_here = false;
@@ -70,7 +70,7 @@ impl Session {
 
     /// Behind an error that was not kept: whether it counts, the server has told.
     pub(super) fn note_uncounted_error(&mut self, errors: u64) {
-        let look_back = &mut self.look_back;
+        let look_back = &mut self.data.information;
         look_back.error_count = u16::try_from(errors).unwrap_or(u16::MAX);
         look_back.warning_count = look_back.error_count;
         look_back.conditions_are_here = false;
@@ -80,8 +80,8 @@ impl Session {
     /// How many conditions there are, and how many of them are errors. An ERR packet tells of one; whether there were
     /// others before it, what was left tells.
     pub(super) async fn condition_counts(&self) -> (u16, u16) {
-        let LookBack { warning_count, error_count, .. } = self.look_back;
-        let left = match &self.look_back.conditions_at {
+        let LookBack { warning_count, error_count, .. } = self.data.information;
+        let left = match &self.data.information.conditions_at {
             Some(kept) if error_count > 0 => self.fetched(kept).await,
             _ => None,
         };
@@ -94,7 +94,7 @@ impl Session {
     /// Whether the connection at hand must be cleared before it is asked for warnings: it has somebody else's, or
     /// none but those of our own assignments.
     pub(super) fn must_clear_conditions(&self) -> bool {
-        !self.look_back.conditions_are_here
+        !self.data.information.conditions_are_here
     }
 
     /// Takes off the connection at hand what only it knows of the last statement, before something of our own makes
@@ -105,7 +105,7 @@ impl Session {
             return Ok(());
         }
         let kept = Kept::of(backend, kinds);
-        let look_back = &mut self.look_back;
+        let look_back = &mut self.data.information;
         if std::mem::take(&mut look_back.conditions_are_here) {
             look_back.conditions_at = Some(kept.clone());
         }
@@ -131,15 +131,15 @@ impl Session {
         let limit = self.snapshot().variables.connect_timeout_server;
         let out = if words.iter().any(|word| word == b"COUNT") {
             let (warnings, errors) = self.condition_counts().await;
-            self.look_back.found_rows = Some(1);
-            self.look_back.found_rows_are_here = false;
+            self.data.information.found_rows = Some(1);
+            self.data.information.found_rows_are_here = false;
             let (name, count): (&[u8], _) = match errors_only {
                 true => (b"@@session.error_count", errors),
                 false => (b"@@session.warning_count", warnings),
             };
             // Behind an error it is not known whether a transaction is open.
             let status = backend.status(limit).await?.of_session();
-            reply::single_value(name, count.to_string().as_bytes(), self.capabilities, status)
+            reply::single_value(name, count.to_string().as_bytes(), self.client.capabilities, status)
         } else {
             let Some(left) = self.elsewhere(backend).await? else { return Ok(None) };
             let status = backend.status(limit).await?.of_session();
@@ -148,18 +148,18 @@ impl Session {
             let rows: Vec<&[u8]> =
                 left.rows.iter().filter(of_kind).skip(offset).take(limit).map(Vec::as_slice).collect();
             let columns: Vec<&[u8]> = left.columns.iter().map(Vec::as_slice).collect();
-            reply::result_set(&columns, &rows, self.capabilities, status)
+            reply::result_set(&columns, &rows, self.client.capabilities, status)
         };
-        self.warnings = 0;
-        self.look_back.row_count = -1;
-        self.look_back.last = None;
-        self.look_back.disturbed = true;
+        self.data.warnings = 0;
+        self.data.information.row_count = -1;
+        self.data.information.last = None;
+        self.data.information.disturbed = true;
         Ok(Some(self.send(&out).await))
     }
 
     /// The conditions that are not on the connection at hand, with the columns that this connection gives them.
     async fn elsewhere(&self, backend: &Backend) -> Result<Option<ResultSet>, BackendError> {
-        let rows = match (&self.look_back.own_error, &self.look_back.conditions_at) {
+        let rows = match (&self.data.information.own_error, &self.data.information.conditions_at) {
             (Some(row), _) => Some(row.to_vec()).filter(|row| !row.is_empty()).into_iter().collect(),
             (None, Some(kept)) => match self.fetched(kept).await {
                 Some(Left { warnings: Some(warnings), .. }) => warnings.rows.clone(),
@@ -189,7 +189,7 @@ impl Session {
         for (target, item) in asked.items {
             let value = match (item, about) {
                 (DiagnosticsItem::Number, None) => format!("CAST({} AS UNSIGNED)", conditions.len()),
-                (DiagnosticsItem::RowCount, None) => self.look_back.row_count.to_string(),
+                (DiagnosticsItem::RowCount, None) => self.data.information.row_count.to_string(),
                 (DiagnosticsItem::MysqlErrno, Some(Some(condition))) => {
                     format!("CAST({} AS UNSIGNED)", condition.code)
                 }

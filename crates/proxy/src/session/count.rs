@@ -57,9 +57,9 @@ impl Session {
 
     /// The command is over, or the session begins: it waits for a command now. Returns the time.
     pub(super) fn rest(&mut self) -> Instant {
-        let now = self.ended.take().unwrap_or_else(Instant::now);
-        if self.handle.rests(&self.state, now)
-            && let Some(kept) = self.stream.kept()
+        let now = self.run.ended.take().unwrap_or_else(Instant::now);
+        if self.handle.rests(&self.data.state, now)
+            && let Some(kept) = self.client.stream.kept()
         {
             kept.has_new_state();
         }
@@ -102,10 +102,10 @@ impl Session {
                 let hostgroup = backend.login.server.row.hostgroup;
                 self.count_statement((&job.statement, job.digest.as_ref()), text, hostgroup, given);
             }
-            _ => self.ended = Some(Instant::now()),
+            _ => self.run.ended = Some(Instant::now()),
         }
         // A long answer goes at the pace of its reader.
-        if let (Some(in_use), Some(now)) = (&backend.in_use, self.ended)
+        if let (Some(in_use), Some(now)) = (&backend.in_use, self.run.ended)
             && outcome.received < LONG_ANSWER
         {
             in_use.answered(self.handle.since() + job.orders.delay, now);
@@ -138,7 +138,7 @@ impl Session {
         given: Yield,
     ) {
         let now = Instant::now();
-        self.ended = Some(now);
+        self.run.ended = Some(now);
         let taken = now.saturating_duration_since(self.handle.since());
         let time_us = taken.as_secs() * 1_000_000 + u64::from(taken.subsec_micros());
         let snapshot = self.snapshot();
@@ -153,7 +153,7 @@ impl Session {
         }
         self.count_kind(statement, text);
         let Some(digest) = digest else { return };
-        let schemaname = self.state.schema.as_deref().unwrap_or_default();
+        let schemaname = self.data.state.schema.as_deref().unwrap_or_default();
         let client_address =
             if variables.query_digests_track_hostname { self.handle.peer.0.as_str() } else { "" };
         let username = &self.want.account.row.username;
@@ -206,7 +206,7 @@ impl Session {
             }
             Kind::Select
                 if statement.flags.intersects(Flags::FOR_UPDATE)
-                    && !self.status.contains(Status::AUTOCOMMIT) =>
+                    && !self.data.status.contains(Status::AUTOCOMMIT) =>
             {
                 self.worker.counters.borrow_mut().locking_selects += 1;
             }
@@ -243,7 +243,7 @@ impl Session {
         let key = ErrorKey {
             username: self.want.account.row.username.clone(),
             client_address: address,
-            schemaname: self.state.schema.as_deref().unwrap_or_default().to_vec(),
+            schemaname: self.data.state.schema.as_deref().unwrap_or_default().to_vec(),
             ..ErrorKey::of(&backend.login.server, errno)
         };
         figures.errors.borrow_mut().add(key, text, figures.seconds(Instant::now()));
@@ -256,7 +256,7 @@ impl Session {
             let mut scratch = self.worker.scratch.borrow_mut();
             digest_hash(digest_text(text, &digest_options(&snapshot.variables), &mut scratch))
         });
-        let since = self.ended.unwrap_or_else(Instant::now);
+        let since = self.run.ended.unwrap_or_else(Instant::now);
         let mut counters = self.worker.counters.borrow_mut();
         for (reason, name) in PinReason::ALL.iter().filter(|(reason, _)| fresh.intersects(*reason)) {
             *counters.pins.entry(name).or_default() += 1;

@@ -27,14 +27,14 @@ impl Session {
     /// Serves a client of a `fast_forward` user whose first bytes are there, up to its end. `None`: its server cannot
     /// speak with it in the form it expects, so that the session must go on as any other.
     pub(super) async fn fast_forward(&mut self) -> Option<End> {
-        if self.input.filled() == COM_QUIT {
+        if self.client.input.filled() == COM_QUIT {
             return Some(End::Quit);
         }
         let backend = match self.own_connection().await {
             Ok(backend) => backend,
             Err(end) => return Some(end),
         };
-        let (server, client) = (backend.login.capabilities, self.capabilities);
+        let (server, client) = (backend.login.capabilities, self.client.capabilities);
         if server.intersection(VISIBLE) != client.intersection(VISIBLE) {
             let address = backend.login.server.address();
             tracing::warn!(
@@ -53,17 +53,17 @@ impl Session {
         if !request.whole {
             return self.unknown_command(request).await;
         }
-        if let Some(kept) = self.stream.kept() {
+        if let Some(kept) = self.client.stream.kept() {
             kept.forget();
         }
         self.handle.keep_pins(PinReason::default());
-        let backend = match self.pinned.take() {
+        let backend = match self.binding.pinned.take() {
             Some(pinned) if pinned.backend.is_alive() => pinned.backend,
             Some(_) => return Err(End::Told("backend connection lost".to_owned())),
             None => self.own_connection().await?,
         };
         let form = |capabilities: Capabilities| capabilities.contains(Capabilities::DEPRECATE_EOF);
-        if form(backend.login.capabilities) != form(self.capabilities) {
+        if form(backend.login.capabilities) != form(self.client.capabilities) {
             let address = backend.login.server.address();
             let text = format!(
                 "{address} cannot send a binary log in the form of the protocol that this session uses"
@@ -74,18 +74,18 @@ impl Session {
         let user = &self.want.account.row.username;
         let server = backend.login.server.address();
         tracing::info!(id = self.handle.id, user, server, "a client reads the binary log");
-        request.hand_over(&mut self.input);
+        request.hand_over(&mut self.client.input);
         Err(self.forward_bytes(backend, "Binlog Dump").await)
     }
 
     /// A new connection in the client's state, with the client's own capabilities.
     async fn own_connection(&mut self) -> Result<Lease, End> {
         let snapshot = self.snapshot();
-        let want = self.want.own(self.capabilities);
+        let want = self.want.own(self.client.capabilities);
         let hostgroup = self.want.account.row.default_hostgroup;
         let ask = Ask {
             want: &want,
-            state: &self.state,
+            state: &self.data.state,
             untouched: None,
             statement: None,
             instead_of: None,
@@ -100,7 +100,7 @@ impl Session {
         let failed = match found {
             Ok(mut backend) => {
                 let limit = snapshot.variables.connect_timeout_server_max;
-                match backend.align(&self.state, true, None, limit).await {
+                match backend.align(&self.data.state, true, None, limit).await {
                     Ok(()) => return Ok(backend),
                     Err(error) => (Errno::SERVER_LOST, error.to_string()),
                 }
@@ -115,8 +115,8 @@ impl Session {
     async fn forward_bytes(&mut self, backend: Lease, doing: &'static str) -> End {
         self.handle.has_backend(Some(backend.card()));
         self.handle.begins(doing, Instant::now());
-        let ahead = std::mem::take(&mut self.input);
-        let commands = RefCell::new(Commands::new(self.capabilities));
+        let ahead = std::mem::take(&mut self.client.input);
+        let commands = RefCell::new(Commands::new(self.client.capabilities));
         let answers = RefCell::new(Answers::default());
         let forbidden = Cell::new(None);
         // Whether bytes of the client may go to the server.
@@ -140,21 +140,23 @@ impl Session {
         }
         let awaits_answer = Cell::new(true);
         let end = {
-            let mut to_server = pin!(self.pump(&self.stream, (&backend.stream, Side::Backend), |bytes| {
-                if !may_go(bytes) {
-                    return Err(io::ErrorKind::PermissionDenied.into());
-                }
-                awaits_answer.set(bytes != COM_QUIT);
-                self.count_forwarded(&backend, (bytes.len(), 0));
-                Ok(())
-            }));
-            let mut to_client = pin!(self.pump(&backend.stream, (&self.stream, Side::Client), |bytes| {
-                awaits_answer.set(false);
-                commands.borrow_mut().is_answered();
-                answers.borrow_mut().follow(bytes);
-                self.count_forwarded(&backend, (0, bytes.len()));
-                Ok(())
-            }));
+            let mut to_server =
+                pin!(self.pump(&self.client.stream, (&backend.stream, Side::Backend), |bytes| {
+                    if !may_go(bytes) {
+                        return Err(io::ErrorKind::PermissionDenied.into());
+                    }
+                    awaits_answer.set(bytes != COM_QUIT);
+                    self.count_forwarded(&backend, (bytes.len(), 0));
+                    Ok(())
+                }));
+            let mut to_client =
+                pin!(self.pump(&backend.stream, (&self.client.stream, Side::Client), |bytes| {
+                    awaits_answer.set(false);
+                    commands.borrow_mut().is_answered();
+                    answers.borrow_mut().follow(bytes);
+                    self.count_forwarded(&backend, (0, bytes.len()));
+                    Ok(())
+                }));
             loop {
                 select! {
                     biased;

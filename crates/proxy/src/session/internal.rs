@@ -31,7 +31,7 @@ impl Session {
             return self.reply_error_at(request.answer(), Errno::PARSE_ERROR, text).await;
         }
         let text = pretty(&self.describe());
-        let answer = one_text("session_info", text.as_bytes(), self.capabilities, self.status);
+        let answer = one_text("session_info", text.as_bytes(), self.client.capabilities, self.data.status);
         self.send(&answer).await
     }
 
@@ -41,22 +41,22 @@ impl Session {
         let own = row.default_hostgroup.0;
         let current = process.hostgroup.map_or(own, |hostgroup| hostgroup.0);
         let active = u8::from(self.handle.is_in_transaction());
-        let open_for = self.transaction_since.map_or(0, |since| since.elapsed().as_millis());
-        let warning_in = if self.look_back.warning_count > 0 { current } else { -1 };
-        let affected_in = if self.look_back.row_count > 0 { current } else { -1 };
+        let open_for = self.binding.transaction_since.map_or(0, |since| since.elapsed().as_millis());
+        let warning_in = if self.data.information.warning_count > 0 { current } else { -1 };
+        let affected_in = if self.data.information.row_count > 0 { current } else { -1 };
         let mut session = json!({
             "address": format!("{:#x}", self.handle.id),
             "thread": format!("{:#x}", self.worker.index),
             "age_ms": process.age_ms,
             // ProxySQL's WAITING_CLIENT_DATA.
             "status": 4,
-            "autocommit": self.status.contains(Status::AUTOCOMMIT),
+            "autocommit": self.data.status.contains(Status::AUTOCOMMIT),
             "thread_session_id": self.handle.id,
             "current_hostgroup": current,
             "default_hostgroup": own,
             "locked_on_hostgroup": -1,
             "autocommit_on_hostgroup": -1,
-            "last_insert_id": self.look_back.insert_id,
+            "last_insert_id": self.data.information.insert_id,
             "last_HG_affected_rows": affected_in,
             "active_transactions": active,
             "transaction_time_ms": open_for,
@@ -69,10 +69,10 @@ impl Session {
             "client": self.describe_client(process.commands),
             "conn": self.describe_settings(),
         });
-        if let Some(tls) = self.stream.tls() {
+        if let Some(tls) = self.client.stream.tls() {
             session["ssl_cipher"] = json!(tls.cipher);
         }
-        let backend = match &self.pinned {
+        let backend = match &self.binding.pinned {
             Some(pinned) => Some(json!({
                 "hostgroup_id": pinned.hostgroup.0,
                 "gtid": "",
@@ -90,13 +90,14 @@ impl Session {
     }
 
     fn describe_client(&self, commands: u64) -> Value {
-        let schema = String::from_utf8_lossy(self.state.schema.as_deref().unwrap_or_default()).into_owned();
+        let schema =
+            String::from_utf8_lossy(self.data.state.schema.as_deref().unwrap_or_default()).into_owned();
         json!({
             "userinfo": {"username": self.want.account.row.username, "schemaname": schema},
             "stream": {"pkts_recv": commands, "pkts_sent": 0, "bytes_recv": 0, "bytes_sent": 0},
             "client_addr": {"address": self.handle.peer.0, "port": self.handle.peer.1},
-            "proxy_addr": {"address": self.local.0, "port": self.local.1},
-            "encrypted": self.stream.tls().is_some(),
+            "proxy_addr": {"address": self.client.local.0, "port": self.client.local.1},
+            "encrypted": self.client.stream.tls().is_some(),
             // ProxySQL's STATE_SLEEP.
             "DSS": 6,
             "switching_auth_sent": 0,
@@ -107,14 +108,20 @@ impl Session {
 
     /// The client's own settings.
     fn describe_settings(&self) -> Value {
-        let mut settings = variables(&self.state);
-        let open: Vec<[u32; 2]> = self.statements.numbers().map(|id| [id, id]).collect();
+        let mut settings = variables(&self.data.state);
+        let open: Vec<[u32; 2]> = self.data.statements.numbers().map(|id| [id, id]).collect();
         settings.extend([
             ("session_track_gtids".to_owned(), json!("OFF")),
-            ("autocommit".to_owned(), json!(on_off(self.status.contains(Status::AUTOCOMMIT)))),
-            ("client_flag".to_owned(), client_flag(self.capabilities)),
-            ("no_backslash_escapes".to_owned(), json!(self.status.contains(Status::NO_BACKSLASH_ESCAPES))),
-            ("status".to_owned(), json!({"compression": self.capabilities.contains(Capabilities::COMPRESS)})),
+            ("autocommit".to_owned(), json!(on_off(self.data.status.contains(Status::AUTOCOMMIT)))),
+            ("client_flag".to_owned(), client_flag(self.client.capabilities)),
+            (
+                "no_backslash_escapes".to_owned(),
+                json!(self.data.status.contains(Status::NO_BACKSLASH_ESCAPES)),
+            ),
+            (
+                "status".to_owned(),
+                json!({"compression": self.client.capabilities.contains(Capabilities::COMPRESS)}),
+            ),
             ("ps".to_owned(), json!({"client_stmt_to_global_ids": open})),
         ]);
         settings.into()
@@ -149,22 +156,22 @@ impl Session {
             "session_track_gtids": "OFF",
             "init_connect": "",
             "init_connect_sent": true,
-            "autocommit": on_off(self.status.contains(Status::AUTOCOMMIT)),
+            "autocommit": on_off(self.data.status.contains(Status::AUTOCOMMIT)),
             "last_set_autocommit": -1,
-            "no_backslash_escapes": self.status.contains(Status::NO_BACKSLASH_ESCAPES),
-            "warning_count": self.look_back.warning_count,
+            "no_backslash_escapes": self.data.status.contains(Status::NO_BACKSLASH_ESCAPES),
+            "warning_count": self.data.information.warning_count,
             "status": {
                 "get_lock": has(PinReason::USER_LOCK),
                 "lock_tables": has(PinReason::LOCK_TABLES),
                 "has_savepoint": false,
                 "temporary_table": has(PinReason::TEMPORARY_TABLE),
                 "user_variable": has(PinReason::USER_VARIABLE),
-                "found_rows": self.look_back.found_rows_are_here,
+                "found_rows": self.data.information.found_rows_are_here,
                 "no_multiplex": opaque.into_iter().any(has),
                 "no_multiplex_HG": false,
                 "compression": login.capabilities.contains(Capabilities::COMPRESS),
                 "prepared_statement": has(PinReason::HELD_STATEMENT) || has(PinReason::TEXT_STATEMENT),
-                "has_warnings": self.look_back.conditions_are_here && self.look_back.warning_count > 0,
+                "has_warnings": self.data.information.conditions_are_here && self.data.information.warning_count > 0,
             },
             "MultiplexDisabled": disabled,
             "MultiplexDisabled_ext": true,
@@ -194,10 +201,10 @@ impl Session {
             "user": login.account.row.username,
             "unix_socket": socket,
             "db": String::from_utf8_lossy(login.state.schema.as_deref().unwrap_or_default()),
-            "affected_rows": u64::try_from(self.look_back.row_count).unwrap_or(u64::MAX),
-            "insert_id": self.look_back.insert_id,
+            "affected_rows": u64::try_from(self.data.information.row_count).unwrap_or(u64::MAX),
+            "insert_id": self.data.information.insert_id,
             "thread_id": login.thread_id,
-            "server_status": self.status.0,
+            "server_status": self.data.status.0,
             "charset": 0,
             "charset_name": charset,
             "options": {"charset_name": charset, "use_ssl": u8::from(row.use_ssl)},

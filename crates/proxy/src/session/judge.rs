@@ -152,10 +152,10 @@ impl Session {
     fn question<'q>(&'q self, text: &'q [u8], digest: Option<(&'q [u8], u64)>, flag_in: u32) -> Question<'q> {
         Question {
             username: &self.want.account.row.username,
-            schemaname: self.state.schema.as_deref().unwrap_or_default(),
+            schemaname: self.data.state.schema.as_deref().unwrap_or_default(),
             client_addr: &self.handle.peer.0,
-            proxy_addr: &self.local.0,
-            proxy_port: self.local.1,
+            proxy_addr: &self.client.local.0,
+            proxy_port: self.client.local.1,
             flag_in,
             statement: text,
             digest,
@@ -183,7 +183,7 @@ impl Session {
     ) -> bool {
         let mut doubt = None;
         let mut is_in_doubt = || {
-            doubt = doubt_of(&self.state, self.status, statement, (text, judgement.cut));
+            doubt = doubt_of(&self.data.state, self.data.status, statement, (text, judgement.cut));
             doubt
         };
         if is_housekeeping(statement, text) && is_in_doubt().is_none() {
@@ -207,7 +207,7 @@ impl Session {
         Sender {
             username: &self.want.account.row.username,
             client_addr: &self.handle.peer.0,
-            schemaname: self.state.schema.as_deref().unwrap_or_default(),
+            schemaname: self.data.state.schema.as_deref().unwrap_or_default(),
             flag: judgement.verdict.flag_out,
             digest: judgement.digest.as_ref().map(|digest| digest.hash),
         }
@@ -275,10 +275,10 @@ impl Session {
                 None => own,
             },
         };
-        if !self.status.contains(Status::AUTOCOMMIT) {
+        if !self.data.status.contains(Status::AUTOCOMMIT) {
             orders.may_run_apart = !variables.enforce_autocommit_on_reads
                 && (hostgroup != own || snapshot.readers.values().any(|reader| *reader == own))
-                && ends_as_read(&self.state, self.status, statement, text)
+                && ends_as_read(&self.data.state, self.data.status, statement, text)
                 && reads_apart(text, *statement);
         }
         (hostgroup, orders)
@@ -295,7 +295,7 @@ impl Session {
         let own = self.want.account.row.default_hostgroup;
         let copy = Copy {
             want: self.want.clone(),
-            state: Arc::clone(&self.state),
+            state: Arc::clone(&self.data.state),
             hostgroup: chosen.or(verdict.mirror_hostgroup).unwrap_or(own),
             text: rewritten.unwrap_or_else(|| text.to_vec()),
             exit: expected(statement, text).exit(),
@@ -306,18 +306,20 @@ impl Session {
     /// Turns multiplexing off or on for what follows, as the rules say.
     pub(super) fn set_multiplexing(&mut self, verdict: &Verdict) {
         match verdict.multiplex {
-            Some(0) => self.multiplexing_off = true,
-            Some(1) => self.multiplexing_off = false,
+            Some(0) => self.binding.multiplexing_off = true,
+            Some(1) => self.binding.multiplexing_off = false,
             _ => {}
         }
     }
 
     /// The hostgroup of replicas that a statement may be read from.
     fn reader(&self, snapshot: &Snapshot, statement: &Statement, text: &[u8]) -> Option<HostgroupId> {
-        let alone = self.pinned.is_none()
-            && self.status.contains(Status::AUTOCOMMIT)
-            && !self.status.contains(Status::IN_TRANS);
-        alone.then(|| reader(snapshot, &self.want.account, (&self.state, self.status), statement, text))?
+        let alone = self.binding.pinned.is_none()
+            && self.data.status.contains(Status::AUTOCOMMIT)
+            && !self.data.status.contains(Status::IN_TRANS);
+        alone.then(|| {
+            reader(snapshot, &self.want.account, (&self.data.state, self.data.status), statement, text)
+        })?
     }
 }
 

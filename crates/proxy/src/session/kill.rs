@@ -48,7 +48,7 @@ impl Session {
         let suspect = statement.flags.intersects(Flags::KILL)
             || prepares && statement.flags.intersects(Flags::USER_VARIABLE)
             || statement.flags.intersects(Flags::ESCAPED_QUOTE)
-                && self.status.contains(Status::NO_BACKSLASH_ESCAPES);
+                && self.data.status.contains(Status::NO_BACKSLASH_ESCAPES);
         match suspect {
             true => self.read_suspect(statement, text, whole),
             false => Kills::Nobody,
@@ -56,20 +56,21 @@ impl Session {
     }
 
     fn read_suspect(&self, read: &Statement, text: &[u8], whole: bool) -> Kills {
-        let escapes = match self.status.contains(Status::NO_BACKSLASH_ESCAPES) {
+        let escapes = match self.data.status.contains(Status::NO_BACKSLASH_ESCAPES) {
             true => Escapes::None,
             false => Escapes::Backslash,
         };
         let statement = narrows_sql::classify_with(text, escapes);
         if let Some(name) = narrows_sql::prepared_variable(text, escapes)
             && self
+                .data
                 .state
                 .user_variable(name)
                 .is_some_and(|literal| narrows_sql::literal_kills(literal.as_bytes()))
         {
             return Kills::Refused(PREPARED_KILL.0, PREPARED_KILL.1);
         }
-        let by_escapes = self.status.contains(Status::NO_BACKSLASH_ESCAPES)
+        let by_escapes = self.data.status.contains(Status::NO_BACKSLASH_ESCAPES)
             && read.flags.contains(Flags::ESCAPED_QUOTE)
             && text.is_ascii();
         if read.flags.contains(Flags::UNSURE | Flags::KILL) && !by_escapes {
@@ -80,13 +81,13 @@ impl Session {
         }
         let resolve = |id: KillId<'_>| match id {
             KillId::Own => Some(self.handle.id.into()),
-            KillId::UserVariable(name) => self.state.user_variable(name)?.parse().ok(),
+            KillId::UserVariable(name) => self.data.state.user_variable(name)?.parse().ok(),
         };
         match narrows_sql::killing(text, escapes, &resolve) {
             Killing::Defined => Kills::Nobody,
             _ if !whole => Kills::Refused(NOT_SUPPORTED_YET, UNREADABLE_KILL),
             Killing::Alone(target) => Kills::Alone(target),
-            Killing::First(..) if !self.state.multi_statements => {
+            Killing::First(..) if !self.data.state.multi_statements => {
                 let errno = Errno { number: 1064, sqlstate: *b"42000" };
                 Kills::Refused(
                     errno,

@@ -48,7 +48,7 @@ impl Session {
         job: &Job,
         instead_of: Option<&ServerFigures>,
     ) -> Result<Result<Leased, NoLease>, End> {
-        if let Some(pinned) = self.pinned.take() {
+        if let Some(pinned) = self.binding.pinned.take() {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
                 let knows = self.pinned_knows(&job.statement);
@@ -79,7 +79,7 @@ impl Session {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
             reason = self.interrupted() => return self.no_lease(reason).map(Err),
-            () = request.client_gone(&self.stream) => return Err(End::Gone),
+            () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
         self.handle.does(doing);
         match found {
@@ -97,12 +97,12 @@ impl Session {
 
     /// Until a server has answered a session, backslashes in its texts are what the server's greeting says.
     fn note_first_status(&mut self, backend: &Backend) {
-        if !self.status_is_told && self.state.literal("sql_mode").is_none() {
+        if !self.data.status_is_told && self.data.state.literal("sql_mode").is_none() {
             let are_letters =
                 backend.login.server.figures.first_status().contains(Status::NO_BACKSLASH_ESCAPES);
-            self.status = self.status.without(Status::NO_BACKSLASH_ESCAPES);
+            self.data.status = self.data.status.without(Status::NO_BACKSLASH_ESCAPES);
             if are_letters {
-                self.status = self.status.union(Status::NO_BACKSLASH_ESCAPES);
+                self.data.status = self.data.status.union(Status::NO_BACKSLASH_ESCAPES);
             }
         }
     }
@@ -122,11 +122,11 @@ impl Session {
             // A routine may read and write any of the client's own.
             || runs_others(job)
             || !leased.pinned && leased.backend.login.state.has_user_variables()
-            || self.patience.is_short && reads_timeouts(job);
+            || self.client.patience.is_short && reads_timeouts(job);
         // Before it is decided whether the connection's insert id is known.
         leased.backend.shed_unwanted_residue();
         let mut insert_id = None;
-        let asks_by_null = leased.pinned && self.state.null_is_insert_id();
+        let asks_by_null = leased.pinned && self.data.state.null_is_insert_id();
         if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
             match Box::pin(self.check_insert_id(&mut leased.backend)).await {
                 Ok(asked) => leased.knows &= !asked,
@@ -140,7 +140,7 @@ impl Session {
                 return Ok(Err(NoLease::lost(&leased.backend, &error)));
             }
             insert_id = Box::pin(self.insert_id_elsewhere()).await;
-            self.look_back.insert_id_is_here |= asks_by_null;
+            self.data.information.insert_id_is_here |= asks_by_null;
         } else if leased.backend.login.insert_id_before == InsertIdBefore::Unknown {
             insert_id = self.foreign_insert_id(&job.statement);
         }
@@ -168,7 +168,7 @@ impl Session {
             biased;
             aligned = Box::pin(align) => aligned,
             reason = self.interrupted() => return self.no_lease(reason).map(Err),
-            () = request.client_gone(&self.stream) => return Err(End::Gone),
+            () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
         Ok(match aligned {
             Ok(()) => {
@@ -198,9 +198,9 @@ impl Session {
         if Arc::ptr_eq(found, wanted) || **found != **wanted {
             return;
         }
-        match &mut self.apart {
+        match &mut self.data.apart {
             Some(apart) if Arc::ptr_eq(&apart.state, wanted) => apart.state = Arc::clone(found),
-            _ => self.state = Arc::clone(found),
+            _ => self.data.state = Arc::clone(found),
         }
     }
 }

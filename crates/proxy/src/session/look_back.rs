@@ -49,7 +49,7 @@ impl Session {
     /// Keeps what the answer tells of what may be asked later.
     pub(super) fn note_results(&mut self, job: &Job, text: &[u8], family: Family, outcome: &Outcome) {
         let statement = &job.statement;
-        let look_back = &mut self.look_back;
+        let look_back = &mut self.data.information;
         if outcome.last_insert_id != 0 {
             look_back.insert_id = outcome.last_insert_id;
             look_back.insert_id_is_here = true;
@@ -102,14 +102,14 @@ impl Session {
     ) {
         self.note_conditions(job, text, family, outcome);
         self.note_results(job, text, family, outcome);
-        if std::mem::take(&mut self.look_back.found_rows_are_here) {
+        if std::mem::take(&mut self.data.information.found_rows_are_here) {
             let skipped = literal_offset(text).unwrap_or_default();
-            self.look_back.found_rows = outcome.rows.map(|rows| skipped + rows);
-            self.look_back.found_rows_are_fresh = true;
+            self.data.information.found_rows = outcome.rows.map(|rows| skipped + rows);
+            self.data.information.found_rows_are_fresh = true;
         }
-        self.warnings = 0;
-        self.look_back.last = None;
-        self.look_back.disturbed = true;
+        self.data.warnings = 0;
+        self.data.information.last = None;
+        self.data.information.disturbed = true;
     }
 
     /// Gives a connection back to the pool, and remembers which it was and what it keeps. What it may carry needs this `exit`.
@@ -119,16 +119,16 @@ impl Session {
         self.handle.has_backend(None);
         let exit = self.exit_of(&backend, exit);
         if exit != Exit::Return {
-            self.look_back.last = None;
+            self.data.information.last = None;
         }
-        let now = self.ended.unwrap_or_else(Instant::now);
+        let now = self.run.ended.unwrap_or_else(Instant::now);
         backend.settle(exit, &self.worker, &self.want, now);
     }
 
     /// What is to be done to a connection that nothing ties to this session any more, where its reasons need this `exit`.
     pub(super) fn exit_of(&self, backend: &Backend, exit: Exit) -> Exit {
         match exit {
-            Exit::Return if self.patience.is_short && backend.login.state.has_short_timeouts() => {
+            Exit::Return if self.client.patience.is_short && backend.login.state.has_short_timeouts() => {
                 Exit::UndoTimeouts
             }
             exit => exit,
@@ -139,11 +139,11 @@ impl Session {
     pub(super) fn leave(&mut self, backend: &mut Backend) {
         let place =
             Whereabouts { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup };
-        if self.look_back.conditions_are_here && !self.handles_warnings(place.hostgroup) {
-            self.look_back.conditions_are_here = false;
+        if self.data.information.conditions_are_here && !self.handles_warnings(place.hostgroup) {
+            self.data.information.conditions_are_here = false;
         }
         let kinds = self.known_here();
-        let look_back = &mut self.look_back;
+        let look_back = &mut self.data.information;
         let told = std::mem::take(&mut look_back.told);
         if !kinds.is_empty() {
             let keepsake = Arc::new(Keepsake::default());
@@ -174,7 +174,7 @@ impl Session {
 
     /// The connection that a statement would rather have than any other, because it knows what is asked.
     pub(super) fn wanted_connection(&self, statement: &Statement) -> Option<Whereabouts> {
-        let look_back = &self.look_back;
+        let look_back = &self.data.information;
         let place = |kept: &Kept| kept.place;
         if asks_conditions(statement) {
             return look_back.conditions_at.as_ref().map(place).or(look_back.last);
@@ -191,7 +191,7 @@ impl Session {
 
     /// The connection at hand is lost, and with it what only it knew.
     pub(super) fn forget_what_is_here(&mut self) {
-        let look_back = &mut self.look_back;
+        let look_back = &mut self.data.information;
         if std::mem::take(&mut look_back.insert_id_is_here) {
             look_back.settled_insert_id = look_back.insert_id;
             look_back.insert_id_at.clear();
@@ -207,9 +207,9 @@ impl Session {
     /// What the connection at hand knows of this client's statements, and nobody else.
     pub(super) fn known_here(&self) -> Kinds {
         Kinds {
-            insert_id: self.look_back.insert_id_is_here,
-            diagnostics: self.look_back.conditions_are_here,
-            found_rows: self.look_back.found_rows_are_here,
+            insert_id: self.data.information.insert_id_is_here,
+            diagnostics: self.data.information.conditions_are_here,
+            found_rows: self.data.information.found_rows_are_here,
         }
     }
 
@@ -226,7 +226,7 @@ impl Session {
 
     /// Whether the pinned connection can be asked: what is asked may have been left elsewhere before it was pinned.
     pub(super) fn pinned_knows(&self, statement: &Statement) -> bool {
-        let look_back = &self.look_back;
+        let look_back = &self.data.information;
         if look_back.disturbed {
             return false;
         }
@@ -240,7 +240,7 @@ impl Session {
 
     /// Whether `FOUND_ROWS()` must be put in even where the connection ran the last statement: that did not set it.
     fn found_rows_are_stale(&self) -> bool {
-        !self.look_back.found_rows_are_fresh && !self.look_back.found_rows_are_here
+        !self.data.information.found_rows_are_fresh && !self.data.information.found_rows_are_here
     }
 
     /// A connection was leased: takes back what it keeps for this client. Returns whether it ran this client's last
@@ -250,18 +250,18 @@ impl Session {
         // What was fetched is no longer there.
         let is_there = |kept: &Kept| untouched(kept.place) && !kept.keepsake.is_settled();
         let mine = |kept: Option<&Kept>| kept.is_some_and(is_there);
-        self.look_back.insert_id_is_here = mine(self.look_back.insert_id_at.last());
-        self.look_back.told.clear();
-        if self.look_back.insert_id_is_here
-            && let Some(kept) = self.look_back.insert_id_at.pop()
+        self.data.information.insert_id_is_here = mine(self.data.information.insert_id_at.last());
+        self.data.information.told.clear();
+        if self.data.information.insert_id_is_here
+            && let Some(kept) = self.data.information.insert_id_at.pop()
         {
-            self.look_back.told = kept.told;
+            self.data.information.told = kept.told;
         }
-        self.look_back.conditions_are_here = mine(self.look_back.conditions_at.as_ref());
-        self.look_back.found_rows_are_here =
-            self.look_back.found_rows.is_none() && mine(self.look_back.found_rows_at.as_ref());
-        let knows = self.look_back.last.is_some_and(untouched);
-        let look_back = &self.look_back;
+        self.data.information.conditions_are_here = mine(self.data.information.conditions_at.as_ref());
+        self.data.information.found_rows_are_here =
+            self.data.information.found_rows.is_none() && mine(self.data.information.found_rows_at.as_ref());
+        let knows = self.data.information.last.is_some_and(untouched);
+        let look_back = &self.data.information;
         let keeps =
             look_back.insert_id_is_here || look_back.conditions_are_here || look_back.found_rows_are_here;
         if knows || keeps {
@@ -273,12 +273,12 @@ impl Session {
     /// Before an insert, an unknown id of somebody else gives way to one that is like no other, so that it can be told
     /// whether the insert has set it.
     pub(super) fn foreign_insert_id(&self, statement: &Statement) -> Option<u64> {
-        (!self.look_back.insert_id_is_here && may_set_an_id(statement)).then_some(FOREIGN_INSERT_ID)
+        (!self.data.information.insert_id_is_here && may_set_an_id(statement)).then_some(FOREIGN_INSERT_ID)
     }
 
     /// Whether `LAST_INSERT_ID()` has to be waited for: another session fetches it, or will.
     pub(super) fn awaits_insert_id(&self) -> bool {
-        let look_back = &self.look_back;
+        let look_back = &self.data.information;
         !look_back.insert_id_is_here && look_back.insert_id_at.iter().any(|kept| !kept.keepsake.is_settled())
     }
 
@@ -296,30 +296,30 @@ impl Session {
 
     /// `LAST_INSERT_ID()` for a connection that does not know it; `None` where it does.
     pub(super) async fn insert_id_elsewhere(&mut self) -> Option<u64> {
-        if self.look_back.insert_id_is_here {
+        if self.data.information.insert_id_is_here {
             return None;
         }
-        for kept in self.look_back.insert_id_at.iter().rev() {
+        for kept in self.data.information.insert_id_at.iter().rev() {
             match self.fetched(kept).await.map(|left| left.insert_id) {
                 Some(InsertId::Is(id)) => {
-                    self.look_back.settled_insert_id = id;
+                    self.data.information.settled_insert_id = id;
                     break;
                 }
                 // Another client's id may happen to be the same.
                 Some(InsertId::Unchanged(id)) if kept.told.contains(&id) => {
-                    self.look_back.settled_insert_id = id;
+                    self.data.information.settled_insert_id = id;
                     break;
                 }
                 Some(InsertId::Unchanged(_)) => {}
                 Some(InsertId::Lost) | None => {
-                    self.look_back.settled_insert_id = self.look_back.insert_id;
+                    self.data.information.settled_insert_id = self.data.information.insert_id;
                     break;
                 }
             }
         }
-        self.look_back.insert_id_at.clear();
-        self.look_back.insert_id = self.look_back.settled_insert_id;
-        Some(self.look_back.settled_insert_id)
+        self.data.information.insert_id_at.clear();
+        self.data.information.insert_id = self.data.information.settled_insert_id;
+        Some(self.data.information.settled_insert_id)
     }
 
     /// Before a connection that has run this client's inserts is asked for `LAST_INSERT_ID()`: whether they have set
@@ -327,15 +327,15 @@ impl Session {
     /// the value of whoever used it before. Returns whether the connection was asked.
     pub(super) async fn check_insert_id(&mut self, backend: &mut Backend) -> Result<bool, BackendError> {
         let InsertIdBefore::Is(before) = backend.login.insert_id_before else { return Ok(false) };
-        if !self.look_back.insert_id_is_here {
+        if !self.data.information.insert_id_is_here {
             return Ok(false);
         }
         self.take_what_is_here(backend).await?;
         let limit = self.snapshot().variables.connect_timeout_server;
         let now = backend.insert_id(limit).await?;
         backend.login.insert_id_before = InsertIdBefore::Own;
-        if now == Some(before) && !self.look_back.told.contains(&before) {
-            self.look_back.insert_id_is_here = false;
+        if now == Some(before) && !self.data.information.told.contains(&before) {
+            self.data.information.insert_id_is_here = false;
         }
         Ok(true)
     }
@@ -364,7 +364,7 @@ impl Session {
         if job.statement.kind == Kind::ShowWarnings {
             return None;
         }
-        let found_rows = match (self.look_back.found_rows, &self.look_back.found_rows_at) {
+        let found_rows = match (self.data.information.found_rows, &self.data.information.found_rows_at) {
             (Some(told), _) => told,
             (None, Some(kept)) => self.fetched(kept).await.and_then(|left| left.found_rows).unwrap_or(0),
             (None, None) => 0,
@@ -380,11 +380,11 @@ impl Session {
         };
         let mut known = vec![
             connection_id,
-            function("ROW_COUNT", self.look_back.row_count, Shape::Signed),
+            function("ROW_COUNT", self.data.information.row_count, Shape::Signed),
             variable("@@warning_count", warnings),
             variable("@@error_count", errors),
         ];
-        if !self.look_back.found_rows_are_here {
+        if !self.data.information.found_rows_are_here {
             known.push(function("FOUND_ROWS", found_rows, Shape::FoundRows));
         }
         substitute(text, &known)

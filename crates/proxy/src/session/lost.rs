@@ -144,7 +144,7 @@ impl Tries {
 impl Session {
     /// Notes for another process that a command is about to be sent to a server.
     pub(super) fn note_run(&self, job: &Job, request: &Request) {
-        let Some(kept) = self.stream.kept() else { return };
+        let Some(kept) = self.client.stream.kept() else { return };
         let may_again = Tries::new(job, &self.snapshot()).retries > 0 && only_reads(job);
         kept.runs(
             request.ahead(),
@@ -160,7 +160,7 @@ impl Session {
     /// What a statement asks that the process knew which served the session before: its client is told so, and the session
     /// ends, since it would be another one.
     pub(super) async fn refuse_forgotten(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
-        let forgotten = &mut self.look_back.forgotten;
+        let forgotten = &mut self.data.information.forgotten;
         let asks_id = forgotten.insert_id && job.statement.flags.intersects(Flags::LAST_INSERT_ID);
         if !(std::mem::take(&mut forgotten.last) && asks_about_last(&job.statement) || asks_id) {
             return Ok(());

@@ -1,10 +1,13 @@
 //! A client's session: read a command, dispatch it, reply; until the client leaves or has to.
 
 mod aside;
+mod binding;
 mod cached;
 mod command;
 mod conditions;
+mod connection;
 mod count;
+mod data;
 mod effects;
 mod fast_forward;
 mod fault;
@@ -29,11 +32,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_wire::auth::Nonce;
-use narrows_wire::{Capabilities, Errno, Status};
+use narrows_wire::{Errno, Status};
 
 use crate::backend::{Backend, Keepsake, Kinds, Residue, Use, Want};
-use crate::buffer::{Buffer, Side};
+use crate::buffer::Side;
 use crate::cache::Recording;
 use crate::client::{AccountPlace, Client, first_status};
 use crate::keep::After;
@@ -42,11 +44,12 @@ use crate::reply::put_error;
 use crate::rt::{Instant, select};
 use crate::snapshot::HostgroupId;
 use crate::state::{SessionState, SharedState};
-use crate::stream::Stream;
 use crate::worker::{LocalSnapshot, Worker};
 
-use aside::Aside;
+use binding::{Binding, Pinned};
 pub(crate) use cached::may_be_kept;
+use connection::ClientConnection;
+use data::{Apart, SessionData};
 pub(crate) use effects::expected;
 pub use effects::{PinReason, Pins};
 pub use handle::{Handle, Interrupt};
@@ -55,72 +58,18 @@ use patience::Patience;
 use prepared::ClientStatements;
 use query::Job;
 use request::Request;
-use transfer::Pace;
 
-/// One client's session.
+/// One client's session: its connection, its data, its binding to backend connections, and what runs for it.
 pub struct Session {
     worker: Rc<Worker>,
     handle: Rc<Handle>,
-    stream: Stream,
-    /// Bytes read and not yet understood; holds memory only while there are any.
-    input: Buffer,
-    local: (String, u16),
     account: AccountPlace,
     /// What the pool is asked for in this client's name.
     want: Want,
-    capabilities: Capabilities,
-    nonce: Nonce,
-    /// The state the client is in, as far as it is known without asking; what is not is pinned.
-    state: SharedState,
-    /// The state for reads that run outside of its transactions, once there was one.
-    apart: Option<Apart>,
-    /// The state after the login; where `COM_RESET_CONNECTION` leads back to.
-    login_state: SharedState,
-    /// How long the client has told us to wait for it.
-    patience: Patience,
-    /// Status flags of the last answer.
-    status: Status,
-    /// A server has told them since the session began.
-    status_is_told: bool,
-    /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
-    warnings: u16,
-    /// What is known of the statements before.
-    look_back: LookBack,
-    /// The prepared statements that are open.
-    statements: ClientStatements,
-    /// The backend connection that this client has to itself, while anything ties it.
-    pinned: Option<Pinned>,
-    /// Others that it keeps, while the statement at hand is no part of what they are kept for.
-    aside: Vec<Aside>,
-    /// When the open transaction was seen first.
-    transaction_since: Option<Instant>,
-    /// The chain of rules that the next statement begins in.
-    next_flag_in: u32,
-    /// A rule has turned multiplexing off.
-    multiplexing_off: bool,
-    /// When the command at hand ended, once it has: read once, for all who ask.
-    ended: Option<Instant>,
-    /// What the query log will be told of the statement at hand.
-    record: Option<Box<crate::query_log::Record>>,
-    /// What the query cache will be told of its answer.
-    recording: RefCell<Option<Box<Recording>>>,
-    /// How the client keeps up with the command at hand.
-    client_pace: Cell<Pace>,
-    /// When the client may be sent more, where that is limited.
-    throttled_until: Cell<Option<Instant>>,
-}
-
-/// A backend connection that one client has to itself.
-struct Pinned {
-    backend: Lease,
-    hostgroup: HostgroupId,
-    pins: Pins,
-}
-
-/// A client's state with autocommit on, where the client has it off.
-struct Apart {
-    of: SharedState,
-    state: SharedState,
+    client: ClientConnection,
+    data: SessionData,
+    binding: Binding,
+    run: Running,
 }
 
 /// What a statement may ask about the ones before it, and where the answer is.
@@ -237,6 +186,17 @@ enum End {
     Told(String),
 }
 
+/// What runs for the client.
+#[derive(Default)]
+struct Running {
+    /// When the current command ended, once it has; read once, for all who ask.
+    ended: Option<Instant>,
+    /// What the query log will have of the current statement.
+    record: Option<Box<crate::query_log::Record>>,
+    /// What the query cache will have of its answer.
+    recording: RefCell<Option<Box<Recording>>>,
+}
+
 impl Session {
     /// The session of a client that has just logged in. Boxed, since a future that owns a value has room for it twice.
     pub fn new(worker: Rc<Worker>, client: Client) -> Box<Session> {
@@ -254,35 +214,36 @@ impl Session {
                 Resumed::at_login(&client.state, status)
             }
         };
-        Box::new(Session {
-            handle,
+        let connection = ClientConnection {
             local: client.stream.local(),
             stream: client.stream,
-            // What the login was read with is not kept by a client that has nothing more to say.
+            // A client that has nothing more to say does not keep the buffer its login was read into.
             input: Some(input).filter(|input| !input.is_empty()).unwrap_or_default(),
-            want: client.want,
-            account: client.account,
+            patience: Patience::of(&state, client.capabilities),
             capabilities: client.capabilities,
             nonce: client.nonce,
-            patience: Patience::of(&state, client.capabilities),
+            pace: Cell::default(),
+            throttled_until: Cell::default(),
+        };
+        let data = SessionData {
             state,
             apart: None,
             login_state: client.state,
             status,
             status_is_told: false,
             warnings: 0,
-            look_back,
+            information: look_back,
             statements: ClientStatements::default(),
-            pinned: None,
-            aside: Vec::new(),
-            transaction_since: None,
             next_flag_in: 0,
-            multiplexing_off: false,
-            ended: None,
-            record: None,
-            recording: RefCell::default(),
-            client_pace: Cell::default(),
-            throttled_until: Cell::default(),
+        };
+        Box::new(Session {
+            handle,
+            want: client.want,
+            account: client.account,
+            client: connection,
+            data,
+            binding: Binding::default(),
+            run: Running::default(),
             worker,
         })
     }
@@ -307,14 +268,14 @@ impl Session {
             put_error(&mut out, &mut 0, text.0, text.1);
             self.worker.counters.borrow_mut().generated_errors += 1;
             // A client that does not read is closed all the same.
-            let _ = Box::pin(crate::rt::timeout(FAREWELL_LIMIT, self.stream.write_all(&out))).await;
+            let _ = Box::pin(crate::rt::timeout(FAREWELL_LIMIT, self.client.stream.write_all(&out))).await;
         }
     }
 
     async fn serve(&mut self) -> End {
         if self.want.account.row.fast_forward {
             // What of its bytes is under way nobody knows.
-            if let Some(kept) = self.stream.kept() {
+            if let Some(kept) = self.client.stream.kept() {
                 kept.forget();
             }
             self.begin_rest();
@@ -358,7 +319,7 @@ impl Session {
 
     /// Reads a command whose beginning is there, and serves it.
     async fn command(&mut self) -> Result<(), End> {
-        let input = std::mem::take(&mut self.input);
+        let input = std::mem::take(&mut self.client.input);
         let mut request = Request::read(self, input).await?;
         self.count_command(request.code(), request.header().packet_length() as u64);
         let mut result = self.dispatch(&mut request).await;
@@ -367,9 +328,9 @@ impl Session {
             result = Box::pin(self.skip(&mut request)).await;
         }
         self.count_rest(&request);
-        self.input = request.into_rest();
-        if self.input.is_empty() {
-            self.worker.buffers.give_back(std::mem::take(&mut self.input));
+        self.client.input = request.into_rest();
+        if self.client.input.is_empty() {
+            self.worker.buffers.give_back(std::mem::take(&mut self.client.input));
         }
         result
     }
@@ -377,7 +338,7 @@ impl Session {
     /// Waits for the beginning of the next command.
     async fn next_bytes(&mut self) -> Result<(), End> {
         loop {
-            if !self.input.is_empty() {
+            if !self.client.input.is_empty() {
                 return Ok(());
             }
             select! {
@@ -390,16 +351,16 @@ impl Session {
                     }
                     reason => return Err(End::Interrupted(reason)),
                 },
-                ready = self.stream.readable() => ready.map_err(|_| End::Gone)?,
+                ready = self.client.stream.readable() => ready.map_err(|_| End::Gone)?,
             }
-            if self.input.capacity() == 0 {
-                self.input = self.worker.buffers.small(Side::Client);
+            if self.client.input.capacity() == 0 {
+                self.client.input = self.worker.buffers.small(Side::Client);
             }
-            match self.input.try_fill(&self.stream) {
+            match self.client.input.try_fill(&self.client.stream) {
                 Ok(0) => return Err(End::Gone),
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    self.worker.buffers.give_back(std::mem::take(&mut self.input));
+                    self.worker.buffers.give_back(std::mem::take(&mut self.client.input));
                 }
                 Err(_) => return Err(End::Gone),
             }
@@ -442,9 +403,9 @@ impl Session {
     fn idle_deadline(&self, begun: Instant) -> (Instant, Interrupt) {
         let snapshot = self.worker.snapshot();
         let variables = &snapshot.variables;
-        let own = self.patience.idle.unwrap_or(variables.wait_timeout);
+        let own = self.client.patience.idle.unwrap_or(variables.wait_timeout);
         let wait = begun + variables.wait_timeout.min(own);
-        match self.transaction_since {
+        match self.binding.transaction_since {
             None => (wait, Interrupt::Idle),
             Some(since) => {
                 let idle = begun + variables.max_transaction_idle_time;
@@ -484,14 +445,14 @@ impl Session {
             header: narrows_wire::packet::Ok::HEADER,
             affected_rows: 0,
             last_insert_id: 0,
-            status: self.status,
-            warnings: self.warnings,
+            status: self.data.status,
+            warnings: self.data.warnings,
             info: info.as_bytes(),
             session_state: b"",
         };
         let mut out = Vec::with_capacity(64);
-        narrows_wire::frame::put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.capabilities));
-        if let Some(kept) = self.stream.kept() {
+        narrows_wire::frame::put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.client.capabilities));
+        if let Some(kept) = self.client.stream.kept() {
             kept.answer_ends(out.len(), false);
         }
         self.send(&out).await
@@ -501,7 +462,7 @@ impl Session {
     async fn send(&self, bytes: &[u8]) -> Result<(), End> {
         self.worker.counters.borrow_mut().client_bytes_sent += bytes.len() as u64;
         let mut rest = bytes;
-        match self.stream.try_write_all(&mut rest) {
+        match self.client.stream.try_write_all(&mut rest) {
             Ok(true) => Ok(()),
             Ok(false) => Box::pin(self.send_rest(rest)).await,
             Err(_) => Err(End::Gone),
@@ -511,7 +472,7 @@ impl Session {
     /// What a client is told that is sent away.
     fn farewell(&self, reason: Interrupt) -> Option<(Errno, &'static str)> {
         let snapshot = self.snapshot();
-        let is_own = self.patience.idle.is_some_and(|own| own < snapshot.variables.wait_timeout);
+        let is_own = self.client.patience.idle.is_some_and(|own| own < snapshot.variables.wait_timeout);
         match farewell(reason) {
             Some((errno, _)) if is_own && reason == Interrupt::Idle => Some((
                 errno,
@@ -524,32 +485,37 @@ impl Session {
     /// The state that the connection for a command is brought into.
     fn state_for(&mut self, job: &Job) -> SharedState {
         if !job.orders.apart {
-            return Arc::clone(&self.state);
+            return Arc::clone(&self.data.state);
         }
-        if let Some(apart) = &self.apart
-            && Arc::ptr_eq(&apart.of, &self.state)
+        if let Some(apart) = &self.data.apart
+            && Arc::ptr_eq(&apart.of, &self.data.state)
         {
             return Arc::clone(&apart.state);
         }
-        let mut state = (*self.state).clone();
+        let mut state = (*self.data.state).clone();
         state.set_text("autocommit", b"ON");
         let state = self.worker.shared_state(state);
-        self.apart = Some(Apart { of: Arc::clone(&self.state), state: Arc::clone(&state) });
+        self.data.apart = Some(Apart { of: Arc::clone(&self.data.state), state: Arc::clone(&state) });
         state
     }
 
     /// Notes for another process what could be gone on with here.
     fn note_rest(&self) {
-        let Some(kept) = self.stream.kept() else { return };
-        let is_free = self.pinned.is_none()
-            && self.aside.is_empty()
-            && self.statements.is_empty()
-            && self.transaction_since.is_none()
-            && !self.status.contains(Status::IN_TRANS)
-            && self.next_flag_in == 0
-            && !self.multiplexing_off;
+        let Some(kept) = self.client.stream.kept() else { return };
+        let is_free = self.binding.pinned.is_none()
+            && self.binding.aside.is_empty()
+            && self.data.statements.is_empty()
+            && self.binding.transaction_since.is_none()
+            && !self.data.status.contains(Status::IN_TRANS)
+            && self.data.next_flag_in == 0
+            && !self.binding.multiplexing_off;
         if is_free {
-            kept.rests(self.input.filled().len(), self.status.0, self.look_back.has_inserted(), &self.state);
+            kept.rests(
+                self.client.input.filled().len(),
+                self.data.status.0,
+                self.data.information.has_inserted(),
+                &self.data.state,
+            );
         } else {
             kept.is_tied();
         }
@@ -557,7 +523,7 @@ impl Session {
 
     /// Notes that the command at hand must not run once more.
     fn note_tie(&self) {
-        if let Some(kept) = self.stream.kept() {
+        if let Some(kept) = self.client.stream.kept() {
             kept.is_tied();
         }
     }
@@ -576,12 +542,12 @@ impl Session {
     fn start_over(&mut self, state: SharedState) {
         // What `FOUND_ROWS()` says outlives the session on servers too.
         let mut look_back = LookBack {
-            found_rows: self.look_back.found_rows,
-            found_rows_at: self.look_back.found_rows_at.take(),
+            found_rows: self.data.information.found_rows,
+            found_rows_at: self.data.information.found_rows_at.take(),
             ..LookBack::default()
         };
-        if let Some(mut pinned) = self.pinned.take() {
-            if look_back.found_rows.is_none() && self.look_back.found_rows_are_here {
+        if let Some(mut pinned) = self.binding.pinned.take() {
+            if look_back.found_rows.is_none() && self.data.information.found_rows_are_here {
                 look_back.found_rows_at = {
                     let kinds = Kinds { found_rows: true, ..Kinds::default() };
                     Some(Kept::of(&mut pinned.backend, kinds))
@@ -591,16 +557,16 @@ impl Session {
         }
         self.recycle_aside();
         self.let_go();
-        self.state = state;
+        self.data.state = state;
         self.note_patience();
-        self.status = first_status(&self.snapshot(), &self.want.account);
-        self.status_is_told = false;
-        self.warnings = 0;
-        self.look_back = look_back;
-        self.statements.clear();
-        self.transaction_since = None;
-        self.next_flag_in = 0;
-        self.multiplexing_off = false;
+        self.data.status = first_status(&self.snapshot(), &self.want.account);
+        self.data.status_is_told = false;
+        self.data.warnings = 0;
+        self.data.information = look_back;
+        self.data.statements.clear();
+        self.binding.transaction_since = None;
+        self.data.next_flag_in = 0;
+        self.binding.multiplexing_off = false;
     }
 
     /// Takes away all that a connection may carry of this session, and returns it to the pool; or closes it.
@@ -622,7 +588,7 @@ impl Drop for Session {
             return;
         }
         self.recycle_aside();
-        if let Some(pinned) = self.pinned.take() {
+        if let Some(pinned) = self.binding.pinned.take() {
             self.recycle(pinned.backend, &pinned.pins);
         }
     }

@@ -41,6 +41,6 @@ impl Patience {
 impl Session {
     /// The client's state is another one.
     pub(super) fn note_patience(&mut self) {
-        self.patience = Patience::of(&self.state, self.capabilities);
+        self.client.patience = Patience::of(&self.data.state, self.client.capabilities);
     }
 }

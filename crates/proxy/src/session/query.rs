@@ -126,7 +126,7 @@ impl Session {
     /// Reads the statement and asks the rules.
     fn decide(&mut self, request: &mut Request) -> Result<Decision, Malformed> {
         let snapshot = self.snapshot();
-        let attributes = match self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+        let attributes = match self.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             true => attributes_length(request.argument())?,
             false => 0,
         };
@@ -134,10 +134,10 @@ impl Session {
         if statement.kind == Kind::Proxy && is_internal(request.behind(attributes)) {
             return Ok(Decision::Internal(attributes));
         }
-        let flag_in = std::mem::take(&mut self.next_flag_in);
+        let flag_in = std::mem::take(&mut self.data.next_flag_in);
         let mut judgement = self.judge(&snapshot, &statement, request.behind(attributes), flag_in);
         let verdict = &judgement.verdict;
-        self.next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
+        self.data.next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
         let kills = statement.flags.intersects(Flags::KILL);
         if judgement.passes && verdict.is_mirrored() && request.whole && !kills {
             self.note_tie();
@@ -203,12 +203,12 @@ impl Session {
         if !escaped && text.is_ascii() {
             return statement;
         }
-        read_otherwise(&self.state, self.status, text, statement)
+        read_otherwise(&self.data.state, self.data.status, text, statement)
     }
 
     /// Runs a command, from lease to settlement, unless its answer is at hand.
     pub(super) async fn execute(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
-        let forgotten = &self.look_back.forgotten;
+        let forgotten = &self.data.information.forgotten;
         if forgotten.insert_id || forgotten.last {
             Box::pin(self.refuse_forgotten(request, job)).await?;
         }
@@ -220,7 +220,7 @@ impl Session {
         if !job.orders.delay.is_zero()
             && let Some((errno, text)) = Box::pin(self.hold_back(request, job.orders.delay)).await?
         {
-            self.recording.take();
+            self.run.recording.take();
             self.count_failed(request, job);
             self.discard(request).await?;
             return self.reply_error_at(request.answer(), errno, &text).await;
@@ -235,8 +235,8 @@ impl Session {
         self.begin_record(job, request);
         self.choose_kept(job, job.text(request));
         job.orders.apart = job.orders.may_run_apart && self.may_run_apart(job);
-        let commits_by_itself = self.status.contains(Status::AUTOCOMMIT);
-        let told = match self.aside.is_empty() {
+        let commits_by_itself = self.data.status.contains(Status::AUTOCOMMIT);
+        let told = match self.binding.aside.is_empty() {
             true => Ok(()),
             false => Box::pin(self.tell_aside(request, job)).await,
         };
@@ -246,8 +246,8 @@ impl Session {
         };
         self.end_record();
         self.forget_recording(&result);
-        if !self.aside.is_empty() {
-            if result.is_ok() && !commits_by_itself && self.status.contains(Status::AUTOCOMMIT) {
+        if !self.binding.aside.is_empty() {
+            if result.is_ok() && !commits_by_itself && self.data.status.contains(Status::AUTOCOMMIT) {
                 result = Box::pin(self.commit_aside()).await;
             }
             self.keep_at_hand();
@@ -265,7 +265,7 @@ impl Session {
         loop {
             // Each try has its own: what has changed since the last may be why that one failed.
             let snapshot = self.snapshot();
-            let was_pinned = self.pinned.is_some();
+            let was_pinned = self.binding.pinned.is_some();
             let leased = match self.lease(&snapshot, request, job, tries.left()).await? {
                 Ok(leased) => leased,
                 // The statement has not been sent, and what the client had there is known: any other will do.
@@ -394,7 +394,7 @@ impl Session {
         }
         let text = job.text(request);
         self.end_recording(&backend, job, text, outcome);
-        if outcome.error.is_none() && releases(&job.statement, text, &self.state) {
+        if outcome.error.is_none() && releases(&job.statement, text, &self.data.state) {
             // The server has closed the connection behind its answer.
             return Err(End::Told("COMMIT or ROLLBACK RELEASE".to_owned()));
         }
@@ -407,9 +407,9 @@ impl Session {
             self.escapes(),
             (outcome.error, Reported::These(&outcome.variables)),
         );
-        let keeps_no_errors = outcome.error.is_some() && self.state.keeps_no_errors();
+        let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
         let asks = !untold.is_empty() || keeps_no_errors;
-        self.look_back.disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
+        self.data.information.disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
         let mut counted = None;
         if asks {
             let limit = snapshot.variables.connect_timeout_server;
@@ -450,7 +450,7 @@ impl Session {
                 }
                 reason => Err(End::Interrupted(reason)),
             },
-            () = request.client_gone(&self.stream) => Err(End::Gone),
+            () = request.client_gone(&self.client.stream) => Err(End::Gone),
             () = sleep(delay) => Ok(None),
         };
         self.handle.does(doing);
@@ -461,7 +461,7 @@ impl Session {
     fn keep_unasked(&mut self, (backend, pins, pinned): (Lease, Pins, bool)) {
         if pinned {
             let hostgroup = backend.login.server.row.hostgroup;
-            self.pinned = Some(Pinned { backend, hostgroup, pins });
+            self.binding.pinned = Some(Pinned { backend, hostgroup, pins });
             return;
         }
         // Nothing of its client has run there.

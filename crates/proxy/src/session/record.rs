@@ -26,14 +26,14 @@ impl Session {
             Some(statement) => statement.prepared.text.to_vec(),
             None => request.behind(job.attributes).to_vec(),
         };
-        self.record = Some(self.new_record(job.command, query, job.hostgroup));
+        self.run.record = Some(self.new_record(job.command, query, job.hostgroup));
     }
 
     /// Hands over the record of a statement that Narrows answers itself: with OK, or with this error.
     pub(super) fn record_answered(&mut self, command: Command, text: &[u8], error: Option<Errno>) {
         let mut record = self.new_record(command, text.to_vec(), NOWHERE);
         record.error = error.map(|errno| errno.number);
-        self.record = Some(record);
+        self.run.record = Some(record);
         self.end_record();
     }
 
@@ -47,7 +47,7 @@ impl Session {
             event: command.name(),
             thread_id: self.handle.id,
             username: self.want.account.row.username.clone(),
-            schemaname: self.state.schema.as_deref().unwrap_or_default().to_vec(),
+            schemaname: self.data.state.schema.as_deref().unwrap_or_default().to_vec(),
             client: format!("{}:{}", self.handle.peer.0, self.handle.peer.1),
             digest,
             query,
@@ -65,7 +65,7 @@ impl Session {
 
     /// Takes note of an answer.
     pub(super) fn fill_record(&mut self, backend: &Backend, job: &Job, outcome: &Outcome) {
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &mut self.run.record {
             record.hostgroup = job.hostgroup;
             record.server = Some(backend.login.server.address());
             record.rows_affected = outcome.affected_rows;
@@ -78,7 +78,7 @@ impl Session {
 
     /// Hands over the record of a statement whose answer came from the cache.
     pub(super) fn end_record_from_cache(&mut self, outcome: &Outcome) {
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &mut self.run.record {
             record.hostgroup = NOWHERE;
             record.rows_sent = outcome.rows;
             record.bytes_sent = outcome.bytes;
@@ -88,14 +88,14 @@ impl Session {
 
     /// Takes note of an error of our own.
     pub(super) fn fail_record(&mut self, errno: u16) {
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &mut self.run.record {
             record.error = Some(errno);
         }
     }
 
     /// Hands the record over.
     pub(super) fn end_record(&mut self) {
-        let Some(mut record) = self.record.take() else { return };
+        let Some(mut record) = self.run.record.take() else { return };
         record.duration = record.began.elapsed().unwrap_or_default();
         if let Some(log) = &*self.worker.query_log.borrow() {
             log.offer(record);

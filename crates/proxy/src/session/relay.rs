@@ -250,7 +250,7 @@ impl Relay<'_> {
             }
             if self.tracker.is_done() {
                 if self.eof_owed {
-                    self.put_owed_eof(self.session.status);
+                    self.put_owed_eof(self.session.data.status);
                 }
                 if self.buffer.filled().len() > self.ready {
                     return self.lost("bytes behind the end of an answer".to_owned()).await;
@@ -348,7 +348,7 @@ impl Relay<'_> {
     }
 
     fn client_deprecates_eof(&self) -> bool {
-        self.session.capabilities.contains(Capabilities::DEPRECATE_EOF)
+        self.session.client.capabilities.contains(Capabilities::DEPRECATE_EOF)
     }
 
     fn columns_end(&mut self, length: usize) -> Result<(), Malformed> {
@@ -390,7 +390,7 @@ impl Relay<'_> {
                 OkPacket::decode(packet, capabilities).map(|ok| ok.status).unwrap_or_default()
             }
             Next::More { .. } if walk.passed == 0 => return false,
-            _ => self.session.status,
+            _ => self.session.data.status,
         };
         if opens_cursor && status.contains(Status::CURSOR_EXISTS) {
             self.eof_owed = false;
@@ -446,20 +446,21 @@ impl Relay<'_> {
             }
             let eof = Eof { warnings: ok.warnings, status };
             self.replace(length, Some(&|out| eof.encode(out)));
-        } else if self.is_init_db && ok.warnings != self.session.warnings {
+        } else if self.is_init_db && ok.warnings != self.session.data.warnings {
             // MySQL repeats those of the statement before here, and that was one of our own.
             let session_state = self.visible_changes(&ok)?;
-            let shown = OkPacket { session_state: &session_state, warnings: self.session.warnings, ..ok };
-            let client = self.session.capabilities;
+            let shown =
+                OkPacket { session_state: &session_state, warnings: self.session.data.warnings, ..ok };
+            let client = self.session.client.capabilities;
             self.replace(length, Some(&|out| shown.encode(out, client)));
         } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
             let session_state = self.visible_changes(&ok)?;
-            let tracks = self.session.capabilities.contains(Capabilities::SESSION_TRACK);
+            let tracks = self.session.client.capabilities.contains(Capabilities::SESSION_TRACK);
             if tracks && session_state == ok.session_state {
                 self.pass(length);
             } else {
                 let visible = OkPacket { session_state: &session_state, ..ok };
-                let client = self.session.capabilities;
+                let client = self.session.client.capabilities;
                 self.replace(length, Some(&|out| visible.encode(out, client)));
             }
         } else {
@@ -470,7 +471,7 @@ impl Relay<'_> {
 
     fn note_warnings(&mut self, warnings: u16, status: Status) {
         // What `COM_INIT_DB` says is of the statement before it, and that may have been one of our own.
-        self.outcome.warnings = if self.is_init_db { self.session.warnings } else { warnings };
+        self.outcome.warnings = if self.is_init_db { self.session.data.warnings } else { warnings };
         if status.contains(Status::MORE_RESULTS_EXISTS) {
             self.outcome.warnings_before.push(warnings);
         }
@@ -511,7 +512,7 @@ impl Relay<'_> {
 
     /// The changes that this client would see without a proxy: we ask servers for more than it did.
     fn visible_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
-        if !self.session.capabilities.contains(Capabilities::SESSION_TRACK) {
+        if !self.session.client.capabilities.contains(Capabilities::SESSION_TRACK) {
             return Ok(Vec::new());
         }
         self.foreign_changes(ok)
@@ -519,7 +520,7 @@ impl Relay<'_> {
 
     /// The changes that a server would report without our asking for more.
     fn foreign_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
-        if self.session.state.literal(TRACKED_VARIABLES).is_some() {
+        if self.session.data.state.literal(TRACKED_VARIABLES).is_some() {
             return Ok(ok.session_state.to_vec());
         }
         let mut visible = Vec::with_capacity(ok.session_state.len());
@@ -552,7 +553,7 @@ impl Relay<'_> {
                 info: b"",
                 session_state: b"",
             };
-            let client = self.session.capabilities;
+            let client = self.session.client.capabilities;
             self.replace(length, Some(&|out| ok.encode(out, client)));
         } else {
             self.eof_as_told(length, eof);
@@ -616,7 +617,7 @@ impl Relay<'_> {
         }
         let bytes = self.ready_bytes();
         if self.is_last
-            && let Some(kept) = self.session.stream.kept()
+            && let Some(kept) = self.session.client.stream.kept()
             && self.leaves_everything()
         {
             kept.answer_ends(bytes.len(), self.outcome.last_insert_id != 0);
@@ -625,7 +626,7 @@ impl Relay<'_> {
         self.session.worker.counters.borrow_mut().client_bytes_sent += length;
         self.session.record(bytes);
         let mut rest = bytes;
-        let done = self.session.stream.try_write_all(&mut rest);
+        let done = self.session.client.stream.try_write_all(&mut rest);
         let written = bytes.len() - rest.len();
         self.started = true;
         self.outcome.bytes += length;
@@ -646,8 +647,8 @@ impl Relay<'_> {
         outcome.variables.is_empty()
             && outcome.schema.is_none()
             && !outcome.status.unwrap_or_default().contains(Status::IN_TRANS)
-            && !self.session.multiplexing_off
-            && self.session.next_flag_in == 0
+            && !self.session.binding.multiplexing_off
+            && self.session.data.next_flag_in == 0
     }
 
     /// Reads on, and meanwhile looks after the client and after interrupts.
@@ -678,7 +679,7 @@ impl Relay<'_> {
                         return self.cut(broken);
                     }
                 }
-                () = self.request.client_gone(&self.session.stream) => {
+                () = self.request.client_gone(&self.session.client.stream) => {
                     return Err(Broken::Session(End::Gone));
                 }
             }
@@ -717,7 +718,7 @@ impl Relay<'_> {
             put_error(&mut out, &mut sequence, errno, &text);
             self.session.worker.counters.borrow_mut().generated_errors += 1;
             // The session ends in any case, and all that came before was taken.
-            let _ = self.session.stream.try_write_all(&mut &*out);
+            let _ = self.session.client.stream.try_write_all(&mut &*out);
         }
         Err(broken)
     }
@@ -729,7 +730,7 @@ impl Relay<'_> {
             let mut out = Vec::with_capacity(128);
             let mut sequence = self.tracker.sequence().wrapping_add(1);
             if self.eof_owed && self.answering.expect != Expect::Cursor {
-                self.put_owed_eof(self.session.status);
+                self.put_owed_eof(self.session.data.status);
                 out.append(&mut self.out);
                 sequence = sequence.wrapping_add(1);
             }

@@ -27,11 +27,11 @@ impl Session {
         let hostgroup = backend.login.server.row.hostgroup;
         let before = Before {
             pins,
-            state: &self.state,
-            status: self.status,
+            state: &self.data.state,
+            status: self.data.status,
             family: backend.login.family,
             reports: backend.login.tracking.is_some(),
-            multiplexes: !self.multiplexing_off && self.snapshot().multiplexes(hostgroup),
+            multiplexes: !self.binding.multiplexing_off && self.snapshot().multiplexes(hostgroup),
         };
         let effects = effects(&Done::of(job, text), &Told::by(outcome), before);
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
@@ -53,21 +53,21 @@ impl Session {
             }
         }
         if let Some(id) = effects.insert_id {
-            self.look_back.insert_id = id;
-            self.look_back.settled_insert_id = id;
-            self.look_back.insert_id_at.clear();
-            self.look_back.insert_id_is_here = true;
+            self.data.information.insert_id = id;
+            self.data.information.settled_insert_id = id;
+            self.data.information.insert_id_at.clear();
+            self.data.information.insert_id_is_here = true;
             backend.login.insert_id_before = InsertIdBefore::Own;
         }
         if let Some(status) = effects.status {
-            self.status = status;
-            self.status_is_told = true;
+            self.data.status = status;
+            self.data.status_is_told = true;
         }
-        self.warnings = effects.warnings;
+        self.data.warnings = effects.warnings;
         if effects.pins.reasons().intersects(PinReason::TRANSACTION) {
-            self.transaction_since.get_or_insert_with(Instant::now);
+            self.binding.transaction_since.get_or_insert_with(Instant::now);
         } else {
-            self.transaction_since = None;
+            self.binding.transaction_since = None;
         }
     }
 
@@ -93,7 +93,7 @@ impl Session {
             self.count_pins(begun, job, text);
         }
         let hostgroup = backend.login.server.row.hostgroup;
-        self.pinned = Some(Pinned { backend, hostgroup, pins });
+        self.binding.pinned = Some(Pinned { backend, hostgroup, pins });
     }
 
     /// Changes what is known of the client's state and of the connection's alike.
@@ -102,15 +102,15 @@ impl Session {
             return;
         }
         let make = |state: &mut SessionState| changes.iter().for_each(|change| change.make(state));
-        let aligned = Arc::ptr_eq(&self.state, &backend.login.state);
+        let aligned = Arc::ptr_eq(&self.data.state, &backend.login.state);
         if aligned {
             // One owner less: a state that nobody else shares is changed in place, however many assignments a SET has.
-            backend.login.state = Arc::clone(&self.login_state);
+            backend.login.state = Arc::clone(&self.data.login_state);
         }
-        make(Arc::make_mut(&mut self.state));
+        make(Arc::make_mut(&mut self.data.state));
         self.note_patience();
         if aligned {
-            backend.login.state = Arc::clone(&self.state);
+            backend.login.state = Arc::clone(&self.data.state);
         } else {
             make(Arc::make_mut(&mut backend.login.state));
         }
@@ -118,6 +118,6 @@ impl Session {
 
     /// How backslashes in the session's texts are read: as the server has said last.
     pub(super) fn escapes(&self) -> Escapes {
-        escapes(self.status)
+        escapes(self.data.status)
     }
 }

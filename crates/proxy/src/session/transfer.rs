@@ -79,7 +79,7 @@ impl Session {
     /// Reads at least a byte of a command of which something waits, in a given time. `sequence` is that of an answer.
     pub(super) async fn read_or_stop(&self, held: &mut Buffer, sequence: u8) -> Result<(), Stop> {
         held.make_room(1);
-        match held.try_fill(&self.stream) {
+        match held.try_fill(&self.client.stream) {
             Ok(0) => Err(Stop::End(End::Gone)),
             Ok(count) => {
                 self.client_moved(count);
@@ -96,7 +96,7 @@ impl Session {
     pub(super) async fn read_more(&self, held: &mut Buffer, sequence: u8) -> Result<(), End> {
         held.make_room(1);
         loop {
-            match held.try_fill(&self.stream) {
+            match held.try_fill(&self.client.stream) {
                 Ok(0) => return Err(End::Gone),
                 Ok(count) => {
                     self.client_moved(count);
@@ -144,7 +144,7 @@ impl Session {
             let left = self.pace().left(limit);
             let stalled = select! {
                 biased;
-                ready = self.stream.readable() => {
+                ready = self.client.stream.readable() => {
                     ready.map_err(|_| Stop::End(End::Gone))?;
                     false
                 }
@@ -155,7 +155,7 @@ impl Session {
             if stalled {
                 return Err(Stop::End(self.stalled_sending(sequence, limit).await));
             }
-            match held.try_fill(&self.stream) {
+            match held.try_fill(&self.client.stream) {
                 Ok(0) => return Err(Stop::End(End::Gone)),
                 Ok(count) => {
                     self.client_moved(count);
@@ -174,7 +174,7 @@ impl Session {
         let errno = Errno { number: 1159, sqlstate: *b"08S01" };
         crate::reply::put_error(&mut out, &mut { sequence }, errno, &text);
         self.worker.counters.borrow_mut().generated_errors += 1;
-        let _ = self.stream.try_write_all(&mut &*out);
+        let _ = self.client.stream.try_write_all(&mut &*out);
         End::Told(text)
     }
 
@@ -187,12 +187,12 @@ impl Session {
         match client {
             Client::Sends => format!(
                 "Got timeout reading communication packets: less than {least} bytes of a command in {limit} ms ({})",
-                own(self.patience.read.is_some(), "the client's own net_read_timeout")
+                own(self.client.patience.read.is_some(), "the client's own net_read_timeout")
             ),
             Client::Takes => format!(
                 "Got timeout writing communication packets: the client has taken less than {least} bytes of an answer \
                  in {limit} ms ({})",
-                own(self.patience.write.is_some(), "the client's own net_write_timeout")
+                own(self.client.patience.write.is_some(), "the client's own net_write_timeout")
             ),
         }
     }
@@ -205,14 +205,14 @@ impl Session {
             let began = Instant::now();
             select! {
                 biased;
-                ready = self.stream.writable() => ready.map_err(|_| End::Gone)?,
+                ready = self.client.stream.writable() => ready.map_err(|_| End::Gone)?,
                 end = self.must_end() => return Err(end),
                 () = sleep(self.pace().left(limit)) => return Err(End::Told(self.stall(Client::Takes, limit))),
             }
             self.client_waited(began.elapsed());
-            let before = rest.len() + self.stream.backlog();
-            let done = self.stream.try_write_all(&mut rest).map_err(|_| End::Gone)?;
-            self.client_moved(before.saturating_sub(rest.len() + self.stream.backlog()));
+            let before = rest.len() + self.client.stream.backlog();
+            let done = self.client.stream.try_write_all(&mut rest).map_err(|_| End::Gone)?;
+            self.client_moved(before.saturating_sub(rest.len() + self.client.stream.backlog()));
             if done {
                 return Ok(());
             }
@@ -271,7 +271,7 @@ impl Session {
         let limit = self.snapshot().variables.transfer.stall_timeout_server;
         let client_gone = async {
             match request {
-                Some(request) => request.client_gone(&self.stream).await,
+                Some(request) => request.client_gone(&self.client.stream).await,
                 None => std::future::pending().await,
             }
         };
@@ -299,8 +299,8 @@ impl Session {
         let snapshot = self.snapshot();
         let Variables { transfer, wait_timeout, .. } = &snapshot.variables;
         let own = match client {
-            Client::Sends => self.patience.read,
-            Client::Takes => self.patience.write,
+            Client::Sends => self.client.patience.read,
+            Client::Takes => self.client.patience.write,
         };
         match own {
             Some(own) => own.min(*wait_timeout),
@@ -311,26 +311,26 @@ impl Session {
 
     /// How the client has kept up during the command at hand.
     pub(super) fn pace(&self) -> Pace {
-        let (pace, command) = (self.client_pace.get(), self.handle.commands());
+        let (pace, command) = (self.client.pace.get(), self.handle.commands());
         if pace.command == command { pace } else { Pace { command, ..Pace::default() } }
     }
 
     /// The client has moved something.
     pub(super) fn client_moved(&self, bytes: usize) {
-        let mut pace = self.client_pace.get();
+        let mut pace = self.client.pace.get();
         // Nobody has waited for it: there is nothing to forgive.
         if pace.waited.is_zero() {
             return;
         }
         pace.moved(bytes, self.snapshot().variables.transfer.stall_bytes_client);
-        self.client_pace.set(pace);
+        self.client.pace.set(pace);
     }
 
     /// It was waited for.
     pub(super) fn client_waited(&self, time: Duration) {
         let mut pace = self.pace();
         pace.waited += time;
-        self.client_pace.set(pace);
+        self.client.pace.set(pace);
     }
 
     /// A kill has changed nothing, and has taken the deadline with it.

@@ -26,7 +26,7 @@ impl Session {
     /// Takes a long command in before a server connection is held for it, so that a slow client holds none. Returns what the
     /// client is told when that is cut short.
     pub(super) async fn take_in(&self, request: &mut Request) -> Result<Option<(Errno, String)>, End> {
-        if request.whole || self.pinned.is_some() {
+        if request.whole || self.binding.pinned.is_some() {
             return Ok(None);
         }
         let snapshot = self.snapshot();
@@ -129,7 +129,7 @@ impl Session {
     /// Whether the client's packets come in frames of the compressed protocol. Only the numbers of frames count there:
     /// libmariadb numbers the packets inside them at random, from the second on.
     pub(super) fn is_compressed(&self) -> bool {
-        self.capabilities.intersection(Capabilities::COMPRESS.union(Capabilities::ZSTD_COMPRESSION))
+        self.client.capabilities.intersection(Capabilities::COMPRESS.union(Capabilities::ZSTD_COMPRESSION))
             != Capabilities::NONE
     }
 

@@ -161,7 +161,7 @@ impl Session {
         let mut derived = statement.derived.borrow_mut();
         let bound = statement.types.borrow();
         let argument = request.argument();
-        let named = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let named = self.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         let types = parameters.types(argument).unwrap_or(&bound);
         let given = parameters.given(argument, types, statement.params.get(), named);
         let after = derived.after(given.clone());
@@ -226,7 +226,7 @@ impl Session {
         command: Command,
         statement: &ClientStatement,
     ) -> Result<Option<Parameters>, Malformed> {
-        let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let attributes = self.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         let (argument, params) = (request.argument(), statement.params.get());
         match command {
             Command::StmtExecute => Parameters::of_execute(argument, params, attributes),
@@ -270,7 +270,7 @@ impl Session {
             remember(&mut bound, types);
         }
         if family == Family::MySql {
-            let named = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+            let named = self.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
             let given = parameters.given(argument, &bound, statement.params.get(), named);
             let mut derived = statement.derived.borrow_mut();
             if let Some(after) = derived.after(given) {
@@ -347,7 +347,7 @@ impl Session {
                     }
                     reason => return Err(Broken::Session(End::Interrupted(reason))),
                 },
-                () = request.client_gone(&self.stream) => return Err(Broken::Session(End::Gone)),
+                () = request.client_gone(&self.client.stream) => return Err(Broken::Session(End::Gone)),
             }
         };
         // A kill that is still on its way must not meet the next client's statement, and what was killed is not prepared elsewhere.
@@ -377,7 +377,7 @@ impl Session {
         statement: &ClientStatement,
         identity: Identity,
     ) -> Result<Ready, Broken> {
-        let client_names = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        let client_names = self.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         let server_names = backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         let statements = &mut backend.login.statements;
         let entry = match statements.held(statement.id).is_some() {

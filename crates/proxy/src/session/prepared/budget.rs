@@ -74,7 +74,7 @@ impl Session {
     pub(super) fn too_many_statements(&self, backend: &Backend) -> Option<ServerError> {
         let server = backend.login.server.figures.prepared_limit.load(Ordering::Relaxed);
         let most = server.max(DEFAULT_LIMIT);
-        if (self.statements.open.len() as u64) < most {
+        if (self.data.statements.open.len() as u64) < most {
             return None;
         }
         let text =
@@ -89,7 +89,7 @@ impl Session {
         text: usize,
     ) -> Result<(), (Errno, String)> {
         let most = snapshot.variables.max_stmts_bytes_per_client;
-        if self.statements.bytes + BYTES_OF_STATEMENT + text <= most {
+        if self.data.statements.bytes + BYTES_OF_STATEMENT + text <= most {
             return Ok(());
         }
         let text = format!(

@@ -46,7 +46,7 @@ impl Session {
         }
         self.choose_kept(&job, &statement.prepared.text);
         for _ in 0..2 {
-            let was_pinned = self.pinned.is_some();
+            let was_pinned = self.binding.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job, None).await? {
                 Ok(leased) => leased,
                 Err(no_lease) if was_pinned => return Err(End::Told(no_lease.into_reply().1)),
@@ -60,7 +60,7 @@ impl Session {
             let sent = match self.bring_statement(&mut backend, request, &job).await {
                 Ok(Ready::Refused(error)) => {
                     statement.failed.replace(Some(error.into_reply()));
-                    self.look_back.disturbed = true;
+                    self.data.information.disturbed = true;
                     self.keep_or_return(backend, pins, before, &job);
                     return self.skip(request).await;
                 }

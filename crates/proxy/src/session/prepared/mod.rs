@@ -181,8 +181,8 @@ impl ClientStatement {
 impl Session {
     /// `COM_STMT_PREPARE`. A server answers each time: what a table looks like may have changed since the last.
     pub(super) async fn prepare(&mut self, request: &mut Request) -> Result<(), End> {
-        self.statements.last_id = self.statements.last_id.wrapping_add(1);
-        self.statements.last_prepared = None;
+        self.data.statements.last_id = self.data.statements.last_id.wrapping_add(1);
+        self.data.statements.last_prepared = None;
         let mut job = match self.preparation(request) {
             Ok(job) => job,
             Err((errno, text)) => {
@@ -232,13 +232,16 @@ impl Session {
         let username = &self.want.account.row.username;
         let registry = &self.worker.prepared;
         let prepared = match request.whole {
-            true => {
-                registry.prepared(username, &self.state, substituted.as_deref().unwrap_or(text), statement)
-            }
-            false => registry.unshared(username, &self.state, text, statement),
+            true => registry.prepared(
+                username,
+                &self.data.state,
+                substituted.as_deref().unwrap_or(text),
+                statement,
+            ),
+            false => registry.unshared(username, &self.data.state, text, statement),
         };
         let client_statement = ClientStatement {
-            id: self.statements.last_id,
+            id: self.data.statements.last_id,
             prepared: ClientShare::new(prepared),
             params: Cell::new(0),
             types: RefCell::default(),
@@ -270,7 +273,7 @@ impl Session {
             return self.unknown_statement(request, command).await;
         };
         let Said { ruling, digest, logged, next_flag_in } = self.rule(&statement);
-        self.next_flag_in = next_flag_in;
+        self.data.next_flag_in = next_flag_in;
         self.show_statement(&statement.prepared.text);
         if !matches!(ruling, Ruling::Run(_)) {
             let prepared = &statement.prepared;
@@ -324,13 +327,13 @@ impl Session {
     /// Asks the rules and the firewall of a statement, unless they have said it under this configuration and for this
     /// schema. Of a chain that the statement before has chosen nothing is remembered.
     fn rule(&self, statement: &ClientStatement) -> Said {
-        let flag_in = self.next_flag_in;
+        let flag_in = self.data.next_flag_in;
         let snapshot = self.snapshot();
         let mut ruled = statement.ruled.borrow_mut();
         let holds = |ruled: &&Ruled| {
             flag_in == 0
                 && ruled.snapshot.as_ptr() == Rc::as_ptr(&snapshot)
-                && ruled.schema == self.state.schema
+                && ruled.schema == self.data.state.schema
         };
         if let Some(ruled) = ruled.as_ref().filter(holds) {
             self.worker.rules.borrow_mut().count_again(&snapshot.rules, &ruled.matched);
@@ -355,7 +358,7 @@ impl Session {
         };
         let said = Said { ruling, digest: judgement.digest, logged, next_flag_in };
         if flag_in == 0 {
-            let (snapshot, schema) = (Rc::downgrade(&snapshot), self.state.schema.clone());
+            let (snapshot, schema) = (Rc::downgrade(&snapshot), self.data.state.schema.clone());
             *ruled = Some(Ruled { snapshot, schema, matched, said: said.clone() });
         }
         said
@@ -387,7 +390,7 @@ impl Session {
         statement.failed.take();
         let Some(hostgroup) = self.held_at(&statement, PinReason::HELD_STATEMENT) else {
             self.skip(request).await?;
-            self.warnings = 0;
+            self.data.warnings = 0;
             return self.reply_ok("").await;
         };
         let mut job = self.held_job(request, command, hostgroup, Expect::Result, statement);
@@ -401,7 +404,7 @@ impl Session {
         self.skip(request).await?;
         let Some(statement) = statement else { return Ok(()) };
         let id = statement.id;
-        self.statements.close(id);
+        self.data.statements.close(id);
         if !self.choose_holder(id, false) {
             return Ok(());
         }
@@ -412,7 +415,7 @@ impl Session {
 
     /// Closes a statement that the connection at hand keeps something for.
     async fn close_held(&mut self, id: u32) -> Result<(), End> {
-        let Some(mut pinned) = self.pinned.take() else { return Ok(()) };
+        let Some(mut pinned) = self.binding.pinned.take() else { return Ok(()) };
         pinned.backend.login.statements.close_held(id);
         pinned.pins.let_go(id, PinReason::HELD_STATEMENT);
         // At once: a cursor may hold locks.
@@ -425,7 +428,7 @@ impl Session {
         self.handle.keep_pins(pinned.pins.reasons());
         match pinned.pins.exit_if_free() {
             Some(exit) => self.give_back(pinned.backend, exit),
-            None => self.pinned = Some(pinned),
+            None => self.binding.pinned = Some(pinned),
         }
         Ok(())
     }
@@ -460,9 +463,9 @@ impl Session {
     /// The statement that a command names.
     fn open_statement(&self, request: &Request) -> Option<Rc<ClientStatement>> {
         let id = u32::from_le_bytes(*request.argument().first_chunk()?);
-        let last = || self.statements.last_prepared.filter(|_| self.family() == Some(Family::MariaDb));
+        let last = || self.data.statements.last_prepared.filter(|_| self.family() == Some(Family::MariaDb));
         let id = if id == LAST_PREPARED { last()? } else { id };
-        self.statements.open.get(&id).map(Rc::clone)
+        self.data.statements.open.get(&id).map(Rc::clone)
     }
 
     async fn unknown_statement(&mut self, request: &mut Request, command: Command) -> Result<(), End> {
@@ -506,7 +509,7 @@ impl Session {
                     statements.hold(prepared.identity, id);
                 }
                 statement.params.set(ok.params);
-                self.statements.add(Rc::clone(statement));
+                self.data.statements.add(Rc::clone(statement));
             }
             ServerStatement::HasCursor => statements.hold(statement.identity(Expect::Cursor), id),
             ServerStatement::TypesUnknown => {

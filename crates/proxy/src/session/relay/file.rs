@@ -13,7 +13,7 @@ use crate::rt::select;
 impl Relay<'_> {
     /// The server asks for a file: the client sends it, and we pass it on.
     pub(super) async fn local_infile(&mut self, length: usize) -> Result<(), Broken> {
-        let may = self.answering.file && self.session.capabilities.contains(Capabilities::LOCAL_FILES);
+        let may = self.answering.file && self.session.client.capabilities.contains(Capabilities::LOCAL_FILES);
         if !may || !self.session.snapshot().variables.enable_load_data_local_infile {
             let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or(1);
             self.set_ready_aside();

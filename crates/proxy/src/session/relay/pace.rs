@@ -13,16 +13,16 @@ impl Relay<'_> {
     pub(super) async fn throttle(&mut self) -> Result<(), Broken> {
         let session = self.session;
         let now = Instant::now();
-        let due = session.throttled_until.get().map_or(now, |until| until.max(now));
+        let due = session.client.throttled_until.get().map_or(now, |until| until.max(now));
         let bytes = self.ready_bytes().len() as f64;
         let takes = Duration::from_secs_f64(bytes / self.answering.throttle as f64);
-        session.throttled_until.set(Some(due + takes));
+        session.client.throttled_until.set(Some(due + takes));
         loop {
             select! {
                 biased;
                 () = sleep(due.saturating_duration_since(Instant::now())) => return Ok(()),
                 reason = session.interrupted() => self.interrupted(reason)?,
-                () = self.request.client_gone(&session.stream) => return Err(Broken::Session(End::Gone)),
+                () = self.request.client_gone(&session.client.stream) => return Err(Broken::Session(End::Gone)),
             }
         }
     }
@@ -37,7 +37,7 @@ impl Relay<'_> {
             let wait = session.pace().left(limit);
             let late = select! {
                 biased;
-                ready = session.stream.writable() => {
+                ready = session.client.stream.writable() => {
                     ready.map_err(|_| Broken::Session(End::Gone))?;
                     false
                 }
@@ -57,10 +57,10 @@ impl Relay<'_> {
             }
             let bytes = self.ready_bytes();
             let mut rest = bytes.get(written..).unwrap_or_default();
-            let before = rest.len() + session.stream.backlog();
-            let done = session.stream.try_write_all(&mut rest);
+            let before = rest.len() + session.client.stream.backlog();
+            let done = session.client.stream.try_write_all(&mut rest);
             let done = done.map_err(|_| Broken::Session(End::Gone))?;
-            session.client_moved(before.saturating_sub(rest.len() + session.stream.backlog()));
+            session.client_moved(before.saturating_sub(rest.len() + session.client.stream.backlog()));
             written = bytes.len() - rest.len();
             if done {
                 return Ok(());

@@ -1,0 +1,35 @@
+//! The data of a session: what its client has set, what servers have said about it, and what is open.
+
+use narrows_wire::Status;
+
+use super::LookBack;
+use super::prepared::ClientStatements;
+use crate::state::SharedState;
+
+/// What a session is, apart from its connections.
+pub(super) struct SessionData {
+    /// The state that the client is in, as far as it is known without asking; what is not known is pinned.
+    pub(super) state: SharedState,
+    /// The state for reads that run outside of the client's transactions, once there was one.
+    pub(super) apart: Option<Apart>,
+    /// The state after the login, to which `COM_RESET_CONNECTION` returns.
+    pub(super) login_state: SharedState,
+    /// Status flags of the last answer.
+    pub(super) status: Status,
+    /// A server has sent `status` since the session began.
+    pub(super) status_is_told: bool,
+    /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
+    pub(super) warnings: u16,
+    /// What the information functions answer about earlier statements.
+    pub(super) information: LookBack,
+    /// The prepared statements that are open.
+    pub(super) statements: ClientStatements,
+    /// The chain of rules that the next statement starts in.
+    pub(super) next_flag_in: u32,
+}
+
+/// A client's state with autocommit on, while the client has it off.
+pub(super) struct Apart {
+    pub(super) of: SharedState,
+    pub(super) state: SharedState,
+}
