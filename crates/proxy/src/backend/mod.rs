@@ -407,6 +407,12 @@ pub struct Use {
 }
 
 impl Use {
+    /// One like no other, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_test(serial: u64) -> Use {
+        Use { serial, lease: 1 }
+    }
+
     /// Whether the connection was leased once more since, and no more than that.
     pub fn is_followed_by(&self, login: &Login) -> bool {
         self.serial == login.serial && self.lease + 1 == login.leases

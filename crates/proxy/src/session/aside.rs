@@ -208,7 +208,7 @@ impl Session {
     /// Before a statement that concerns all transactions runs on the connection at hand: those that are set aside do the
     /// same. What a connection set aside keeps for a statement that asks is fetched.
     pub(super) async fn tell_aside(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
-        let asks = super::look_back::asks_about_last(&job.statement)
+        let asks = super::information::asks_about_last(&job.statement)
             || job.statement.flags.intersects(Flags::LAST_INSERT_ID);
         if asks {
             let limit = self.snapshot().variables.connect_timeout_server;

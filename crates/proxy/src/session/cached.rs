@@ -213,7 +213,8 @@ impl Session {
         }
         let given = Yield { rows_affected: 0, rows_sent: rows };
         self.count_statement((&job.statement, job.digest.as_ref()), text, NOWHERE, given);
-        self.note_answer_from_cache(job, text, family, &outcome);
+        self.data.information.note_answer_from_cache(job, text, family, &outcome);
+        self.data.warnings = 0;
         self.end_record_from_cache(&outcome);
         Ok(Source::Cache)
     }

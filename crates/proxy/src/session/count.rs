@@ -187,7 +187,7 @@ impl Session {
         self.count_error(&backend, Errno::SERVER_LOST.number, text.as_bytes());
         backend.login.server.figures.distrust();
         self.let_go();
-        self.forget_what_is_here();
+        self.data.information.forget_here();
         backend.login.server.address()
     }
 

@@ -2,7 +2,7 @@
 
 use narrows_wire::Status;
 
-use super::LookBack;
+use super::information::Information;
 use super::prepared::ClientStatements;
 use crate::state::SharedState;
 
@@ -21,7 +21,7 @@ pub(super) struct SessionData {
     /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
     pub(super) warnings: u16,
     /// What the information functions answer about earlier statements.
-    pub(super) information: LookBack,
+    pub(super) information: Information,
     /// The prepared statements that are open.
     pub(super) statements: ClientStatements,
     /// The chain of rules that the next statement starts in.

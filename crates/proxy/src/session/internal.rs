@@ -42,7 +42,7 @@ impl Session {
         let current = process.hostgroup.map_or(own, |hostgroup| hostgroup.0);
         let active = u8::from(self.handle.is_in_transaction());
         let open_for = self.binding.transaction_since.map_or(0, |since| since.elapsed().as_millis());
-        let warning_in = if self.data.information.warning_count > 0 { current } else { -1 };
+        let warning_in = if self.data.information.conditions.warnings > 0 { current } else { -1 };
         let affected_in = if self.data.information.row_count > 0 { current } else { -1 };
         let mut session = json!({
             "address": format!("{:#x}", self.handle.id),
@@ -56,7 +56,7 @@ impl Session {
             "default_hostgroup": own,
             "locked_on_hostgroup": -1,
             "autocommit_on_hostgroup": -1,
-            "last_insert_id": self.data.information.insert_id,
+            "last_insert_id": self.data.information.insert_id.named(),
             "last_HG_affected_rows": affected_in,
             "active_transactions": active,
             "transaction_time_ms": open_for,
@@ -159,19 +159,19 @@ impl Session {
             "autocommit": on_off(self.data.status.contains(Status::AUTOCOMMIT)),
             "last_set_autocommit": -1,
             "no_backslash_escapes": self.data.status.contains(Status::NO_BACKSLASH_ESCAPES),
-            "warning_count": self.data.information.warning_count,
+            "warning_count": self.data.information.conditions.warnings,
             "status": {
                 "get_lock": has(PinReason::USER_LOCK),
                 "lock_tables": has(PinReason::LOCK_TABLES),
                 "has_savepoint": false,
                 "temporary_table": has(PinReason::TEMPORARY_TABLE),
                 "user_variable": has(PinReason::USER_VARIABLE),
-                "found_rows": self.data.information.found_rows_are_here,
+                "found_rows": self.data.information.known_here().found_rows,
                 "no_multiplex": opaque.into_iter().any(has),
                 "no_multiplex_HG": false,
                 "compression": login.capabilities.contains(Capabilities::COMPRESS),
                 "prepared_statement": has(PinReason::HELD_STATEMENT) || has(PinReason::TEXT_STATEMENT),
-                "has_warnings": self.data.information.conditions_are_here && self.data.information.warning_count > 0,
+                "has_warnings": self.data.information.conditions.are_here() && self.data.information.conditions.warnings > 0,
             },
             "MultiplexDisabled": disabled,
             "MultiplexDisabled_ext": true,
@@ -202,7 +202,7 @@ impl Session {
             "unix_socket": socket,
             "db": String::from_utf8_lossy(login.state.schema.as_deref().unwrap_or_default()),
             "affected_rows": u64::try_from(self.data.information.row_count).unwrap_or(u64::MAX),
-            "insert_id": self.data.information.insert_id,
+            "insert_id": self.data.information.insert_id.named(),
             "thread_id": login.thread_id,
             "server_status": self.data.status.0,
             "charset": 0,

@@ -261,7 +261,7 @@ impl Session {
         };
         let own = self.want.account.row.default_hostgroup;
         let hostgroup = match verdict.destination_hostgroup {
-            _ if let Some(wanted) = self.wanted_hostgroup(statement) => wanted,
+            _ if let Some(wanted) = self.data.information.wanted_hostgroup(statement) => wanted,
             Some(ruled) => {
                 let question = self.question(text, None, 0);
                 let memory = &mut self.worker.rules.borrow_mut();

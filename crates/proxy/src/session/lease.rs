@@ -8,6 +8,7 @@ use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
 use super::effects::Pins;
+use super::information::Last;
 use super::lost::{Fate, lost};
 use super::query::{CLEAR_CONDITIONS, Job, killed};
 use super::request::Request;
@@ -34,8 +35,6 @@ pub(super) struct Leased {
     pub(super) pins: Pins,
     /// Whether it was this client's already.
     pub(super) pinned: bool,
-    /// Whether it ran this client's last statement, and nobody's since.
-    pub(super) knows: bool,
 }
 
 impl Session {
@@ -51,8 +50,7 @@ impl Session {
         if let Some(pinned) = self.binding.pinned.take() {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
-                let knows = self.pinned_knows(&job.statement);
-                let mut leased = Leased { backend, pins, pinned: true, knows };
+                let mut leased = Leased { backend, pins, pinned: true };
                 return Ok(self
                     .bring_into_state(&mut leased, request, job, snapshot)
                     .await?
@@ -62,7 +60,7 @@ impl Session {
             return Ok(Err(lost));
         }
         let worker = Rc::clone(&self.worker);
-        let wanted = self.wanted_connection(&job.statement);
+        let wanted = self.data.information.wanted(&job.statement);
         let state = self.state_for(job);
         let ask = Ask {
             want: &self.want,
@@ -86,8 +84,8 @@ impl Session {
             Ok(mut backend) => {
                 self.handle.has_backend(Some(backend.card()));
                 self.note_first_status(&backend);
-                let knows = self.meet(&mut backend);
-                let mut leased = Leased { backend, pins: Pins::default(), pinned: false, knows };
+                self.meet(&mut backend);
+                let mut leased = Leased { backend, pins: Pins::default(), pinned: false };
                 Ok(self.bring_into_state(&mut leased, request, job, snapshot).await?.map(|()| leased))
             }
             Err(LeaseError::Unavailable(text)) => Ok(Err(NoLease::Refused(Errno::NO_SERVER_IN_TIME, text))),
@@ -129,18 +127,20 @@ impl Session {
         let asks_by_null = leased.pinned && self.data.state.null_is_insert_id();
         if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
             match Box::pin(self.check_insert_id(&mut leased.backend)).await {
-                Ok(asked) => leased.knows &= !asked,
+                Ok(()) => {}
                 Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
             }
             // Whoever holds what is waited for may himself wait for what this connection keeps.
-            if self.awaits_insert_id()
+            if self.data.information.insert_id.is_awaited()
                 && let Err(error) =
                     Box::pin(leased.backend.settle_residue(snapshot.variables.connect_timeout_server)).await
             {
                 return Ok(Err(NoLease::lost(&leased.backend, &error)));
             }
             insert_id = Box::pin(self.insert_id_elsewhere()).await;
-            self.data.information.insert_id_is_here |= asks_by_null;
+            if asks_by_null {
+                self.data.information.insert_id.may_be_here();
+            }
         } else if leased.backend.login.insert_id_before == InsertIdBefore::Unknown {
             insert_id = self.foreign_insert_id(&job.statement);
         }
@@ -152,8 +152,8 @@ impl Session {
         }
         let limit = snapshot.variables.connect_timeout_server_max;
         // What is sent first makes the connection forget what it knew of the statement before.
-        leased.knows = false;
-        if !self.known_here().is_empty()
+        self.data.information.last = Last::Nobody;
+        if !self.data.information.known_here().is_empty()
             && let Err(error) = Box::pin(self.take_what_is_here(backend)).await
         {
             return Ok(Err(NoLease::lost(backend, error)));

@@ -12,7 +12,6 @@ use narrows_sql::{Flags, Kind};
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
-use super::look_back::asks_about_last;
 use super::query::Job;
 use super::relay::{Broken, GOING_AWAY, HoldBack};
 use super::request::Request;
@@ -160,9 +159,7 @@ impl Session {
     /// What a statement asks that the process knew which served the session before: its client is told so, and the session
     /// ends, since it would be another one.
     pub(super) async fn refuse_forgotten(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
-        let forgotten = &mut self.data.information.forgotten;
-        let asks_id = forgotten.insert_id && job.statement.flags.intersects(Flags::LAST_INSERT_ID);
-        if !(std::mem::take(&mut forgotten.last) && asks_about_last(&job.statement) || asks_id) {
+        if !self.data.information.asks_for_lost(&job.statement) {
             return Ok(());
         }
         let text = "Lost connection to MySQL server during query (the statement asks about one before it, and the \
@@ -177,7 +174,7 @@ impl Session {
     pub(super) fn lost_unused(&mut self, server: &str, error: &str) {
         tracing::debug!(id = self.handle.id, server, error, "a connection was found closed");
         self.handle.has_backend(None);
-        self.forget_what_is_here();
+        self.data.information.forget_here();
     }
 
     /// A server has refused the statement in a way after which it is run elsewhere; the client has heard nothing of it.
@@ -200,7 +197,7 @@ impl Session {
         } else {
             tries.refused_since.get_or_insert_with(Instant::now);
             self.handle.has_backend(None);
-            self.forget_what_is_here();
+            self.data.information.forget_here();
             let server = Arc::clone(&backend.login.server);
             drop(backend);
             self.worker.pool.turn_away(snapshot, &server, &error.message);

@@ -4,7 +4,6 @@ mod aside;
 mod binding;
 mod cached;
 mod command;
-mod conditions;
 mod connection;
 mod count;
 mod data;
@@ -12,6 +11,7 @@ mod effects;
 mod fast_forward;
 mod fault;
 mod handle;
+mod information;
 mod internal;
 mod judge;
 mod kill;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use narrows_wire::{Errno, Status};
 
-use crate::backend::{Backend, Keepsake, Kinds, Residue, Use, Want};
+use crate::backend::Want;
 use crate::buffer::Side;
 use crate::cache::Recording;
 use crate::client::{AccountPlace, Client, first_status};
@@ -42,7 +42,6 @@ use crate::keep::After;
 use crate::pool::Lease;
 use crate::reply::put_error;
 use crate::rt::{Instant, select};
-use crate::snapshot::HostgroupId;
 use crate::state::{SessionState, SharedState};
 use crate::worker::{LocalSnapshot, Worker};
 
@@ -53,6 +52,7 @@ use data::{Apart, SessionData};
 pub(crate) use effects::expected;
 pub use effects::{PinReason, Pins};
 pub use handle::{Handle, Interrupt};
+use information::Information;
 pub(crate) use judge::{destination, digest_options, doubt_of, is_housekeeping, reader};
 use patience::Patience;
 use prepared::ClientStatements;
@@ -72,103 +72,24 @@ pub struct Session {
     run: Running,
 }
 
-/// What a statement may ask about the ones before it, and where the answer is.
-#[derive(Debug, Default)]
-struct LookBack {
-    /// `LAST_INSERT_ID()` as the last OK packet told it. Not always what the function answers: an id that was given
-    /// explicitly is told too.
-    insert_id: u64,
-    /// The ids that were told on the connection at hand.
-    told: Vec<u64>,
-    /// The connection at hand was asked something of our own since the last statement.
-    disturbed: bool,
-    /// `LAST_INSERT_ID()` as it was known exactly, before what was told since.
-    settled_insert_id: u64,
-    /// The connection at hand has produced it, and answers by itself.
-    insert_id_is_here: bool,
-    /// The connections that may have produced it, the last one last.
-    insert_id_at: Vec<Kept>,
-    /// The connection that ran the last statement.
-    last: Option<Whereabouts>,
-    /// The connection that has the conditions which `SHOW WARNINGS` shows.
-    conditions_at: Option<Kept>,
-    /// The connection at hand has them.
-    conditions_are_here: bool,
-    /// They are one error of our own: the row of `SHOW WARNINGS`.
-    own_error: Option<Box<[u8]>>,
-    /// `FOUND_ROWS()`, where the last result's answer told it.
-    found_rows: Option<u64>,
-    /// The last statement has set it.
-    found_rows_are_fresh: bool,
-    /// The connection that knows it else.
-    found_rows_at: Option<Kept>,
-    /// The connection at hand knows it.
-    found_rows_are_here: bool,
-    /// `ROW_COUNT()`.
-    row_count: i64,
-    /// `@@warning_count`.
-    warning_count: u16,
-    /// `@@error_count`.
-    error_count: u16,
-    /// What was lost with the process that served the session before.
-    forgotten: Forgotten,
-}
-
-/// What a session cannot tell any more that another process has begun.
-#[derive(Debug, Clone, Copy, Default)]
-struct Forgotten {
-    /// `LAST_INSERT_ID()`.
-    insert_id: bool,
-    /// What tells of the last statement, until there is another one.
-    last: bool,
-}
-
 /// What a session begins with.
 struct Resumed {
     state: SharedState,
     status: Status,
-    look_back: LookBack,
+    information: Information,
 }
 
 impl Resumed {
     fn at_login(state: &SharedState, status: Status) -> Resumed {
-        Resumed { state: Arc::clone(state), status, look_back: LookBack::default() }
+        Resumed { state: Arc::clone(state), status, information: Information::default() }
     }
 
     fn of(after: After, worker: &Worker, login: &SharedState) -> Resumed {
         // It was written by this version of the program.
         let state = SessionState::read(&after.state);
         let state = state.map_or_else(|| Arc::clone(login), |state| worker.shared_state(state));
-        let forgotten = Forgotten { insert_id: after.inserted, last: after.used };
-        let look_back = LookBack { forgotten, ..LookBack::default() };
-        Resumed { state, status: Status(after.status), look_back }
-    }
-}
-
-/// A connection that was given back.
-#[derive(Debug, Clone, Copy)]
-struct Whereabouts {
-    last_use: Use,
-    hostgroup: HostgroupId,
-}
-
-/// A connection that was given back, and what comes of what it kept.
-#[derive(Debug, Clone)]
-struct Kept {
-    place: Whereabouts,
-    keepsake: Arc<Keepsake>,
-    /// The insert ids that it told.
-    told: Vec<u64>,
-}
-
-impl Kept {
-    /// What a connection is told to keep of the statement that ran on it last.
-    fn of(backend: &mut Backend, kinds: Kinds) -> Kept {
-        let keepsake = Arc::new(Keepsake::default());
-        backend.login.residue = Some(Residue::new(&keepsake, kinds));
-        let place =
-            Whereabouts { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup };
-        Kept { place, keepsake, told: Vec::new() }
+        let information = Information::resumed(after.inserted, after.used);
+        Resumed { state, status: Status(after.status), information }
     }
 }
 
@@ -204,7 +125,7 @@ impl Session {
         let handle = Handle::new(client.id, username, client.peer, &client.state);
         worker.enter(&handle);
         let mut input = client.input;
-        let Resumed { state, status, look_back } = match client.after {
+        let Resumed { state, status, information } = match client.after {
             Some(after) => {
                 input.append(&after.pending);
                 Resumed::of(after, &worker, &client.state)
@@ -232,7 +153,7 @@ impl Session {
             status,
             status_is_told: false,
             warnings: 0,
-            information: look_back,
+            information,
             statements: ClientStatements::default(),
             next_flag_in: 0,
         };
@@ -513,7 +434,7 @@ impl Session {
             kept.rests(
                 self.client.input.filled().len(),
                 self.data.status.0,
-                self.data.information.has_inserted(),
+                self.data.information.insert_id.may_be_set(),
                 &self.data.state,
             );
         } else {
@@ -540,19 +461,9 @@ impl Session {
 
     /// Rolls the session back to a given state: what is pinned is reset and returned, nothing is remembered.
     fn start_over(&mut self, state: SharedState) {
-        // What `FOUND_ROWS()` says outlives the session on servers too.
-        let mut look_back = LookBack {
-            found_rows: self.data.information.found_rows,
-            found_rows_at: self.data.information.found_rows_at.take(),
-            ..LookBack::default()
-        };
-        if let Some(mut pinned) = self.binding.pinned.take() {
-            if look_back.found_rows.is_none() && self.data.information.found_rows_are_here {
-                look_back.found_rows_at = {
-                    let kinds = Kinds { found_rows: true, ..Kinds::default() };
-                    Some(Kept::of(&mut pinned.backend, kinds))
-                };
-            }
+        let mut pinned = self.binding.pinned.take();
+        self.data.information.start_over(pinned.as_mut().map(|pinned| &mut *pinned.backend));
+        if let Some(pinned) = pinned {
             self.recycle(pinned.backend, &pinned.pins);
         }
         self.recycle_aside();
@@ -562,7 +473,6 @@ impl Session {
         self.data.status = first_status(&self.snapshot(), &self.want.account);
         self.data.status_is_told = false;
         self.data.warnings = 0;
-        self.data.information = look_back;
         self.data.statements.clear();
         self.binding.transaction_since = None;
         self.data.next_flag_in = 0;

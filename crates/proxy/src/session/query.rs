@@ -13,11 +13,11 @@ use super::cached::Source;
 use super::count::{NOWHERE, Yield};
 use super::effects::{Pins, Reported, untold_variables};
 use super::fault::{self, Moment};
+use super::information::{Last, asks_about_last};
 use super::internal::is_internal;
 use super::judge::{Digest, Orders, is_logged};
 use super::kill::Kills;
 use super::lease::{Leased, NoLease};
-use super::look_back::asks_about_last;
 use super::lost::{Abandoned, Fate, Tries};
 use super::prepared::{ClientStatement, Ready};
 use super::relay::{Answering, Broken, GOING_AWAY, Outcome, READ_ONLY};
@@ -208,8 +208,7 @@ impl Session {
 
     /// Runs a command, from lease to settlement, unless its answer is at hand.
     pub(super) async fn execute(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
-        let forgotten = &self.data.information.forgotten;
-        if forgotten.insert_id || forgotten.last {
+        if self.data.information.has_lost() {
             Box::pin(self.refuse_forgotten(request, job)).await?;
         }
         if let Some(caching) = job.orders.caching
@@ -278,9 +277,9 @@ impl Session {
                     return Box::pin(self.end_without_server(request, job, was_pinned, told)).await;
                 }
             };
-            let Leased { mut backend, pins, pinned, knows } = leased;
+            let Leased { mut backend, pins, pinned } = leased;
             fault::inject(Moment::Before, request.argument());
-            let answered = match self.answer_for(&mut backend, request, job, knows).await {
+            let answered = match self.answer_for(&mut backend, request, job).await {
                 Answer::Lost(text) if !pinned && tries.after_closed() => {
                     backend.login.server.figures.distrust();
                     self.lost_unused(&backend.login.server.address(), &text);
@@ -400,7 +399,8 @@ impl Session {
         }
         self.count_answer(&backend, job, text, request.bytes(), outcome);
         // Before anything else is asked of the connection, which makes it forget them.
-        self.note_conditions(job, text, backend.login.family, outcome);
+        let family = backend.login.family;
+        self.data.information.conditions.note(job.command, &job.statement, text, family, outcome);
         let untold = untold_variables(
             &job.statement,
             text,
@@ -409,7 +409,8 @@ impl Session {
         );
         let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
         let asks = !untold.is_empty() || keeps_no_errors;
-        self.data.information.disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
+        let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
+        self.data.information.last = if is_disturbed { Last::Nobody } else { Last::Here };
         let mut counted = None;
         if asks {
             let limit = snapshot.variables.connect_timeout_server;
@@ -429,7 +430,7 @@ impl Session {
         }
         self.settle(backend, pins, job, text, outcome);
         if let Some(errors) = counted {
-            self.note_uncounted_error(errors);
+            self.data.information.conditions.note_uncounted_error(errors);
         }
         Ok(())
     }
@@ -468,35 +469,29 @@ impl Session {
         self.give_back(backend, Exit::Return);
     }
 
-    /// What a statement asks that its connection does not know; see `look_back.rs`.
-    async fn answer_for(
-        &mut self,
-        backend: &mut Backend,
-        request: &Request,
-        job: &Job,
-        knows: bool,
-    ) -> Answer {
+    /// What a statement asks that its connection does not know; see `information/`.
+    async fn answer_for(&mut self, backend: &mut Backend, request: &Request, job: &Job) -> Answer {
         let asks = asks_about_last(&job.statement) || job.statement.flags.intersects(Flags::CONNECTION_ID);
         if !asks || job.command != Command::Query || !request.whole {
             return Answer::Statement(None);
         }
-        Box::pin(self.answer(backend, request, job, knows)).await
+        Box::pin(self.answer(backend, request, job)).await
     }
 
-    async fn answer(&mut self, backend: &mut Backend, request: &Request, job: &Job, knows: bool) -> Answer {
+    async fn answer(&mut self, backend: &mut Backend, request: &Request, job: &Job) -> Answer {
         let (attributes, text) = request.argument().split_at_checked(job.attributes).unwrap_or_default();
         let answered = match job.statement.kind {
-            Kind::ShowWarnings if self.must_clear_conditions() => {
+            Kind::ShowWarnings if !self.data.information.conditions.are_here() => {
                 match self.clear_or_answer(backend, text).await {
                     Ok(None) => return Answer::Statement(None),
                     Ok(Some(sent)) => return Answer::Sent(sent),
                     Err(error) => Err(error),
                 }
             }
-            Kind::GetDiagnostics if !knows || self.must_clear_conditions() => {
+            Kind::GetDiagnostics if !self.data.information.knows_conditions() => {
                 self.diagnostics(backend, text).await
             }
-            _ => Ok(self.with_answers(backend, job, text, knows).await),
+            _ => Ok(self.with_answers(backend, job, text).await),
         };
         match answered {
             Err(error) => Answer::Lost(error.to_string()),

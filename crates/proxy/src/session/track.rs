@@ -36,7 +36,7 @@ impl Session {
         let effects = effects(&Done::of(job, text), &Told::by(outcome), before);
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
-        self.note_results(job, text, backend.login.family, outcome);
+        self.data.information.note_results(&job.statement, text, backend.login.family, outcome);
         let Effects { pins, begun, exit, .. } = effects;
         self.keep_or_return_as(backend, pins, (begun, exit), (job, text));
     }
@@ -53,10 +53,7 @@ impl Session {
             }
         }
         if let Some(id) = effects.insert_id {
-            self.data.information.insert_id = id;
-            self.data.information.settled_insert_id = id;
-            self.data.information.insert_id_at.clear();
-            self.data.information.insert_id_is_here = true;
+            self.data.information.insert_id.set(id);
             backend.login.insert_id_before = InsertIdBefore::Own;
         }
         if let Some(status) = effects.status {

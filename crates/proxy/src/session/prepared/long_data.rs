@@ -8,6 +8,7 @@ use std::rc::Rc;
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
+use super::super::information::Last;
 use super::super::lease::Leased;
 use super::super::query::killed;
 use super::super::relay::Broken;
@@ -60,7 +61,7 @@ impl Session {
             let sent = match self.bring_statement(&mut backend, request, &job).await {
                 Ok(Ready::Refused(error)) => {
                     statement.failed.replace(Some(error.into_reply()));
-                    self.data.information.disturbed = true;
+                    self.data.information.last = Last::Nobody;
                     self.keep_or_return(backend, pins, before, &job);
                     return self.skip(request).await;
                 }

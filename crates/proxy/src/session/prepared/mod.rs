@@ -30,9 +30,9 @@ use narrows_wire::{Command, Errno};
 
 use super::count::{NOWHERE, Yield};
 use super::effects::{HeldStatement, ServerStatement};
+use super::information::asks_about_last;
 use super::judge::{Digest, Orders, is_logged};
 use super::kill::PREPARED_KILL;
-use super::look_back::asks_about_last;
 use super::query::{Job, malformed};
 use super::relay::Outcome;
 use super::request::Request;

@@ -1,0 +1,221 @@
+//! Warnings and errors of earlier statements: `SHOW WARNINGS`, `@@warning_count`, `GET DIAGNOSTICS`.
+//!
+//! They are with the connection that ran the statement, or were left there and collected by its next user, or are an error of
+//! Narrows' own. The protocol tells how many there are; what they say is asked only if a client wants to know, or if
+//! somebody else takes the connection.
+
+use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::charset::Family;
+use narrows_wire::codec::put_lenenc_bytes;
+use narrows_wire::{Command, Errno, Reader};
+
+use super::super::look_back::is_shown_as_it_is;
+use super::super::relay::Outcome;
+use super::{Left, asks_conditions};
+
+/// How many conditions the last statement has left, and who has them.
+#[derive(Debug, Default)]
+pub(in super::super) struct Conditions {
+    /// `@@warning_count`, as far as the protocol tells.
+    pub(in super::super) warnings: u16,
+    /// `@@error_count`, as far as the protocol tells: an ERR packet tells of one.
+    pub(in super::super) errors: u16,
+    place: Where,
+}
+
+/// Who has the conditions that `SHOW WARNINGS` shows.
+#[derive(Debug, Default)]
+enum Where {
+    /// There are none, or they are lost.
+    #[default]
+    Nowhere,
+    /// The leased connection has them.
+    Here,
+    /// A connection that was returned has them.
+    Left(Left),
+    /// They are one error of Narrows' own: its row in `SHOW WARNINGS`; empty if the session keeps no errors.
+    Own(Box<[u8]>),
+}
+
+/// How many conditions there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    warnings: u16,
+    errors: u16,
+}
+
+/// One condition, as a row of `SHOW WARNINGS` tells it.
+pub(super) struct Condition {
+    pub(super) code: u16,
+    pub(super) message: Vec<u8>,
+}
+
+impl Conditions {
+    /// Keeps what an answer tells of conditions.
+    pub(in super::super) fn note(
+        &mut self,
+        command: Command,
+        statement: &Statement,
+        text: &[u8],
+        family: Family,
+        outcome: &Outcome,
+    ) {
+        let Some(counts) = left_by((command, statement), text, family, outcome) else { return };
+        let runs_others = matches!(statement.kind, Kind::Call | Kind::Execute);
+        if runs_others && family == Family::MariaDb && self.are_here() && counts.warnings == 0 {
+            // Whether a table was among them, the connection knows; both tie the session to it.
+            return;
+        }
+        let place = if counts.warnings > 0 { Where::Here } else { Where::Nowhere };
+        *self = Conditions { warnings: counts.warnings, errors: counts.errors, place };
+    }
+
+    /// A statement was answered with an error that no server knows. If it is not `kept`, it counts and is not shown.
+    pub(super) fn note_own_error(&mut self, errno: Errno, text: &str, kept: bool) {
+        let mut row = Vec::with_capacity(16 + text.len());
+        for cell in [b"Error", errno.number.to_string().as_bytes(), text.as_bytes()] {
+            put_lenenc_bytes(&mut row, cell);
+        }
+        if !kept {
+            row.clear();
+        }
+        *self = Conditions { warnings: 1, errors: 1, place: Where::Own(row.into()) };
+    }
+
+    /// After an error that the session does not keep: how many errors there are, the server has told.
+    pub(in super::super) fn note_uncounted_error(&mut self, errors: u64) {
+        let errors = u16::try_from(errors).unwrap_or(u16::MAX);
+        *self = Conditions { warnings: errors, errors, place: Where::Nowhere };
+    }
+
+    /// Whether the leased connection has them. If not, it must be cleared before it is asked for warnings: it has somebody
+    /// else's, or none but those of our own assignments.
+    pub(in super::super) fn are_here(&self) -> bool {
+        matches!(self.place, Where::Here)
+    }
+
+    /// The connection that was returned with them.
+    pub(super) fn left(&self) -> Option<&Left> {
+        if let Where::Left(left) = &self.place { Some(left) } else { None }
+    }
+
+    /// The row of an error of Narrows' own; empty if the session does not keep it.
+    pub(super) fn own(&self) -> Option<&[u8]> {
+        if let Where::Own(row) = &self.place { Some(row) } else { None }
+    }
+
+    pub(super) fn leave(&mut self, left: &Left) {
+        if self.are_here() {
+            self.place = Where::Left(left.clone());
+        }
+    }
+
+    pub(super) fn meet(&mut self, is_there: impl Fn(&Left) -> bool) {
+        match &self.place {
+            Where::Left(left) if is_there(left) => self.place = Where::Here,
+            Where::Here => self.place = Where::Nowhere,
+            _ => {}
+        }
+    }
+
+    pub(super) fn forget_here(&mut self) {
+        if self.are_here() {
+            self.place = Where::Nowhere;
+        }
+    }
+}
+
+/// The conditions that a command has left; `None`: those of the statement before.
+fn left_by(
+    (command, statement): (Command, &Statement),
+    text: &[u8],
+    family: Family,
+    outcome: &Outcome,
+) -> Option<Counts> {
+    if !statement.flags.intersects(Flags::MULTI) {
+        return left_by_one(command, statement, text, family, (outcome.warnings, outcome.error));
+    }
+    let mut left = None;
+    let mut before = outcome.warnings_before.iter();
+    for (one, statement) in narrows_sql::parts(text, Escapes::Backslash) {
+        let warnings = before.next();
+        let told = warnings.map_or((outcome.warnings, outcome.error), |warnings| (*warnings, None));
+        left = left_by_one(command, &statement, one, family, told).or(left);
+        if warnings.is_none() {
+            break;
+        }
+    }
+    left
+}
+
+/// The same of one statement. To ask for conditions leaves them, and so does on MariaDB every statement that has
+/// no table and no condition of its own.
+fn left_by_one(
+    command: Command,
+    statement: &Statement,
+    text: &[u8],
+    family: Family,
+    (warnings, error): (u16, Option<u16>),
+) -> Option<Counts> {
+    let counts = match error {
+        Some(_) => Counts { warnings: 1, errors: 1 },
+        None => Counts { warnings, errors: 0 },
+    };
+    let asks = asks_conditions(statement) && statement.kind != Kind::Select;
+    if error.is_none() && (asks || command == Command::InitDb) {
+        return None;
+    }
+    if family == Family::MySql || counts.warnings > 0 {
+        return Some(counts);
+    }
+    (!keeps_on_mariadb(statement, text)).then_some(counts)
+}
+
+/// Whether MariaDB keeps the conditions of the statement before: only statements that have a table clear them.
+fn keeps_on_mariadb(statement: &Statement, text: &[u8]) -> bool {
+    let words = || text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let has = |word: &[u8]| words().any(|other| other.eq_ignore_ascii_case(word));
+    match statement.kind {
+        Kind::Select | Kind::Do | Kind::Set | Kind::SetStatement | Kind::Explain => !has(b"FROM"),
+        Kind::Use | Kind::SetTransaction | Kind::UnlockTables | Kind::Flush | Kind::Kill | Kind::Grant => {
+            true
+        }
+        Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Xa | Kind::Empty => true,
+        Kind::Savepoint | Kind::ReleaseSavepoint | Kind::RollbackToSavepoint => true,
+        Kind::Prepare | Kind::Deallocate => true,
+        Kind::Create | Kind::Drop => {
+            [b"DATABASE".as_slice(), b"SCHEMA", b"USER", b"ROLE", b"PROCEDURE", b"FUNCTION"]
+                .iter()
+                .any(|word| words().take(4).any(|other| other.eq_ignore_ascii_case(word)))
+        }
+        Kind::Show => is_shown_as_it_is(text) && !has(b"TABLE") && !has(b"VIEW"),
+        _ => false,
+    }
+}
+
+/// Whether a row of `SHOW WARNINGS` is about an error.
+pub(super) fn is_error(row: &[u8]) -> bool {
+    row.starts_with(b"\x05Error")
+}
+
+pub(super) fn condition(row: &[u8]) -> Option<Condition> {
+    let mut reader = Reader::new(row);
+    let _level = reader.lenenc_bytes().ok()?;
+    let code = std::str::from_utf8(reader.lenenc_bytes().ok()?).ok()?.parse().ok()?;
+    Some(Condition { code, message: reader.lenenc_bytes().ok()?.to_vec() })
+}
+
+/// `LIMIT [offset,] rows` of a `SHOW WARNINGS`.
+pub(super) fn limit_of(words: &[Vec<u8>]) -> (usize, usize) {
+    let number = |word: &Vec<u8>| std::str::from_utf8(word).ok()?.parse().ok();
+    let mut after = words.iter().skip_while(|word| *word != b"LIMIT").skip(1);
+    let first = after.next().and_then(number);
+    match (first, after.next()) {
+        (Some(rows), None) => (0, rows),
+        (Some(rows), Some(word)) if word == b"OFFSET" => {
+            (after.next().and_then(number).unwrap_or_default(), rows)
+        }
+        (Some(offset), Some(word)) => (offset, number(word).unwrap_or(usize::MAX)),
+        (None, _) => (0, usize::MAX),
+    }
+}

@@ -1,0 +1,118 @@
+//! `LAST_INSERT_ID()`.
+//!
+//! An OK packet names an id that was generated, and one that was given explicitly alike; only the first is what the function
+//! answers. So several connections may have set it, and all but the last are asked only if that one did not.
+
+use super::Left;
+use crate::backend::InsertId;
+
+/// What `LAST_INSERT_ID()` answers, and who knows.
+#[derive(Debug, Default)]
+pub(in super::super) struct LastInsertId {
+    /// The id that the last OK packet named.
+    named: u64,
+    /// The answer as it was known exactly, before ids were named since.
+    known: u64,
+    /// The leased connection may have set it; the ids that it named.
+    here: Option<Vec<u64>>,
+    /// The connections that may have set it, the last one last.
+    left: Vec<Left>,
+    /// The process that knew it has died.
+    pub(super) is_lost: bool,
+}
+
+impl LastInsertId {
+    /// The id that was named last.
+    pub(in super::super) fn named(&self) -> u64 {
+        self.named
+    }
+
+    /// Whether the answer may be another than 0.
+    pub(in super::super) fn may_be_set(&self) -> bool {
+        self.named != 0 || self.known != 0 || self.is_here() || !self.left.is_empty() || self.is_lost
+    }
+
+    /// Whether the leased connection may have set it.
+    pub(in super::super) fn is_here(&self) -> bool {
+        self.here.is_some()
+    }
+
+    /// An OK packet names an id.
+    pub(super) fn is_named(&mut self, id: u64) {
+        self.named = id;
+        let named = self.here.get_or_insert_default();
+        if named.len() == REMEMBERED {
+            named.remove(0);
+        }
+        named.push(id);
+    }
+
+    /// The leased connection may have set it.
+    pub(in super::super) fn may_be_here(&mut self) {
+        self.here.get_or_insert_default();
+    }
+
+    /// The session has set it to this on the leased connection.
+    pub(in super::super) fn set(&mut self, id: u64) {
+        (self.named, self.known) = (id, id);
+        self.left.clear();
+        self.may_be_here();
+    }
+
+    /// The leased connection answers as it did before the session used it. It has not set the value, unless to the same.
+    pub(super) fn is_unchanged(&mut self, before: u64) {
+        if self.here.as_ref().is_some_and(|named| !named.contains(&before)) {
+            self.here = None;
+        }
+    }
+
+    pub(super) fn leave(&mut self, left: &Left) {
+        let Some(named) = self.here.take() else { return };
+        if self.left.len() == REMEMBERED {
+            self.left.remove(0);
+        }
+        self.left.push(Left { named, ..left.clone() });
+    }
+
+    pub(super) fn meet(&mut self, is_there: impl Fn(&Left) -> bool) {
+        self.here = self.left.pop_if(|left| is_there(left)).map(|left| left.named);
+    }
+
+    pub(super) fn forget_here(&mut self) {
+        if self.here.take().is_some() {
+            self.known = self.named;
+            self.left.clear();
+        }
+    }
+
+    /// The connections that may have set it, the last one last.
+    pub(super) fn left(&self) -> &[Left] {
+        &self.left
+    }
+
+    /// Whether it has to be waited for: another session collects it, or will.
+    pub(in super::super) fn is_awaited(&self) -> bool {
+        !self.is_here() && self.left.iter().any(|left| !left.keepsake.is_settled())
+    }
+
+    /// What a connection answers decides; `None` if that one did not set it.
+    pub(super) fn decided_by(&self, left: &Left, answer: Option<InsertId>) -> Option<u64> {
+        match answer {
+            Some(InsertId::Is(id)) => Some(id),
+            // Another client's id may happen to be the same.
+            Some(InsertId::Unchanged(id)) => left.named.contains(&id).then_some(id),
+            Some(InsertId::Lost) | None => Some(self.named),
+        }
+    }
+
+    /// All connections were asked; the answer is `decided`, or what it was before them.
+    pub(super) fn settle(&mut self, decided: Option<u64>) -> u64 {
+        self.known = decided.unwrap_or(self.known);
+        self.named = self.known;
+        self.left.clear();
+        self.known
+    }
+}
+
+/// Connections and ids that are remembered: a client that inserts and never asks must not grow.
+const REMEMBERED: usize = 8;

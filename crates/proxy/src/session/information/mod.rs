@@ -1,0 +1,317 @@
+//! What a session's information functions answer: `LAST_INSERT_ID()`, `FOUND_ROWS()`, `ROW_COUNT()`, `SHOW WARNINGS`.
+//!
+//! Each value is with somebody. Most are told by the protocol, and Narrows knows them. Others only the connection knows that
+//! ran the statement; while nobody else has used it, it can be asked. The next client that leases it collects the value first
+//! and leaves it for this one (`backend/residue.rs`).
+//!
+//! ```text
+//!                 a statement ran, and its answer does not tell
+//!      Known ---------------------------------------------------> Here: the leased connection knows
+//!        ^                                                         |  ^
+//!        |  its answer tells                      leave(): it goes |  | meet(): it is leased again,
+//!        |                                        back to the pool |  | and nobody was between
+//!        |                                                         v  |
+//!        +------------- the next client has collected it ------- Left: with that connection
+//! ```
+//!
+//! Nothing here has a socket; `ask.rs` asks connections.
+
+mod ask;
+mod conditions;
+mod found_rows;
+mod insert_id;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use narrows_sql::{Flags, Kind, Statement};
+use narrows_wire::Errno;
+use narrows_wire::charset::Family;
+
+use super::look_back::{found_besides, has_offset, literal_offset, may_set_an_id, sets_found_rows};
+use super::query::Job;
+use super::relay::Outcome;
+use crate::backend::{Backend, Keepsake, Kinds, Residue, Use};
+use crate::snapshot::HostgroupId;
+
+use conditions::Conditions;
+use found_rows::FoundRows;
+use insert_id::LastInsertId;
+
+/// What a statement asks about the ones before.
+const ASKS: Flags = Flags::FOUND_ROWS.union(Flags::ROW_COUNT).union(Flags::WARNING_COUNT);
+
+/// Whether a statement asks about the one before it, which any other statement makes forgotten.
+pub(super) fn asks_about_last(statement: &Statement) -> bool {
+    matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || statement.flags.intersects(ASKS)
+}
+
+/// Whether a statement asks for warnings and errors.
+fn asks_conditions(statement: &Statement) -> bool {
+    matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics)
+        || statement.flags.intersects(Flags::WARNING_COUNT)
+}
+
+/// What is known of earlier statements, and where the rest is.
+#[derive(Debug, Default)]
+pub(super) struct Information {
+    /// `LAST_INSERT_ID()`.
+    pub(super) insert_id: LastInsertId,
+    /// `FOUND_ROWS()`.
+    pub(super) found_rows: FoundRows,
+    /// `SHOW WARNINGS`, `@@warning_count`, `@@error_count`, `GET DIAGNOSTICS`.
+    pub(super) conditions: Conditions,
+    /// `ROW_COUNT()`; the protocol tells it.
+    pub(super) row_count: i64,
+    /// Who ran the last statement.
+    pub(super) last: Last,
+    /// The process that knew about the last statement has died, and there was none since.
+    last_is_lost: bool,
+}
+
+/// Who ran the last statement, and can answer what is asked about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Last {
+    /// No connection: Narrows answered it, or has asked its connection something else since.
+    #[default]
+    Nobody,
+    /// The leased connection.
+    Here,
+    /// A connection that was returned after it.
+    Left(Place),
+}
+
+/// A connection that was returned, as it was then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) last_use: Use,
+    pub(super) hostgroup: HostgroupId,
+}
+
+/// What a connection keeps that was returned, and where it goes when somebody collects it.
+#[derive(Debug, Clone)]
+pub(super) struct Left {
+    place: Place,
+    keepsake: Arc<Keepsake>,
+    /// The insert ids that its answers named.
+    named: Vec<u64>,
+}
+
+impl Left {
+    /// What a connection keeps of the statement that ran on it last.
+    fn on(backend: &mut Backend, kinds: Kinds) -> Left {
+        let left = Left::at(Place::of(backend));
+        backend.login.residue = Some(Residue::new(&left.keepsake, kinds));
+        left
+    }
+
+    fn at(place: Place) -> Left {
+        Left { place, keepsake: Arc::default(), named: Vec::new() }
+    }
+}
+
+impl Place {
+    pub(super) fn of(backend: &Backend) -> Place {
+        Place { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup }
+    }
+
+    /// Whether a connection that was just leased is this one, and nobody had it between.
+    fn is_untouched(self, backend: &Backend) -> bool {
+        self.last_use.is_followed_by(&backend.login)
+    }
+}
+
+impl Information {
+    /// Of a session that another process has begun. `inserted`: it may have had an insert id; `used`: it has run a statement.
+    pub(super) fn resumed(inserted: bool, used: bool) -> Information {
+        let mut information = Information { last_is_lost: used, ..Information::default() };
+        information.insert_id.is_lost = inserted;
+        information
+    }
+
+    /// After `COM_RESET_CONNECTION` or `COM_CHANGE_USER`: what `FOUND_ROWS()` answers outlives the session on servers too.
+    pub(super) fn start_over(&mut self, pinned: Option<&mut Backend>) {
+        let found_rows = match (std::mem::take(&mut self.found_rows), pinned) {
+            (FoundRows::Here, Some(backend)) => {
+                let kinds = Kinds { found_rows: true, ..Kinds::default() };
+                FoundRows::Left(Left::on(backend, kinds))
+            }
+            (FoundRows::Here, None) => FoundRows::Unknown,
+            (FoundRows::Known { rows, .. }, _) => FoundRows::Known { rows, by_last: false },
+            (found_rows, _) => found_rows,
+        };
+        *self = Information { found_rows, ..Information::default() };
+    }
+
+    /// Whether a statement asks for what was lost with the process that served the session before. Any statement makes the
+    /// last one forgotten.
+    pub(super) fn asks_for_lost(&mut self, statement: &Statement) -> bool {
+        std::mem::take(&mut self.last_is_lost) && asks_about_last(statement)
+            || self.insert_id.is_lost && statement.flags.intersects(Flags::LAST_INSERT_ID)
+    }
+
+    /// Whether anything was lost with another process.
+    pub(super) fn has_lost(&self) -> bool {
+        self.last_is_lost || self.insert_id.is_lost
+    }
+
+    /// Keeps what the answer to a statement tells of what may be asked later.
+    pub(super) fn note_results(
+        &mut self,
+        statement: &Statement,
+        text: &[u8],
+        family: Family,
+        outcome: &Outcome,
+    ) {
+        if outcome.last_insert_id != 0 {
+            self.insert_id.is_named(outcome.last_insert_id);
+        }
+        let may_be_set = match outcome.error {
+            // The rows before the one that failed may have set it, which an ERR packet does not tell.
+            Some(_) => may_set_an_id(statement),
+            // `INSERT .. RETURNING` answers with rows, whose end names no id.
+            None => matches!(statement.kind, Kind::Insert | Kind::Replace) && outcome.affected_rows.is_none(),
+        };
+        // A statement that asks for it may have set it: `LAST_INSERT_ID(5)`.
+        if may_be_set || statement.flags.intersects(Flags::LAST_INSERT_ID) {
+            self.insert_id.may_be_here();
+        }
+        self.row_count = match (outcome.error, outcome.affected_rows) {
+            (None, _) if statement.kind == Kind::GetDiagnostics => self.row_count,
+            (None, Some(rows)) => i64::try_from(rows).unwrap_or(i64::MAX),
+            _ => -1,
+        };
+        let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS)
+            || statement.kind == Kind::Select && has_offset(statement, text);
+        let found = match outcome.rows {
+            _ if outcome.error.is_some() || calculated => None,
+            Some(rows) if sets_found_rows(statement, text) => Some(rows),
+            Some(_) => None,
+            None => found_besides(statement, text, family, outcome),
+        };
+        let is_call = statement.kind == Kind::Call && outcome.rows.is_some();
+        let only_here = outcome.error.is_none() && (calculated || is_call);
+        self.found_rows.after_statement(found, only_here);
+    }
+
+    /// Keeps what an answer tells that came from the cache. No connection knows about its statement.
+    pub(super) fn note_answer_from_cache(
+        &mut self,
+        job: &Job,
+        text: &[u8],
+        family: Family,
+        outcome: &Outcome,
+    ) {
+        self.conditions.note(job.command, &job.statement, text, family, outcome);
+        self.note_results(&job.statement, text, family, outcome);
+        if let FoundRows::Here = self.found_rows {
+            let skipped = literal_offset(text).unwrap_or_default();
+            let rows = outcome.rows.unwrap_or_default();
+            self.found_rows = FoundRows::Known { rows: skipped + rows, by_last: true };
+        }
+        self.last = Last::Nobody;
+    }
+
+    /// A statement was answered with an error that no server knows.
+    pub(super) fn note_own_error(&mut self, errno: Errno, text: &str, kept: bool) {
+        self.conditions.note_own_error(errno, text, kept);
+        self.row_count = -1;
+        self.last = Last::Nobody;
+    }
+
+    /// The leased connection goes back to the pool, or is set aside: what only it knows is left there. Returns that, for
+    /// the connection. Warnings stay with it only if they outlast its return.
+    pub(super) fn leave(&mut self, place: Place, keeps_warnings: bool) -> Option<Residue> {
+        if !keeps_warnings {
+            self.conditions.forget_here();
+        }
+        let kinds = self.known_here();
+        if self.last == Last::Here {
+            self.last = Last::Left(place);
+        }
+        if kinds.is_empty() {
+            return None;
+        }
+        let left = Left::at(place);
+        self.insert_id.leave(&left);
+        self.found_rows.leave(&left);
+        self.conditions.leave(&left);
+        Some(Residue::new(&left.keepsake, kinds))
+    }
+
+    /// A connection was leased; `is_untouched` says whether it is the one that was returned at a place, and nobody had it
+    /// between. Returns whether it keeps anything of this session, which it then has not to leave.
+    pub(super) fn meet(&mut self, is_untouched: impl Fn(Place) -> bool) -> bool {
+        // What was collected is no longer there.
+        let is_there = |left: &Left| is_untouched(left.place) && !left.keepsake.is_settled();
+        self.insert_id.meet(is_there);
+        self.found_rows.meet(is_there);
+        self.conditions.meet(is_there);
+        self.last = match self.last {
+            Last::Left(place) if is_untouched(place) => Last::Here,
+            Last::Left(place) => Last::Left(place),
+            Last::Here | Last::Nobody => Last::Nobody,
+        };
+        self.last == Last::Here || !self.known_here().is_empty()
+    }
+
+    /// The leased connection is lost, and with it what only it knew.
+    pub(super) fn forget_here(&mut self) {
+        self.insert_id.forget_here();
+        self.found_rows.forget_here();
+        self.conditions.forget_here();
+        if self.last == Last::Here {
+            self.last = Last::Nobody;
+        }
+    }
+
+    /// What the leased connection knows, and nobody else.
+    pub(super) fn known_here(&self) -> Kinds {
+        Kinds {
+            insert_id: self.insert_id.is_here(),
+            diagnostics: self.conditions.are_here(),
+            found_rows: matches!(self.found_rows, FoundRows::Here),
+        }
+    }
+
+    /// Whether `GET DIAGNOSTICS` can be sent to the leased connection as it is.
+    pub(super) fn knows_conditions(&self) -> bool {
+        self.last == Last::Here && self.conditions.are_here()
+    }
+
+    /// The connection that a statement prefers to any other, because it knows what is asked.
+    pub(super) fn wanted(&self, statement: &Statement) -> Option<Place> {
+        let last = match self.last {
+            Last::Left(place) => Some(place),
+            Last::Here | Last::Nobody => None,
+        };
+        let place = |left: &Left| left.place;
+        if asks_conditions(statement) {
+            return self.conditions.left().map(place).or(last);
+        }
+        if statement.flags.intersects(Flags::FOUND_ROWS) {
+            match &self.found_rows {
+                FoundRows::Left(left) => return Some(left.place),
+                FoundRows::Unknown | FoundRows::Here => return last,
+                FoundRows::Known { .. } => {}
+            }
+        }
+        if asks_about_last(statement) {
+            return last;
+        }
+        let asks_id = statement.flags.intersects(Flags::LAST_INSERT_ID);
+        self.insert_id.left().last().map(place).filter(|_| asks_id)
+    }
+
+    /// Where a statement goes to find the connection that knows. One that may change something goes where it is sent, and what
+    /// it asks for is brought there: the one that knows may be a server that is only read.
+    pub(super) fn wanted_hostgroup(&self, statement: &Statement) -> Option<HostgroupId> {
+        let asks = matches!(
+            statement.kind,
+            Kind::Select | Kind::Show | Kind::Do | Kind::ShowWarnings | Kind::GetDiagnostics
+        );
+        let changes = statement.flags.intersects(Flags::EFFECTS.union(Flags::FOR_UPDATE));
+        self.wanted(statement).filter(|_| asks && !changes).map(|place| place.hostgroup)
+    }
+}

@@ -1,0 +1,199 @@
+//! What a session knows of earlier statements as its connections come and go, without a connection.
+
+use narrows_sql::classify;
+use narrows_wire::{Command, Errno};
+
+use super::*;
+use crate::backend::InsertId;
+
+const HERE: fn(Place) -> bool = |_| true;
+const ELSEWHERE: fn(Place) -> bool = |_| false;
+
+fn place(serial: u64) -> Place {
+    Place { last_use: Use::of_test(serial), hostgroup: HostgroupId(serial as i32) }
+}
+
+/// A session after these statements, each with its outcome, on one connection.
+fn after(statements: &[(&str, Outcome)]) -> Information {
+    let mut information = Information::default();
+    for (text, outcome) in statements {
+        let (statement, text) = (classify(text.as_bytes()), text.as_bytes());
+        information.conditions.note(Command::Query, &statement, text, Family::MySql, outcome);
+        information.last = Last::Here;
+        information.note_results(&statement, text, Family::MySql, outcome);
+    }
+    information
+}
+
+fn rows(rows: u64) -> Outcome {
+    Outcome { rows: Some(rows), ..Outcome::default() }
+}
+
+fn ok(affected_rows: u64) -> Outcome {
+    Outcome { affected_rows: Some(affected_rows), ..Outcome::default() }
+}
+
+fn inserted(id: u64) -> Outcome {
+    Outcome { last_insert_id: id, ..ok(1) }
+}
+
+fn insert(information: &mut Information, id: u64) {
+    let text = b"INSERT INTO t VALUES ()";
+    information.note_results(&classify(text), text, Family::MySql, &inserted(id));
+}
+
+fn wanted(information: &Information, text: &str) -> Option<Place> {
+    information.wanted(&classify(text.as_bytes()))
+}
+
+#[test]
+fn what_the_protocol_tells_needs_no_connection() {
+    let mut information = after(&[("SELECT n FROM t", rows(3))]);
+    assert!(matches!(information.found_rows, FoundRows::Known { rows: 3, by_last: true }));
+    assert_eq!(information.row_count, -1);
+    assert!(information.leave(place(1), true).is_none());
+    assert_eq!(information.last, Last::Left(place(1)));
+    assert!(!information.meet(ELSEWHERE));
+    assert!(matches!(information.found_rows, FoundRows::Known { rows: 3, .. }));
+}
+
+#[test]
+fn a_value_is_stale_once_a_statement_did_not_set_it() {
+    let information = after(&[("SELECT n FROM t", rows(3)), ("UPDATE t SET n = 1", ok(2))]);
+    // MySQL sets it by an UPDATE to the rows that matched; the text of this OK tells none.
+    assert!(information.found_rows.is_stale());
+    assert_eq!(information.row_count, 2);
+}
+
+#[test]
+fn what_only_a_connection_knows_is_left_there_and_found_again() {
+    let mut information = after(&[("SELECT SQL_CALC_FOUND_ROWS n FROM t LIMIT 1", rows(1))]);
+    assert!(matches!(information.found_rows, FoundRows::Here));
+    let _on_connection = information.leave(place(1), true).expect("it is asked of the connection");
+    assert!(matches!(information.found_rows, FoundRows::Left(_)));
+    assert_eq!(wanted(&information, "SELECT FOUND_ROWS()"), Some(place(1)));
+    assert!(information.meet(HERE));
+    assert!(matches!(information.found_rows, FoundRows::Here));
+    assert_eq!(information.last, Last::Here);
+}
+
+#[test]
+fn another_connection_does_not_know() {
+    let mut information = after(&[("SELECT SQL_CALC_FOUND_ROWS n FROM t LIMIT 1", rows(1))]);
+    information.leave(place(1), true);
+    assert!(!information.meet(ELSEWHERE));
+    assert!(matches!(information.found_rows, FoundRows::Left(_)));
+    assert_eq!(information.last, Last::Left(place(1)));
+    assert!(information.known_here().is_empty());
+}
+
+#[test]
+fn what_was_collected_is_no_longer_with_the_connection() {
+    let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7))]);
+    let residue = information.leave(place(1), true).expect("the id may be asked");
+    // Whoever collects it, or a connection that is closed, settles it.
+    drop(residue);
+    information.meet(HERE);
+    assert!(!information.insert_id.is_here());
+    assert_eq!(information.last, Last::Here);
+}
+
+#[test]
+fn ids_that_were_named_may_be_with_several_connections() {
+    let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7))]);
+    information.leave(place(1), true);
+    information.meet(ELSEWHERE);
+    insert(&mut information, 5);
+    information.leave(place(2), true);
+    assert_eq!(wanted(&information, "SELECT LAST_INSERT_ID()"), Some(place(2)));
+    let answers = [InsertId::Unchanged(9), InsertId::Is(7)];
+    let asked = information.insert_id.left().iter().rev().zip(answers);
+    let mut decided = asked.map(|(left, answer)| information.insert_id.decided_by(left, Some(answer)));
+    let decided = [decided.next(), decided.next()];
+    assert_eq!(decided, [Some(None), Some(Some(7))], "5 was given explicitly");
+    assert_eq!(information.insert_id.settle(Some(7)), 7);
+    assert!(information.insert_id.left().is_empty());
+}
+
+#[test]
+fn an_answer_that_is_lost_is_the_id_that_was_named_last() {
+    let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7))]);
+    information.leave(place(1), true);
+    let left = &information.insert_id.left()[0];
+    assert_eq!(information.insert_id.decided_by(left, None), Some(7));
+    assert_eq!(information.insert_id.decided_by(left, Some(InsertId::Unchanged(7))), Some(7));
+}
+
+#[test]
+fn a_client_that_inserts_and_never_asks_does_not_grow() {
+    let mut information = Information::default();
+    for number in 1..100 {
+        insert(&mut information, number);
+        information.leave(place(number), true);
+        information.meet(ELSEWHERE);
+    }
+    assert_eq!(information.insert_id.left().len(), 8);
+}
+
+#[test]
+fn warnings_stay_with_their_connection_only_if_they_outlast_its_return() {
+    let warned = || Outcome { warnings: 2, ..ok(1) };
+    let mut information = after(&[("INSERT INTO t VALUES ('x')", warned())]);
+    assert!(information.conditions.are_here());
+    information.leave(place(1), true);
+    assert_eq!(wanted(&information, "SHOW WARNINGS"), Some(place(1)));
+    let mut information = after(&[("INSERT INTO t VALUES ('x')", warned())]);
+    information.leave(place(1), false);
+    assert!(information.conditions.left().is_none());
+    assert_eq!(information.conditions.warnings, 2);
+}
+
+#[test]
+fn an_error_of_our_own_has_no_connection() {
+    let mut information = after(&[("SELECT n FROM t", rows(3))]);
+    information.note_own_error(Errno::NOT_ALLOWED_COMMAND, "no", true);
+    assert!(information.conditions.own().is_some_and(|row| row.starts_with(b"\x05Error")));
+    assert_eq!((information.conditions.warnings, information.conditions.errors), (1, 1));
+    assert_eq!(information.last, Last::Nobody);
+    information.note_own_error(Errno::NOT_ALLOWED_COMMAND, "no", false);
+    assert_eq!(information.conditions.own(), Some(&b""[..]));
+}
+
+#[test]
+fn a_lost_connection_takes_what_only_it_knew() {
+    let calculated = ("SELECT SQL_CALC_FOUND_ROWS n FROM t LIMIT 1", Outcome { warnings: 1, ..rows(1) });
+    let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7)), calculated]);
+    information.forget_here();
+    assert!(information.known_here().is_empty());
+    assert!(matches!(information.found_rows, FoundRows::Unknown));
+    assert_eq!((information.last, information.insert_id.settle(None)), (Last::Nobody, 7));
+}
+
+#[test]
+fn found_rows_outlast_a_reset_and_nothing_else_does() {
+    let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7)), ("SELECT n FROM t", rows(3))]);
+    information.start_over(None);
+    assert!(matches!(information.found_rows, FoundRows::Known { rows: 3, by_last: false }));
+    assert!(!information.insert_id.may_be_set());
+    assert_eq!((information.row_count, information.last), (0, Last::Nobody));
+}
+
+#[test]
+fn a_question_for_what_another_process_knew_is_refused_once_or_until_the_next_id() {
+    let mut information = Information::resumed(true, true);
+    assert!(information.has_lost() && information.insert_id.may_be_set());
+    assert!(information.asks_for_lost(&classify(b"SELECT ROW_COUNT()")));
+    assert!(!information.asks_for_lost(&classify(b"SELECT ROW_COUNT()")), "the last statement is this one");
+    assert!(information.asks_for_lost(&classify(b"SELECT LAST_INSERT_ID()")));
+    assert!(!information.asks_for_lost(&classify(b"SELECT 1")));
+}
+
+#[test]
+fn a_statement_that_may_change_something_goes_where_it_is_sent() {
+    let mut information = after(&[("SELECT SQL_CALC_FOUND_ROWS n FROM t LIMIT 1", rows(1))]);
+    information.leave(place(4), true);
+    let goes = |text: &str| information.wanted_hostgroup(&classify(text.as_bytes()));
+    assert_eq!(goes("SELECT FOUND_ROWS()"), Some(HostgroupId(4)));
+    assert_eq!(goes("INSERT INTO t SELECT FOUND_ROWS()"), None);
+    assert_eq!(goes("SELECT FOUND_ROWS() FROM t FOR UPDATE"), None);
+}
