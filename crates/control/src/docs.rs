@@ -8,9 +8,10 @@ use crate::config::tables::{
     REPLICATION_HOSTGROUPS, RULES, SECTIONS, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS,
     USERS,
 };
-use crate::effect::{self, Effect, Idle};
-use crate::store::schema::{self, Database};
+use crate::effect::Effect;
+use crate::schema::{self, Database};
 use crate::variables::{Class, VARIABLES, Variable};
+use crate::without_effect::{self, Idle};
 
 /// The page of which only a section is generated, and where that begins and ends.
 pub const COMPATIBILITY: &str = "compatibility.md";
@@ -30,7 +31,8 @@ fn without_effect() -> String {
     let of = |idle: &[Idle], is_wanted: fn(&Effect) -> bool| -> Vec<String> {
         idle.iter().filter(|idle| is_wanted(&idle.effect)).map(|idle| code(&idle.name)).collect()
     };
-    let (variables, tables, columns) = (effect::variables(), effect::tables(), effect::columns());
+    let (variables, tables, columns) =
+        (without_effect::variables(), without_effect::tables(), without_effect::columns());
     let not_yet = |effect: &Effect| *effect == Effect::NotYet;
     text.push_str("\n### Not yet\n\n| what | which |\n|---|---|\n");
     for (what, idle) in [("variables", &variables), ("tables", &tables), ("columns and keys", &columns)] {
@@ -155,7 +157,7 @@ fn configuration_page() -> String {
 fn tables_page() -> String {
     let mut page = String::from(HEADER);
     page.push_str(TABLES_INTRODUCTION);
-    for table in crate::store::schema::tables() {
+    for table in crate::schema::tables() {
         let places = |(database, before, behind): &(Database, &str, &str)| {
             format!("`{}.{before}{}{behind}`", database.name(), table.name)
         };

@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use narrows_control::store::{Answer, Layer, Module, OpenError, Opening, Start, Store};
+use narrows_control::schema::{Layer, Module};
+use narrows_control::store::{Answer, OpenError, Opening, Start, Store};
 use rand::Rng;
 
 fn open(datadir: &Path) -> Result<Store, OpenError> {

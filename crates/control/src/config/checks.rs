@@ -14,7 +14,7 @@ use super::diagnostic::{Problem, Report};
 use super::form::{Address, items};
 use super::schema::Placed;
 use super::tree::Position;
-use crate::store::{Module, attributes_fault, pair_fault};
+use crate::schema::Module;
 use crate::variables::Values;
 
 /// Reports everything that is wrong between rows.
@@ -159,6 +159,29 @@ fn servers(sections: &Sections, report: &mut Report) {
             report.add(placed.at("replace_pattern"), Problem::ReplaceWithoutMatch);
         }
     }
+}
+
+/// Why a row of settings cannot run.
+pub(crate) fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
+    let lag = || row.lag_when_null().map(drop);
+    let warnings = || row.handle_warnings().map(drop);
+    row.balance().map(drop).and_then(|()| lag()).and_then(|()| warnings()).err()
+}
+
+/// A hostgroup that one row writes to is not one that another reads from.
+pub(crate) fn pair_fault(
+    pairs: &mut Vec<ReplicationHostgroupRow>,
+    row: &ReplicationHostgroupRow,
+) -> Option<String> {
+    let contradicts = |pair: &ReplicationHostgroupRow| {
+        pair.writer_hostgroup == row.reader_hostgroup || pair.reader_hostgroup == row.writer_hostgroup
+    };
+    if let Some(pair) = pairs.iter().find(|pair| contradicts(pair)) {
+        let (writer, reader) = (pair.writer_hostgroup, pair.reader_hostgroup);
+        return Some(format!("writer_hostgroup {writer} with reader_hostgroup {reader} contradicts it"));
+    }
+    pairs.push(row.clone());
+    None
 }
 
 /// Rows that make sense only together: those of a file, or those that run.

@@ -25,7 +25,7 @@ use narrows_proxy::snapshot::{
 };
 use narrows_proxy::tls::SharedTls;
 
-use crate::store::schema as schema_of_tables;
+use crate::schema as schema_of_tables;
 use crate::variables::{VARIABLES, Values, Variable};
 use bootstrap::Bootstrap;
 use diagnostic::{Diagnostic, Problem, Report, Severity, placed};

@@ -13,8 +13,8 @@ use crate::admin::Caller;
 use crate::admin::answer::Reply;
 use crate::admin::command::direction;
 use crate::admin::statement::{Statement, names};
-use crate::store::schema::{self, Database};
-use crate::store::{Answer, Layer, Module, Role, key_of_row};
+use crate::schema::{self, Database, Layer, Module};
+use crate::store::{Answer, Role, key_of_row};
 
 /// What is to be said of administrators, and how much was said.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::monitor::read_only::Role;
 use crate::monitor::replication_lag::{Lag, Seen};
 use crate::monitor::settings::Settings;
 use crate::monitor::{Monitor, Report};
-use crate::store::Module;
+use crate::schema::Module;
 use crate::variables::Values;
 
 /// Whether servers are checked at all.

@@ -13,7 +13,7 @@ use super::log::Record;
 use super::placement::Finding;
 use super::settings::Settings;
 use crate::control::Message;
-use crate::store::Urgency;
+use crate::urgency::Urgency;
 
 /// Shared by all tasks of the monitor's thread.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use narrows_proxy::hostgroup::NameTable;
 use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, oneshot, spawn_local};
 
 use crate::control::Message;
-use crate::store::Urgency;
+use crate::urgency::Urgency;
 use desk::Desk;
 use log::Record;
 use names::Resolver;

@@ -5,13 +5,14 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
+use super::Store;
 use super::answer::Refusal;
 use super::config_file::merge;
-use super::modules::{MODULES, Module};
 use super::variables::in_memory;
-use super::{Store, schema};
 use crate::config::tree::{self, Document};
 use crate::config::{self, tables};
+use crate::schema;
+use crate::schema::{MODULES, Module};
 use crate::variables::Variable;
 
 /// Rows and variables that are named; of the others only the number is told.

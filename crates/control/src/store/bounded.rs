@@ -105,8 +105,9 @@ const LONGEST_NUMBER: usize = 24;
 
 #[cfg(test)]
 mod tests {
-    use super::super::guard::{Abandoned, Limits, Urgency};
+    use super::super::guard::{Abandoned, Limits};
     use super::*;
+    use crate::urgency::Urgency;
 
     #[test]
     fn they_answer_as_those_of_sqlite_do() {

@@ -9,9 +9,9 @@ use rusqlite::types::{Value, ValueRef};
 
 use super::Store;
 use super::answer::{Refusal, cell};
-use super::modules::{Layer, Module};
 use super::reading::cells_where;
-use super::schema::{self, Database};
+use crate::schema::{self, Database};
+use crate::schema::{Layer, Module};
 
 /// A checksum; of no rows it is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

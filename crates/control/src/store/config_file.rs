@@ -5,13 +5,14 @@ use std::path::Path;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
+use super::Store;
 use super::answer::{Answer, Refusal, Warning, reason};
-use super::modules::{MODULES, Module};
 use super::reading::ROW_LEFT_OUT;
-use super::{Store, schema};
 use crate::config::schema::{Absent, Section};
 use crate::config::tree::{self, Document, Entry};
 use crate::config::{self, form, tables};
+use crate::schema;
+use crate::schema::{MODULES, Module};
 
 /// Other names of columns in those sections.
 const OTHER_NAMES: &[(&str, &str, &str)] =

@@ -7,11 +7,11 @@ use rusqlite::types::Value;
 
 use super::answer::Refusal;
 use super::functions::date_and_time;
-use super::modules::Module;
 use super::reading::cells_where;
-use super::schema::{self, Database};
 use super::{Store, variables};
 use crate::config::tables::SECTIONS_STORED_ONLY;
+use crate::schema::Module;
+use crate::schema::{self, Database};
 use crate::variables::{Kind, Variable};
 
 /// The modules in the order in which a file has them.

@@ -5,8 +5,9 @@ use rusqlite::ffi::ErrorCode;
 use rusqlite::{Batch, Connection, Statement};
 
 use super::answer::{Answer, Refusal, ResultSet, cell, reason};
-use super::guard::{Abandoned, Guard, Late, Limits, Origin, URGENT_LIMIT, Urgency};
+use super::guard::{Abandoned, Guard, Late, Limits, Origin, URGENT_LIMIT};
 use super::packed::Packed;
+use crate::urgency::Urgency;
 
 /// Bytes of an answer, as a client is sent them: twice the largest table of statistics, and twice the largest packet that a
 /// client may send.

@@ -12,10 +12,10 @@ use serde_json::{Value as Json, json};
 use super::Store;
 use super::answer::Refusal;
 use super::checksum::Checksum;
-use super::modules::{MODULES, Module};
 use super::reading::{self, Cells};
 use super::running::{Load, Running, server_cells};
 use crate::monitor::placement::Known;
+use crate::schema::{MODULES, Module};
 use crate::variables::{self, Values, Variable};
 
 /// What has run, read again.

@@ -9,6 +9,7 @@ use crate::monitor::placement::{Finding, Known};
 use crate::monitor::plan::Address;
 use crate::monitor::read_only::Role as ServerRole;
 use crate::monitor::replication_lag::{Behind, Lag, Seen};
+use crate::schema::{Layer, MODULES, Module};
 
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();

@@ -12,7 +12,8 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result};
 
 use super::Role;
-use super::schema::{self, Database};
+use crate::schema::{self, Database};
+use crate::urgency::Urgency;
 
 /// How long one may take while somebody waits who must not wait for long; see [`Urgency`].
 pub const URGENT_LIMIT: Duration = Duration::from_millis(250);
@@ -77,22 +78,6 @@ pub enum Origin {
     Store = 0,
     /// An operator.
     Operator = 1,
-}
-
-/// Says whether somebody waits for the control thread who must not wait for long: what the monitor has found out about a server
-/// counts for nothing until it is in force.
-#[derive(Debug, Clone, Default)]
-pub struct Urgency(Arc<AtomicBool>);
-
-impl Urgency {
-    /// Somebody waits, or nobody any more.
-    pub fn set(&self, is_urgent: bool) {
-        self.0.store(is_urgent, Ordering::Relaxed);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Says that nobody waits for a statement any more.

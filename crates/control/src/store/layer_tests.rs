@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::tests::{Fixture, rows};
 use super::*;
+use crate::schema::{Layer, MODULES, Module};
 
 /// A folder in which stores are opened one after the other.
 struct Site {

@@ -7,12 +7,13 @@ use narrows_proxy::snapshot::Rows;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
+use super::Store;
 use super::answer::{Answer, Refusal, Warning};
-use super::modules::{Layer, Module};
 use super::reading::{self, Cells};
-use super::schema::Database;
 use super::variables::PutBack;
-use super::{Store, schema};
+use crate::schema;
+use crate::schema::Database;
+use crate::schema::{Layer, Module};
 use crate::variables::Values;
 
 /// What would run.

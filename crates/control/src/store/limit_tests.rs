@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::tests::Fixture;
 use super::*;
+use crate::schema::{Layer, MODULES, Module};
 
 /// The store still does what it is there for.
 fn works(fixture: &mut Fixture) {

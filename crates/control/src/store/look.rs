@@ -3,8 +3,8 @@
 use rusqlite::types::Value;
 
 use super::Store;
-use super::modules::{Layer, Module};
 use super::reading::cells_where;
+use crate::schema::{Layer, Module};
 
 impl Store {
     /// The rows that a layer has of a module, by table. What cannot be read is left out.

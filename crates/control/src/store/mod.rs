@@ -17,13 +17,11 @@ mod functions;
 mod guard;
 mod layers;
 mod look;
-mod modules;
 mod open;
 mod packed;
 mod reading;
 mod records;
 mod running;
-pub mod schema;
 mod snapshot;
 mod takeover;
 mod variables;
@@ -34,19 +32,18 @@ use std::time::Duration;
 
 use rusqlite::types::Value;
 
+use crate::urgency::Urgency;
 use crate::variables::Variable;
 
 pub use answer::{Answer, Cell, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
 use execute::{Access, Handle};
 pub use frozen::{Frozen, FrozenError};
-pub use guard::{Abandoned, Urgency, sqlite_bytes};
+pub use guard::{Abandoned, sqlite_bytes};
 pub use layers::Candidate;
-pub use modules::{Layer, MODULES, Module};
 pub use open::{OpenError, Opening, Start};
 pub use packed::{Packed, rows_of};
 pub use reading::key as key_of_row;
-pub(crate) use reading::{attributes_fault, pair_fault};
 use running::Running;
 pub use snapshot::Snapshot;
 pub use takeover::TakenOver;

@@ -14,15 +14,16 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::answer::Refusal;
 use super::execute::{Access, Handle};
-use super::guard::{Abandoned, Limits, Urgency};
-use super::modules::{Layer, MODULES};
+use super::guard::{Abandoned, Limits};
 use super::running::Running;
-use super::schema::{self, Database, create_missing};
 use super::takeover::{self, TakenOver};
 use super::{Frozen, Store, config_file, variables};
 use crate::config::checks::{Together, known_passwords};
 use crate::config::diagnostic::{Diagnostic, Problem};
 use crate::config::{self, charset};
+use crate::schema::{self, Database, create_missing};
+use crate::schema::{Layer, MODULES};
+use crate::urgency::Urgency;
 
 /// What a store is opened with.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! Every variable of ProxySQL with the values it was asked to take, and what came of them.
 
 use super::tests::Fixture;
-use super::*;
+use crate::schema::Module;
 use crate::variables::Variable;
 
 /// Probes that come out differently: the beginning of the variable's name, the value, and the reason, which stands in

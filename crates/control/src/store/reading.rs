@@ -1,14 +1,15 @@
 //! From rows of tables to rows of the data plane, by the columns that the configuration file is read with.
 
-use narrows_proxy::snapshot::{HostgroupAttributesRow, ReplicationHostgroupRow, Rows, ServerRow, UserRow};
+use narrows_proxy::snapshot::{ReplicationHostgroupRow, Rows, ServerRow, UserRow};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::answer::{Refusal, Warning};
-use super::modules::Module;
-use super::schema::{self, Database};
+use crate::config::checks::{attributes_fault, pair_fault};
 use crate::config::schema::{Kind, Table};
 use crate::config::{tables, tree};
+use crate::schema::Module;
+use crate::schema::{self, Database};
 
 /// `ER_WRONG_ARGUMENTS`: a row that cannot be honoured.
 pub(super) const ROW_LEFT_OUT: u16 = 1210;
@@ -209,29 +210,6 @@ fn server_fault(row: &ServerRow) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// Why a row of settings cannot run.
-pub(crate) fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
-    let lag = || row.lag_when_null().map(drop);
-    let warnings = || row.handle_warnings().map(drop);
-    row.balance().map(drop).and_then(|()| lag()).and_then(|()| warnings()).err()
-}
-
-/// A hostgroup that one row writes to is not one that another reads from.
-pub(crate) fn pair_fault(
-    pairs: &mut Vec<ReplicationHostgroupRow>,
-    row: &ReplicationHostgroupRow,
-) -> Option<String> {
-    let contradicts = |pair: &ReplicationHostgroupRow| {
-        pair.writer_hostgroup == row.reader_hostgroup || pair.reader_hostgroup == row.writer_hostgroup
-    };
-    if let Some(pair) = pairs.iter().find(|pair| contradicts(pair)) {
-        let (writer, reader) = (pair.writer_hostgroup, pair.reader_hostgroup);
-        return Some(format!("writer_hostgroup {writer} with reader_hostgroup {reader} contradicts it"));
-    }
-    pairs.push(row.clone());
-    None
 }
 
 /// The rows that a condition holds for.

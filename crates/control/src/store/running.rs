@@ -11,10 +11,10 @@ use rusqlite::types::Value;
 
 use super::answer::Refusal;
 use super::checksum::{Checksum, checksum};
-use super::modules::{MODULES, Module};
 use super::reading::Cells;
 use super::{Store, functions, layers};
-use crate::store::schema::Database;
+use crate::schema::Database;
+use crate::schema::{MODULES, Module};
 use crate::variables::Values;
 
 /// What is running.

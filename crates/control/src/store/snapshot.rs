@@ -10,9 +10,10 @@ use rusqlite::Connection;
 
 use super::answer::{Answer, Refusal};
 use super::execute::{Access, Handle};
-use super::guard::{Abandoned, Limits, Urgency};
-use super::schema::{self, Database, create_missing};
+use super::guard::{Abandoned, Limits};
 use super::{Store, open};
+use crate::schema::{self, Database, create_missing};
+use crate::urgency::Urgency;
 
 /// The figures at one moment.
 #[derive(Debug)]

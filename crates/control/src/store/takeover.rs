@@ -9,8 +9,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use super::answer::reason;
-use super::modules::{MODULES, Module};
-use super::schema;
+use crate::schema;
+use crate::schema::{MODULES, Module};
 use crate::variables::{Kind, Variable};
 
 /// Its name in a data folder of ProxySQL.

@@ -1,6 +1,7 @@
 //! The store from outside: statements and their answers.
 
 use super::*;
+use crate::schema::Module;
 
 /// A store in a folder of its own.
 pub(super) struct Fixture {

@@ -2,7 +2,7 @@
 
 use super::{Call, Reply, Verb, Who};
 use crate::control::Control;
-use crate::store::{Layer, Module};
+use crate::schema::{Layer, Module};
 
 pub const VERBS: &[Verb] = &[
     Verb {

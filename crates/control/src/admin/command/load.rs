@@ -2,7 +2,7 @@
 
 use super::{Call, Reply, Verb, Who};
 use crate::control::Control;
-use crate::store::{Layer, MODULES, Module};
+use crate::schema::{Layer, MODULES, Module};
 
 pub const VERBS: &[Verb] = &[
     Verb {

@@ -6,7 +6,7 @@ use narrows_proxy::stats::{Observer, ServerLine, Take, wait};
 
 use super::global;
 use crate::control::Control;
-use crate::store::{Layer, MODULES};
+use crate::schema::{Layer, MODULES};
 use crate::variables::VERSION;
 
 /// A name and its value.
@@ -100,7 +100,7 @@ fn without_effect(control: &Control) -> Vec<String> {
     let mut idle: Vec<String> = variables.map(|(variable, _)| variable.name.to_owned()).collect();
     let modules = MODULES.into_iter().filter(|module| module.prefix().is_none());
     for (table, rows) in modules.flat_map(|module| control.store.rows_in(Layer::Runtime, module)) {
-        if !rows.is_empty() && crate::store::schema::effect(table).lacking().is_some() {
+        if !rows.is_empty() && crate::schema::effect(table).lacking().is_some() {
             idle.push(table.to_owned());
         }
     }

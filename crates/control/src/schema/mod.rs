@@ -3,71 +3,16 @@
 //! Names, columns, defaults and checks are those of ProxySQL 2.7; `tests/tables.rs` holds them to what it shows.
 
 mod configuration;
+mod modules;
 mod records;
 mod statistics;
+mod table;
 
 use rusqlite::Connection;
 
 use crate::effect::Effect;
-
-/// A database that statements can name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Database {
-    /// In memory: what operators edit, and `runtime_*`.
-    Main,
-    /// The file `narrows.db`.
-    Disk,
-    /// In memory: statistics.
-    Stats,
-    /// In memory: what was seen of servers.
-    Monitor,
-    /// The file `narrows_stats.db`.
-    StatsHistory,
-}
-
-impl Database {
-    /// Its name in statements.
-    pub fn name(self) -> &'static str {
-        match self {
-            Database::Main => "main",
-            Database::Disk => "disk",
-            Database::Stats => "stats",
-            Database::Monitor => "monitor",
-            Database::StatsHistory => "stats_history",
-        }
-    }
-}
-
-/// One table with its twins.
-#[derive(Debug)]
-pub struct Table {
-    /// Its name, without what twins have before or behind it.
-    pub name: &'static str,
-    /// Where it is: the database, and what stands before and behind the name there.
-    pub places: &'static [(Database, &'static str, &'static str)],
-    /// What a row is.
-    pub doc: &'static str,
-    /// Columns and constraints, as SQLite reads them.
-    pub definition: &'static [&'static str],
-}
-
-const LAYERS: &[(Database, &str, &str)] =
-    &[(Database::Main, "", ""), (Database::Main, "runtime_", ""), (Database::Disk, "", "")];
-const MAIN_AND_DISK: &[(Database, &str, &str)] = &[(Database::Main, "", ""), (Database::Disk, "", "")];
-const MAIN_AND_RUNTIME: &[(Database, &str, &str)] =
-    &[(Database::Main, "", ""), (Database::Main, "runtime_", "")];
-const MAIN_ONLY: &[(Database, &str, &str)] = &[(Database::Main, "", "")];
-const DISK_ONLY: &[(Database, &str, &str)] = &[(Database::Disk, "", "")];
-const STATS: &[(Database, &str, &str)] = &[(Database::Stats, "", "")];
-const STATS_AND_RESET: &[(Database, &str, &str)] =
-    &[(Database::Stats, "", ""), (Database::Stats, "", "_reset")];
-const MONITOR: &[(Database, &str, &str)] = &[(Database::Monitor, "", "")];
-const HISTORY: &[(Database, &str, &str)] = &[(Database::StatsHistory, "", "")];
-const HISTORY_BY_SPAN: &[(Database, &str, &str)] = &[
-    (Database::StatsHistory, "", ""),
-    (Database::StatsHistory, "", "_hour"),
-    (Database::StatsHistory, "", "_day"),
-];
+pub use modules::{Layer, MODULES, Module};
+pub use table::{Database, Table};
 
 /// Tables whose rows nobody acts on.
 pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
@@ -134,27 +79,6 @@ pub fn key(name: &str) -> Vec<&'static str> {
     match of_table {
         Some(names) => names.split(", ").collect(),
         None => of_column.filter_map(|line| line.split(' ').next()).collect(),
-    }
-}
-
-impl Table {
-    /// Its name and those of its twins in `database`.
-    pub fn names_in(&self, database: Database) -> impl Iterator<Item = String> + use<'_> {
-        let here = self.places.iter().filter(move |(place, ..)| *place == database);
-        here.map(|(_, before, behind)| format!("{before}{}{behind}", self.name))
-    }
-
-    /// The statement that makes it as `name` in `database`.
-    pub fn create(&self, database: Database, name: &str) -> String {
-        let definition = self.definition.join(",\n    ");
-        format!("CREATE TABLE {}.{name} (\n    {definition}\n)", database.name())
-    }
-
-    /// The names of its columns, in their order.
-    pub fn columns(&self) -> impl Iterator<Item = &'static str> {
-        let is_column = |line: &&str| !line.starts_with("PRIMARY KEY") && !line.starts_with("UNIQUE");
-        let name = |line: &'static str| line.split(' ').next().unwrap_or(line).trim_matches('"');
-        self.definition.iter().copied().filter(is_column).map(name)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is loaded and saved together, and the layers it moves between.
 
-use super::schema::Database;
+use super::table::Database;
 
 /// What one LOAD or SAVE moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,12 +103,12 @@ impl Module {
     }
 
     /// Which rows of its tables are its own.
-    pub(super) fn condition(self) -> String {
+    pub(crate) fn condition(self) -> String {
         self.prefix().map_or("1".to_owned(), |prefix| format!("variable_name LIKE '{prefix}%'"))
     }
 
     /// Its rows in `runtime_checksums_values`.
-    pub(super) fn checksums(self) -> &'static [&'static str] {
+    pub(crate) fn checksums(self) -> &'static [&'static str] {
         match self {
             Module::AdminVariables => &["admin_variables"],
             Module::MysqlQueryRules => &["mysql_query_rules"],
@@ -123,7 +123,7 @@ impl Module {
 
 impl Layer {
     /// Where its tables are, for the layers that are tables.
-    pub(super) fn database(self) -> Option<Database> {
+    pub(crate) fn database(self) -> Option<Database> {
         match self {
             Layer::Disk => Some(Database::Disk),
             Layer::Memory => Some(Database::Main),

@@ -1,6 +1,6 @@
 //! The tables of statistics, filled when a statement asks for them.
 
-use super::{STATS, STATS_AND_RESET, Table};
+use super::table::{STATS, STATS_AND_RESET, Table};
 
 /// In the order of their names.
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! The tables of records: what was seen of servers (`monitor`), and figures over time (`stats_history`).
 
-use super::{HISTORY, HISTORY_BY_SPAN, MONITOR, Table};
+use super::table::{HISTORY, HISTORY_BY_SPAN, MONITOR, Table};
 
 /// First those of `monitor`, then those of `stats_history`.
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! The tables of the configuration: what operators edit, with their twins on disk and of what is running.
 
-use super::{DISK_ONLY, LAYERS, MAIN_AND_DISK, MAIN_AND_RUNTIME, MAIN_ONLY, Table};
+use super::table::{DISK_ONLY, LAYERS, MAIN_AND_DISK, MAIN_AND_RUNTIME, MAIN_ONLY, Table};
 
 /// In the order of their making, which `SHOW TABLES LIKE` shows.
 #[rustfmt::skip]
