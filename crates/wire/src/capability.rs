@@ -21,7 +21,7 @@ macro_rules! capabilities {
 capabilities! {
     /// `CLIENT_LONG_PASSWORD`; a MariaDB server leaves it unset to announce its extended flags.
     LONG_PASSWORD = 0;
-    /// Affected rows count found rows instead of changed ones.
+    /// Affected rows are the rows found, not the rows changed.
     FOUND_ROWS = 1;
     /// All column flags are sent.
     LONG_FLAG = 2;
@@ -31,7 +31,7 @@ capabilities! {
     NO_SCHEMA = 4;
     /// zlib compression.
     COMPRESS = 5;
-    /// The client is an ODBC driver; without effect.
+    /// The client is an ODBC driver; has no effect.
     ODBC = 6;
     /// `LOAD DATA LOCAL` may ask the client for a file.
     LOCAL_FILES = 7;
@@ -43,11 +43,11 @@ capabilities! {
     INTERACTIVE = 10;
     /// TLS after the greeting.
     SSL = 11;
-    /// The client ignores SIGPIPE; without effect.
+    /// The client ignores SIGPIPE; has no effect.
     IGNORE_SIGPIPE = 12;
     /// Status flags are sent in EOF packets.
     TRANSACTIONS = 13;
-    /// Formerly 4.1; without effect.
+    /// Formerly 4.1; has no effect.
     RESERVED = 14;
     /// The 4.1 authentication.
     SECURE_CONNECTION = 15;
@@ -57,7 +57,7 @@ capabilities! {
     MULTI_RESULTS = 17;
     /// Several results for one `COM_STMT_EXECUTE`.
     PS_MULTI_RESULTS = 18;
-    /// Authentication plugins are named.
+    /// Authentication plugins are given by name.
     PLUGIN_AUTH = 19;
     /// Connection attributes at login.
     CONNECT_ATTRS = 20;
@@ -77,7 +77,7 @@ capabilities! {
     QUERY_ATTRIBUTES = 27;
     /// Multi-factor authentication.
     MULTI_FACTOR_AUTHENTICATION = 28;
-    /// Reserved for extensions; without effect.
+    /// Reserved for extensions; has no effect.
     CAPABILITY_EXTENSION = 29;
     /// Client-side only: verify the server's certificate.
     SSL_VERIFY_SERVER_CERT = 30;

@@ -1,15 +1,15 @@
 //! Collations and character sets: ids on the wire, names in SQL.
 //!
-//! MySQL and MariaDB share the ids up to 247 but for five: what MySQL calls `*_croatian_ci` (122, 149, 181, 213, 245) is
-//! `*_croatian_mysql561_ci` in MariaDB, whose own `*_croatian_ci` are 576 and up. 248 to 323 (`gb18030`, `utf8mb4_*_0900_*`)
-//! and 76 are MySQL's only, 576 and up (`*_nopad_*`, `uca1400_*`) MariaDB's only. `utf8mb4` begins with
-//! `utf8mb4_0900_ai_ci` (255) in MySQL and with `utf8mb4_general_ci` (45) in MariaDB.
+//! MySQL and MariaDB share the ids up to 247 except for five: what MySQL calls `*_croatian_ci` (122, 149, 181, 213,
+//! 245) is `*_croatian_mysql561_ci` in MariaDB, whose own `*_croatian_ci` are 576 and up. 248 to 323 (`gb18030`,
+//! `utf8mb4_*_0900_*`) and 76 exist in MySQL only, 576 and up (`*_nopad_*`, `uca1400_*`) in MariaDB only. The default
+//! of `utf8mb4` is `utf8mb4_0900_ai_ci` (255) in MySQL and `utf8mb4_general_ci` (45) in MariaDB.
 
 mod table;
 
 use table::{COLLATIONS, DEFAULTS};
 
-/// Whose ids and names.
+/// Whose ids and names they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Family {
     /// MySQL and its descendants other than MariaDB.
@@ -21,11 +21,11 @@ pub enum Family {
 /// A collation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Collation {
-    /// Its number on the wire.
+    /// Its id on the wire.
     pub id: u16,
     /// Its full name.
     pub name: &'static str,
-    /// The character set it orders.
+    /// The character set it belongs to.
     pub charset: &'static str,
     servers: Servers,
 }
@@ -42,15 +42,15 @@ impl Collation {
         table::COLLATIONS.iter()
     }
 
-    /// The collation of that id.
+    /// The collation with that id.
     pub fn by_id(id: u16, family: Family) -> Option<&'static Collation> {
         let start = COLLATIONS.partition_point(|collation| collation.id < id);
         let rows = COLLATIONS.iter().skip(start).take_while(|collation| collation.id == id);
         rows.into_iter().find(|collation| collation.is_of(family))
     }
 
-    /// The collation of that name, in any case; `utf8_*` is an old name of `utf8mb3_*`. Looks through all the rows:
-    /// ten microseconds, not for every query.
+    /// The collation with that name, case-insensitive; `utf8_*` is an old name of `utf8mb3_*`. Searches all rows, which
+    /// takes ten microseconds: not to be called for every query.
     pub fn by_name(name: &str, family: Family) -> Option<&'static Collation> {
         let current = match name.split_at_checked("utf8_".len()) {
             Some((prefix, rest)) if prefix.eq_ignore_ascii_case("utf8_") => &format!("utf8mb3_{rest}"),
@@ -59,7 +59,7 @@ impl Collation {
         COLLATIONS.iter().find(|row| row.is_of(family) && row.name.eq_ignore_ascii_case(current))
     }
 
-    /// What a character set is ordered by when nobody says otherwise; any case, `utf8` is `utf8mb3`.
+    /// The default collation of a character set; the name is case-insensitive, and `utf8` is `utf8mb3`.
     pub fn default_of(charset: &str, family: Family) -> Option<&'static Collation> {
         let current = if charset.eq_ignore_ascii_case("utf8") { "utf8mb3" } else { charset };
         let (_, mysql, mariadb) = DEFAULTS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(current))?;
@@ -70,13 +70,13 @@ impl Collation {
         Self::by_id((*id)?, family)
     }
 
-    /// Whether servers take statements in its character set: those with two bytes and more for a letter of ASCII are for
-    /// columns and results only (`character_set_client` in the manual).
+    /// Whether servers accept statements in its character set: character sets that use two or more bytes for an ASCII
+    /// letter are for columns and results only (`character_set_client` in the manual).
     pub fn is_for_clients(&self) -> bool {
         !matches!(self.charset, "ucs2" | "utf16" | "utf16le" | "utf32")
     }
 
-    /// Whether servers of that family have it.
+    /// Whether servers of that family support it.
     pub fn is_of(&self, family: Family) -> bool {
         self.servers == Servers::Both || self.servers == Servers::Only(family)
     }

@@ -1,12 +1,12 @@
 //! The basic types of the protocol: fixed and length-encoded integers and strings
 //! (manual: "Protocol Basic Data Types"). Every read is checked.
 
-/// Bytes that are not what the protocol says: too short, or a length that lies.
+/// Bytes that do not follow the protocol: too short, or with a false length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed packet: {0}")]
 pub struct Malformed(pub &'static str);
 
-/// Reads values off the front of a payload.
+/// Reads values from the front of a payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// Everything that is left.
+    /// All remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         self.bytes(usize::try_from(length).map_err(|_| Malformed("length beyond the packet"))?)
     }
 
-    /// A string that a zero byte ends; the zero is taken and not returned.
+    /// A string terminated by a zero byte; the zero is consumed and not returned.
     pub fn null_terminated(&mut self) -> Result<&'a [u8], Malformed> {
         let end = self.rest.iter().position(|&byte| byte == 0).ok_or(Malformed("missing terminator"))?;
         let text = self.bytes(end)?;
@@ -125,7 +125,7 @@ pub fn put_lenenc_bytes(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// Appends a string and the zero byte that ends it.
+/// Appends a string and its terminating zero byte.
 pub fn put_null_terminated(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
     out.push(0);

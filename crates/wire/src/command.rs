@@ -2,14 +2,14 @@
 
 macro_rules! commands {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $word:literal;)*) => {
-        /// A command of the command phase, by its first byte.
+        /// A command of the command phase, identified by its first byte.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Command {
             $($(#[$doc])* $name,)*
         }
 
         impl Command {
-            /// The command of a first byte; `None` for those that no server answers to a client.
+            /// The command with this first byte; `None` for those that no server answers when a client sends them.
             pub fn from_code(code: u8) -> Option<Command> {
                 match code {
                     $($code => Some(Command::$name),)*
@@ -51,13 +51,13 @@ commands! {
     ProcessKill = 0x0C, "COM_PROCESS_KILL";
     /// Makes the server write debug information.
     Debug = 0x0D, "COM_DEBUG";
-    /// Asks whether the server is there.
+    /// Checks that the server is alive.
     Ping = 0x0E, "COM_PING";
     /// Logs in again on the same connection.
     ChangeUser = 0x11, "COM_CHANGE_USER";
     /// Streams the binary log by position.
     BinlogDump = 0x12, "COM_BINLOG_DUMP";
-    /// Announces a replica.
+    /// Registers a replica.
     RegisterSlave = 0x15, "COM_REGISTER_SLAVE";
     /// Prepares a statement.
     StmtPrepare = 0x16, "COM_STMT_PREPARE";

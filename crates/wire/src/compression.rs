@@ -1,9 +1,9 @@
 //! The compressed protocol (manual: "Compression", "Compressed Packet Header"): packets in frames of their own.
 //!
-//! A frame has seven bytes in front: the length of what follows, a sequence number, and the length before
-//! compression, or zero where the bytes stand as they are. Frames know nothing of packets: one may hold a part of one.
-//! The sequence numbers of frames are counted apart from those of packets. They begin at zero with each command;
-//! whoever answers goes on with the number after the last one read.
+//! A frame has seven bytes in front: the length of what follows, a sequence number, and the length before compression,
+//! or zero if the bytes are not compressed. Frames are independent of packets: one may hold part of a packet. The
+//! sequence numbers of frames are counted separately from those of packets. They start at zero with each command; the
+//! side that answers continues with the number after the last one read.
 
 use std::cell::RefCell;
 
@@ -16,13 +16,14 @@ use crate::frame::{HEADER_LENGTH, Header, MAX_PAYLOAD};
 /// Bytes in front of a frame.
 pub const FRAME_HEADER_LENGTH: usize = 7;
 
-/// Shorter ones are not worth it; servers' own bound (`MIN_COMPRESS_LENGTH`).
+/// Shorter contents are not worth compressing; the servers' own limit (`MIN_COMPRESS_LENGTH`).
 const SHORTEST_COMPRESSED: usize = 50;
 
-/// Bytes that one frame holds at most, before compression: what a small buffer of the reader can keep up with.
+/// The most bytes that one frame holds before compression: an amount that a reader with a small buffer can keep up
+/// with.
 const FRAME_CONTENT: usize = 256 * 1024;
 
-/// By what frames are compressed.
+/// What frames are compressed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// `CLIENT_COMPRESS`.
@@ -31,7 +32,7 @@ pub enum Algorithm {
     Zstd(u8),
 }
 
-/// Which end of the connection this is: it decides how frames are numbered.
+/// Which end of the connection this is, which decides how frames are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Sends commands.
@@ -45,19 +46,19 @@ pub enum End {
 pub struct Compression {
     algorithm: Algorithm,
     end: End,
-    /// Number of the next frame sent.
+    /// Sequence number of the next frame to send.
     sequence: u8,
-    /// Bytes of the packet at hand that are still to be sent; a client's frames begin anew with each command.
+    /// Bytes of the current packet that are still to be sent; the frames of a client start at zero with each command.
     in_packet: usize,
-    /// Bytes of a packet's header that the last write ended with.
+    /// The bytes of a packet header at the end of the last write.
     header: [u8; HEADER_LENGTH],
-    /// How many of them.
+    /// How many of them there are.
     header_length: usize,
 }
 
 impl Algorithm {
-    /// The algorithm of a login with these capabilities, `zstd_level` as the client names it; zlib goes first where both
-    /// are asked for, as servers have it.
+    /// The algorithm of a login with these capabilities, `zstd_level` as the client gives it; zlib takes precedence if
+    /// both are requested, as in servers.
     pub fn negotiated(capabilities: Capabilities, zstd_level: Option<u8>) -> Option<Algorithm> {
         if capabilities.contains(Capabilities::COMPRESS) {
             Some(Algorithm::Zlib)
@@ -70,7 +71,7 @@ impl Algorithm {
 }
 
 impl Compression {
-    /// Begins behind the OK packet of a login, where compression is turned on.
+    /// Starts after the OK packet of a login, when compression is turned on.
     pub fn new(algorithm: Algorithm, end: End) -> Compression {
         let header = [0; HEADER_LENGTH];
         Compression { algorithm, end, sequence: 0, in_packet: 0, header, header_length: 0 }
@@ -89,11 +90,10 @@ impl Compression {
         }
     }
 
-    /// Decodes the frame at the front of `bytes` and appends what it carries; returns its length, 0 when it is not
-    /// there as a whole.
+    /// Decodes the frame at the front of `bytes` and appends what it carries; returns its length, or 0 if it is
+    /// incomplete.
     ///
-    /// # Errors
-    /// A frame that is not what its header says.
+    /// # Errors If a frame is not what its header says.
     pub fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, Malformed> {
         let Some([a, b, c, sequence, d, e, f]) = bytes.first_chunk::<FRAME_HEADER_LENGTH>() else {
             return Ok(0);
@@ -112,8 +112,8 @@ impl Compression {
         Ok(FRAME_HEADER_LENGTH + length)
     }
 
-    /// Splits behind the last packet of the command that `bytes` begin in or with. Where they begin with a command,
-    /// its frames count from zero.
+    /// Splits after the last packet of the command that `bytes` begin in or with. If they begin with a command, its
+    /// frames are numbered from zero.
     fn up_to_next_command<'a>(&mut self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let limit = bytes.len().min(FRAME_CONTENT);
         let mut at = 0;
@@ -169,7 +169,7 @@ impl Compression {
     }
 }
 
-/// What compresses and decompresses: hundreds of kilobytes of tables, one set a thread, cleared between frames.
+/// What compresses and decompresses: hundreds of kilobytes of tables, one set per thread, cleared between frames.
 #[derive(Default)]
 struct Engines {
     deflate: Option<Compress>,
@@ -183,10 +183,10 @@ thread_local! {
 }
 
 impl Engines {
-    /// Appends `content` compressed; whether that has made it shorter. Else what was appended is of no use.
+    /// Appends `content` compressed; returns whether that made it shorter. If not, what was appended must be discarded.
     fn compress(&mut self, algorithm: Algorithm, content: &[u8], out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        // One byte less than the content: what does not fit is not worth it.
+        // One byte less than the content: if it does not fit, compression is not worth it.
         out.resize(start + content.len() - 1, 0);
         let room = out.get_mut(start..).unwrap_or_default();
         let length = match algorithm {
@@ -210,7 +210,7 @@ impl Engines {
         length.is_some()
     }
 
-    /// Appends what `content` was before, which must be `before` bytes.
+    /// Appends `content` decompressed, which must give `before` bytes.
     fn decompress(
         &mut self,
         algorithm: Algorithm,
@@ -250,7 +250,7 @@ impl Engines {
 mod tests {
     use super::*;
 
-    /// All that `frames` carry, and the sequence numbers they have.
+    /// Everything that `frames` carry, and their sequence numbers.
     fn decoded(algorithm: Algorithm, frames: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let mut reader = Compression::new(algorithm, End::Server);
         let (mut out, mut numbers, mut at) = (Vec::new(), Vec::new(), 0);
@@ -292,7 +292,7 @@ mod tests {
             .collect();
         let mut out = Vec::new();
         Compression::new(Algorithm::Zlib, End::Server).encode(&noise[..40], &mut out);
-        assert_eq!(&out[4..7], [0, 0, 0], "too short to be worth it");
+        assert_eq!(&out[4..7], [0, 0, 0], "too short to be worth compressing");
         assert_eq!(&out[7..], &noise[..40]);
     }
 
@@ -303,8 +303,8 @@ mod tests {
         let mut writer = Compression::new(Algorithm::Zlib, End::Client);
         let mut out = Vec::new();
         writer.encode(&both, &mut out);
-        assert_eq!(decoded(Algorithm::Zlib, &out), (both.clone(), vec![0, 0]), "a frame for each command");
-        // The header comes in two pieces, the packet in two more.
+        assert_eq!(decoded(Algorithm::Zlib, &out), (both.clone(), vec![0, 0]), "one frame for each command");
+        // The header arrives in two pieces, and the packet in two more.
         out.clear();
         for piece in [&b"\x05\0"[..], b"\0\x02a", b"bcde"] {
             writer.encode(piece, &mut out);

@@ -1,7 +1,8 @@
-//! The errors that Narrows itself sends, one a row: number, SQLSTATE, what it says.
+//! The errors that Narrows itself sends, one per row: number, SQLSTATE, meaning.
 //!
-//! Up to 1999 and from 3000 they are the server's own (manual: "Server Error Message Reference", `ER_` in front of the
-//! name), 2013 is a client library's (`CR_`) and tells a driver that its connection is lost, 9001 and up are ProxySQL's.
+//! Numbers up to 1999 and from 3000 are the server's own (manual: "Server Error Message Reference"; the name there
+//! begins with `ER_`), 2013 is a client library's (`CR_`) and tells a driver that its connection is lost, 9001 and up
+//! are ProxySQL's.
 
 /// An error's number and the SQLSTATE that goes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,13 +25,13 @@ macro_rules! errors {
 }
 
 errors! {
-    /// No more client connections are taken.
+    /// No more client connections are accepted.
     CON_COUNT_ERROR = 1040 b"08004";
-    /// The client's login is no login.
+    /// The client's login packet is malformed.
     HANDSHAKE_ERROR = 1043 b"08S01";
-    /// The user has no right to the schema.
+    /// The user may not use the schema.
     DBACCESS_DENIED_ERROR = 1044 b"42000";
-    /// Wrong user or password.
+    /// Wrong user name or password.
     ACCESS_DENIED_ERROR = 1045 b"28000";
     /// The command needs a schema and none is chosen.
     NO_DB_ERROR = 1046 b"3D000";
@@ -38,9 +39,9 @@ errors! {
     UNKNOWN_COM_ERROR = 1047 b"08S01";
     /// The schema does not exist.
     BAD_DB_ERROR = 1049 b"42000";
-    /// Narrows is going down.
+    /// Narrows is shutting down.
     SERVER_SHUTDOWN = 1053 b"08S01";
-    /// The statement cannot be read; to the admin interface.
+    /// The statement cannot be parsed; sent by the admin interface.
     PARSE_ERROR = 1064 b"42000";
     /// The statement is empty.
     EMPTY_QUERY = 1065 b"42000";
@@ -48,7 +49,7 @@ errors! {
     NO_SUCH_THREAD = 1094 b"HY000";
     /// The connection to kill is somebody else's.
     KILL_DENIED_ERROR = 1095 b"HY000";
-    /// Anything that has no number of its own.
+    /// Any error that has no number of its own.
     UNKNOWN_ERROR = 1105 b"HY000";
     /// The character set is not known.
     UNKNOWN_CHARACTER_SET = 1115 b"42000";
@@ -58,19 +59,19 @@ errors! {
     NET_PACKET_TOO_LARGE = 1153 b"08S01";
     /// The sequence number is not the expected one.
     NET_PACKETS_OUT_OF_ORDER = 1156 b"08S01";
-    /// A compressed packet cannot be unpacked.
+    /// A compressed packet cannot be decompressed.
     NET_UNCOMPRESS_ERROR = 1157 b"08S01";
-    /// Reading from the peer failed.
+    /// Reading from the client failed.
     NET_READ_ERROR = 1158 b"08S01";
-    /// The peer sent nothing in time.
+    /// The client sent nothing in time.
     NET_READ_INTERRUPTED = 1159 b"08S01";
-    /// Writing to the peer failed.
+    /// Writing to the client failed.
     NET_ERROR_ON_WRITE = 1160 b"08S01";
-    /// The peer took nothing in time.
+    /// The client read nothing in time.
     NET_WRITE_INTERRUPTED = 1161 b"08S01";
     /// The variable is not known.
     UNKNOWN_SYSTEM_VARIABLE = 1193 b"HY000";
-    /// The user has its share of connections already.
+    /// The user already has as many connections as allowed.
     TOO_MANY_USER_CONNECTIONS = 1203 b"42000";
     /// The user has used up a resource.
     USER_LIMIT_REACHED = 1226 b"42000";
@@ -88,24 +89,24 @@ errors! {
     QUERY_INTERRUPTED = 1317 b"70100";
     /// The payload of a command cannot be read.
     MALFORMED_PACKET = 1835 b"HY000";
-    /// The backend went away while it answered.
+    /// The backend connection was lost during the answer.
     SERVER_LOST = 2013 b"HY000";
-    /// The account may log in over TLS only.
+    /// The account may only log in over TLS.
     SECURE_TRANSPORT_REQUIRED = 3159 b"HY000";
-    /// No server of the hostgroup could be had in time.
+    /// No server of the hostgroup became available in time.
     NO_SERVER_IN_TIME = 9001 b"HY000";
     /// Every attempt to connect to the hostgroup failed.
     CONNECT_FAILURE = 9002 b"HY000";
     /// The command cannot be served through a proxy.
     COMMAND_NOT_SUPPORTED = 9003 b"28000";
-    /// The statement goes to another hostgroup than the one the session is locked to.
+    /// The statement goes to a hostgroup other than the one the session is locked to.
     LOCKED_REJECTED = 9005 b"HY000";
     /// The same, found before the statement was routed.
     LOCKED_ON_HOSTGROUP = 9006 b"Y0000";
 }
 
 impl Errno {
-    /// The name of the number, as this table has it.
+    /// The name of the number in this table.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(errno, _)| *errno == self).map_or("UNKNOWN", |(_, name)| name)
     }

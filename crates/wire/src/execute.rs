@@ -1,16 +1,16 @@
 //! The payload of `COM_STMT_EXECUTE` (manual: "COM_STMT_EXECUTE") and of MariaDB's `COM_STMT_BULK_EXECUTE`: where the
-//! types of the parameters stand. Values are not decoded.
+//! types of the parameters are. Values are not decoded.
 //!
-//! A client binds types once; later executions leave them out, and the server goes by what it was told last. Whoever
-//! executes one statement of a server for several clients must put them in again.
+//! A client binds types once; later executions leave them out, and the server uses those it received last. A proxy that
+//! executes one server statement for several clients must therefore add them again.
 //!
 //! ```text
 //! id:4 flags:1 iterations:4 [count] nulls:(n+7)/8 bound:1 [types:2n] values     COM_STMT_EXECUTE
 //! id:4 flags:2              [types:2n] rows                                     COM_STMT_BULK_EXECUTE
 //! ```
 //!
-//! Under `CLIENT_QUERY_ATTRIBUTES` the count of parameters stands in front of the nulls, and each type has a name behind
-//! it; parameters beyond those of the statement are attributes.
+//! With `CLIENT_QUERY_ATTRIBUTES` the count of parameters precedes the nulls, and a name follows each type; parameters
+//! beyond those of the statement are attributes.
 
 use std::ops::Range;
 
@@ -21,13 +21,13 @@ use crate::value::skip_value;
 /// The flags of a `COM_STMT_EXECUTE` that ask for a cursor.
 pub const CURSOR_FLAGS: u8 = 0b0111;
 
-/// The flag of a `COM_STMT_EXECUTE` that says that a count of parameters follows though the statement has none.
+/// The flag of a `COM_STMT_EXECUTE` that says that a count of parameters follows even if the statement has none.
 const COUNT_FOLLOWS: u8 = 0b1000;
 
 /// The flag of a `COM_STMT_BULK_EXECUTE` that says that types follow.
 const BULK_TYPES_FOLLOW: u8 = 128;
 
-/// Where the parameters of an execution stand; offsets into the payload behind the command byte.
+/// Where the parameters of an execution are; offsets into the payload after the command byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// How many there are, attributes included.
@@ -35,17 +35,16 @@ pub struct Parameters {
     nulls: Range<usize>,
     /// The flag that says whether types follow: a byte that is 0 or 1, or the low byte of a bulk execution's flags.
     bound: usize,
-    /// The types, with their names where they have any; empty when none were sent.
+    /// The types, with their names if they have any; empty if none were sent.
     types: Range<usize>,
     bulk: bool,
 }
 
 impl Parameters {
-    /// Finds the parameters of a `COM_STMT_EXECUTE` of a statement with `params` placeholders; `None` when there are
-    /// none. `attributes`: `CLIENT_QUERY_ATTRIBUTES` was negotiated.
+    /// Finds the parameters of a `COM_STMT_EXECUTE` of a statement with `params` placeholders; `None` if there are
+    /// none. `attributes`: whether `CLIENT_QUERY_ATTRIBUTES` was negotiated.
     ///
-    /// # Errors
-    /// When the payload ends before the values begin, as one may of which only the beginning is held.
+    /// # Errors If the payload ends before the values begin, as it may when only its beginning has been read.
     pub fn of_execute(
         payload: &[u8],
         params: u16,
@@ -72,7 +71,7 @@ impl Parameters {
         let follow = match reader.u8()? {
             0 => false,
             1 => true,
-            // To MySQL types follow, to MariaDB none do.
+            // MySQL reads types here, MariaDB does not.
             _ => return Err(Malformed("a flag for types that is neither 0 nor 1")),
         };
         let types = bound + 1;
@@ -105,13 +104,13 @@ impl Parameters {
         Ok(Some(Parameters { count, nulls: 6..6, bound: 4, types: 6..6 + length, bulk: true }))
     }
 
-    /// The types that the execution binds; `None` when it goes by those bound before.
+    /// The types that the execution binds; `None` if it uses those bound before.
     pub fn types<'p>(&self, payload: &'p [u8]) -> Option<&'p [u8]> {
         payload.get(self.types.clone()).filter(|types| !types.is_empty())
     }
 
-    /// What each of the first `params` parameters is given: its type, or `None` for NULL. `types` are those to go by, with
-    /// names behind them where `named` says so.
+    /// What is passed for each of the first `params` parameters: its type, or `None` for NULL. `types` are those to
+    /// use, each followed by a name if `named`.
     pub fn given<'p>(
         &self,
         payload: &'p [u8],
@@ -130,7 +129,7 @@ impl Parameters {
         })
     }
 
-    /// The head of the payload with `types` put in, and how many bytes of `payload` it replaces.
+    /// The beginning of the payload with `types` inserted, and how many bytes of `payload` it replaces.
     pub fn with_types(&self, payload: &[u8], types: &[u8]) -> (Vec<u8>, usize) {
         let mut head = Vec::with_capacity(self.types.start + types.len());
         head.extend_from_slice(payload.get(..self.types.start).unwrap_or_default());
@@ -141,11 +140,10 @@ impl Parameters {
         (head, self.types.end)
     }
 
-    /// The execution for a server without `CLIENT_QUERY_ATTRIBUTES`: the count, the names and the attributes left out.
-    /// `types` are those to go by, where the execution has none itself.
+    /// The execution for a server without `CLIENT_QUERY_ATTRIBUTES`: without the count, the names and the attributes.
+    /// `types` are those to use if the execution has none itself.
     ///
-    /// # Errors
-    /// When the values do not end within `payload`.
+    /// # Errors If the values do not end within `payload`.
     pub fn without_attributes(
         &self,
         payload: &[u8],
@@ -176,7 +174,7 @@ impl Parameters {
     }
 }
 
-/// The first `count` types without their names, and the kind of each.
+/// The first `count` types without their names, and the type byte of each.
 fn without_names(types: &[u8], count: usize) -> Result<(Vec<u8>, Vec<u16>), Malformed> {
     let mut reader = Reader::new(types);
     let mut plain = Vec::with_capacity(count * 2);

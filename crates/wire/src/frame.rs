@@ -1,10 +1,10 @@
-//! Packets on the wire: a header of three length bytes and a sequence number, and payloads of 16 MiB - 1 bytes
-//! at most; a longer payload goes on in the next packet (manual: "MySQL Packets").
+//! Packets on the wire: a header of three length bytes and a sequence number, and payloads of 16 MiB - 1 bytes at most;
+//! a longer payload continues in the next packet (manual: "MySQL Packets").
 
 /// Bytes of a packet header.
 pub const HEADER_LENGTH: usize = 4;
 
-/// Bytes of payload that one packet carries at most. A packet of exactly this length is continued by the next.
+/// The most payload bytes that one packet carries. A packet of exactly this length is continued by the next.
 pub const MAX_PAYLOAD: usize = 0xFF_FFFF;
 
 /// The four bytes in front of each payload.
@@ -17,7 +17,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a header off the front of `bytes`; `None` when there are fewer than four.
+    /// Reads a header from the front of `bytes`; `None` if there are fewer than four.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<Header> {
         let [a, b, c, sequence] = *bytes.first_chunk::<HEADER_LENGTH>()?;
@@ -38,7 +38,7 @@ impl Header {
     }
 }
 
-/// Appends `payload` as one packet, or as several when it is long, and counts `sequence` on.
+/// Appends `payload` as one packet, or as several if it is long, and advances `sequence`.
 pub fn put_packet(out: &mut Vec<u8>, sequence: &mut u8, payload: &[u8]) {
     let mut rest = payload;
     loop {
@@ -53,7 +53,7 @@ pub fn put_packet(out: &mut Vec<u8>, sequence: &mut u8, payload: &[u8]) {
     }
 }
 
-/// Appends a packet whose payload `encode` writes; as several where it is long, like [`put_packet`].
+/// Appends a packet whose payload `encode` writes; as several if it is long, like [`put_packet`].
 pub fn put_encoded(out: &mut Vec<u8>, sequence: &mut u8, encode: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0; HEADER_LENGTH]);
@@ -80,7 +80,7 @@ mod tests {
         let mut out = Vec::new();
         let mut sequence = 254;
         put_packet(&mut out, &mut sequence, &vec![7; MAX_PAYLOAD]);
-        assert_eq!(sequence, 0, "two packets, the number wrapped");
+        assert_eq!(sequence, 0, "two packets; the number wrapped");
         assert_eq!(Header::decode(&out), Some(Header { length: MAX_PAYLOAD, sequence: 254 }));
         let second = &out[HEADER_LENGTH + MAX_PAYLOAD..];
         assert_eq!(second, [0, 0, 0, 255]);

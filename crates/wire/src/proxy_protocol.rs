@@ -1,29 +1,29 @@
-//! The PROXY protocol, versions 1 and 2 (HAProxy's `doc/proxy-protocol.txt`): what a balancer writes in front of a
-//! connection's first bytes, to say whose connection it is.
+//! The PROXY protocol, versions 1 and 2 (HAProxy's `doc/proxy-protocol.txt`): what a load balancer writes in front of a
+//! connection's first bytes, to say which client the connection comes from.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::codec::Malformed;
 
-/// What stands at the front of a connection.
+/// What is at the front of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeader {
     /// No header.
     Absent,
-    /// A header of which some is missing; this many bytes at least are needed to go on.
+    /// An incomplete header; at least this many bytes are needed to continue.
     Incomplete(usize),
-    /// A header of this many bytes that does not say whose connection it is (`UNKNOWN`, `LOCAL`, another family).
+    /// A header of this many bytes that does not name the client (`UNKNOWN`, `LOCAL`, another family).
     Unknown {
         /// Bytes of it.
         length: usize,
     },
-    /// A header that does.
+    /// A header that names the client.
     Known {
         /// Bytes of it.
         length: usize,
         /// The client.
         source: SocketAddr,
-        /// What the client connected to.
+        /// The address the client connected to.
         destination: SocketAddr,
     },
 }
@@ -31,21 +31,20 @@ pub enum ProxyHeader {
 const V1: &[u8] = b"PROXY ";
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// The longest header of version 1, its line end included.
+/// The longest header of version 1, including its line end.
 const V1_LONGEST: usize = 107;
 
-/// What version 2 has before its addresses.
+/// The bytes before the addresses in version 2.
 const V2_FIXED: usize = 16;
 
-/// Longest part behind that which is taken: addresses and their additions. The length has two bytes, and nobody needs
-/// them all.
+/// The most bytes accepted after that: addresses and extensions. The length field would allow 65,535, which nobody
+/// needs.
 const V2_LONGEST: usize = 4096;
 
 impl ProxyHeader {
     /// Reads the header at the front of `bytes`. No packet of a client begins like one.
     ///
-    /// # Errors
-    /// What begins as a header and goes on as none.
+    /// # Errors If the bytes begin as a header but are not one.
     pub fn decode(bytes: &[u8]) -> Result<ProxyHeader, Malformed> {
         for (signature, decode) in [(V1, v1 as fn(&[u8]) -> _), (V2, v2)] {
             if bytes.starts_with(signature) {
@@ -84,7 +83,7 @@ fn v1(bytes: &[u8]) -> Result<ProxyHeader, Malformed> {
             _ => None,
         }
     };
-    // `parse` would take a sign too.
+    // `parse` would accept a sign too.
     let port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     let end = |address: Option<IpAddr>, port: Option<u16>| Some(SocketAddr::new(address?, port?));
     let source = end(address(source), port(source_port));
@@ -122,7 +121,7 @@ fn v2(bytes: &[u8]) -> Result<ProxyHeader, Malformed> {
             let address = |octets: &[u8; 16]| IpAddr::V6(Ipv6Addr::from(*octets));
             known(length, address(source), address(destination), ports).ok_or(wrong)
         }
-        // Datagrams and Unix sockets name no address of a client.
+        // Datagrams and Unix sockets give no client address.
         (0x21, 0x00 | 0x12 | 0x22 | 0x31 | 0x32) => Ok(ProxyHeader::Unknown { length }),
         _ => Err(wrong),
     }
@@ -148,7 +147,7 @@ mod tests {
 
     #[test]
     fn reads_what_haproxy_writes() {
-        // `send-proxy` and `send-proxy-v2` of HAProxy 2.6, a client's packet behind the second.
+        // `send-proxy` and `send-proxy-v2` of HAProxy 2.6; after the second, a packet from the client.
         let one = b"PROXY TCP4 127.0.0.1 127.0.0.1 40218 6033\r\n";
         assert_eq!(ProxyHeader::decode(one), known(43, "127.0.0.1:40218", "127.0.0.1:6033"));
         let two = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0C\x0A\0\0\x05\x7F\0\0\x01\x9D\x1A\x17\x91\x20\0\0\x01";

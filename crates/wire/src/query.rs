@@ -1,19 +1,18 @@
-//! The payload of `COM_QUERY` (manual: "COM_QUERY"): where its text begins behind query attributes.
+//! The payload of `COM_QUERY` (manual: "COM_QUERY"): where its text begins after query attributes.
 
 use crate::codec::{Malformed, Reader};
 use crate::value::skip_value;
 
-/// What stands between the command byte and the text when attributes were negotiated and there are none:
-/// no parameters, one set of them.
+/// What comes between the command byte and the text if attributes were negotiated and there are none: no parameters,
+/// one set of them.
 pub const NO_ATTRIBUTES: [u8; 2] = [0, 1];
 
-/// Bytes of the attributes in front of a statement's text; `payload` begins behind the command byte.
+/// Length of the attributes before a statement's text; `payload` begins after the command byte.
 ///
-/// What is not written as the manual says is refused, though a server might make something of it: it may make something
-/// else of it than we do, and then it would run another text than the one that was looked at.
+/// Anything not written as the manual says is refused, even if a server might accept it: the server may read it
+/// differently than we do, and would then run a text other than the one that was checked.
 ///
-/// # Errors
-/// When the attributes do not end within `payload`, or are not of the form that the manual gives them.
+/// # Errors If the attributes do not end within `payload`, or do not have the form that the manual gives.
 pub fn attributes_length(payload: &[u8]) -> Result<usize, Malformed> {
     let mut reader = Reader::new(payload);
     let count = reader.lenenc_int()?;
@@ -71,9 +70,9 @@ mod tests {
     #[test]
     fn ends_where_a_server_ends_a_value() {
         assert_eq!(attribute(0x0A, b"\x04\xE9\x07\x01\x02SELECT 1"), Ok(13));
-        // For MySQL a length of three bytes, though no date is that long.
+        // For MySQL this is a length of three bytes, although no date is that long.
         assert_eq!(attribute(0x0A, b"\xFC\x01\x00aSELECT 1"), Ok(12));
-        // The type is YEAR, INT24, NULL, or one of more than eight bits.
+        // The type is YEAR, INT24, NULL, or one with more than eight bits.
         for kind in [0x0D, 0x09, 0x06, 0x0103, 0x4003] {
             assert!(attribute(kind, b"\x10SELECT 1 -- aaaaaaaaaaaa").is_err(), "{kind:#x}");
         }

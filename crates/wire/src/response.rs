@@ -1,8 +1,8 @@
 //! Where the answer to a command ends, found without decoding rows.
 //!
-//! A [`Tracker`] walks the packet headers of one response. Columns and rows are passed over; the packets that
-//! matter (OK, ERR, EOF, a request for a local file) are shown to the caller, complete. It is fed from a buffer
-//! that the caller owns and never holds bytes itself.
+//! A [`Tracker`] walks the packet headers of one response. Columns and rows are skipped; the packets that matter (OK,
+//! ERR, EOF, a request for a local file) are shown to the caller in full. It reads from a buffer that the caller owns
+//! and never holds bytes itself.
 //!
 //! ```text
 //!            OK, ERR, EOF ────────────────────────────────► Done
@@ -17,13 +17,13 @@ use crate::codec::{Malformed, Reader};
 use crate::frame::{HEADER_LENGTH, Header, MAX_PAYLOAD};
 use crate::packet::{Eof, Err, Ok, Status};
 
-/// The form of response that a command calls for.
+/// The form of response that a command gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// OK, ERR, a request for a local file, or result sets: `COM_QUERY`, `COM_STMT_EXECUTE` and most others.
     Result,
-    /// The same for a `COM_STMT_EXECUTE` that asks for a cursor. Elsewhere the flag that a cursor exists means nothing:
-    /// MariaDB sets it while a stored procedure has one open.
+    /// The same for a `COM_STMT_EXECUTE` that asks for a cursor. Elsewhere the cursor flag means nothing: MariaDB sets
+    /// it while a stored procedure has a cursor open.
     Cursor,
     /// Column definitions up to an EOF: `COM_FIELD_LIST`.
     Fields,
@@ -35,29 +35,29 @@ pub enum Expect {
     Rows,
 }
 
-/// How far [`Tracker::walk`] came.
+/// How far [`Tracker::walk`] got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walk {
-    /// Bytes at the front of the buffer that are columns, rows or counts: to be passed on as they are.
+    /// Bytes at the front of the buffer that are columns, rows or counts: to be passed on unchanged.
     pub passed: usize,
-    /// What stands behind them.
+    /// What comes after them.
     pub next: Next,
 }
 
-/// What stands behind the bytes that were passed over. A `length` counts the packet's header too.
+/// What comes after the skipped bytes. A `length` includes the packet's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// An incomplete packet, or nothing: at least `need` bytes must stand behind the passed ones to go on.
+    /// An incomplete packet, or nothing: at least `need` bytes must follow the skipped ones to continue.
     More {
-        /// Bytes, header included.
+        /// Bytes, including the header.
         need: usize,
     },
-    /// The end of column definitions. `length` is 0 where the capability leaves the EOF packet out.
+    /// The end of column definitions. `length` is 0 if the capability omits the EOF packet.
     ColumnsEnd {
         /// Bytes of the EOF packet.
         length: usize,
     },
-    /// An OK packet: of a statement without rows, or the end of rows under `CLIENT_DEPRECATE_EOF`.
+    /// An OK packet: of a statement without rows, or the end of rows with `CLIENT_DEPRECATE_EOF`.
     Ok {
         /// Bytes of the packet.
         length: usize,
@@ -72,12 +72,12 @@ pub enum Next {
         /// Bytes of the packet.
         length: usize,
     },
-    /// The server asks for a file of the client; its answer follows the file.
+    /// The server asks for a file from the client; its answer follows the file.
     LocalInfile {
         /// Bytes of the packet.
         length: usize,
     },
-    /// The head of an answer to `COM_STMT_PREPARE`.
+    /// The first packet of an answer to `COM_STMT_PREPARE`.
     PrepareOk {
         /// Bytes of the packet.
         length: usize,
@@ -89,33 +89,33 @@ pub enum Next {
     },
 }
 
-/// Finds the end of one response; see the drawing above.
+/// Finds the end of one response; see the diagram above.
 #[derive(Debug, Clone)]
 pub struct Tracker {
     state: State,
     expect: Expect,
     /// Whether the connection uses `CLIENT_DEPRECATE_EOF`.
     deprecate_eof: bool,
-    /// Bytes of the packet being passed over that the buffer has not shown yet.
+    /// Bytes of the packet being skipped that have not arrived in the buffer yet.
     skip: usize,
-    /// The packet being passed over is continued by the next one.
+    /// The next packet continues the one being skipped.
     continued: bool,
-    /// Added to the sequence number of every packet that is passed over.
+    /// Added to the sequence number of every packet that is skipped.
     shift: u8,
     rows: u64,
     /// Columns of the last result that has any.
     columns: u64,
-    /// The EOF behind the columns has announced another result: MySQL does not say it again behind the rows of a
-    /// procedure's OUT parameters.
+    /// The EOF after the columns announced another result: MySQL does not repeat this after the rows of a procedure's
+    /// OUT parameters.
     more_announced: bool,
-    /// Sequence number, shift included, of the last packet passed over or shown.
+    /// Sequence number, including the shift, of the last packet skipped or shown.
     sequence: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     First,
-    /// `left` definitions follow; afterwards `then` more (columns after parameters), or rows.
+    /// `left` definitions follow; after them `then` more (columns after parameters), or rows.
     Definitions {
         left: u64,
         then: Then,
@@ -160,12 +160,12 @@ impl Tracker {
         self.state == State::Done && self.skip == 0 && !self.continued
     }
 
-    /// Rows passed over since the tracker was made, over all results.
+    /// Rows skipped since the tracker was made, over all results.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Columns of the last result that has any; 0 where none has.
+    /// Columns of the last result that has any; 0 if none has.
     pub fn columns(&self) -> u64 {
         self.columns
     }
@@ -175,23 +175,23 @@ impl Tracker {
         self.sequence
     }
 
-    /// Whether the last packet was passed over to its end.
+    /// Whether the last packet was skipped to its end.
     pub fn is_between_packets(&self) -> bool {
         self.skip == 0 && !self.continued
     }
 
-    /// What is added to the sequence number of every packet passed over.
+    /// What is added to the sequence number of every packet skipped.
     pub fn shift(&self) -> u8 {
         self.shift
     }
 
-    /// Adds to that shift, after a packet was put in (1) or left out (255).
+    /// Changes that shift after a packet was inserted (1) or left out (255).
     pub fn add_shift(&mut self, amount: u8) {
         self.shift = self.shift.wrapping_add(amount);
     }
 
-    /// Walks over `buffer`, which begins where the last walk ended: behind the bytes passed and behind the
-    /// packet that it showed. Sequence numbers of passed packets are shifted in place.
+    /// Walks over `buffer`, which begins where the last walk ended: after the skipped bytes and after the packet that
+    /// it showed. Sequence numbers of skipped packets are shifted in place.
     pub fn walk(&mut self, buffer: &mut [u8]) -> Result<Walk, Malformed> {
         let mut passed = 0;
         loop {
@@ -219,7 +219,7 @@ impl Tracker {
                 continue;
             }
             if self.state == State::Done {
-                return Result::Err(Malformed("bytes behind the end of a response"));
+                return Result::Err(Malformed("bytes after the end of a response"));
             }
             let first = rest.get(HEADER_LENGTH).copied();
             if first.is_none() && header.length > 0 {
@@ -256,7 +256,7 @@ impl Tracker {
         }
     }
 
-    /// Whether the packet is a definition or a row, by its first byte and length.
+    /// Whether the packet is a definition or a row, judged by its first byte and length.
     #[inline]
     fn is_bulk(&self, first: u8, header: Header) -> bool {
         match self.state {
@@ -272,7 +272,7 @@ impl Tracker {
         }
     }
 
-    /// Passes over one packet whose header stands at the front of `rest`.
+    /// Skips one packet whose header is at the front of `rest`.
     #[inline]
     fn pass(&mut self, header: Header, rest: &mut [u8]) {
         if self.shift != 0
@@ -285,7 +285,7 @@ impl Tracker {
         self.continued = header.length == MAX_PAYLOAD;
     }
 
-    /// Decides on a complete packet that is not bulk; `None` for a column count, which is passed over.
+    /// Decides on a complete packet that is not bulk; `None` for a column count, which is skipped.
     fn special(&mut self, first: u8, payload: &[u8]) -> Result<Option<Next>, Malformed> {
         let length = HEADER_LENGTH + payload.len();
         if first == Err::HEADER {
@@ -313,7 +313,9 @@ impl Tracker {
                 self.end_of_result(eof.status);
                 Result::Ok(Some(Next::Eof { length }))
             }
-            (State::Definitions { .. } | State::Done, _) => Result::Err(Malformed("packet out of place")),
+            (State::Definitions { .. } | State::Done, _) => {
+                Result::Err(Malformed("unexpected packet in a response"))
+            }
         }
     }
 
@@ -323,7 +325,7 @@ impl Tracker {
         match first {
             Ok::HEADER => self.ok(payload).map(Some),
             0xFB => Result::Ok(Some(Next::LocalInfile { length })),
-            // What was an EOF packet is an OK packet in its place.
+            // An OK packet takes the place of the EOF packet.
             Eof::HEADER if self.deprecate_eof => self.ok(payload).map(Some),
             Eof::HEADER if payload.len() < 9 => {
                 self.end_of_result(Eof::decode(payload)?.status);
@@ -341,7 +343,7 @@ impl Tracker {
         }
     }
 
-    /// An OK packet: the end of a result.
+    /// An OK packet, which ends a result.
     fn ok(&mut self, payload: &[u8]) -> Result<Next, Malformed> {
         let mut reader = Reader::new(payload);
         reader.u8()?;

@@ -1,27 +1,26 @@
-//! How long a value of the binary protocol is (manual: "Binary Protocol Value"). Where a value ends decides where the
-//! text of a `COM_QUERY` with attributes begins, so there must be no second reading of it: a type whose length servers
-//! do not agree on, or do not list, is refused.
+//! How long a value of the binary protocol is (manual: "Binary Protocol Value"). The end of a value decides where the
+//! text of a `COM_QUERY` with attributes begins, so there must be only one way to read it: a type whose length differs
+//! between servers, or that they do not list, is refused.
 
 use crate::codec::{Malformed, Reader};
 
-/// The bit of a parameter's type that says that it is unsigned. The other fifteen are the type.
+/// The bit of a parameter's type that means unsigned. The other fifteen are the type.
 const UNSIGNED: u16 = 1 << 15;
 
-/// Passes over one value that is not NULL; `kind` are the two bytes that a client binds.
+/// Skips one value that is not NULL; `kind` is the two bytes that a client binds.
 ///
-/// # Errors
-/// When the value does not end within the payload, or nobody knows how long a value of this type is.
+/// # Errors If the value does not end within the payload, or if the length of a value of this type is unknown.
 pub(crate) fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Result<(), Malformed> {
     let fixed = match kind & !UNSIGNED {
         TINY => 1,
         SHORT => 2,
         LONG | FLOAT => 4,
         DOUBLE | LONGLONG => 8,
-        // Servers take the length of a time for a length-encoded integer, too.
+        // Servers read the length of a time as a length-encoded integer, too.
         DECIMAL | TIMESTAMP | DATE..=DATETIME | VARCHAR | BIT | VECTOR | JSON..=GEOMETRY => {
             return reader.lenenc_bytes().map(drop);
         }
-        // YEAR and INT24 have two and four bytes for MariaDB, and the length in front for MySQL. NULL has no value, and
+        // YEAR and INT24 have two and four bytes in MariaDB, and a length in front in MySQL. NULL has no value, but
         // MySQL reads one all the same.
         _ => return Err(Malformed("a parameter of a type that no client binds")),
     };
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     fn length(kind: u16) -> Option<usize> {
-        // As a length-encoded string it has three bytes, of which the first is the length.
+        // As a length-encoded string it has three bytes, the first of which is the length.
         let value = b"\x02abcdefghij";
         let mut reader = Reader::new(value);
         skip_value(&mut reader, kind).ok().map(|()| value.len() - reader.remaining())

@@ -1,6 +1,6 @@
-//! Every fuzz target with mutated packets, on stable Rust and for a bounded time.
+//! Runs every fuzz target on mutated packets, on stable Rust and for a limited time.
 //!
-//! `FUZZ_ITERATIONS` sets how many mutations each target gets, `FUZZ_SEED` repeats a run that failed.
+//! `FUZZ_ITERATIONS` sets how many mutations each target gets, `FUZZ_SEED` repeats a failed run.
 
 #![allow(
     clippy::indexing_slicing,
@@ -14,10 +14,10 @@ mod targets;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Enough for a second or two in all.
+/// Takes a second or two in total.
 const ITERATIONS: u64 = 20_000;
 
-/// The longest input made, in bytes.
+/// The longest input generated, in bytes.
 const MAX_LENGTH: usize = 4096;
 
 #[test]
@@ -58,7 +58,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// One of `corpus`, changed in one to eight places.
+/// An entry of `corpus`, changed in one to eight places.
 fn mutated(corpus: &[&[u8]], random: &mut Random) -> Vec<u8> {
     let mut input = corpus[random.below(corpus.len())].to_vec();
     for _ in 0..=random.below(8) {
@@ -69,7 +69,7 @@ fn mutated(corpus: &[&[u8]], random: &mut Random) -> Vec<u8> {
 }
 
 fn mutate(input: &mut Vec<u8>, corpus: &[&[u8]], random: &mut Random) {
-    // Bytes that mean something: lengths that lie, headers of packets, terminators.
+    // Bytes with a meaning: false lengths, packet headers, terminators.
     const TELLING: [u8; 12] = [0, 1, 2, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF, b'$'];
     let place = random.below(input.len() + 1);
     let end = place + random.below(input.len() - place + 1);
@@ -93,7 +93,7 @@ fn mutate(input: &mut Vec<u8>, corpus: &[&[u8]], random: &mut Random) {
     input.truncate(MAX_LENGTH);
 }
 
-/// Xorshift: small, and the same everywhere.
+/// Xorshift: small, and the same on every platform.
 struct Random(u64);
 
 impl Random {

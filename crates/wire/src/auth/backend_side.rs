@@ -1,6 +1,6 @@
-//! What a client does to log in to a server: the first answer, then an answer to whatever the server asks.
+//! What a client does to log in to a server: it sends a first answer, then answers whatever the server asks.
 //!
-//! The same exchange serves `COM_CHANGE_USER`, which servers answer with a switch or at once.
+//! The same exchange serves `COM_CHANGE_USER`, to which servers reply with a switch or with the result.
 
 use super::caching_sha2::{self, FAST_OK, FULL_AUTH, REQUEST_PUBLIC_KEY};
 use super::rsa::{PublicKey, SEED_LENGTH, Unusable};
@@ -8,7 +8,7 @@ use super::{Channel, Nonce, Plugin, Secret, ed25519, native};
 use crate::codec::Malformed;
 use crate::handshake::{AuthMoreData, AuthSwitchRequest};
 
-/// Switches accepted: MariaDB asks for one plugin after the other where an account may use several.
+/// Switches accepted: MariaDB asks for one plugin after another if an account may use several.
 const MAX_SWITCHES: u8 = 8;
 
 /// What to do next.
@@ -20,46 +20,46 @@ pub enum Step {
     Wait,
     /// Logged in; the payload just fed is the OK packet.
     Ok,
-    /// Not logged in. The connection is of no more use.
+    /// Not logged in. The connection cannot be used any more.
     Failed(Failure),
 }
 
-/// Why a server did not let us in.
+/// Why a server refused the login.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The payload just fed is the server's ERR packet.
     #[error("the server refused the login")]
     Server,
-    /// The server asks for a plugin that is not known here.
+    /// The server asks for a plugin that is not supported.
     #[error("the server asks for the authentication plugin {0:?}, which is not supported")]
     UnsupportedPlugin(String),
-    /// The server asks for the password in clear, and others could listen.
-    #[error("the server asks for the password in clear over an open channel")]
+    /// The server asks for the password in clear text over a channel on which others can listen.
+    #[error("the server asks for the password in clear text over an open channel")]
     NeedsSecureChannel,
-    /// The server asks for the password in clear, and may be anybody.
+    /// The server asks for the password in clear text, and its identity has not been verified.
     #[error(
-        "the server asks for the password in clear, and its certificate is not verified: set mysql-ssl_p2s_ca, or ssl_ca in \
+        "the server asks for the password in clear text, and its certificate is not verified: set mysql-ssl_p2s_ca, or ssl_ca in \
          mysql_servers_ssl_params"
     )]
     NeedsVerifiedServer,
     /// Only a hash of the password is known, and the plugin needs the password.
     #[error("the plugin {0} needs the password, and only its mysql_native_password hash is known")]
     NeedsPassword(&'static str),
-    /// The server wants the password encrypted with its key, and that key is not to be taken from whoever offers one.
+    /// The server wants the password encrypted with its key, and a key from an unverified peer is not accepted.
     #[error(
-        "the server wants the password encrypted with its RSA key, which is not asked for over an open channel: use TLS, \
+        "the server wants the password encrypted with its RSA key, which Narrows does not request over an open channel: use TLS, \
          or set mysql-get_server_public_key"
     )]
     NeedsPublicKey,
-    /// The server's RSA key is of no use.
+    /// The server's RSA key cannot be used.
     #[error(transparent)]
     PublicKey(#[from] Unusable),
-    /// The server sent what the protocol does not have here.
+    /// The server sent something that the protocol does not allow here.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
 
-/// A login under way.
+/// A login in progress.
 ///
 /// ```text
 ///                    ┌──FE: Send the other plugin's answer──┐
@@ -74,9 +74,9 @@ pub enum Failure {
 ///   in every state: 00 ──▶ Ok, FF ──▶ Failed(Server), anything else ──▶ Failed(Malformed)
 /// ```
 ///
-/// * `Answered`: the server has an answer of `plugin` to `nonce`.
-/// * `KeyRequested`: the server was asked for its RSA key; its next packet is that.
-/// * `Proven`: all we have was said; only OK or ERR may come.
+/// * `Answered`: the server has been sent `plugin`'s answer to `nonce`.
+/// * `KeyRequested`: the server was asked for its RSA key, which is its next packet.
+/// * `Proven`: we have sent everything we have; only OK or ERR may follow.
 /// * `Ended`: `Ok` or `Failed` was returned.
 #[derive(Debug)]
 pub struct Exchange {
@@ -97,7 +97,7 @@ enum State {
     Ended,
 }
 
-/// The answer that goes into the login or `COM_CHANGE_USER`.
+/// The answer to put into the login or `COM_CHANGE_USER`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstAnswer {
     /// Name of the plugin.
@@ -107,12 +107,12 @@ pub struct FirstAnswer {
 }
 
 impl Exchange {
-    /// Begins with the greeting's nonce and plugin. `may_ask_for_key` says whether a server over an open channel may be
-    /// asked for its RSA key: who stands between can answer with another one, and read the password. `seed` must be
-    /// random: it hides the password in an RSA encryption, of which there is at most one.
+    /// Begins with the greeting's nonce and plugin. `may_ask_for_key` says whether a server may be asked for its RSA
+    /// key over an open channel: a man in the middle can send a key of his own and read the password. `seed` must be
+    /// random: it hides the password in the RSA encryption, of which there is at most one.
     ///
-    /// A plugin that we cannot or will not answer at once is answered for `mysql_native_password`; the server
-    /// then asks for the one it wants.
+    /// For a plugin that we cannot or will not answer at once, the answer is `mysql_native_password`'s; the server then
+    /// asks for the plugin it wants.
     pub fn new(
         nonce: &Nonce,
         announced: &[u8],
@@ -151,7 +151,8 @@ impl Exchange {
         }
     }
 
-    /// The nonce that a later `COM_CHANGE_USER` on this connection answers: that of the last switch, else the greeting's.
+    /// The nonce that a later `COM_CHANGE_USER` on this connection answers: that of the last switch, or the greeting's
+    /// if there was none.
     pub fn nonce(&self) -> &Nonce {
         &self.nonce
     }

@@ -1,10 +1,10 @@
 //! `caching_sha2_password` (manual: "Caching_sha2_password information").
 //!
-//! *Fast path*: the client sends `SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)`; a server that has
-//! the password, or its double hash in a cache, checks it and says 0x03.
-//! *Full path*: the server says 0x04 and the client sends the password itself, ended by a zero byte: in clear over a
-//! secure channel, else `XOR nonce` and encrypted with the server's RSA key, which it asks for with 0x02.
-//! The server then compares with what it stores: `$A$005$`, 20 bytes of salt, 43 characters of SHA-256 crypt.
+//! *Fast path*: the client sends `SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)`; a server that has the
+//! password, or has its double hash in a cache, checks it and replies 0x03. *Full path*: the server replies 0x04 and
+//! the client sends the password itself, followed by a zero byte: in clear text over a secure channel, otherwise `XOR
+//! nonce` and encrypted with the server's RSA key, which the client requests with 0x02. The server then compares with
+//! what it stores: `$A$005$`, 20 bytes of salt, 43 characters of SHA-256 crypt.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -27,9 +27,9 @@ pub fn scramble(password: &[u8], nonce: &Nonce) -> Vec<u8> {
     if password.is_empty() { Vec::new() } else { scramble_of(password, nonce).to_vec() }
 }
 
-/// Whether `response` answers `nonce` for a password known in clear.
+/// Whether `response` answers `nonce` for a password known in clear text.
 pub fn verify(password: &[u8], nonce: &Nonce, response: &[u8]) -> bool {
-    // Computed for an empty password too, so that the time does not tell an empty one.
+    // Computed for an empty password too, so that the time taken does not reveal one.
     let expected = scramble_of(password, nonce);
     if password.is_empty() { is_empty_response(response) } else { expected.ct_eq(response).into() }
 }
@@ -51,7 +51,7 @@ pub fn is_empty_response(response: &[u8]) -> bool {
     matches!(response, [] | [0])
 }
 
-/// The password for the full path over a secure channel: in clear, ended by a zero byte.
+/// The password for the full path over a secure channel: in clear text, followed by a zero byte.
 pub fn clear(password: &[u8]) -> Vec<u8> {
     let mut text = password.to_vec();
     text.push(0);
@@ -71,7 +71,8 @@ pub fn encrypt(
     key.encrypt_oaep(&text, seed)
 }
 
-/// What a server stores of `password`, with 5,000 rounds. MySQL's salts have 20 bytes; others are written as they are.
+/// What a server stores of `password`, with 5,000 rounds. MySQL's salts have 20 bytes; salts of other lengths are
+/// written unchanged.
 pub fn format_stored(password: &[u8], salt: &[u8]) -> Vec<u8> {
     let digest = super::sha256_crypt::digest(password, salt, 5000);
     [b"$A$005$", salt, &digest[..]].concat()
@@ -91,8 +92,8 @@ const DIGEST_LENGTH: usize = 43;
 impl StoredHash {
     /// Reads `authentication_string` of `mysql.user`.
     ///
-    /// The three hexadecimal digits are thousands of rounds, from `caching_sha2_password_digest_rounds` (5,000 to
-    /// 4,095,000). Each thousand costs a login about a quarter of a millisecond.
+    /// The three hexadecimal digits are the number of rounds in thousands, set by `caching_sha2_password_digest_rounds`
+    /// (5,000 to 4,095,000). Each thousand adds about a quarter of a millisecond to a login.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (digits, rest) = text.strip_prefix(b"$A$")?.split_first_chunk::<3>()?;
         let mut thousands = 0;
@@ -104,12 +105,12 @@ impl StoredHash {
         (thousands > 0).then_some(StoredHash { rounds: thousands * 1000, salt: *salt, digest })
     }
 
-    /// A value that no password has, as costly to verify as a real one of as many rounds.
+    /// A hash that no password has, as costly to verify as a real one with the same number of rounds.
     pub fn decoy(rounds: u32) -> Self {
         StoredHash { rounds, salt: *b"narrows knows no one", digest: [b'!'; DIGEST_LENGTH] }
     }
 
-    /// How often the password is hashed.
+    /// How many times the password is hashed.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }

@@ -1,7 +1,7 @@
-//! What a server does with a client that logs in: verify the answer it came with, or ask for another one.
+//! What a server does with a client that logs in: it verifies the answer that the client sent, or asks for another one.
 //!
-//! The nonce stays the same through a switch and for every `COM_CHANGE_USER` of the connection. Drivers differ in which
-//! one they answer after a switch, the greeting's or the last; with one nonce they cannot be wrong.
+//! The nonce stays the same through a switch and for every `COM_CHANGE_USER` of the connection. After a switch some
+//! drivers answer the greeting's nonce and others the latest; with a single nonce both are right.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ use crate::handshake::{AuthMoreData, AuthSwitchRequest};
 /// How an account's password is kept.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Stored {
-    /// In clear; empty for an account without password.
+    /// In clear text; empty for an account without a password.
     Clear(Password),
     /// `*HEX`: `SHA1(SHA1(password))`.
     Native(native::Stage),
@@ -31,14 +31,14 @@ pub enum Form {
     Clear,
     /// [`Stored::Native`]
     Native,
-    /// [`Stored::CachingSha2`], with the rounds that its time depends on.
+    /// [`Stored::CachingSha2`], with the number of rounds, which determines the time it takes.
     CachingSha2 {
         /// [`StoredHash::rounds`]
         rounds: u32,
     },
 }
 
-/// One password of an account: how it is kept, and what logins have revealed of it. That stays in memory.
+/// One password of an account: how it is stored, and what logins have revealed about it, which stays in memory.
 #[derive(Debug)]
 pub struct Credential {
     stored: Stored,
@@ -46,25 +46,25 @@ pub struct Credential {
     password: OnceLock<Password>,
 }
 
-/// Whom a client claims to be.
+/// Who a client claims to be.
 #[derive(Debug, Clone)]
 pub struct Account {
     credentials: Arc<[Credential]>,
     exists: bool,
 }
 
-/// What a client's first answer came with, in a login or a `COM_CHANGE_USER`.
+/// What accompanied a client's first answer, in a login or a `COM_CHANGE_USER`.
 #[derive(Debug, Clone)]
 pub struct Challenge<'a> {
     /// The greeting's nonce.
     pub nonce: &'a Nonce,
-    /// The greeting's plugin; a client that names none of ours is switched to it.
+    /// The greeting's plugin; a client that names no plugin we support is switched to it.
     pub announced: Plugin,
-    /// Who could have listened.
+    /// Who could have been listening.
     pub channel: Channel,
-    /// Whether the client has `PLUGIN_AUTH`; one without can answer for `mysql_native_password` only.
+    /// Whether the client has `PLUGIN_AUTH`; a client without it can only answer for `mysql_native_password`.
     pub can_switch: bool,
-    /// The RSA key that clients of an open channel encrypt their password with, in PEM.
+    /// The RSA key, in PEM, with which clients on an open channel encrypt their passwords.
     pub public_key: Option<Arc<[u8]>>,
 }
 
@@ -77,47 +77,48 @@ pub enum Step {
     Decrypt(Vec<u8>),
     /// Run this and hand the result to [`Exchange::verified`].
     Verify(Verification),
-    /// The client is who it claims to be. Send the payload, where there is one, and OK.
+    /// The client is who it claims to be. Send the payload, if there is one, and OK.
     Accept {
         /// An `AuthMoreData` that the client waits for before OK.
         before_ok: Option<Vec<u8>>,
-        /// What the client's password is good for toward backends.
+        /// What the client's password can be used for when logging in to backends.
         secret: Secret,
     },
-    /// The client is not let in. Send ERR 1045 (or 1251 for [`Rejection::CannotSwitch`]) and close.
+    /// The login is refused. Send ERR 1045 (or 1251 for [`Rejection::CannotSwitch`]) and close.
     Reject(Rejection),
 }
 
-/// A password that a client has sent, and the account whose stored hash it is compared with. That takes milliseconds, and up to a
-/// second where the hash has the most rounds: it is no work for a thread that others wait for.
+/// A password that a client has sent, and the account whose stored hash it is compared with. The comparison takes
+/// milliseconds, and up to a second if the hash has the maximum number of rounds, so it must not run on a thread that
+/// others wait for.
 #[derive(Clone)]
 pub struct Verification {
     account: Account,
     password: Zeroizing<Vec<u8>>,
 }
 
-/// What came of a [`Verification`].
+/// The result of a [`Verification`].
 #[derive(Debug)]
 pub struct Verified(Option<Secret>);
 
-/// Why a client is not let in. For the log; the client is told the same in the first two cases.
+/// Why a login is refused. For the log; the client gets the same error in the first two cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The account does not exist or has another password.
+    /// The account does not exist or has a different password.
     #[error("wrong user or password")]
     WrongPassword,
     /// Only a hash is stored, and the client would have to send its password over an open channel.
     #[error("the stored caching_sha2_password hash can only be verified over TLS or a Unix socket")]
     NeedsSecureChannel,
-    /// The client has no plugin names, and the stored form needs another plugin than `mysql_native_password`.
+    /// The client does not support plugin names, and the stored form needs a plugin other than `mysql_native_password`.
     #[error("the client does not support the authentication plugin its account needs")]
     CannotSwitch,
-    /// A packet more than the exchange has.
+    /// One packet more than the exchange has.
     #[error("packet after the end of the authentication")]
     OutOfOrder,
 }
 
-/// A login under way.
+/// A login in progress.
 ///
 /// ```text
 ///   start ──the answer can be verified───────────▶ verify ──────────▶ Accept | Reject
@@ -129,14 +130,16 @@ pub enum Rejection {
 ///         KeySent ──▶ Decrypt ──▶ Decrypting ──▶ ... ◀── Password ──▶ Verifying ──▶ Accept | Reject
 /// ```
 ///
-/// * `Switched`: an AuthSwitchRequest for its plugin is out; the client's next packet answers it. Entered at most once.
-/// * `Password`: the client was asked for its password; its next packet is that, encrypted where others can listen.
+/// * `Switched`: an AuthSwitchRequest for its plugin was sent; the client's next packet answers it. Entered at most
+///   once.
+/// * `Password`: the client was asked for its password, which is its next packet, encrypted if others can listen.
 /// * `KeySent`: the client has the public key; its next packet is the password encrypted with it.
 /// * `Decrypting`: the caller decrypts the password.
-/// * `Verifying`: the caller compares the password with a stored hash. Where none is stored that is done at once.
-/// * `Ended`: Accept or Reject was returned; nothing more may come.
+/// * `Verifying`: the caller compares the password with a stored hash. If there is no stored hash, this is done at
+///   once.
+/// * `Ended`: Accept or Reject was returned; nothing may follow.
 ///
-/// An account that does not exist takes the same way and the same time as one that does.
+/// An account that does not exist takes the same path and the same time as one that does.
 #[derive(Debug)]
 pub struct Exchange {
     nonce: Nonce,
@@ -176,12 +179,12 @@ impl Exchange {
         let named = match (challenge.can_switch, plugin) {
             (false, _) => Plugin::NativePassword,
             (true, Some(name)) => Plugin::from_name(name),
-            // Clients that leave the name out answer for the greeting's plugin.
+            // Clients that omit the name answer for the greeting's plugin.
             (true, None) => challenge.announced,
         };
         let wanted = exchange.plugin_for(named, challenge.announced);
-        // libmysqlclient and libmariadb, when their own plugin is not the greeting's, name theirs, send nothing and wait
-        // for a nonce of their own. Signatures are of a longer one in any case.
+        // If their own plugin is not the greeting's, libmysqlclient and libmariadb name theirs, send no answer and wait
+        // for a new nonce. A signature always needs a longer nonce.
         let answered = named == challenge.announced || !answer.is_empty() || !challenge.can_switch;
         let step = if named == wanted && answered && wanted != Plugin::Ed25519 {
             exchange.verify(wanted, answer)
@@ -217,18 +220,18 @@ impl Exchange {
         }
     }
 
-    /// Takes what came of a [`Step::Decrypt`]; `None` when it cannot be decrypted.
+    /// Takes the result of a [`Step::Decrypt`]; `None` if decryption failed.
     pub fn decrypted(&mut self, masked: Option<Zeroizing<Vec<u8>>>) -> Step {
         if std::mem::replace(&mut self.state, State::Ended) != State::Decrypting {
             return Step::Reject(Rejection::OutOfOrder);
         }
-        // What cannot be decrypted is verified like any wrong password, and takes as long.
+        // A password that cannot be decrypted is verified like any wrong one, and takes as long.
         let mut password = masked.unwrap_or_default();
         password.iter_mut().zip(self.nonce.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
         self.verify_password(&password)
     }
 
-    /// Takes what came of a [`Step::Verify`].
+    /// Takes the result of a [`Step::Verify`].
     pub fn verified(&mut self, Verified(secret): Verified) -> Step {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Verifying => self.settle(secret, None),
@@ -253,7 +256,7 @@ impl Exchange {
         encoded(|out| request.encode(out))
     }
 
-    /// The plugin whose answers can be verified: the client's own where that will do, else the announced one.
+    /// The plugin whose answers can be verified: the client's own if possible, otherwise the announced one.
     fn plugin_for(&self, named: Plugin, announced: Plugin) -> Plugin {
         let suits = |plugin| self.account.credentials.iter().all(|one| one.suits(plugin, self.channel));
         [named, announced, Plugin::NativePassword]
@@ -262,7 +265,7 @@ impl Exchange {
             .unwrap_or(Plugin::CachingSha2Password)
     }
 
-    /// Verifies an answer against every password of the account, all of them whichever it is.
+    /// Verifies an answer against every password of the account, and does not stop at the one that matches.
     fn verify(&mut self, plugin: Plugin, answer: &[u8]) -> Step {
         let mut found = None;
         let mut needs_password = false;
@@ -275,7 +278,7 @@ impl Exchange {
         }
         match found {
             Some(secret) => {
-                // An empty password is done at once; the client does not wait for more.
+                // An empty password is verified at once; the client does not wait for another packet.
                 let told = plugin == Plugin::CachingSha2Password && !is_empty_response(answer);
                 self.settle(Some(secret), told.then(|| more_data(FAST_OK)))
             }
@@ -309,26 +312,26 @@ impl Exchange {
     }
 }
 
-/// What an answer says of one password.
+/// The outcome of checking an answer against one password.
 enum Verdict {
     Right(Secret),
     Wrong,
-    /// Only the password itself can be verified.
+    /// Only the password itself can verify it.
     NeedsPassword,
 }
 
 impl Credential {
-    /// A password as it is kept; nothing is known of it beyond that.
+    /// A stored password, about which nothing else is known.
     pub fn new(stored: Stored) -> Credential {
         Credential { stored, password: OnceLock::new() }
     }
 
-    /// How it is kept.
+    /// How it is stored.
     pub fn stored(&self) -> &Stored {
         &self.stored
     }
 
-    /// The password in clear, as far as it is known.
+    /// The password in clear text, if it is known.
     fn known(&self) -> Option<&Password> {
         match &self.stored {
             Stored::Clear(password) => Some(password),
@@ -336,7 +339,7 @@ impl Credential {
         }
     }
 
-    /// Keeps a password that was verified.
+    /// Remembers a password that was verified.
     fn learn(&self, password: &[u8]) -> Secret {
         Secret::Clear(match &self.stored {
             Stored::Clear(password) => password.clone(),
@@ -344,8 +347,8 @@ impl Credential {
         })
     }
 
-    /// Whether answers of `plugin` can be verified. Clients that have both plugins would rather answer natively than
-    /// trust a key that comes over an open channel.
+    /// Whether answers of `plugin` can be verified. Clients that support both plugins prefer a native answer to
+    /// trusting a key received over an open channel.
     fn suits(&self, plugin: Plugin, channel: Channel) -> bool {
         match plugin {
             Plugin::NativePassword => !matches!(self.stored, Stored::CachingSha2(_)),
@@ -374,7 +377,8 @@ impl Credential {
                 caching_sha2::verify(password.bytes(), nonce, answer)
             }
             (Plugin::CachingSha2Password, _) => {
-                // A wrong answer is asked for the password as before the first login: who guesses learns nothing.
+                // After a wrong answer the client is asked for the password, as before the first login: an attacker who
+                // guesses learns nothing.
                 match self.password.get() {
                     Some(password) if caching_sha2::verify(password.bytes(), nonce, answer) => true,
                     _ => return Verdict::NeedsPassword,
@@ -394,7 +398,7 @@ impl Credential {
     fn verify_password(&self, password: &[u8]) -> bool {
         let digest = |bytes: &[u8]| Sha256::digest(bytes);
         match &self.stored {
-            // Hashes are compared, so that the time does not tell the length either.
+            // Hashes are compared, so that the time taken does not reveal the length either.
             Stored::Clear(known) => digest(known.bytes()).ct_eq(&digest(password)).into(),
             Stored::Native(stage2) => native::stage2(&native::stage1(password)).ct_eq(stage2).into(),
             Stored::CachingSha2(hash) => {
@@ -407,7 +411,7 @@ impl Credential {
     }
 }
 
-/// Longest password hashed: MySQL's own limit for this plugin; keeps a megabyte from being hashed 5,000 times.
+/// Longest password hashed: MySQL's own limit for this plugin. It prevents a megabyte from being hashed 5,000 times.
 const MAX_PASSWORD_LENGTH: usize = 256;
 
 impl Verification {
@@ -418,7 +422,7 @@ impl Verification {
 }
 
 impl PartialEq for Verification {
-    /// Those of the same client.
+    /// The passwords of the same client.
     fn eq(&self, other: &Verification) -> bool {
         self.password == other.password && Arc::ptr_eq(&self.account.credentials, &other.account.credentials)
     }
@@ -433,16 +437,16 @@ impl std::fmt::Debug for Verification {
 }
 
 impl Account {
-    /// Whether a password can only be compared with it by hashing it thousands of times.
+    /// Whether comparing a password with it means hashing the password thousands of times.
     fn has_costly_hash(&self) -> bool {
         self.credentials.iter().any(|credential| matches!(credential.stored, Stored::CachingSha2(_)))
     }
 
-    /// What `password` is good for, where it is one of the account's.
+    /// What `password` can be used for, if it is one of the account's.
     fn verify_password(&self, password: &[u8]) -> Option<Secret> {
         let mut found = None;
         for credential in self.credentials.iter() {
-            // All are tried, so that the time does not tell which it was.
+            // All are tried, so that the time taken does not reveal which one it was.
             if credential.verify_password(password) {
                 found = Some(credential);
             }
@@ -450,16 +454,17 @@ impl Account {
         found.filter(|_| self.exists).map(|credential| credential.learn(password))
     }
 
-    /// An account that exists and has these passwords, any of which is good.
+    /// An account that exists and has these passwords, any of which is accepted.
     pub fn known(credentials: Arc<[Credential]>) -> Self {
         Account { credentials, exists: true }
     }
 
-    /// In place of an account that does not exist: never let in.
+    /// Stands in for an account that does not exist: its login is always refused.
     ///
-    /// The exchange's steps depend on the stored form, so a name nobody has gets one of the `forms` that are in use,
-    /// always the same one for the same name. `key` is random and kept while the process lives: without it nobody
-    /// can compute which form a name would get, and conclude from another one that the account exists.
+    /// The exchange's steps depend on the stored form, so an unknown name is given one of the `forms` that are in use,
+    /// always the same one for the same name. `key` is random and kept for the life of the process: without it an
+    /// attacker cannot compute which form an unknown name would be given, and infer from a different one that the
+    /// account exists.
     pub fn decoy(user: &[u8], forms: &[Form], key: &[u8; 32]) -> Self {
         let hash = Sha256::new().chain_update(key).chain_update(user).chain_update(key).finalize();
         let choice = hash.first().map_or(0, |byte| usize::from(*byte)) % forms.len().max(1);
@@ -474,7 +479,7 @@ impl Account {
 
 impl Stored {
     /// Reads the `password` of an account as it is configured: `*` and 40 hexadecimal digits, `$A$` and the rest of a
-    /// `caching_sha2_password` hash, or else the password in clear.
+    /// `caching_sha2_password` hash, or otherwise the password in clear text.
     pub fn parse(text: &[u8]) -> Self {
         if let Some(stage2) = native::parse_stored(text) {
             Stored::Native(stage2)

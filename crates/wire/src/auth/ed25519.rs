@@ -1,7 +1,7 @@
 //! `client_ed25519` of MariaDB (MariaDB knowledge base: "Authentication plugin - ed25519").
 //!
-//! The client signs 32 random bytes. Its key is Ed25519's, but for the seed: where RFC 8032 hashes 32 random bytes, this
-//! hashes the password, whatever its length.
+//! The client signs 32 random bytes. Its key is an Ed25519 key except for the seed: where RFC 8032 hashes 32 random
+//! bytes, this hashes the password, whatever its length.
 
 use ed25519_dalek::hazmat::{ExpandedSecretKey, raw_sign};
 use ed25519_dalek::{Signature, VerifyingKey};
@@ -13,21 +13,22 @@ use super::Nonce;
 /// What a client signs.
 pub type Message = [u8; MESSAGE_LENGTH];
 
-/// Bytes of what a client signs.
+/// Length of what a client signs, in bytes.
 pub const MESSAGE_LENGTH: usize = 32;
 
-/// What a client of this connection is to sign: as unpredictable as the greeting's nonce, and as long as it must be.
+/// What the client of this connection has to sign: as unpredictable as the greeting's nonce, and of the required
+/// length.
 pub fn message_of(nonce: &Nonce) -> Message {
     Sha256::new().chain_update(b"client_ed25519").chain_update(nonce).finalize().into()
 }
 
-/// The signature of who has `password`.
+/// The signature made with `password`.
 pub fn sign(password: &[u8], message: &Message) -> [u8; 64] {
     let key = key_of(password);
     raw_sign::<Sha512>(&key, message, &VerifyingKey::from(&key)).to_bytes()
 }
 
-/// Whether `answer` is the signature of who has `password`.
+/// Whether `answer` is the signature made with `password`.
 pub fn verify(password: &[u8], message: &Message, answer: &[u8]) -> bool {
     let key = VerifyingKey::from(&key_of(password));
     Signature::from_slice(answer).is_ok_and(|signature| key.verify_strict(message, &signature).is_ok())

@@ -1,7 +1,7 @@
 //! Authentication: the plugins' arithmetic, and the two exchanges that use it.
 //!
-//! [`client_side`] is what Narrows does with a client that logs in, [`backend_side`] what it does to log in to a backend.
-//! Both take packets and return steps; neither knows a socket, a clock or a source of randomness.
+//! [`client_side`] is what Narrows does with a client that logs in, [`backend_side`] what it does to log in to a
+//! backend. Both take packets and return steps; neither has access to a socket, a clock or a source of randomness.
 
 pub mod backend_side;
 pub mod caching_sha2;
@@ -21,8 +21,8 @@ pub const NONCE_LENGTH: usize = 20;
 /// A server's challenge ("scramble" in the manual).
 pub type Nonce = [u8; NONCE_LENGTH];
 
-/// Makes a nonce of random bytes. Zero and `$` are not in it, nor bytes above 127: clients read it as a C string, and
-/// `$` separates the fields of a stored hash.
+/// Makes a nonce of random bytes. It contains no zero, no `$` and no bytes above 127: clients read it as a C string,
+/// and `$` separates the fields of a stored hash.
 pub fn nonce_from(random: [u8; NONCE_LENGTH]) -> Nonce {
     random.map(|byte| match byte & 0x7F {
         unusable @ (0 | b'$') => unusable + 1,
@@ -30,14 +30,14 @@ pub fn nonce_from(random: [u8; NONCE_LENGTH]) -> Nonce {
     })
 }
 
-/// A plugin by its name in the protocol.
+/// An authentication plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Plugin {
-    /// SHA-1 challenge and response; gone from MySQL 9.
+    /// SHA-1 challenge and response; removed in MySQL 9.
     NativePassword,
     /// SHA-256; the default since MySQL 8.
     CachingSha2Password,
-    /// The password in clear.
+    /// The password in clear text.
     ClearPassword,
     /// The predecessor of `caching_sha2_password`.
     Sha256Password,
@@ -45,7 +45,7 @@ pub enum Plugin {
     Ed25519,
     /// MariaDB's questions and answers (PAM).
     Dialog,
-    /// Of before 4.1.
+    /// The method used before 4.1.
     OldPassword,
     /// Any other.
     Unknown,
@@ -76,16 +76,16 @@ impl Plugin {
     }
 }
 
-/// Who can listen between two ends.
+/// Who can listen on a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// Plain TCP: a password must not be sent as it is.
+    /// Plain TCP: a password must not be sent in clear text.
     Open,
     /// A Unix socket.
     Unix,
-    /// TLS; towards a server: it has shown a certificate that was verified.
+    /// TLS; to a server: it presented a certificate that was verified.
     Tls,
-    /// TLS towards a server whose certificate nobody has looked at: it may be anybody's.
+    /// TLS to a server whose certificate was not verified: the server may be anybody.
     UnverifiedTls,
 }
 
@@ -95,13 +95,13 @@ impl Channel {
         self != Channel::Open
     }
 
-    /// Whether the other end is known to be the one that is meant.
+    /// Whether the other end is known to be the intended one.
     pub fn is_verified(self) -> bool {
         matches!(self, Channel::Unix | Channel::Tls)
     }
 }
 
-/// A password in clear; wiped when nobody holds it any more. Copies share one place in memory.
+/// A password in clear text, wiped when the last copy is dropped. Copies share the same memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(Arc<Zeroizing<Vec<u8>>>);
 
@@ -123,12 +123,12 @@ impl std::fmt::Debug for Password {
     }
 }
 
-/// What proves an identity to a server.
+/// What proves a client's identity to a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// The password; good for every plugin.
+    /// The password; works for every plugin.
     Clear(Password),
-    /// `SHA1(password)`; good for `mysql_native_password` only.
+    /// `SHA1(password)`; works for `mysql_native_password` only.
     NativeStage1(Zeroizing<native::Stage>),
 }
 

@@ -1,7 +1,7 @@
 //! `mysql_native_password`: a challenge and response over SHA-1 (manual: "Native Authentication").
 //!
 //! Stage 1 is `SHA1(password)`, stage 2 is `SHA1(stage 1)`. The server stores stage 2, written `*HEX`; the client
-//! proves that it knows stage 1 by sending `stage 1 XOR SHA1(nonce + stage 2)`. Whoever holds stage 2 and sees one
+//! proves that it knows stage 1 by sending `stage 1 XOR SHA1(nonce + stage 2)`. Anyone who has stage 2 and sees one
 //! successful scramble therefore learns stage 1, which is enough to log in elsewhere with the same password.
 
 use sha1::{Digest, Sha1};
@@ -27,19 +27,19 @@ pub fn scramble(password: &[u8], nonce: &Nonce) -> Vec<u8> {
     if password.is_empty() { Vec::new() } else { scramble_stage1(&stage1(password), nonce).to_vec() }
 }
 
-/// The answer to `nonce` of somebody who knows stage 1 only.
+/// The answer to `nonce`, computed from stage 1 alone.
 pub fn scramble_stage1(stage1: &Stage, nonce: &Nonce) -> Stage {
     xor(stage1, &mask(&stage2(stage1), nonce))
 }
 
-/// Whether `response` answers `nonce` for a password known in clear.
+/// Whether `response` answers `nonce` for a password known in clear text.
 pub fn verify(password: &[u8], nonce: &Nonce, response: &[u8]) -> bool {
-    // Computed for an empty password too, so that the time does not tell an empty one.
+    // Computed for an empty password too, so that the time taken does not reveal one.
     let expected = scramble_stage1(&stage1(password), nonce);
     if password.is_empty() { response.is_empty() } else { expected.ct_eq(response).into() }
 }
 
-/// Whether `response` answers `nonce` for a stored stage 2. Returns stage 1, as learnt from the response.
+/// Whether `response` answers `nonce` for a stored stage 2. Returns stage 1, which the response reveals.
 pub fn verify_stored(stored: &Stage, nonce: &Nonce, response: &[u8]) -> Option<Stage> {
     let response: &Stage = response.try_into().ok()?;
     let candidate = xor(response, &mask(stored, nonce));

@@ -1,5 +1,5 @@
-//! RSA encryption with a public key and OAEP padding over SHA-1 (RFC 8017, 7.1.1): what the full path of
-//! `caching_sha2_password` needs of a client, and nothing more. No private keys here.
+//! RSA encryption with a public key and OAEP padding over SHA-1 (RFC 8017, 7.1.1): what a client needs for the full
+//! path of `caching_sha2_password`, and nothing more. It does not handle private keys.
 
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
@@ -51,7 +51,7 @@ impl PublicKey {
     /// Encrypts `message`. `seed` must be random and used once.
     pub fn encrypt_oaep(&self, message: &[u8], seed: &[u8; SEED_LENGTH]) -> Result<Vec<u8>, Unusable> {
         let block_length = self.length.saturating_sub(1 + SEED_LENGTH);
-        // The data block: hash of the empty label, zeroes, 1, the message.
+        // The data block: hash of the empty label, zeros, 1, the message.
         let mut block = Sha1::digest(b"").to_vec();
         let zeroes = block_length.checked_sub(block.len() + 1 + message.len());
         block.resize(block.len() + zeroes.ok_or(Unusable::PasswordTooLong)?, 0);
@@ -65,7 +65,7 @@ impl PublicKey {
         let bits = 8 * self.length as u32;
         let padded = BoxedUint::from_be_slice(&padded, bits).map_err(|_| Unusable::PasswordTooLong)?;
         let power = BoxedMontyForm::new(padded, &self.modulus).pow(&self.exponent).retrieve();
-        // Limbs are whole words: cut the leading zeroes down to the length of the modulus.
+        // Limbs are whole words: trim leading zeros to the length of the modulus.
         let bytes = power.to_be_bytes();
         let (_, cipher) = bytes.split_at(bytes.len().saturating_sub(self.length));
         Ok(cipher.to_vec())
@@ -112,7 +112,7 @@ fn base64_value(character: u8) -> Option<u8> {
 /// DER of `rsaEncryption` (1.2.840.113549.1.1.1) with its NULL parameters.
 const RSA_ENCRYPTION: &[u8] = &[0x06, 9, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 1, 0x05, 0];
 
-/// Modulus and exponent out of SubjectPublicKeyInfo, without leading zeroes.
+/// Modulus and exponent from SubjectPublicKeyInfo, without leading zeros.
 fn integers(der: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     const SEQUENCE: u8 = 0x30;
     const INTEGER: u8 = 0x02;

@@ -60,7 +60,8 @@ fn repeated_to(hash: [u8; 32], length: usize) -> Vec<u8> {
     hash.iter().copied().cycle().take(length).collect()
 }
 
-/// Crypt's base 64: three bytes at a time, taken from three thirds of the sum that turn with each group; lowest bits first.
+/// Crypt's base 64: three bytes at a time, one from each third of the digest, rotating with each group; lowest bits
+/// first.
 fn encode(sum: &[u8; 32]) -> [u8; 43] {
     let byte = |index: usize| u32::from(sum.get(index).copied().unwrap_or(0));
     let groups = (0..10).map(|group| {
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_specification() {
-        // The first two test vectors of the specification; the second salt is cut to 16 bytes there.
+        // The first two test vectors of the specification; the specification cuts the second salt to 16 bytes.
         let one = digest(b"Hello world!", b"saltstring", 5000);
         assert_eq!(one.as_slice(), b"5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5".as_slice());
         let two = digest(b"Hello world!", b"saltstringsaltst", 10000);

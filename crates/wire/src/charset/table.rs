@@ -1,7 +1,7 @@
 //! The rows of [`super`]: every collation of MySQL 9.7 and MariaDB 10.11, by id.
 //!
 //! From `information_schema.COLLATIONS` of MySQL, and `COLLATION_CHARACTER_SET_APPLICABILITY` of MariaDB, which has the
-//! ids and full names of the `uca1400` collations. Kept as it is by hand: ids are never given twice.
+//! ids and full names of the `uca1400` collations. Maintained by hand: ids are never reused.
 
 use super::{Collation, Family::*, Servers, Servers::*};
 

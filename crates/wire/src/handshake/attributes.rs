@@ -1,9 +1,9 @@
-//! Connection attributes: pairs of names and values a client tells of itself (`program_name`, `_os`, ...).
-//! Kept as the bytes that came, so that a backend is told exactly the same.
+//! Connection attributes: name-value pairs that a client sends about itself (`program_name`, `_os`, ...). Kept as the
+//! bytes received, so that a backend receives exactly the same.
 
 use crate::codec::{Malformed, Reader, put_lenenc_bytes};
 
-/// Longest set of attributes: the limit of both MySQL's and MariaDB's server, which refuse a login with more.
+/// Longest set of attributes: the limit of both MySQL and MariaDB servers, which refuse a login with more.
 const MAX_LENGTH: usize = 65_535;
 
 /// Connection attributes as on the wire, without the length in front.
@@ -11,8 +11,8 @@ const MAX_LENGTH: usize = 65_535;
 pub struct ConnectAttributes(Vec<u8>);
 
 impl ConnectAttributes {
-    /// Takes the attributes and the length in front of them. Nothing left is no attributes.
-    /// The pairs are not looked at: servers accept a login whose pairs are broken.
+    /// Takes the attributes and the length in front of them. If nothing is left, there are no attributes. The pairs are
+    /// not checked: servers accept a login whose pairs are broken.
     pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         if reader.is_empty() {
             return Ok(ConnectAttributes::default());
@@ -29,7 +29,7 @@ impl ConnectAttributes {
         put_lenenc_bytes(out, &self.0);
     }
 
-    /// Adds a pair; false, and nothing added, where it would pass 64 KiB.
+    /// Adds a pair; returns false, and adds nothing, if the total would exceed 64 KiB.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> bool {
         let before = self.0.len();
         put_lenenc_bytes(&mut self.0, name);
@@ -46,12 +46,12 @@ impl ConnectAttributes {
         self.0.is_empty()
     }
 
-    /// Bytes of all pairs, without the length in front.
+    /// Total length of all pairs, without the length in front.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Names and values in the order they came; ends before the first broken pair.
+    /// Names and values in the order received; ends before the first broken pair.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut reader = Reader::new(&self.0);
         std::iter::from_fn(move || Some((reader.lenenc_bytes().ok()?, reader.lenenc_bytes().ok()?)))

@@ -1,6 +1,6 @@
 //! Authentication after the first answer (manual: "Protocol::AuthSwitchRequest", "Protocol::AuthMoreData").
 //!
-//! The client's side of it has no form of its own: the payload is the plugin's bytes, or a lone byte of theirs.
+//! A client's packets have no format of their own: the payload is the plugin's bytes, or a single byte of them.
 
 use crate::auth::{NONCE_LENGTH, Nonce};
 use crate::codec::{Malformed, Reader, put_null_terminated};
@@ -10,7 +10,7 @@ use crate::codec::{Malformed, Reader, put_null_terminated};
 pub struct AuthSwitchRequest {
     /// The plugin.
     pub plugin: Vec<u8>,
-    /// What the plugin works on: for the password plugins a nonce, see [`AuthSwitchRequest::nonce`].
+    /// The plugin's data: for password plugins a nonce, see [`AuthSwitchRequest::nonce`].
     pub data: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ impl AuthSwitchRequest {
         AuthSwitchRequest { plugin: plugin.to_vec(), data }
     }
 
-    /// Reads the payload. The lone byte of servers before 5.5.7 means the plugin of before 4.1.
+    /// Reads the payload. The single byte of servers before 5.5.7 means the pre-4.1 plugin.
     pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload);
         if reader.u8()? != Self::HEADER {
@@ -44,14 +44,14 @@ impl AuthSwitchRequest {
         out.extend_from_slice(&self.data);
     }
 
-    /// The nonce, where the data are one: 20 bytes, with or without a zero after them.
+    /// The nonce, if the data is one: 20 bytes, with or without a zero byte after them.
     pub fn nonce(&self) -> Option<Nonce> {
         let (nonce, rest) = self.data.split_first_chunk::<NONCE_LENGTH>()?;
         matches!(rest, [] | [0]).then_some(*nonce)
     }
 }
 
-/// A plugin's further bytes to the client.
+/// More bytes from a plugin to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuthMoreData<'a>(pub &'a [u8]);
 
@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn reads_what_servers_send() {
-        // MySQL 9.7 to a client that named no plugin.
+        // From MySQL 9.7, to a client that named no plugin.
         let request = round_trip(b"\xFEcaching_sha2_password\0mN?uOXS7\x08{Y\x06Ly\x02lsa=\x1A\0");
         assert_eq!(request.plugin, b"caching_sha2_password");
         assert_eq!(request.nonce().as_ref(), Some(b"mN?uOXS7\x08{Y\x06Ly\x02lsa=\x1A"));
         assert_eq!(AuthSwitchRequest::with_nonce(&request.plugin, &request.nonce().unwrap()), request);
-        // MariaDB 10.11 for an account with ed25519: 32 bytes and no terminator.
+        // From MariaDB 10.11, for an account with ed25519: 32 bytes and no terminator.
         let request = round_trip(
             b"\xFEclient_ed25519\0>\xC4u\xB4mb\xC9\xCD\x8A\xAC\xB6|T&\x87>\x9C\xE8S\xD5+\xE5\xD3\xAEr|\xB4\x98|\x8F(.",
         );

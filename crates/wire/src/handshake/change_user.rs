@@ -1,4 +1,4 @@
-//! `COM_CHANGE_USER` (manual: "COM_CHANGE_USER"): a login on a connection that stands.
+//! `COM_CHANGE_USER` (manual: "COM_CHANGE_USER"): a login on an established connection.
 
 use super::ConnectAttributes;
 use super::response::{put_short_bytes, until_zero_or_end};
@@ -10,15 +10,15 @@ use crate::codec::{Malformed, Reader, put_null_terminated};
 pub struct ChangeUser {
     /// Who logs in.
     pub user: Vec<u8>,
-    /// The answer of `plugin` to the nonce the client saw last.
+    /// `plugin`'s answer to the last nonce that the client received.
     pub auth_response: Vec<u8>,
-    /// The schema to begin in; an empty one is none.
+    /// The initial schema; an empty name means none.
     pub schema: Option<Vec<u8>>,
-    /// Id of the collation; older clients leave it and what follows out, and keep the collation they have.
+    /// Id of the collation; older clients omit it and everything after it, and keep the collation they have.
     pub charset: Option<u16>,
     /// The plugin the client answered with.
     pub plugin: Option<Vec<u8>>,
-    /// What the client tells of itself.
+    /// Connection attributes.
     pub attributes: ConnectAttributes,
 }
 
@@ -42,7 +42,7 @@ impl ChangeUser {
         };
         let schema = until_zero_or_end(&mut reader);
         let mut change = ChangeUser { user, auth_response, schema, ..ChangeUser::default() };
-        // A lone byte is no charset, and nothing can follow it.
+        // A single byte is no charset, and nothing can follow it.
         let Ok(charset) = reader.u16() else { return Ok(change) };
         change.charset = Some(charset);
         if has(Capabilities::PLUGIN_AUTH) {
@@ -56,7 +56,8 @@ impl ChangeUser {
 
     /// Appends the payload, for a server that was logged in to with `capabilities`.
     ///
-    /// An answer of more than 255 bytes is cut: no plugin has one that long. Without a charset the packet ends after the schema.
+    /// An answer of more than 255 bytes is truncated: no plugin has one that long. Without a charset the packet ends
+    /// after the schema.
     pub fn encode(&self, capabilities: Capabilities, out: &mut Vec<u8>) {
         let has = |flag| capabilities.contains(flag);
         out.push(Self::COMMAND);
@@ -79,7 +80,7 @@ impl ChangeUser {
 }
 
 impl std::fmt::Debug for ChangeUser {
-    /// Without the answer: with some plugins it is the password.
+    /// The answer is left out: with some plugins it is the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChangeUser")
             .field("user", &String::from_utf8_lossy(&self.user))
@@ -99,7 +100,7 @@ mod tests {
 
     const ANSWER: &[u8] = b"\xAE\x6F\xF1\x40\x5F\x4E\x30\xD0\xA3\xDD\x86\xC3\x20\x39\x97\x51\xE6\xBF\xFE\x96";
 
-    /// libmariadb of 10.11 (without some of its attributes), and mysql2 of Node, which has none.
+    /// From libmariadb 10.11 (without some of its attributes), and from Node's mysql2, which sends none.
     fn recorded() -> [Vec<u8>; 2] {
         let head = [&b"\x11nat\0\x14"[..], ANSWER, b"app\0"].concat();
         [

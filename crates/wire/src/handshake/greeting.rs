@@ -1,26 +1,26 @@
 //! The first packet of a server (manual: "Protocol::HandshakeV10"; MariaDB knowledge base: "Connection").
 //!
-//! A server that cannot serve sends an ERR packet in its place; look at the first byte before decoding.
+//! A server that refuses the connection sends an ERR packet instead; look at the first byte before decoding.
 
 use crate::auth::{NONCE_LENGTH, Nonce};
 use crate::capability::Capabilities;
 use crate::codec::{Malformed, Reader, put_null_terminated};
 use crate::packet::Status;
 
-/// The only version of the greeting there is since MySQL 3.22.
+/// The only version of the greeting since MySQL 3.22.
 const PROTOCOL_VERSION: u8 = 10;
 
 /// Bytes of the nonce that come before the capabilities; the rest comes after.
 const NONCE_FIRST_PART: usize = 8;
 
-/// What a server says of itself.
+/// What a server announces about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
-    /// As `SELECT VERSION()` says it; MariaDB before 11 puts `5.5.5-` in front.
+    /// As `SELECT VERSION()` returns it; MariaDB before 11 prefixes `5.5.5-`.
     pub server_version: Vec<u8>,
-    /// The number `KILL` takes.
+    /// The id that `KILL` takes.
     pub connection_id: u32,
-    /// The challenge to the client's password.
+    /// The challenge that the client answers with its password.
     pub nonce: Nonce,
     /// What the server can do.
     pub capabilities: Capabilities,
@@ -28,14 +28,14 @@ pub struct Greeting {
     pub charset: u8,
     /// Status flags, as in OK packets.
     pub status: Status,
-    /// The plugin that a client should answer for; empty where the server names none.
+    /// The plugin that a client should answer for; empty if the server names none.
     pub plugin: Vec<u8>,
 }
 
 impl Greeting {
     /// Reads the payload of a greeting.
     ///
-    /// MariaDB's extended capabilities are read where `LONG_PASSWORD` is unset: a MySQL server always sets it.
+    /// MariaDB's extended capabilities are read if `LONG_PASSWORD` is unset: a MySQL server always sets it.
     pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload);
         if reader.u8()? != PROTOCOL_VERSION {
@@ -57,14 +57,14 @@ impl Greeting {
             capabilities = capabilities | Capabilities(u64::from(extended) << 32);
         }
 
-        // At least 13 bytes whatever the length says: 12 of the nonce and a zero.
+        // At least 13 bytes, whatever the length says: 12 of the nonce and a zero.
         let mut second_part =
             Reader::new(reader.bytes(auth_data_length.saturating_sub(NONCE_FIRST_PART).max(13))?);
         let mut nonce = [0; NONCE_LENGTH];
         let second_part: [u8; NONCE_LENGTH - NONCE_FIRST_PART] = second_part.array()?;
         nonce.iter_mut().zip(first_part.iter().chain(&second_part)).for_each(|(to, from)| *to = *from);
 
-        // MySQL 5.5.7 to 5.5.9 leave the terminator out.
+        // MySQL 5.5.7 to 5.5.9 omit the terminator.
         let plugin = reader.rest();
         let plugin = plugin.strip_suffix(&[0]).unwrap_or(plugin).to_vec();
         Ok(Greeting { server_version, connection_id, nonce, capabilities, charset, status, plugin })
@@ -97,7 +97,7 @@ impl Greeting {
 mod tests {
     use super::*;
 
-    /// MariaDB 10.11: extended capabilities in the last reserved bytes.
+    /// From MariaDB 10.11: extended capabilities in the last reserved bytes.
     fn mariadb() -> Vec<u8> {
         [
             &b"\x0A5.5.5-10.11.19-MariaDB-0+deb12u1\0"[..],

@@ -1,4 +1,4 @@
-//! The connection phase: one packet per file. Payloads only; packet headers are `frame.rs`'s.
+//! The connection phase: one packet per file. Payloads only; packet headers are in `frame.rs`.
 
 pub mod attributes;
 pub mod auth_switch;

@@ -1,7 +1,7 @@
 //! The first packet of a client (manual: "Protocol::HandshakeResponse41", "Protocol::SSLRequest"; MariaDB knowledge
-//! base: "Connection"). The 3.x form of it is refused.
+//! base: "Connection"). The 3.x form is refused.
 //!
-//! More is taken than servers take, where the meaning is plain:
+//! More is accepted than servers accept, if the meaning is clear:
 //!
 //! | what the client leaves out | MariaDB 10.11 | MySQL 9.7 | here |
 //! |---|---|---|---|
@@ -13,8 +13,8 @@
 //! | TLS, though a whole login has the SSL flag | accepts | waits for TLS | accepts |
 //! | user, answer, or their terminator or length | 1043 | 1043 | malformed |
 //!
-//! Attributes whose length lies or passes 64 KiB are malformed everywhere; broken pairs inside are not looked at;
-//! bytes after the last field are passed over.
+//! Attributes with a false length or of more than 64 KiB are malformed everywhere; the pairs inside are not checked;
+//! bytes after the last field are ignored.
 
 use super::ConnectAttributes;
 use crate::capability::Capabilities;
@@ -26,10 +26,10 @@ const FIXED_LENGTH: usize = 32;
 /// Why a client's first packet is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {
-    /// The client speaks the protocol of before 4.1.
+    /// The client speaks the pre-4.1 protocol.
     #[error("the client does not speak the 4.1 protocol")]
     OldProtocol,
-    /// Bytes that are no login.
+    /// The bytes are not a login.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
@@ -37,13 +37,13 @@ pub enum HelloError {
 /// A client's first packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hello {
-    /// TLS follows, and then the login in it.
+    /// TLS follows, and then the login inside it.
     SslRequest(SslRequest),
     /// The login.
     Response(HandshakeResponse),
 }
 
-/// A client's wish for TLS: the first 32 bytes of a login.
+/// A client's request for TLS: the first 32 bytes of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SslRequest {
     /// Capabilities of the client; the login repeats them.
@@ -57,7 +57,7 @@ pub struct SslRequest {
 /// A login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HandshakeResponse {
-    /// What the client can do and wants of what the server announced.
+    /// What the client supports and wants of what the server announced.
     pub capabilities: Capabilities,
     /// The longest packet the client takes, in bytes.
     pub max_packet_size: u32,
@@ -67,20 +67,20 @@ pub struct HandshakeResponse {
     pub user: Vec<u8>,
     /// The answer of `plugin` to the greeting's nonce.
     pub auth_response: Vec<u8>,
-    /// The schema to begin in; an empty one is none.
+    /// The initial schema; an empty name means none.
     pub schema: Option<Vec<u8>>,
     /// The plugin the client answered with.
     pub plugin: Option<Vec<u8>>,
-    /// What the client tells of itself.
+    /// Connection attributes.
     pub attributes: ConnectAttributes,
-    /// The level the client compresses at, with `ZSTD_COMPRESSION`.
+    /// The client's compression level, with `ZSTD_COMPRESSION`.
     pub zstd_level: Option<u8>,
 }
 
 impl Hello {
     /// Reads the payload of a client's first packet, or of its first packet inside TLS.
     ///
-    /// An SSLRequest is told from a login by its length: both have the SSL flag, a login is never that short.
+    /// The length distinguishes an SSLRequest from a login: both have the SSL flag, but a login is never that short.
     pub fn decode(payload: &[u8]) -> Result<Self, HelloError> {
         let fixed = SslRequest::take(&mut Reader::new(payload))?;
         if payload.len() == FIXED_LENGTH && fixed.capabilities.contains(Capabilities::SSL) {
@@ -101,9 +101,9 @@ impl SslRequest {
         out.extend(if announces_extended { self.capabilities.extended() } else { 0 }.to_le_bytes());
     }
 
-    /// Takes the 32 bytes that an SSLRequest is and a login begins with.
+    /// Takes the 32 bytes that make up an SSLRequest and that a login begins with.
     fn take(reader: &mut Reader<'_>) -> Result<Self, HelloError> {
-        // The 3.x form has two bytes of capabilities and may be shorter than the rest of this.
+        // The 3.x form has two bytes of capabilities and may be shorter than what is read below.
         let mut lower = *reader;
         if !Capabilities(lower.u16()?.into()).contains(Capabilities::PROTOCOL_41) {
             return Err(HelloError::OldProtocol);
@@ -156,10 +156,10 @@ impl HandshakeResponse {
         })
     }
 
-    /// Appends the payload. Writes the fields that `capabilities` announce: a schema is written where
-    /// `CONNECT_WITH_DB` is set, and so on.
+    /// Appends the payload. Writes the fields that `capabilities` announce: a schema if `CONNECT_WITH_DB` is set, and
+    /// so on.
     ///
-    /// Without `PLUGIN_AUTH_LENENC_DATA` an answer of more than 255 bytes is cut: no plugin has one that long.
+    /// Without `PLUGIN_AUTH_LENENC_DATA` an answer of more than 255 bytes is truncated: no plugin has one that long.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let has = |flag| self.capabilities.contains(flag);
         self.ssl_request().encode(out);
@@ -196,7 +196,7 @@ impl HandshakeResponse {
 }
 
 impl std::fmt::Debug for HandshakeResponse {
-    /// Without the answer: with some plugins it is the password.
+    /// The answer is left out: with some plugins it is the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HandshakeResponse")
             .field("capabilities", &self.capabilities)
@@ -210,13 +210,13 @@ impl std::fmt::Debug for HandshakeResponse {
 /// `zstd_compression_level` of MySQL's clients.
 const DEFAULT_ZSTD_LEVEL: u8 = 3;
 
-/// A string that a zero byte ends, or the packet; none where it is empty.
+/// A string terminated by a zero byte or by the end of the packet; none if it is empty.
 pub(super) fn until_zero_or_end(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
     let text = reader.null_terminated().unwrap_or_else(|_| reader.rest());
     (!text.is_empty()).then(|| text.to_vec())
 }
 
-/// A string with a length of one byte; cut at 255.
+/// A string with a one-byte length; truncated at 255.
 pub(super) fn put_short_bytes(out: &mut Vec<u8>, text: &[u8]) {
     let length = u8::try_from(text.len()).unwrap_or(u8::MAX);
     out.push(length);

@@ -2,7 +2,7 @@
 
 use crate::codec::{Malformed, Reader};
 
-/// An error of the server, or of Narrows itself.
+/// An error from the server, or from Narrows itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Err<'a> {
     /// Error number.

@@ -32,9 +32,9 @@ impl Status {
     /// The OK packet carries session state changes.
     pub const SESSION_STATE_CHANGED: Status = Status(0x4000);
 
-    /// What is true of the session and not only of the last statement.
+    /// The flags that describe the session and not only the last statement.
     pub const fn of_session(self) -> Status {
-        // The last one is MariaDB's: double quotes enclose names.
+        // The last flag is MariaDB's: double quotes enclose names.
         Status(self.0 & (0x0001 | 0x0002 | 0x0200 | 0x2000 | 0x8000))
     }
 

@@ -4,7 +4,7 @@ use super::Status;
 use crate::Capabilities;
 use crate::codec::{Malformed, Reader, put_lenenc_bytes, put_lenenc_int};
 
-/// A statement has ended well; with `CLIENT_DEPRECATE_EOF` also the end of rows.
+/// A statement succeeded; with `CLIENT_DEPRECATE_EOF` also the end of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ok<'a> {
     /// First byte: [`Ok::HEADER`], or [`Ok::END_OF_ROWS`] after rows.
@@ -17,7 +17,7 @@ pub struct Ok<'a> {
     pub status: Status,
     /// Warnings of the statement.
     pub warnings: u16,
-    /// Text for people, such as `Rows matched: 1`.
+    /// Human-readable text, such as `Rows matched: 1`.
     pub info: &'a [u8],
     /// Session state changes, still encoded; see [`Ok::changes`].
     pub session_state: &'a [u8],
@@ -43,7 +43,7 @@ impl<'a> Ok<'a> {
         let mut ok =
             Ok { header, affected_rows, last_insert_id, status, warnings, info: b"", session_state: b"" };
         if !reader.is_empty() {
-            // Servers write the info with its length under every capability; only old ones leave it bare.
+            // Servers write the info with its length whatever the capabilities; only old ones write it without.
             let mut with_length = reader;
             ok.info = match with_length.lenenc_bytes() {
                 Result::Ok(info) => {
@@ -72,7 +72,7 @@ impl<'a> Ok<'a> {
 
     /// Appends the payload as it is written under `capabilities`.
     ///
-    /// Without `CLIENT_SESSION_TRACK`, or with no change to tell, the flag for changes is cleared.
+    /// Without `CLIENT_SESSION_TRACK`, or with no change to report, the flag for changes is cleared.
     pub fn encode(&self, out: &mut Vec<u8>, capabilities: Capabilities) {
         let tracked = capabilities.contains(Capabilities::SESSION_TRACK) && !self.session_state.is_empty();
         let status = self.status.without(Status::SESSION_STATE_CHANGED);
@@ -103,20 +103,20 @@ pub enum Change<'a> {
     SystemVariable {
         /// Its name.
         name: &'a [u8],
-        /// Its value as `SHOW VARIABLES` would write it.
+        /// Its value as `SHOW VARIABLES` shows it.
         value: &'a [u8],
     },
-    /// The current schema is now this one.
+    /// The current schema has changed to this one.
     Schema(&'a [u8]),
-    /// Something of the session has changed (`session_track_state_change`).
+    /// Some session state has changed (`session_track_state_change`).
     State,
     /// GTIDs, as text.
     Gtids(&'a [u8]),
-    /// Statements that would set up the open or next transaction again.
+    /// Statements that would recreate the open or next transaction.
     TransactionCharacteristics(&'a [u8]),
-    /// Eight letters that say what the transaction has done.
+    /// Eight characters that describe what the transaction has done.
     TransactionState(&'a [u8]),
-    /// A kind that is not known here.
+    /// A type that is not known here.
     Other {
         /// Its number.
         kind: u8,
@@ -124,7 +124,7 @@ pub enum Change<'a> {
 }
 
 impl Change<'_> {
-    /// Appends the change as an OK packet carries it; only changes of schema are ever made here.
+    /// Appends the change as an OK packet carries it; Narrows only creates changes of schema.
     pub fn encode(&self, out: &mut Vec<u8>) {
         if let Change::Schema(schema) = self {
             let mut data = Vec::with_capacity(schema.len() + 1);
@@ -135,7 +135,7 @@ impl Change<'_> {
     }
 }
 
-/// Iterator over the changes of one OK packet; an error ends it.
+/// Iterator over the changes in one OK packet; it ends after an error.
 #[derive(Debug, Clone)]
 pub struct Changes<'a> {
     reader: Reader<'a>,
@@ -165,7 +165,7 @@ impl<'a> Changes<'a> {
 }
 
 impl<'a> Iterator for Changes<'a> {
-    /// The change as it was encoded, and what it says.
+    /// The change as encoded and as decoded.
     type Item = Result<(&'a [u8], Change<'a>), Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::frame::put_packet;
 
-/// Packets with running sequence numbers from 1 on.
+/// Packets with sequence numbers counted from 1.
 fn response(payloads: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut sequence = 1;
@@ -13,7 +13,7 @@ fn response(payloads: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Feeds `bytes` in pieces of `piece` bytes, as a relay would; returns what was shown, and the passed bytes.
+/// Feeds `bytes` in pieces of `piece` bytes, as a relay would; returns what was shown, and the skipped bytes.
 fn feed(tracker: &mut Tracker, bytes: &[u8], piece: usize) -> (Vec<Next>, Vec<u8>) {
     let mut shown = Vec::new();
     let mut passed = Vec::new();
@@ -176,7 +176,7 @@ fn refuses_bytes_behind_the_end() {
 
 #[test]
 fn a_result_set_without_columns_is_refused() {
-    // Zero in the longer form, since a zero byte would be an OK packet.
+    // Zero in the longer form, because a zero byte would be an OK packet.
     let mut bytes = response(&[&[0xFC, 0, 0], COLUMN]);
     assert!(Tracker::new(Expect::Result, false).walk(&mut bytes).is_err());
 }

@@ -1,5 +1,5 @@
-//! What must hold for any bytes: one function per decoder. Called by `tests/mutations.rs` with mutated packets, and by
-//! cargo-fuzz (`fuzz/`) with what libFuzzer finds. A violation is a panic.
+//! What must hold for any input: one function per decoder. `tests/mutations.rs` calls them with mutated packets,
+//! cargo-fuzz (`fuzz/`) with libFuzzer's inputs. A violation is a panic.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use narrows_wire::proxy_protocol::ProxyHeader;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Reader, Tracker};
 
-/// A target: its name, its function, and payloads to begin from.
+/// A target: its name, its function, and payloads to start from.
 pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
 /// Every target.
@@ -42,7 +42,7 @@ pub const TARGETS: &[Target] = &[
     ("stored_password", stored_password, &[b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7", STORED_SHA2]),
 ];
 
-/// A greeting is refused, or is itself after writing and reading again.
+/// A greeting is refused, or is the same after being written and read again.
 pub fn greeting(data: &[u8]) {
     let Ok(greeting) = Greeting::decode(data) else { return };
     let mut out = Vec::new();
@@ -56,7 +56,7 @@ pub fn greeting(data: &[u8]) {
     }
 }
 
-/// A login is refused, or is itself after writing and reading again.
+/// A login is refused, or is the same after being written and read again.
 pub fn hello(data: &[u8]) {
     let mut out = Vec::new();
     match Hello::decode(data) {
@@ -76,7 +76,7 @@ pub fn hello(data: &[u8]) {
     }
 }
 
-/// A switch is refused, or its very bytes come back; so is the rest of the authentication packets.
+/// A switch is refused, or is written as exactly the same bytes; so are the other authentication packets.
 pub fn auth_switch(data: &[u8]) {
     let mut out = Vec::new();
     if let Ok(request) = AuthSwitchRequest::decode(data) {
@@ -89,7 +89,7 @@ pub fn auth_switch(data: &[u8]) {
     }
 }
 
-/// A `COM_CHANGE_USER` is refused, or is itself after writing and reading again, under any capabilities.
+/// A `COM_CHANGE_USER` is refused, or is the same after being written and read again, with any capabilities.
 pub fn change_user(data: &[u8]) {
     let flags = [Capabilities::SECURE_CONNECTION, Capabilities::PLUGIN_AUTH, Capabilities::CONNECT_ATTRS];
     for choice in 0..8 {
@@ -103,7 +103,7 @@ pub fn change_user(data: &[u8]) {
     }
 }
 
-/// OK, ERR and EOF are refused, or are themselves after writing and reading again.
+/// OK, ERR and EOF are refused, or are the same after being written and read again.
 pub fn packets(data: &[u8]) {
     let mut out = Vec::new();
     for capabilities in [Capabilities::NONE, Capabilities::SESSION_TRACK] {
@@ -128,7 +128,7 @@ pub fn packets(data: &[u8]) {
     }
 }
 
-/// A response is seen the same whole and in pieces, and the tracker always says how much it needs to go on. The
+/// A response is read the same whole and in pieces, and the tracker always says how much it needs to continue. The
 /// first byte chooses the form of the response, the second the size of the pieces.
 pub fn tracker(data: &[u8]) {
     let [choice, piece, bytes @ ..] = data else { return };
@@ -140,7 +140,7 @@ pub fn tracker(data: &[u8]) {
     assert_eq!(whole, pieces);
 }
 
-/// What a tracker shows of `bytes` fed in pieces, and whether it ended well.
+/// What a tracker shows of `bytes` fed in pieces, and whether it reached the end of the response.
 fn walk(mut tracker: Tracker, bytes: &[u8], piece: usize) -> (Vec<Next>, bool) {
     let mut shown = Vec::new();
     let mut buffer = Vec::new();
@@ -172,7 +172,7 @@ fn walk(mut tracker: Tracker, bytes: &[u8], piece: usize) -> (Vec<Next>, bool) {
     (shown, tracker.is_done())
 }
 
-/// A header is itself after writing; a payload comes back from its packets; every basic type ends.
+/// A header is the same after being written; a payload can be read back from its packets; reading any basic type ends.
 pub fn frame(data: &[u8]) {
     if let Some(header) = Header::decode(data) {
         assert_eq!(header.encode().as_slice(), &data[..HEADER_LENGTH]);
@@ -186,8 +186,8 @@ pub fn frame(data: &[u8]) {
     assert!(reader.remaining() <= data.len());
 }
 
-/// No answer that is not the password's is let in. The first byte chooses account and circumstances, the second is the
-/// length of the plugin's name; the first answer is what follows the name, the second the same.
+/// No answer without the password is accepted. The first byte chooses account and circumstances, the second is the
+/// length of the plugin's name; what follows the name is both the first and the second answer.
 pub fn client_login(data: &[u8]) {
     let [choice, length, rest @ ..] = data else { return };
     let (plugin, answer) = rest.split_at(rest.len().min(usize::from(*length)));
@@ -224,8 +224,8 @@ fn known(stored: Stored) -> Account {
     Account::known(Arc::new([Credential::new(stored)]))
 }
 
-/// Nothing a server sends makes us send the password in clear over an open channel, nor go on for ever. The data are
-/// a byte of length and a payload, again and again.
+/// Nothing a server sends makes us send the password in clear text over an open channel, or continue forever. The data
+/// is a length byte and a payload, repeated.
 pub fn backend_login(data: &[u8]) {
     for (announced, channel) in [
         ("mysql_native_password", Channel::Open),
@@ -243,10 +243,10 @@ pub fn backend_login(data: &[u8]) {
             if let backend_side::Step::Send(answer) = exchange.feed(payload) {
                 answers += 1;
                 let clear = answer.windows(6).any(|window| window == b"secret");
-                // A switch to mysql_clear_password wants more than TLS; caching_sha2_password is content with that.
+                // A switch to mysql_clear_password requires more than TLS; caching_sha2_password does not.
                 let is_switch = payload.first() == Some(&0xFE);
                 let may = channel == Channel::Tls || channel == Channel::UnverifiedTls && !is_switch;
-                assert!(may || !clear, "the password went out in clear");
+                assert!(may || !clear, "the password was sent in clear text");
             }
         }
         assert!(answers <= 11, "{answers} answers");
@@ -261,7 +261,7 @@ pub fn public_key(data: &[u8]) {
     }
 }
 
-/// A header ends within the bytes, or wants more than there are; what stands behind it changes nothing.
+/// A header ends within the bytes, or needs more than there are; what comes after it changes nothing.
 pub fn proxy_header(data: &[u8]) {
     let header = ProxyHeader::decode(data);
     match header {
@@ -275,8 +275,8 @@ pub fn proxy_header(data: &[u8]) {
     }
 }
 
-/// Frames are taken apart or refused, never beyond what their headers say; and what is put into frames, in whatever
-/// pieces, comes back. The first byte chooses the algorithm, the second the size of the pieces.
+/// Frames are decoded or refused, never beyond what their headers say; and what is put into frames, in whatever pieces,
+/// can be read back. The first byte chooses the algorithm, the second the size of the pieces.
 pub fn compressed_frame(data: &[u8]) {
     let [choice, piece, bytes @ ..] = data else { return };
     let algorithm = if choice & 1 == 0 { Algorithm::Zlib } else { Algorithm::Zstd(1) };
@@ -302,8 +302,8 @@ pub fn compressed_frame(data: &[u8]) {
     }
 }
 
-/// Attributes are refused, or end where a reader ends them who knows nothing but what MySQL does: it takes what it does
-/// not know for a string.
+/// Attributes are refused, or end where a reader that only does what MySQL does ends them: it reads unknown types as
+/// strings.
 pub fn query_attributes(data: &[u8]) {
     let Ok(length) = narrows_wire::query::attributes_length(data) else { return };
     assert_eq!(server_attributes(data), Some(length), "{data:02X?}");
@@ -340,7 +340,7 @@ fn server_attributes(data: &[u8]) -> Option<usize> {
     (at <= data.len()).then_some(at)
 }
 
-/// A length as MySQL reads those of values: of eight bytes it takes four. And what follows it.
+/// A length as MySQL reads the lengths of values (of eight bytes it uses four), and what follows it.
 fn server_length(data: &[u8], at: usize) -> Option<(usize, usize)> {
     let bytes = |count: usize| {
         let bytes = data.get(at + 1..at + 1 + count)?;
@@ -355,7 +355,7 @@ fn server_length(data: &[u8], at: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Any bytes are a password of one form or another.
+/// Any bytes are a password in one form or another.
 pub fn stored_password(data: &[u8]) {
     if let Stored::Clear(password) = Stored::parse(data) {
         assert_eq!(password.bytes(), data);

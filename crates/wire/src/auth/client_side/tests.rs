@@ -33,7 +33,7 @@ fn accepted(before_ok: Option<&[u8]>, password: &[u8]) -> Step {
 fn after_verification(exchange: &mut Exchange, step: Step) -> Step {
     match step {
         Step::Verify(verification) => exchange.verified(verification.run()),
-        other => panic!("nothing is hashed: {other:?}"),
+        other => panic!("no hash is computed: {other:?}"),
     }
 }
 
@@ -170,7 +170,7 @@ fn a_decoy_takes_the_steps_of_its_form_and_is_never_let_in() {
             assert_eq!(other.feed(&answer), WRONG);
         }
     }
-    // Even who knows the password of a decoy.
+    // Even a client that knows the decoy's password.
     let nobody = Account { exists: false, ..clear(b"secret") };
     let answer = native::scramble(b"secret", &NONCE);
     let (_, step) = Exchange::start(&challenge(NativePassword, Channel::Open), nobody, None, &answer);
@@ -225,7 +225,7 @@ fn login(account: Account, announced: Plugin, channel: Channel, secret: &[u8]) -
     while let Step::Send(payload) = &step {
         step = match client.feed(payload) {
             backend_side::Step::Send(answer) => server.feed(&answer),
-            other => panic!("the client says {other:?}"),
+            other => panic!("the client returned {other:?}"),
         };
     }
     if let Step::Accept { before_ok, .. } = &step {

@@ -1,8 +1,8 @@
-//! Logins of real clients, and what is taken of logins that are not quite right.
+//! Logins of real clients, and what is accepted of logins that are not quite right.
 
 use super::*;
 
-/// The `mariadb` client of 10.11 (without some of its attributes).
+/// The `mariadb` client of 10.11 (some attributes left out).
 fn libmariadb() -> Vec<u8> {
     [
         &b"\x8C\xA2\xBF\0"[..], // capabilities without LONG_PASSWORD
@@ -18,7 +18,7 @@ fn libmariadb() -> Vec<u8> {
     .concat()
 }
 
-/// The `mysql` client of 9.7, an account without password (without some of its attributes).
+/// The `mysql` client of 9.7, for an account without a password (some attributes left out).
 fn libmysql() -> Vec<u8> {
     [
         &b"\x85\xA2\xBF\x19"[..],
