@@ -98,10 +98,6 @@ pub struct Verdict {
     pub cache_ttl: Option<u32>,
     /// Whether empty results are cached.
     pub cache_empty_result: Option<bool>,
-    /// Stored.
-    pub cache_timeout: Option<u32>,
-    /// Stored.
-    pub reconnect: Option<bool>,
     /// ms until the statement is killed.
     pub timeout: Option<u32>,
     /// Repeated executions after a failure.
@@ -118,12 +114,8 @@ pub struct Verdict {
     pub error_msg: Option<RuleIndex>,
     /// Answer OK with the text of that rule.
     pub ok_msg: Option<RuleIndex>,
-    /// Stored.
-    pub sticky_conn: Option<bool>,
     /// 0 disables multiplexing, 1 enables it, 2 keeps it for this statement.
     pub multiplex: Option<u8>,
-    /// Wait for the GTID this session wrote in that hostgroup.
-    pub gtid_from_hostgroup: Option<HostgroupId>,
     /// Whether the statement is logged.
     pub log: Option<bool>,
     /// A hint asks for a connection that nobody has used before.

@@ -128,17 +128,13 @@ impl Rule {
         overwrite(&mut verdict.destination_hostgroup, row.destination_hostgroup);
         overwrite(&mut verdict.cache_ttl, row.cache_ttl);
         overwrite(&mut verdict.cache_empty_result, row.cache_empty_result);
-        overwrite(&mut verdict.cache_timeout, row.cache_timeout);
-        overwrite(&mut verdict.reconnect, row.reconnect);
         overwrite(&mut verdict.timeout, row.timeout);
         overwrite(&mut verdict.retries, row.retries);
         overwrite(&mut verdict.delay, row.delay);
         overwrite(&mut verdict.next_query_flag_in, row.next_query_flag_in);
         overwrite(&mut verdict.mirror_flag_out, row.mirror_flag_out);
         overwrite(&mut verdict.mirror_hostgroup, row.mirror_hostgroup);
-        overwrite(&mut verdict.sticky_conn, row.sticky_conn);
         overwrite(&mut verdict.multiplex, row.multiplex);
-        overwrite(&mut verdict.gtid_from_hostgroup, row.gtid_from_hostgroup);
         overwrite(&mut verdict.log, row.log);
         overwrite(&mut verdict.error_msg, row.error_msg.as_ref().map(|_| index));
         overwrite(&mut verdict.ok_msg, row.ok_msg.as_ref().map(|_| index));
