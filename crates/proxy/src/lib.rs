@@ -18,6 +18,7 @@ pub mod pool;
 pub mod prepared;
 pub mod query_log;
 pub mod reply;
+mod route;
 pub mod rt;
 pub mod rules;
 pub mod seldom;

@@ -18,9 +18,10 @@ pub struct Firewall {
 }
 
 /// What the firewall says of a statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Passage {
     /// It may run.
+    #[default]
     Free,
     /// It may run; it is not in the whitelist.
     Noted,

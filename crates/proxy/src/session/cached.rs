@@ -11,7 +11,6 @@ use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::count::{NOWHERE, Yield};
 use super::effects::NOT_STATE;
-use super::judge::Caching;
 use super::look_back::{has_offset, literal_offset};
 use super::query::{Job, QUERY_TIMEOUT};
 use super::relay::Outcome;
@@ -19,6 +18,7 @@ use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, CLASS};
 use crate::cache::{Entry, Found, Key, Recording, Replay, Reply, Subject, Ticket};
+use crate::route::Caching;
 use crate::rt::{Instant, select};
 use crate::stats::Doing;
 
@@ -145,7 +145,7 @@ impl Session {
         key: Key,
         now: Instant,
     ) -> Result<Asked, End> {
-        let timeout = job.orders.timeout.unwrap_or(self.snapshot().variables.default_query_timeout);
+        let timeout = job.options.timeout.unwrap_or(self.snapshot().variables.default_query_timeout);
         self.worker.set_deadline(&self.handle, now + timeout, Interrupt::QueryTime);
         let doing = self.handle.doing();
         self.handle.does(Doing::Command("Cache"));
@@ -248,7 +248,7 @@ impl Session {
         let rows_are_missing = match outcome.rows {
             // How many rows there are is not known where all were skipped; see `literal_offset`.
             Some(0) if has_offset(&job.statement, text) => true,
-            Some(0) => !job.orders.caching.is_some_and(|caching| caching.without_rows),
+            Some(0) => !job.options.caching.is_some_and(|caching| caching.without_rows),
             rows => rows.is_none(),
         };
         let warned = outcome.warnings > 0 && !variables.query_cache_handle_warnings;

@@ -10,7 +10,6 @@ use narrows_wire::packet::Eof;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Header};
 
-use super::judge::Orders;
 use super::query::{Job, PACKET_TOO_LARGE};
 use super::request::Request;
 use super::{End, Session};
@@ -93,17 +92,9 @@ impl Session {
 
     /// A command that goes to the user's own hostgroup.
     async fn forward(&mut self, request: &mut Request, command: Command, expect: Expect) -> Result<(), End> {
-        let mut job = Job {
-            command,
-            statement: Statement { kind: Kind::Other, flags: Flags::NONE },
-            digest: None,
-            hostgroup: self.want.account.row.default_hostgroup,
-            orders: Orders::default(),
-            expect,
-            whole: request.whole,
-            attributes: 0,
-            prepared: None,
-        };
+        let statement = Statement { kind: Kind::Other, flags: Flags::NONE };
+        let mut job = Job::new(command, statement, request.whole);
+        (job.hostgroup, job.expect) = (self.want.account.row.default_hostgroup, expect);
         self.execute(request, &mut job).await
     }
 

@@ -7,13 +7,13 @@ use narrows_sql::{Flags, Kind, Statement, digest_hash, digest_text};
 use narrows_wire::{Command, Errno, Status};
 
 use super::handle::Pinning;
-use super::judge::{Digest, digest_options};
 use super::query::Job;
 use super::relay::Outcome;
 use super::request::Request;
 use super::{PinReason, Session};
 use crate::backend::Backend;
 use crate::pool::Lease;
+use crate::route::{Digest, digest_options};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Variables};
 use crate::stats::{CommandClass, DigestKey, ErrorKey, Run, SHOWN_TEXT};
@@ -108,7 +108,7 @@ impl Session {
         if let (Some(in_use), Some(now)) = (&backend.in_use, self.run.ended)
             && outcome.received < LONG_ANSWER
         {
-            in_use.answered(self.handle.since() + job.orders.delay, now);
+            in_use.answered(self.handle.since() + job.options.delay, now);
         }
         if job.command == Command::StmtExecute {
             self.worker.counters.borrow_mut().backend_executes += 1;

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use narrows_sql::{Escapes, Flags, KillId, KillKind, KillTarget, Killing, Kind, Statement};
 use narrows_wire::{Errno, Status};
 
-use super::query::Decision;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, kill};
 use crate::pool::Lease;
+use crate::route::PREPARED_KILL;
 use crate::rt::{Instant, oneshot, spawn_local};
 use crate::worker::{KillAnswer, Message};
 
@@ -28,17 +28,6 @@ pub(super) enum Kills {
     First(Vec<KillTarget>, Vec<u8>),
     /// It cannot be done here, and must not be done by a server.
     Refused(Errno, &'static str),
-}
-
-impl Kills {
-    /// What becomes of the text, where no server is to see it.
-    pub(super) fn answered(&self) -> Option<Decision> {
-        match self {
-            Kills::Nobody | Kills::First(..) => None,
-            Kills::Alone(target) => Some(Decision::Kill(*target)),
-            Kills::Refused(errno, text) => Some(Decision::Error(*errno, (*text).to_owned())),
-        }
-    }
 }
 
 impl Session {
@@ -225,12 +214,6 @@ impl Session {
 /// How often it is tried to kill what a vanished client has left running: a server that works for nobody is busy, and may
 /// not take a connection within `connect_timeout_server`.
 const KILL_TRIES: usize = 3;
-
-/// Of a `KILL` in a statement that is prepared.
-pub(super) const PREPARED_KILL: (Errno, &str) = (
-    Errno { number: 1295, sqlstate: *b"HY000" },
-    "KILL is not supported in the prepared statement protocol: Narrows ends sessions by its own numbers, and must read them",
-);
 
 /// Of a `KILL` that cannot be read.
 const UNREADABLE_KILL: &str = "Narrows ends sessions by its own numbers: send KILL [CONNECTION | QUERY] with a number, alone or before \

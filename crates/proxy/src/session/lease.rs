@@ -65,10 +65,10 @@ impl Session {
         let ask = Ask {
             want: &self.want,
             state: &state,
-            untouched: wanted.map(|place| place.last_use).filter(|_| !job.orders.new_connection),
+            untouched: wanted.map(|place| place.last_use).filter(|_| !job.options.new_connection),
             statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
             instead_of,
-            new: job.orders.new_connection,
+            new: job.options.new_connection,
             now: self.handle.since(),
         };
         let doing = self.handle.doing();

@@ -60,7 +60,7 @@ pub(super) enum Abandoned {
 
 impl Tries {
     pub(super) fn new(job: &Job, snapshot: &Snapshot) -> Tries {
-        let retries = job.orders.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
+        let retries = job.options.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
         Tries { retries, found_closed: 0, refused_since: None, left: None }
     }
 
@@ -133,7 +133,7 @@ impl Tries {
         let is_free = request.whole && !pinned;
         let waits = is_free && waits_for_writer(snapshot, job) && self.refused_since.is_none_or(may_wait);
         HoldBack {
-            read_only: job.orders.writer.is_some() || waits,
+            read_only: job.options.writer.is_some() || waits,
             going_away: is_free && self.retries > 0 && is_repeatable(job, request),
             ..HoldBack::default()
         }
@@ -189,7 +189,7 @@ impl Session {
             tries.retries = tries.retries.saturating_sub(1);
             tries.leave(&backend);
             self.count_lost(backend, &error.message);
-        } else if let Some(writer) = job.orders.writer.take() {
+        } else if let Some(writer) = job.options.writer.take() {
             // What was taken for a read is none to its server.
             self.give_back(backend, Exit::Return);
             self.worker.counters.borrow_mut().reads_run_on_writers += 1;

@@ -13,7 +13,6 @@ mod fault;
 mod handle;
 mod information;
 mod internal;
-mod judge;
 mod kill;
 mod lease;
 mod look_back;
@@ -24,6 +23,7 @@ mod query;
 mod record;
 mod relay;
 mod request;
+mod routing;
 mod track;
 mod transfer;
 mod upload;
@@ -53,7 +53,6 @@ pub(crate) use effects::expected;
 pub use effects::{PinReason, Pins};
 pub use handle::{Handle, Interrupt};
 use information::Information;
-pub(crate) use judge::{destination, digest_options, doubt_of, is_housekeeping, reader};
 use patience::Patience;
 use prepared::ClientStatements;
 use query::Job;
@@ -110,6 +109,8 @@ enum End {
 /// What runs for the client.
 #[derive(Default)]
 struct Running {
+    /// The configuration under which the current command is routed, run and settled: one, from its beginning to its end.
+    snapshot: Option<LocalSnapshot>,
     /// When the current command ended, once it has; read once, for all who ask.
     ended: Option<Instant>,
     /// What the query log will have of the current statement.
@@ -242,6 +243,7 @@ impl Session {
     async fn command(&mut self) -> Result<(), End> {
         let input = std::mem::take(&mut self.client.input);
         let mut request = Request::read(self, input).await?;
+        self.run.snapshot = Some(self.worker.snapshot());
         self.count_command(request.code(), request.header().packet_length() as u64);
         let mut result = self.dispatch(&mut request).await;
         if !request.whole && result.is_ok() {
@@ -291,6 +293,7 @@ impl Session {
     /// The command at hand, if any, has ended.
     fn begin_rest(&mut self) {
         self.rest();
+        self.run.snapshot = None;
         self.note_rest();
     }
 
@@ -405,7 +408,7 @@ impl Session {
 
     /// The state that the connection for a command is brought into.
     fn state_for(&mut self, job: &Job) -> SharedState {
-        if !job.orders.apart {
+        if !job.apart {
             return Arc::clone(&self.data.state);
         }
         if let Some(apart) = &self.data.apart
@@ -484,8 +487,9 @@ impl Session {
         backend.settle(pins.exit_of_session(), &self.worker, &self.want, Instant::now());
     }
 
+    /// The configuration of the current command, or the one that is in force if there is none.
     fn snapshot(&self) -> LocalSnapshot {
-        self.worker.snapshot()
+        self.run.snapshot.clone().unwrap_or_else(|| self.worker.snapshot())
     }
 }
 

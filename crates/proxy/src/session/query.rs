@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_sql::{Escapes, Flags, KillTarget, Kind, Statement};
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
 use narrows_wire::query::attributes_length;
 use narrows_wire::response::Expect;
@@ -15,22 +15,22 @@ use super::effects::{Pins, Reported, untold_variables};
 use super::fault::{self, Moment};
 use super::information::{Last, asks_about_last};
 use super::internal::is_internal;
-use super::judge::{Digest, Orders, is_logged};
 use super::kill::Kills;
 use super::lease::{Leased, NoLease};
 use super::lost::{Abandoned, Fate, Tries};
 use super::prepared::{ClientStatement, Ready};
-use super::relay::{Answering, Broken, GOING_AWAY, Outcome, READ_ONLY};
+use super::relay::{Answering, Broken, GOING_AWAY, HoldBack, Outcome, READ_ONLY};
 use super::request::Request;
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::pool::{Exit, Lease};
+use crate::route::{Digest, Options, Route, Ruled, Step, is_logged, read_otherwise};
 use crate::rt::{Instant, nanoseconds, select, sleep};
-use crate::rules::Verdict;
-use crate::snapshot::{HostgroupId, Snapshot};
+use crate::snapshot::HostgroupId;
 use crate::state::SessionState;
 use crate::stats::Doing;
+use crate::worker::LocalSnapshot;
 
 /// A command and where it goes.
 #[derive(Debug)]
@@ -40,7 +40,11 @@ pub(super) struct Job {
     /// Its digest, where digests are counted.
     pub(super) digest: Option<Digest>,
     pub(super) hostgroup: HostgroupId,
-    pub(super) orders: Orders,
+    pub(super) options: Options,
+    /// It runs outside of the session's transaction.
+    pub(super) apart: bool,
+    /// Errors after which it runs again.
+    pub(super) hold_back: HoldBack,
     pub(super) expect: Expect,
     /// Whether all of its text was read.
     pub(super) whole: bool,
@@ -51,6 +55,23 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// A command that asks for the user's own hostgroup, and is answered with a result.
+    pub(super) fn new(command: Command, statement: Statement, whole: bool) -> Job {
+        Job {
+            command,
+            statement,
+            digest: None,
+            hostgroup: NOWHERE,
+            options: Options::default(),
+            apart: false,
+            hold_back: HoldBack::default(),
+            expect: Expect::Result,
+            whole,
+            attributes: 0,
+            prepared: None,
+        }
+    }
+
     /// The text of its statement, as far as it is held.
     pub(super) fn text<'t>(&'t self, request: &'t Request) -> &'t [u8] {
         match &self.prepared {
@@ -60,24 +81,16 @@ impl Job {
     }
 }
 
-/// What is to become of a statement.
-pub(super) enum Decision {
-    Run(Job),
+/// What happens to a text.
+enum Next {
+    /// It runs, once these sessions and statements are killed.
+    Run(Vec<KillTarget>, Job),
     /// Narrows answers.
-    Error(Errno, String),
     Ok(String),
-    Kill(narrows_sql::KillTarget),
-    /// `PROXYSQL INTERNAL`, behind that many bytes of query attributes.
+    Refuse(Errno, String),
+    Kill(KillTarget),
+    /// `PROXYSQL INTERNAL`, after that many bytes of query attributes.
     Internal(usize),
-    /// What is run once these are killed.
-    KillFirst(Vec<narrows_sql::KillTarget>, Job),
-}
-
-impl Decision {
-    /// The error that the client is told without a server.
-    fn error(&self) -> Option<Errno> {
-        if let Decision::Error(errno, _) = self { Some(*errno) } else { None }
-    }
 }
 
 /// What becomes of a statement that asks about the ones before.
@@ -93,38 +106,33 @@ enum Answer {
 impl Session {
     /// `COM_QUERY`.
     pub(super) async fn query(&mut self, request: &mut Request) -> Result<(), End> {
-        let decision = match self.decide(request) {
-            Ok(decision) => decision,
-            Err(why) => Decision::Error(Errno::MALFORMED_PACKET, malformed(why)),
-        };
-        match decision {
-            Decision::Run(mut job) => {
-                self.show_statement(request.behind(job.attributes));
-                self.execute(request, &mut job).await
-            }
-            Decision::Kill(target) => {
-                self.note_tie();
-                self.kill(target).await
-            }
-            Decision::Internal(attributes) => Box::pin(self.internal(request, attributes)).await,
-            Decision::KillFirst(targets, mut job) => {
-                self.note_tie();
-                if !self.kill_first(&targets).await? {
-                    return Ok(());
+        let next = self.decide(request);
+        match next.unwrap_or_else(|why| Next::Refuse(Errno::MALFORMED_PACKET, malformed(why))) {
+            Next::Run(first, mut job) => {
+                if !first.is_empty() {
+                    self.note_tie();
+                    if !Box::pin(self.kill_first(&first)).await? {
+                        return Ok(());
+                    }
                 }
                 self.show_statement(request.behind(job.attributes));
                 self.execute(request, &mut job).await
             }
-            Decision::Ok(text) => self.reply_ok(&text).await,
-            Decision::Error(errno, text) => {
+            Next::Kill(target) => {
+                self.note_tie();
+                self.kill(target).await
+            }
+            Next::Internal(attributes) => Box::pin(self.internal(request, attributes)).await,
+            Next::Ok(text) => self.reply_ok(&text).await,
+            Next::Refuse(errno, text) => {
                 self.discard(request).await?;
                 self.reply_error_at(request.answer(), errno, &text).await
             }
         }
     }
 
-    /// Reads the statement and asks the rules.
-    fn decide(&mut self, request: &mut Request) -> Result<Decision, Malformed> {
+    /// Reads the statement, asks the rules, and routes it.
+    fn decide(&mut self, request: &mut Request) -> Result<Next, Malformed> {
         let snapshot = self.snapshot();
         let attributes = match self.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             true => attributes_length(request.argument())?,
@@ -132,55 +140,86 @@ impl Session {
         };
         let mut statement = self.inspect(request.behind(attributes), request.whole);
         if statement.kind == Kind::Proxy && is_internal(request.behind(attributes)) {
-            return Ok(Decision::Internal(attributes));
+            return Ok(Next::Internal(attributes));
         }
-        let flag_in = std::mem::take(&mut self.data.next_flag_in);
-        let mut judgement = self.judge(&snapshot, &statement, request.behind(attributes), flag_in);
-        let verdict = &judgement.verdict;
-        self.data.next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
-        let kills = statement.flags.intersects(Flags::KILL);
-        if judgement.passes && verdict.is_mirrored() && request.whole && !kills {
-            self.note_tie();
-            self.mirror(&snapshot, &statement, request.behind(attributes), verdict);
-        }
-        if let Some(text) = judgement.rewritten.filter(|text| request.takes_text(text)) {
+        let mut ruled = self.rule_text(&snapshot, &statement, request, attributes);
+        if let Some(text) = ruled.rewritten.take().filter(|text| request.takes_text(text)) {
             statement = self.inspect(&text, true);
             request.replace_argument(attributes, &text);
         }
         let text = request.behind(attributes);
-        let kills = self.read_kills(&statement, text, request.whole);
-        let answered = answered_here(&snapshot, verdict, judgement.passes, &statement);
-        if let Some(decision) = answered.or_else(|| kills.answered()) {
-            self.count_statement((&statement, judgement.digest.as_ref()), text, NOWHERE, Yield::default());
-            if is_logged(&snapshot.variables, verdict) {
-                self.record_answered(Command::Query, text, decision.error());
-            }
-            return Ok(decision);
-        }
+        let mut route = self.route(&snapshot, (Step::Query, &statement, text), &ruled);
         let mut first = Vec::new();
-        if let Kills::First(targets, rest) = kills {
-            statement = self.inspect(&rest, true);
-            let digest = self.digest(&rest, &snapshot.variables);
-            judgement.digest = digest.map(|hash| Digest { hash, text: None });
-            request.replace_argument(attributes, &rest);
-            first = targets;
+        if let Route::Run(..) = route {
+            match self.read_kills(&statement, text, request.whole) {
+                Kills::Nobody => {}
+                Kills::Alone(target) => {
+                    self.note_answered(&snapshot, (&statement, text), &ruled, None);
+                    return Ok(Next::Kill(target));
+                }
+                Kills::Refused(errno, text) => route = Route::Refuse(errno, text.to_owned()),
+                Kills::First(targets, rest) => {
+                    statement = self.inspect(&rest, true);
+                    let digest = self.digest(&rest, &snapshot.variables);
+                    ruled.digest = digest.map(|hash| Digest { hash, text: None });
+                    request.replace_argument(attributes, &rest);
+                    route = self.route(&snapshot, (Step::Query, &statement, &rest), &ruled);
+                    first = targets;
+                }
+            }
         }
         let text = request.behind(attributes);
-        let (hostgroup, orders) = self.route(&snapshot, &statement, text, verdict);
-        self.set_multiplexing(verdict);
-        let whole = request.whole;
-        let job = Job {
-            command: Command::Query,
-            statement: orders.read(statement),
-            digest: judgement.digest,
-            hostgroup,
-            orders,
-            expect: Expect::Result,
-            whole,
-            attributes,
-            prepared: None,
-        };
-        Ok(if first.is_empty() { Decision::Run(job) } else { Decision::KillFirst(first, job) })
+        Ok(match route {
+            Route::Ok(answer) => {
+                self.note_answered(&snapshot, (&statement, text), &ruled, None);
+                Next::Ok(answer)
+            }
+            Route::Refuse(errno, answer) => {
+                self.note_answered(&snapshot, (&statement, text), &ruled, Some(errno));
+                Next::Refuse(errno, answer)
+            }
+            Route::Run(hostgroup, _, options) => {
+                self.set_multiplexing(&ruled.output);
+                let mut job = Job::new(Command::Query, options.read(statement), request.whole);
+                (job.hostgroup, job.options) = (hostgroup, options);
+                (job.digest, job.attributes) = (ruled.digest, attributes);
+                Next::Run(first, job)
+            }
+        })
+    }
+
+    /// Asks the rules about a text, chooses the chain of the next statement, and runs a copy if it is mirrored.
+    fn rule_text(
+        &mut self,
+        snapshot: &LocalSnapshot,
+        statement: &Statement,
+        request: &Request,
+        attributes: usize,
+    ) -> Ruled {
+        let text = request.behind(attributes);
+        let flag_in = std::mem::take(&mut self.data.next_flag_in);
+        let ruled = self.ask_rules(snapshot, statement, text, flag_in);
+        self.data.next_flag_in = ruled.output.next_query_flag_in.unwrap_or_default();
+        let kills = statement.flags.intersects(Flags::KILL);
+        if ruled.passes() && ruled.output.is_mirrored() && request.whole && !kills {
+            self.note_tie();
+            self.mirror(snapshot, statement, text, &ruled.output);
+        }
+        ruled
+    }
+
+    /// Counts and logs a text that Narrows answers: with OK, or with this error.
+    fn note_answered(
+        &mut self,
+        snapshot: &LocalSnapshot,
+        (statement, text): (&Statement, &[u8]),
+        ruled: &Ruled,
+        error: Option<Errno>,
+    ) {
+        self.count_statement((statement, ruled.digest.as_ref()), text, NOWHERE, Yield::default());
+        if is_logged(&snapshot.variables, &ruled.output) {
+            self.record_answered(Command::Query, text, error);
+        }
     }
 
     /// What a statement is. Of one that is not `whole` the rest is not known.
@@ -211,13 +250,13 @@ impl Session {
         if self.data.information.has_lost() {
             Box::pin(self.refuse_forgotten(request, job)).await?;
         }
-        if let Some(caching) = job.orders.caching
+        if let Some(caching) = job.options.caching
             && let Source::Cache = self.look_in_cache(request, job, caching).await?
         {
             return Ok(());
         }
-        if !job.orders.delay.is_zero()
-            && let Some((errno, text)) = Box::pin(self.hold_back(request, job.orders.delay)).await?
+        if !job.options.delay.is_zero()
+            && let Some((errno, text)) = Box::pin(self.hold_back(request, job.options.delay)).await?
         {
             self.run.recording.take();
             self.count_failed(request, job);
@@ -233,7 +272,7 @@ impl Session {
         }
         self.begin_record(job, request);
         self.choose_kept(job, job.text(request));
-        job.orders.apart = job.orders.may_run_apart && self.may_run_apart(job);
+        job.apart = job.options.may_run_apart && self.may_run_apart(job);
         let commits_by_itself = self.data.status.contains(Status::AUTOCOMMIT);
         let told = match self.binding.aside.is_empty() {
             true => Ok(()),
@@ -256,14 +295,14 @@ impl Session {
 
     async fn run_job(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
         let snapshot = self.snapshot();
-        let timeout = job.orders.timeout.unwrap_or(snapshot.variables.default_query_timeout);
+        let timeout = job.options.timeout.unwrap_or(snapshot.variables.default_query_timeout);
         self.handle.goes_to(job.hostgroup);
-        let began = self.handle.since() + job.orders.delay;
+        let began = self.handle.since() + job.options.delay;
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
         let mut tries = Tries::new(job, &snapshot);
         loop {
             // Each try has its own: what has changed since the last may be why that one failed.
-            let snapshot = self.snapshot();
+            let snapshot = self.worker.snapshot();
             let was_pinned = self.binding.pinned.is_some();
             let leased = match self.lease(&snapshot, request, job, tries.left()).await? {
                 Ok(leased) => leased,
@@ -297,7 +336,7 @@ impl Session {
                 }
                 Answer::Statement(packet) => packet,
             };
-            job.orders.hold_back = tries.hold_back(&snapshot, job, request, pinned);
+            job.hold_back = tries.hold_back(&snapshot, job, request, pinned);
             let mut outcome = Outcome::default();
             match self.send_and_relay(&mut backend, request, job, answered, &mut outcome).await {
                 Ok(()) => match outcome.held_back.take() {
@@ -305,7 +344,7 @@ impl Session {
                         self.turn_elsewhere(&snapshot, backend, job, (&error, &mut tries));
                     }
                     None => {
-                        return self.finish(&snapshot, (backend, pins), job, request, &mut outcome).await;
+                        return self.finish((backend, pins), job, request, &mut outcome).await;
                     }
                 },
                 Err(broken) => {
@@ -377,7 +416,6 @@ impl Session {
     /// Behind the answer: what the statement did is taken note of, and the connection is kept or given back.
     async fn finish(
         &mut self,
-        snapshot: &Snapshot,
         (mut backend, pins): (Lease, Pins),
         job: &Job,
         request: &Request,
@@ -413,7 +451,7 @@ impl Session {
         self.data.information.last = if is_disturbed { Last::Nobody } else { Last::Here };
         let mut counted = None;
         if asks {
-            let limit = snapshot.variables.connect_timeout_server;
+            let limit = self.snapshot().variables.connect_timeout_server;
             let ask = async {
                 self.take_what_is_here(&mut backend).await?;
                 if keeps_no_errors {
@@ -661,56 +699,4 @@ fn one_releases(statement: &Statement, text: &[u8], state: &SessionState) -> boo
         (literal == "2" || literal.eq_ignore_ascii_case("RELEASE")) && !says_otherwise
     };
     statement.flags.intersects(Flags::RELEASE) || by_default()
-}
-
-/// What a text with escaped quotes or bytes outside ASCII is under these settings: as read, or anything.
-fn read_otherwise(state: &SessionState, status: Status, text: &[u8], statement: Statement) -> Statement {
-    let literal = |name| state.literal(name).map(|literal: &str| literal.trim_matches('\''));
-    let escaped = statement.flags.contains(Flags::ESCAPED_QUOTE);
-    let ansi_quotes = || {
-        // `ANSI`, and those that stand for several modes, of which it is one.
-        let modes = literal("sql_mode").unwrap_or_default().split(',');
-        let quotes = ["ANSI", "ANSI_QUOTES", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
-        modes.into_iter().any(|mode| quotes.iter().any(|one| mode.trim().eq_ignore_ascii_case(one)))
-    };
-    let ends_elsewhere = escaped
-        && (status.contains(Status::NO_BACKSLASH_ESCAPES)
-            || text.windows(2).any(|pair| pair == b"\\\"") && ansi_quotes());
-    let by_charset =
-        literal("character_set_client").is_some_and(|charset| narrows_sql::charset_matters(text, charset));
-    if !ends_elsewhere && !by_charset {
-        return statement;
-    }
-    // Where its parts begin is in doubt as well: it is taken for one statement, which may do anything.
-    let mut flags = statement.flags.without(Flags::MULTI) | Flags::UNSURE;
-    if narrows_sql::names_kill(text) {
-        flags |= Flags::KILL;
-    }
-    Statement { kind: Kind::Call, flags }
-}
-
-/// What Narrows answers itself.
-fn answered_here(
-    snapshot: &Snapshot,
-    verdict: &Verdict,
-    passes: bool,
-    statement: &Statement,
-) -> Option<Decision> {
-    let refused = |text: &str| Some(Decision::Error(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
-    if let Some(rule) = verdict.ok_msg {
-        return Some(Decision::Ok(snapshot.rules.ok_msg(rule).to_owned()));
-    }
-    if let Some(rule) = verdict.error_msg {
-        return refused(snapshot.rules.error_msg(rule));
-    }
-    if !passes {
-        return refused(&snapshot.variables.firewall_whitelist_errormsg);
-    }
-    match statement.kind {
-        Kind::LoadDataLocal if !snapshot.variables.enable_load_data_local_infile => {
-            let errno = Errno { number: 1047, sqlstate: *b"HY000" };
-            Some(Decision::Error(errno, "Unsupported 'LOAD DATA LOCAL INFILE' command".to_owned()))
-        }
-        _ => None,
-    }
 }

@@ -7,19 +7,19 @@ use narrows_wire::{Command, Errno};
 
 use super::Session;
 use super::count::NOWHERE;
-use super::judge::digest_options;
 use super::query::Job;
 use super::relay::Outcome;
 use super::request::Request;
 use crate::backend::Backend;
 use crate::query_log::Record;
+use crate::route::digest_options;
 use crate::rules::digest_of;
 use crate::snapshot::HostgroupId;
 
 impl Session {
     /// Begins the record of a statement, if it is to be logged.
     pub(super) fn begin_record(&mut self, job: &Job, request: &Request) {
-        if !job.orders.logged {
+        if !job.options.logged {
             return;
         }
         let query = match &job.prepared {

@@ -15,7 +15,6 @@ use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Errno, Malformed, Status, Tracker};
 
-use super::judge::Orders;
 use super::query::{Job, QUERY_TIMEOUT, killed};
 use super::request::Request;
 use super::{End, Interrupt, Session};
@@ -114,7 +113,7 @@ impl HoldBack {
 impl Answering {
     /// The answer to a command that is about no prepared statement.
     pub(super) fn plain(job: &Job) -> Answering {
-        let Orders { hold_back, apart, .. } = job.orders;
+        let Job { hold_back, apart, .. } = *job;
         let file = may_load_a_file(&job.statement);
         Answering { expect: job.expect, statement: 0, hold_back, apart, file, throttle: 0 }
     }

@@ -24,8 +24,9 @@ use crate::client::ClientHost;
 use crate::hostgroup::Server;
 use crate::pool::ServerReport;
 use crate::prepared;
+use crate::route::digest_options;
 use crate::rt::{Instant, oneshot};
-use crate::session::{Handle, digest_options};
+use crate::session::Handle;
 use crate::snapshot::{Account, ServerStatus, Snapshot};
 use crate::worker::{KillAnswer, Message, Peers, Worker};
 

@@ -11,10 +11,9 @@ use super::{
     ServerLine,
 };
 use crate::hostgroup::{Hostgroup, Server};
-use crate::rules::{Memory, Passage, Question, Sender, Verdict, annotate};
-use crate::session::{
-    PinReason, destination, digest_options, doubt_of, expected, is_housekeeping, may_be_kept, reader,
-};
+use crate::route::{Asking, Route as Way, Step, digest_options};
+use crate::rules::{Hint, Memory, Verdict, annotate};
+use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
 
@@ -33,55 +32,47 @@ pub(super) fn explain(
     let mut scratch = Scratch::new();
     let digest_text = digest_text(text, &digest_options(variables), &mut scratch).to_vec();
     let digest = variables.query_digests.then(|| digest_hash(&digest_text));
-    let is_cut = scratch.is_cut();
-    let schema = match &question.schema {
-        Some(schema) => schema,
-        None if account.row.default_schema.is_empty() => &variables.default_schema,
-        None => &account.row.default_schema,
-    };
-    let asked = Question {
-        username: &question.username,
-        schemaname: schema.as_bytes(),
+    let state = state_after_login(snapshot, account, question);
+    let asking = Asking {
+        snapshot,
+        account,
         client_addr: &question.client_addr,
         proxy_addr: &question.proxy_addr,
         proxy_port: question.proxy_port,
-        flag_in: 0,
-        statement: text,
-        digest: digest.map(|hash| (digest_text.as_slice(), hash)),
+        state: &state,
+        status: Status::AUTOCOMMIT,
+        is_pinned: false,
     };
+    let mut hints = Hints { are_followed: variables.query_digests, found: Vec::new() };
     let mut memory = Memory::default();
-    let (mut verdict, rewritten) = snapshot.rules.apply(&asked, &mut memory);
-    let mut hints = Vec::new();
-    if statement.flags.contains(Flags::COMMENT) {
-        verdict = follow_hints(verdict, text, variables.query_digests, &mut hints);
+    let mut ruled =
+        asking.ask_rules((&mut memory, &mut scratch), (&statement, text), 0, |key, value, hint| {
+            hints.add(key, value, hint);
+        });
+    if !hints.are_followed && statement.flags.contains(Flags::COMMENT) {
+        let output = &mut Verdict::default();
+        annotate(output, text, |key, value, hint| hints.add(key, value, hint));
     }
-    let rows: HashMap<i64, &RuleRow> = snapshot.rules.rows().map(|row| (row.rule_id, row)).collect();
-    let matched = memory.last_matched(&snapshot.rules).filter_map(|id| rows.get(&id));
-    let rule = |row: &&RuleRow| {
-        let is_unasked = digest.is_none() && (row.digest.is_some() || row.match_digest.is_some());
-        let remark =
-            is_unasked.then_some("digest and match_digest are not evaluated: mysql-query_digests is false");
-        RouteRule { rule_id: row.rule_id, sets: sets(row), remark }
-    };
-    let rules = matched.map(rule).collect();
+    let rewritten = ruled.rewritten.take();
+    let rules = matched_rules(snapshot, &memory, digest.is_none());
     let runs = rewritten.as_deref().unwrap_or(text);
-    // A session that has set nothing else: texts in UTF-8, backslashes that escape.
-    let mut usual = SessionState::default();
-    usual.set_literal("character_set_client", "utf8mb4");
-    let doubt = || doubt_of(&usual, Status::AUTOCOMMIT, &statement, (text, is_cut));
-    let asked_of_firewall =
-        variables.firewall_whitelist_enabled && !(is_housekeeping(&statement, text) && doubt().is_none());
-    let sender = Sender {
-        username: &question.username,
-        client_addr: &question.client_addr,
-        schemaname: schema.as_bytes(),
-        flag: verdict.flag_out,
-        digest,
-    };
-    let refused = asked_of_firewall && snapshot.firewall.ask(sender, doubt) == Passage::Refused;
     let statement = if rewritten.is_some() { narrows_sql::classify(runs) } else { statement };
-    let runs_as = Question { statement: runs, ..asked };
-    let outcome = outcome(snapshot, account, &runs_as, &statement, &verdict, refused);
+    let output = ruled.output;
+    let outcome = match asking.route(&mut memory, (Step::Query, &statement, runs), &ruled, None) {
+        Way::Ok(text) => RouteOutcome::Answered(format!("a rule answers with OK: {text}")),
+        Way::Refuse(errno, text) => {
+            let who = match output.error_msg {
+                Some(_) => "a rule",
+                None if !ruled.passes() => "the firewall",
+                None => "Narrows",
+            };
+            RouteOutcome::Answered(format!("{who} answers with error {}: {text}", errno.number))
+        }
+        Way::Run(..) if statement.kind == Kind::Kill => {
+            RouteOutcome::Answered("Narrows kills its own sessions".to_owned())
+        }
+        Way::Run(hostgroup, why, _) => RouteOutcome::Hostgroup(hostgroup, why.to_owned()),
+    };
     let servers = match &outcome {
         RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers),
         RouteOutcome::Answered(_) => Vec::new(),
@@ -92,27 +83,56 @@ pub(super) fn explain(
         command: CommandClass::of(&statement, || &digest_text).name(),
         digest_text: String::from_utf8_lossy(&digest_text).into_owned(),
         rules,
-        hints,
+        hints: hints.found,
         rewritten: rewritten.as_deref().map(|text| String::from_utf8_lossy(text).into_owned()),
-        outcome,
         servers,
-        cache: cache(snapshot, (&statement, runs), &verdict),
-        pins: pins(snapshot, expected(&statement, runs), &verdict),
+        pins: pins(snapshot, expected(&statement, runs), &output, &outcome),
+        cache: cache(snapshot, (&statement, runs), &output),
+        outcome,
     })
 }
 
-/// What comes of a verdict with the hints in the comments of a statement, each of which goes into `hints`.
-fn follow_hints(verdict: Verdict, text: &[u8], are_followed: bool, hints: &mut Vec<RouteHint>) -> Verdict {
-    let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut followed = verdict;
-    annotate(&mut followed, text, |key, value, hint| {
-        let ignored = match are_followed {
+/// The state of a session after its login: texts in UTF-8, and the schema that was asked for or that is the default.
+fn state_after_login(snapshot: &Snapshot, account: &Account, question: &RouteQuestion) -> SessionState {
+    let schema = match &question.schema {
+        Some(schema) => schema,
+        None if account.row.default_schema.is_empty() => &snapshot.variables.default_schema,
+        None => &account.row.default_schema,
+    };
+    let mut state = SessionState::default();
+    state.set_literal("character_set_client", "utf8mb4");
+    state.schema = Some(schema.as_bytes()).filter(|schema| !schema.is_empty()).map(Into::into);
+    state
+}
+
+/// The rules that matched last, and what each sets.
+fn matched_rules(snapshot: &Snapshot, memory: &Memory, without_digests: bool) -> Vec<RouteRule> {
+    let rows: HashMap<i64, &RuleRow> = snapshot.rules.rows().map(|row| (row.rule_id, row)).collect();
+    let matched = memory.last_matched(&snapshot.rules).filter_map(|id| rows.get(&id));
+    let rule = |row: &&RuleRow| {
+        let is_unasked = without_digests && (row.digest.is_some() || row.match_digest.is_some());
+        let remark =
+            is_unasked.then_some("digest and match_digest are not evaluated: mysql-query_digests is false");
+        RouteRule { rule_id: row.rule_id, sets: sets(row), remark }
+    };
+    matched.map(rule).collect()
+}
+
+/// The hints in the comment of a statement.
+struct Hints {
+    are_followed: bool,
+    found: Vec<RouteHint>,
+}
+
+impl Hints {
+    fn add(&mut self, key: &[u8], value: &[u8], hint: Hint) {
+        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let ignored = match self.are_followed {
             true => hint.why_ignored(),
             false => Some("hints are followed while mysql-query_digests is on"),
         };
-        hints.push(RouteHint { key: text_of(key), value: text_of(value), ignored });
-    });
-    if are_followed { followed } else { verdict }
+        self.found.push(RouteHint { key: text_of(key), value: text_of(value), ignored });
+    }
 }
 
 /// What the query cache does.
@@ -127,45 +147,6 @@ fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), verdict: &
         }
         Some(ttl) => format!("cached for {ttl} ms"),
     }
-}
-
-/// What becomes of a session's first statement.
-fn outcome(
-    snapshot: &Snapshot,
-    account: &Account,
-    question: &Question,
-    statement: &Statement,
-    verdict: &Verdict,
-    refused: bool,
-) -> RouteOutcome {
-    if let Some(rule) = verdict.ok_msg {
-        return RouteOutcome::Answered(format!("a rule answers with OK: {}", snapshot.rules.ok_msg(rule)));
-    }
-    if let Some(rule) = verdict.error_msg {
-        let text = snapshot.rules.error_msg(rule);
-        return RouteOutcome::Answered(format!("a rule answers with error 1148: {text}"));
-    }
-    if refused {
-        let text = &snapshot.variables.firewall_whitelist_errormsg;
-        return RouteOutcome::Answered(format!("the firewall answers with error 1148: {text}"));
-    }
-    if statement.kind == Kind::Kill {
-        return RouteOutcome::Answered("Narrows kills its own sessions".to_owned());
-    }
-    let own = account.row.default_hostgroup;
-    let (hostgroup, why) = match verdict.destination_hostgroup {
-        Some(ruled) => destination(snapshot, &mut Memory::default(), statement, question, ruled, own),
-        None => {
-            let schema = Some(question.schemaname).filter(|schema| !schema.is_empty()).map(Into::into);
-            let mut state = SessionState::default();
-            state.schema = schema;
-            match reader(snapshot, account, (&state, Status::AUTOCOMMIT), statement, question.statement) {
-                Some(reader) => (reader, "a read, split off by mysql-auto_read_write_split"),
-                None => (own, "the user's own: no rule says anything else"),
-            }
-        }
-    };
-    RouteOutcome::Hostgroup(hostgroup, why.to_owned())
 }
 
 /// What a rule sets, in the order of its columns.
@@ -229,9 +210,15 @@ fn eligibility(hostgroup: &Hostgroup, server: &Server, line: Option<&ServerLine>
     (true, format!("ONLINE, {used} of {most} connections in use, {free} idle"))
 }
 
-/// Why a session would be tied to its connection.
-fn pins(snapshot: &Snapshot, mut reasons: PinReason, verdict: &Verdict) -> Vec<(&'static str, String)> {
-    if !snapshot.variables.multiplexing || verdict.multiplex == Some(0) {
+/// Why a session would keep its connection.
+fn pins(
+    snapshot: &Snapshot,
+    mut reasons: PinReason,
+    output: &Verdict,
+    outcome: &RouteOutcome,
+) -> Vec<(&'static str, String)> {
+    let RouteOutcome::Hostgroup(hostgroup, _) = outcome else { return Vec::new() };
+    if !snapshot.multiplexes(*hostgroup) || output.multiplex == Some(0) {
         reasons.add(PinReason::MULTIPLEXING_OFF);
     }
     let named = PinReason::ALL.iter().filter(|(reason, _)| reasons.intersects(*reason));

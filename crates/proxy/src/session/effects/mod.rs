@@ -147,8 +147,8 @@ impl<'a> Done<'a> {
             text,
             whole: job.whole,
             prepared: job.prepared.as_ref().map(|statement| statement.held(job.expect)),
-            apart: job.orders.apart,
-            keeps_multiplexing: job.orders.keeps_multiplexing,
+            apart: job.apart,
+            keeps_multiplexing: job.options.keeps_multiplexing,
         }
     }
 }

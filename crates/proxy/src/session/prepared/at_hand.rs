@@ -73,16 +73,16 @@ impl Session {
         let hold_back = match job.command {
             _ if !request.whole => HoldBack::default(),
             Command::StmtPrepare => {
-                HoldBack { too_many_statements: tries < super::budget::TRIES, ..job.orders.hold_back }
+                HoldBack { too_many_statements: tries < super::budget::TRIES, ..job.hold_back }
             }
             // What a connection keeps for the client would be lost elsewhere, and by preparing anew.
             _ if backend.login.statements.held(statement.id).is_some() => HoldBack::default(),
             Command::StmtExecute | Command::StmtBulkExecute => {
-                HoldBack { stale: tries == 0, ..job.orders.hold_back }
+                HoldBack { stale: tries == 0, ..job.hold_back }
             }
             _ => HoldBack::default(),
         };
-        let apart = job.orders.apart;
+        let apart = job.apart;
         let file = may_load_a_file(&statement.prepared.statement);
         Answering { expect: job.expect, statement: statement.id, hold_back, apart, file, throttle: 0 }
     }

@@ -15,7 +15,8 @@ use super::super::relay::Broken;
 use super::super::request::Request;
 use super::super::upload::Upload;
 use super::super::{End, PinReason, Session};
-use super::{Ready, Ruling};
+use super::Ready;
+use crate::route::{Route, Step};
 
 impl Session {
     /// Sends a part of a parameter to the connection that will execute the statement.
@@ -31,14 +32,11 @@ impl Session {
             return self.skip(request).await;
         }
         let snapshot = self.snapshot();
-        let hostgroup = match self.rule(&statement).ruling {
-            Ruling::Run(verdict) => {
-                let prepared = &statement.prepared;
-                self.route(&snapshot, &prepared.statement, &prepared.text, &verdict).0
-            }
-            // It will not be executed.
-            Ruling::Error(_) | Ruling::Ok(_) => return self.skip(request).await,
-        };
+        let prepared = &statement.prepared;
+        let ruled = self.rule(&snapshot, &statement);
+        let route = self.route(&snapshot, (Step::Execute, &prepared.statement, &prepared.text), &ruled);
+        // What Narrows answers itself will not be executed.
+        let Route::Run(hostgroup, ..) = route else { return self.skip(request).await };
         let command = Command::StmtSendLongData;
         let job = self.held_job(request, command, hostgroup, Expect::Result, Rc::clone(&statement));
         if let Some(failed) = Box::pin(self.take_in(request)).await? {

@@ -22,7 +22,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use narrows_sql::{Escapes, Flags, Kind, Shape, Statement, Substitute, substitute};
+use narrows_sql::{Flags, Kind, Shape, Statement, Substitute, substitute};
 use narrows_wire::charset::Family;
 use narrows_wire::execute::CURSOR_FLAGS;
 use narrows_wire::response::Expect;
@@ -31,8 +31,6 @@ use narrows_wire::{Command, Errno};
 use super::count::{NOWHERE, Yield};
 use super::effects::{HeldStatement, ServerStatement};
 use super::information::asks_about_last;
-use super::judge::{Digest, Orders, is_logged};
-use super::kill::PREPARED_KILL;
 use super::query::{Job, malformed};
 use super::relay::Outcome;
 use super::request::Request;
@@ -41,8 +39,9 @@ use super::{End, PinReason, Session};
 use crate::backend::Backend;
 use crate::client;
 use crate::prepared::{ClientShare, Identity, Prepared};
-use crate::rules::Verdict;
+use crate::route::{Route, Ruled, Step, is_logged};
 use crate::snapshot::{HostgroupId, Snapshot};
+use crate::worker::LocalSnapshot;
 
 use derived::Derived;
 
@@ -76,7 +75,7 @@ pub(super) struct ClientStatement {
     /// It can be executed only on the connection that prepared it.
     tied: bool,
     /// What the rules say of it.
-    ruled: RefCell<Option<Ruled>>,
+    ruled: RefCell<Option<Remembered>>,
     /// Why its next execution fails: a part of a parameter did not arrive.
     failed: RefCell<Option<(Errno, String)>>,
 }
@@ -86,34 +85,12 @@ const BYTES_OF_STATEMENT: usize = 1024;
 
 /// What the rules said of a statement, and when that holds.
 #[derive(Debug)]
-struct Ruled {
+struct Remembered {
     snapshot: Weak<Arc<Snapshot>>,
     schema: Option<Box<[u8]>>,
     /// The places of the rules that match.
     matched: Vec<u32>,
-    said: Said,
-}
-
-/// What the rules and the firewall say of an execution.
-#[derive(Debug, Clone)]
-struct Said {
-    ruling: Ruling,
-    digest: Option<Digest>,
-    /// The query log is told, if Narrows answers.
-    logged: bool,
-    /// The chain that the session's next statement begins in.
-    next_flag_in: u32,
-}
-
-/// What is to become of an execution.
-#[derive(Debug, Clone)]
-enum Ruling {
-    /// It runs, there where no rule says otherwise.
-    Run(Verdict),
-    /// Narrows answers with an error.
-    Error(String),
-    /// Narrows answers that all is well.
-    Ok(String),
+    ruled: Ruled,
 }
 
 impl ClientStatements {
@@ -202,26 +179,17 @@ impl Session {
         };
         let mut statement = read(request);
         // A chain that the statement before has chosen is for what runs next, and this does not run yet.
-        let judgement = self.judge(&snapshot, &statement, request.argument(), 0);
-        let verdict = &judgement.verdict;
-        if let Some(rule) = verdict.error_msg {
-            return Err((Errno::NOT_ALLOWED_COMMAND, snapshot.rules.error_msg(rule).to_owned()));
-        }
-        if !judgement.passes {
-            let text = &snapshot.variables.firewall_whitelist_errormsg;
-            return Err((Errno::NOT_ALLOWED_COMMAND, text.clone()));
-        }
-        if let Some(text) = judgement.rewritten.filter(|text| request.takes_text(text)) {
+        let mut ruled = self.ask_rules(&snapshot, &statement, request.argument(), 0);
+        if let Some(text) = ruled.rewritten.take().filter(|text| request.takes_text(text)) {
             request.replace_argument(0, &text);
             statement = read(request);
         }
         let text = request.argument();
-        let (hostgroup, orders) = self.route(&snapshot, &statement, text, verdict);
-        if statement.flags.intersects(Flags::KILL) && !narrows_sql::defines_program(text, Escapes::Backslash)
-        {
-            // It would name connections of the server. Drivers fall back to text, where the numbers are ours.
-            return Err((PREPARED_KILL.0, PREPARED_KILL.1.to_owned()));
-        }
+        let (hostgroup, options) = match self.route(&snapshot, (Step::Prepare, &statement, text), &ruled) {
+            Route::Run(hostgroup, _, options) => (hostgroup, options),
+            Route::Refuse(errno, text) => return Err((errno, text)),
+            Route::Ok(text) => return Err((Errno::NOT_ALLOWED_COMMAND, text)),
+        };
         let own_id = Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
         let substituted = match statement.flags.intersects(Flags::CONNECTION_ID) && request.whole {
             true => substitute(text, &[own_id]),
@@ -250,17 +218,10 @@ impl Session {
             ruled: RefCell::default(),
             failed: RefCell::default(),
         };
-        Ok(Job {
-            command: Command::StmtPrepare,
-            statement,
-            digest: judgement.digest,
-            hostgroup,
-            orders,
-            expect: Expect::Prepare,
-            whole: request.whole,
-            attributes: 0,
-            prepared: Some(Rc::new(client_statement)),
-        })
+        let mut job = Job::new(Command::StmtPrepare, statement, request.whole);
+        (job.hostgroup, job.options, job.digest) = (hostgroup, options, ruled.digest);
+        (job.expect, job.prepared) = (Expect::Prepare, Some(Rc::new(client_statement)));
+        Ok(job)
     }
 
     /// `COM_STMT_EXECUTE` and `COM_STMT_BULK_EXECUTE`.
@@ -272,33 +233,41 @@ impl Session {
         let Some(statement) = self.open_statement(request) else {
             return self.unknown_statement(request, command).await;
         };
-        let Said { ruling, digest, logged, next_flag_in } = self.rule(&statement);
-        self.data.next_flag_in = next_flag_in;
-        self.show_statement(&statement.prepared.text);
-        if !matches!(ruling, Ruling::Run(_)) {
-            let prepared = &statement.prepared;
-            let counted = (&prepared.statement, digest.as_ref());
-            self.count_statement(counted, &prepared.text, NOWHERE, Yield::default());
-            if logged {
-                let error = matches!(ruling, Ruling::Error(_)).then_some(Errno::NOT_ALLOWED_COMMAND);
+        let snapshot = self.snapshot();
+        let ruled = self.rule(&snapshot, &statement);
+        self.data.next_flag_in = ruled.output.next_query_flag_in.unwrap_or_default();
+        let prepared = &statement.prepared;
+        self.show_statement(&prepared.text);
+        let route = self.route(&snapshot, (Step::Execute, &prepared.statement, &prepared.text), &ruled);
+        if !matches!(route, Route::Run(..)) {
+            self.count_statement(
+                (&prepared.statement, ruled.digest.as_ref()),
+                &prepared.text,
+                NOWHERE,
+                Yield::default(),
+            );
+            if is_logged(&snapshot.variables, &ruled.output) {
+                let error = if let Route::Refuse(errno, _) = route { Some(errno) } else { None };
                 self.record_answered(command, &prepared.text, error);
             }
         }
-        let refusal = match (statement.failed.take(), ruling) {
+        let refusal = match (statement.failed.take(), route) {
             (Some(failed), _) => Err(failed),
-            (None, Ruling::Error(text)) => Err((Errno::NOT_ALLOWED_COMMAND, text)),
-            (None, Ruling::Ok(text)) => {
+            (None, Route::Refuse(errno, text)) => Err((errno, text)),
+            (None, Route::Ok(text)) => {
                 self.discard(request).await?;
                 return self.reply_ok(&text).await;
             }
             // What a server makes of it would not be known, and others go by what it is known to have made.
-            (None, Ruling::Run(verdict)) => match self.read_parameters(request, command, &statement) {
-                Ok(_) => Ok(verdict),
-                Err(why) => Err((Errno::MALFORMED_PACKET, malformed(why))),
-            },
+            (None, Route::Run(hostgroup, _, options)) => {
+                match self.read_parameters(request, command, &statement) {
+                    Ok(_) => Ok((hostgroup, options)),
+                    Err(why) => Err((Errno::MALFORMED_PACKET, malformed(why))),
+                }
+            }
         };
-        let verdict = match refusal {
-            Ok(verdict) => verdict,
+        let (hostgroup, options) = match refusal {
+            Ok(run) => run,
             Err((errno, text)) => {
                 self.discard(request).await?;
                 return self.reply_error_at(request.answer(), errno, &text).await;
@@ -306,62 +275,41 @@ impl Session {
         };
         let flags = request.argument().get(4).copied().unwrap_or_default();
         let cursor = command == Command::StmtExecute && flags & CURSOR_FLAGS != 0;
-        let snapshot = self.snapshot();
-        let prepared = &statement.prepared;
-        let (hostgroup, orders) = self.route(&snapshot, &prepared.statement, &prepared.text, &verdict);
-        self.set_multiplexing(&verdict);
-        let mut job = Job {
-            command,
-            statement: orders.read(prepared.statement),
-            digest,
-            hostgroup,
-            orders,
-            expect: if cursor { Expect::Cursor } else { Expect::Result },
-            whole: request.whole,
-            attributes: 0,
-            prepared: Some(statement),
-        };
+        self.set_multiplexing(&ruled.output);
+        let mut job = Job::new(command, options.read(prepared.statement), request.whole);
+        (job.hostgroup, job.options, job.digest) = (hostgroup, options, ruled.digest);
+        job.expect = if cursor { Expect::Cursor } else { Expect::Result };
+        job.prepared = Some(statement);
         self.execute(request, &mut job).await
     }
 
-    /// Asks the rules and the firewall of a statement, unless they have said it under this configuration and for this
-    /// schema. Of a chain that the statement before has chosen nothing is remembered.
-    fn rule(&self, statement: &ClientStatement) -> Said {
+    /// Asks the rules and the firewall about a statement, unless they have answered under this configuration and for this
+    /// schema. The answer to a chain that the statement before has chosen is not remembered.
+    fn rule(&self, snapshot: &LocalSnapshot, statement: &ClientStatement) -> Ruled {
         let flag_in = self.data.next_flag_in;
-        let snapshot = self.snapshot();
-        let mut ruled = statement.ruled.borrow_mut();
-        let holds = |ruled: &&Ruled| {
+        let mut remembered = statement.ruled.borrow_mut();
+        let holds = |remembered: &&Remembered| {
             flag_in == 0
-                && ruled.snapshot.as_ptr() == Rc::as_ptr(&snapshot)
-                && ruled.schema == self.data.state.schema
+                && remembered.snapshot.as_ptr() == Rc::as_ptr(snapshot)
+                && remembered.schema == self.data.state.schema
         };
-        if let Some(ruled) = ruled.as_ref().filter(holds) {
-            self.worker.rules.borrow_mut().count_again(&snapshot.rules, &ruled.matched);
-            return ruled.said.clone();
+        if let Some(remembered) = remembered.as_ref().filter(holds) {
+            self.worker.rules.borrow_mut().count_again(&snapshot.rules, &remembered.matched);
+            return remembered.ruled.clone();
         }
         let prepared = &statement.prepared;
-        let judgement = self.judge(&snapshot, &prepared.statement, &prepared.text, flag_in);
-        let verdict = judgement.verdict;
-        let matched = match snapshot.rules.is_empty() {
-            true => Vec::new(),
-            false => self.worker.rules.borrow().last_matched_places().to_vec(),
-        };
-        let logged = is_logged(&snapshot.variables, &verdict);
-        let next_flag_in = verdict.next_query_flag_in.unwrap_or_default();
-        let ruling = match (verdict.ok_msg, verdict.error_msg) {
-            (Some(rule), _) => Ruling::Ok(snapshot.rules.ok_msg(rule).to_owned()),
-            (None, Some(rule)) => Ruling::Error(snapshot.rules.error_msg(rule).to_owned()),
-            (None, None) if !judgement.passes => {
-                Ruling::Error(snapshot.variables.firewall_whitelist_errormsg.clone())
-            }
-            (None, None) => Ruling::Run(verdict),
-        };
-        let said = Said { ruling, digest: judgement.digest, logged, next_flag_in };
+        let mut ruled = self.ask_rules(snapshot, &prepared.statement, &prepared.text, flag_in);
+        // Its text was rewritten when it was prepared.
+        ruled.rewritten = None;
         if flag_in == 0 {
-            let (snapshot, schema) = (Rc::downgrade(&snapshot), self.data.state.schema.clone());
-            *ruled = Some(Ruled { snapshot, schema, matched, said: said.clone() });
+            let matched = match snapshot.rules.is_empty() {
+                true => Vec::new(),
+                false => self.worker.rules.borrow().last_matched_places().to_vec(),
+            };
+            let (snapshot, schema) = (Rc::downgrade(snapshot), self.data.state.schema.clone());
+            *remembered = Some(Remembered { snapshot, schema, matched, ruled: ruled.clone() });
         }
-        said
+        ruled
     }
 
     /// `COM_STMT_FETCH`: rows of an open cursor.
@@ -441,17 +389,9 @@ impl Session {
         expect: Expect,
         statement: Rc<ClientStatement>,
     ) -> Job {
-        Job {
-            command,
-            statement: statement.prepared.statement,
-            digest: None,
-            hostgroup,
-            orders: Orders::default(),
-            expect,
-            whole: request.whole,
-            attributes: 0,
-            prepared: Some(statement),
-        }
+        let mut job = Job::new(command, statement.prepared.statement, request.whole);
+        (job.hostgroup, job.expect, job.prepared) = (hostgroup, expect, Some(statement));
+        job
     }
 
     /// The hostgroup of the connection that holds something of a statement, for one of these reasons.

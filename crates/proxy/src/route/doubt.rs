@@ -1,0 +1,81 @@
+//! How certain it is that a server reads a text as Narrows does.
+
+use narrows_sql::set::{Assignment, Scope, Value};
+use narrows_sql::{Doubt, Flags, Kind, Statement, Writing, reads_surely};
+use narrows_wire::Status;
+
+use crate::state::SessionState;
+
+/// Why servers may run something else than what the digest of a statement says; `cut`: something of it is not in the digest.
+pub(super) fn doubt_of(
+    state: &SessionState,
+    status: Status,
+    statement: &Statement,
+    (text, cut): (&[u8], bool),
+) -> Option<Doubt> {
+    if cut || statement.flags.intersects(Flags::UNTERMINATED | Flags::UNSURE) {
+        // Unless the text says more exactly what is wrong with it.
+        return Some(reads_surely(text, writing(state, status)).err().unwrap_or(Doubt::Cut));
+    }
+    reads_surely(text, writing(state, status)).err()
+}
+
+/// How a session's texts are written.
+fn writing(state: &SessionState, status: Status) -> Writing<'_> {
+    Writing {
+        charset: state.literal("character_set_client").map(|literal| literal.trim_matches('\'')),
+        plain_backslash: status.contains(Status::NO_BACKSLASH_ESCAPES),
+    }
+}
+
+/// What is done to a session and to nothing else, or ends what was allowed to begin: `USE`, `SET NAMES`,
+/// `SET autocommit`, `COMMIT`, `ROLLBACK`.
+pub(super) fn is_housekeeping(statement: &Statement, text: &[u8]) -> bool {
+    if statement.flags.contains(Flags::MULTI) {
+        return false;
+    }
+    match statement.kind {
+        Kind::Use | Kind::Commit | Kind::Rollback => true,
+        Kind::Set => narrows_sql::set::parse(text).is_ok_and(|assignments| {
+            assignments.iter().all(|assignment| match assignment {
+                Assignment::Names { .. } => true,
+                Assignment::System { scope: Scope::Session, name, value } => {
+                    name == "autocommit" && !matches!(value, Value::Expression(_))
+                }
+                _ => false,
+            })
+        }),
+        _ => false,
+    }
+}
+
+/// What a text with escaped quotes or bytes outside ASCII is under these settings: as read, or anything.
+pub(crate) fn read_otherwise(
+    state: &SessionState,
+    status: Status,
+    text: &[u8],
+    statement: Statement,
+) -> Statement {
+    let literal = |name| state.literal(name).map(|literal: &str| literal.trim_matches('\''));
+    let escaped = statement.flags.contains(Flags::ESCAPED_QUOTE);
+    let ansi_quotes = || {
+        // `ANSI`, and those that stand for several modes, of which it is one.
+        let modes = literal("sql_mode").unwrap_or_default().split(',');
+        let quotes = ["ANSI", "ANSI_QUOTES", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
+        modes.into_iter().any(|mode| quotes.iter().any(|one| mode.trim().eq_ignore_ascii_case(one)))
+    };
+    let ends_elsewhere = escaped
+        && (status.contains(Status::NO_BACKSLASH_ESCAPES)
+            || text.windows(2).any(|pair| pair == b"\\\"") && ansi_quotes());
+    let by_charset =
+        literal("character_set_client").is_some_and(|charset| narrows_sql::charset_matters(text, charset));
+    if !ends_elsewhere && !by_charset {
+        return statement;
+    }
+    // Where its parts begin is in doubt as well: it is taken for one statement, which may do anything.
+    let mut flags = statement.flags.without(Flags::MULTI) | Flags::UNSURE;
+    if narrows_sql::names_kill(text) {
+        flags |= Flags::KILL;
+    }
+    Statement { kind: Kind::Call, flags }
+}

@@ -1,0 +1,339 @@
+//! Where a statement goes, and how it runs: one decision for `COM_QUERY`, `COM_STMT_PREPARE`, `COM_STMT_EXECUTE` and
+//! `EXPLAIN ROUTE`.
+//!
+//! [`Asking::ask_rules`] asks the query rules, then the statement's own comment, then the firewall. [`Asking::route`] makes of
+//! that an answer, a refusal, or a hostgroup with the options to run there. Nothing here has a socket or a session.
+
+mod destination;
+mod doubt;
+
+use std::time::Duration;
+
+use narrows_sql::{
+    DigestOptions, Doubt, Escapes, Flags, Kind, Scratch, Statement, defines_program, digest_text, reads_apart,
+};
+use narrows_wire::{Errno, Status};
+
+use crate::rules::{Hint, Memory, Passage, Question, Sender, Verdict, annotate, digest_of};
+use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
+use crate::state::SessionState;
+
+pub(crate) use doubt::read_otherwise;
+
+use destination::{destination, ends_as_read, reader};
+use doubt::{doubt_of, is_housekeeping};
+
+/// Who sends a statement: its session, as far as the way of the statement depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) account: &'a Account,
+    pub(crate) client_addr: &'a str,
+    /// The address and port that the client connected to.
+    pub(crate) proxy_addr: &'a str,
+    pub(crate) proxy_port: u16,
+    pub(crate) state: &'a SessionState,
+    /// Status flags of the last answer.
+    pub(crate) status: Status,
+    /// The session keeps a backend connection.
+    pub(crate) is_pinned: bool,
+}
+
+/// What the rules, the statement's comment and the firewall say of a statement.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ruled {
+    pub(crate) output: Verdict,
+    /// Its text, as the rules have rewritten it.
+    pub(crate) rewritten: Option<Vec<u8>>,
+    /// Its digest, if the rules or the firewall have asked for it.
+    pub(crate) digest: Option<Digest>,
+    /// What the firewall says.
+    pub(crate) passage: Passage,
+    /// Why the firewall does not go by the digest.
+    pub(crate) doubt: Option<Doubt>,
+}
+
+/// The digest of a statement as the client sent it.
+#[derive(Debug, Clone)]
+pub(crate) struct Digest {
+    /// Hash of its text.
+    pub(crate) hash: u64,
+    /// Its text, if the statement was rewritten; else it is made of the statement when it is wanted.
+    pub(crate) text: Option<Box<[u8]>>,
+}
+
+/// The command that a statement comes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// `COM_QUERY`.
+    Query,
+    /// `COM_STMT_PREPARE`: the rules that answer with OK wait for the execution.
+    Prepare,
+    /// `COM_STMT_EXECUTE` and what belongs to it.
+    Execute,
+}
+
+/// What happens to a statement.
+#[derive(Debug, Clone)]
+pub(crate) enum Route {
+    /// Narrows answers OK with this text.
+    Ok(String),
+    /// Narrows answers with this error.
+    Refuse(Errno, String),
+    /// It runs on a server of this hostgroup, for this reason.
+    Run(HostgroupId, &'static str, Options),
+}
+
+/// How a statement runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Options {
+    /// Time after which it is killed; `None`, which a timeout of 0 means too: `default_query_timeout`.
+    pub(crate) timeout: Option<Duration>,
+    /// Time to wait before.
+    pub(crate) delay: Duration,
+    /// How often it may run again if its server failed and nothing can have happened; `None`:
+    /// `query_retries_on_failure`.
+    pub(crate) retries: Option<u32>,
+    /// It runs on a connection that is opened for it.
+    pub(crate) new_connection: bool,
+    /// It does not pin its session to a connection by what it does to variables.
+    pub(crate) keeps_multiplexing: bool,
+    /// The query log gets an entry.
+    pub(crate) logged: bool,
+    /// It was taken for a read: where it runs if its server disagrees.
+    pub(crate) writer: Option<HostgroupId>,
+    /// It is a read away from where the session writes: it may run outside of the transaction that it would start if
+    /// the session has autocommit off.
+    pub(crate) may_run_apart: bool,
+    /// Its answer may be kept and given again.
+    pub(crate) caching: Option<Caching>,
+}
+
+/// How an answer is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Caching {
+    /// For how long.
+    pub(crate) ttl: Duration,
+    /// Even if it has no rows.
+    pub(crate) without_rows: bool,
+}
+
+impl Ruled {
+    /// Whether the firewall lets the statement through.
+    pub(crate) fn passes(&self) -> bool {
+        self.passage != Passage::Refused
+    }
+}
+
+impl<'a> Asking<'a> {
+    /// Asks the rules, the comment and the firewall about `text`, which was read as `statement`. The walk over the rules
+    /// starts with `flag_in`; `note` gets each hint of the comment.
+    pub(crate) fn ask_rules(
+        &self,
+        (memory, scratch): (&mut Memory, &mut Scratch),
+        (statement, text): (&Statement, &[u8]),
+        flag_in: u32,
+        note: impl FnMut(&[u8], &[u8], Hint),
+    ) -> Ruled {
+        let Snapshot { variables, rules, .. } = self.snapshot;
+        let guarded = variables.firewall_whitelist_enabled;
+        let mut ruled =
+            Ruled { output: Verdict { flag_out: flag_in, ..Verdict::default() }, ..Ruled::default() };
+        let mut is_cut = false;
+        if guarded || !rules.is_empty() {
+            let wanted = variables.query_digests && (guarded || rules.needs_digest());
+            let digest = wanted.then(|| digest_of(digest_text(text, &digest_options(variables), scratch)));
+            (ruled.output, ruled.rewritten) = rules.apply(&self.question(text, digest, flag_in), memory);
+            let rewritten = ruled.rewritten.is_some();
+            ruled.digest = digest.map(|(text, hash)| Digest { hash, text: rewritten.then(|| text.into()) });
+            is_cut = scratch.is_cut();
+        }
+        if variables.query_digests && statement.flags.contains(Flags::COMMENT) {
+            annotate(&mut ruled.output, text, note);
+        }
+        if guarded {
+            self.ask_firewall(&mut ruled, statement, (text, is_cut));
+        }
+        ruled
+    }
+
+    /// What a proxy of ProxySQL's kind answers itself, the firewall is not asked about. `is_cut`: the digest does not say
+    /// all of the statement.
+    fn ask_firewall(&self, ruled: &mut Ruled, statement: &Statement, text: (&[u8], bool)) {
+        let mut doubt = None;
+        let mut is_in_doubt = || {
+            doubt = doubt_of(self.state, self.status, statement, text);
+            doubt
+        };
+        if is_housekeeping(statement, text.0) && is_in_doubt().is_none() {
+            return;
+        }
+        ruled.passage = self.snapshot.firewall.ask(self.sender(ruled), is_in_doubt);
+        ruled.doubt = doubt;
+    }
+
+    /// What the firewall says of a command that no list can name.
+    pub(crate) fn ask_unlisted(&self) -> Ruled {
+        let mut ruled = Ruled::default();
+        if self.snapshot.variables.firewall_whitelist_enabled {
+            ruled.passage = self.snapshot.firewall.ask(self.sender(&ruled), || None);
+            ruled.doubt = Some(Doubt::NoText);
+        }
+        ruled
+    }
+
+    /// How the firewall knows the sender.
+    pub(crate) fn sender(&self, ruled: &Ruled) -> Sender<'a> {
+        Sender {
+            username: &self.account.row.username,
+            client_addr: self.client_addr,
+            schemaname: self.schema(),
+            flag: ruled.output.flag_out,
+            digest: ruled.digest.as_ref().map(|digest| digest.hash),
+        }
+    }
+
+    /// What the rules are asked about `text`.
+    fn question<'q>(&self, text: &'q [u8], digest: Option<(&'q [u8], u64)>, flag_in: u32) -> Question<'q>
+    where
+        'a: 'q,
+    {
+        Question {
+            username: &self.account.row.username,
+            schemaname: self.schema(),
+            client_addr: self.client_addr,
+            proxy_addr: self.proxy_addr,
+            proxy_port: self.proxy_port,
+            flag_in,
+            statement: text,
+            digest,
+        }
+    }
+
+    fn schema(&self) -> &'a [u8] {
+        self.state.schema.as_deref().unwrap_or_default()
+    }
+
+    /// What happens to a statement of which the rules say `ruled`. `wanted`: the hostgroup of the connection that knows what
+    /// the statement asks about earlier ones.
+    pub(crate) fn route(
+        &self,
+        memory: &mut Memory,
+        (step, statement, text): (Step, &Statement, &[u8]),
+        ruled: &Ruled,
+        wanted: Option<HostgroupId>,
+    ) -> Route {
+        if let Some(answer) = self.answered(step, statement, text, ruled) {
+            return answer;
+        }
+        let Snapshot { variables, readers, .. } = self.snapshot;
+        let mut options = Options::of(variables, &ruled.output);
+        let own = self.account.row.default_hostgroup;
+        let (hostgroup, why) = if let Some(wanted) = wanted {
+            (wanted, "it asks about an earlier statement, which ran there")
+        } else if let Some(ruled) = ruled.output.destination_hostgroup {
+            destination(self.snapshot, memory, statement, &self.question(text, None, 0), ruled, own)
+        } else if let Some(reader) = reader(self, statement, text) {
+            options.writer = Some(own);
+            (reader, "a read, split off by mysql-auto_read_write_split")
+        } else {
+            (own, "the user's own: no rule says anything else")
+        };
+        if !self.status.contains(Status::AUTOCOMMIT) {
+            options.may_run_apart = !variables.enforce_autocommit_on_reads
+                && (hostgroup != own || readers.values().any(|reader| *reader == own))
+                && ends_as_read(self.state, self.status, statement, text)
+                && reads_apart(text, *statement);
+        }
+        Route::Run(hostgroup, why, options)
+    }
+
+    /// What Narrows answers itself.
+    fn answered(&self, step: Step, statement: &Statement, text: &[u8], ruled: &Ruled) -> Option<Route> {
+        let Snapshot { variables, rules, .. } = self.snapshot;
+        let refused = |text: &str| Some(Route::Refuse(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
+        match (step, &ruled.output) {
+            (Step::Query | Step::Execute, Verdict { ok_msg: Some(rule), .. }) => {
+                return Some(Route::Ok(rules.ok_msg(*rule).to_owned()));
+            }
+            (_, Verdict { error_msg: Some(rule), .. }) => return refused(rules.error_msg(*rule)),
+            _ if !ruled.passes() => return refused(&variables.firewall_whitelist_errormsg),
+            _ => {}
+        }
+        if step == Step::Query
+            && statement.kind == Kind::LoadDataLocal
+            && !variables.enable_load_data_local_infile
+        {
+            let errno = Errno { number: 1047, sqlstate: *b"HY000" };
+            return Some(Route::Refuse(errno, "Unsupported 'LOAD DATA LOCAL INFILE' command".to_owned()));
+        }
+        // It would name connections of the server. Drivers fall back to text, where the numbers are ours.
+        let prepares_kill = step == Step::Prepare
+            && statement.flags.intersects(Flags::KILL)
+            && !defines_program(text, Escapes::Backslash);
+        prepares_kill.then(|| Route::Refuse(PREPARED_KILL.0, PREPARED_KILL.1.to_owned()))
+    }
+}
+
+impl Options {
+    /// What rules and variables say.
+    fn of(variables: &Variables, output: &Verdict) -> Options {
+        let delay = output.delay.map_or(Duration::ZERO, |delay| Duration::from_millis(delay.into()));
+        Options {
+            timeout: output.timeout.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms.into())),
+            delay: delay.max(variables.default_query_delay),
+            retries: output.retries,
+            new_connection: output.create_new_connection,
+            keeps_multiplexing: output.multiplex == Some(2),
+            logged: is_logged(variables, output),
+            writer: None,
+            may_run_apart: false,
+            caching: Caching::of(variables, output),
+        }
+    }
+
+    /// What a statement is, once it goes where only reads go: all that it calls was declared to have no effect.
+    pub(crate) fn read(&self, statement: Statement) -> Statement {
+        match self.writer {
+            Some(_) => {
+                let calls = Flags::FUNCTION_CALL_UNKNOWN | Flags::SERVER_FUNCTION;
+                Statement { flags: statement.flags.without(calls), ..statement }
+            }
+            None => statement,
+        }
+    }
+}
+
+impl Caching {
+    /// What rules and variables say.
+    fn of(variables: &Variables, output: &Verdict) -> Option<Caching> {
+        let ttl = output.cache_ttl.filter(|ttl| *ttl > 0 && variables.query_cache_size > 0)?;
+        let without_rows = output.cache_empty_result.unwrap_or(variables.query_cache_stores_empty_result);
+        Some(Caching { ttl: Duration::from_millis(ttl.into()), without_rows })
+    }
+}
+
+/// Whether the query log gets an entry for a statement.
+pub(crate) fn is_logged(variables: &Variables, output: &Verdict) -> bool {
+    !variables.eventslog_filename.is_empty() && output.log.unwrap_or(variables.eventslog_default_log)
+}
+
+/// How digests are made.
+pub(crate) fn digest_options(variables: &Variables) -> DigestOptions {
+    DigestOptions {
+        max_query_length: variables.query_digests_max_query_length,
+        max_digest_length: variables.query_digests_max_digest_length,
+        grouping_limit: variables.query_digests_grouping_limit,
+        groups_grouping_limit: variables.query_digests_groups_grouping_limit,
+        lowercase: variables.query_digests_lowercase,
+        replace_null: variables.query_digests_replace_null,
+        no_digits: variables.query_digests_no_digits,
+        keep_comment: variables.query_digests_keep_comment,
+    }
+}
+
+/// Of a `KILL` in a statement that is prepared.
+pub(crate) const PREPARED_KILL: (Errno, &str) = (
+    Errno { number: 1295, sqlstate: *b"HY000" },
+    "KILL is not supported in the prepared statement protocol: Narrows ends sessions by its own numbers, and must read them",
+);
