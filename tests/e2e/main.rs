@@ -38,6 +38,7 @@ mod restart;
 mod retries;
 mod rules;
 mod sandbox;
+mod sequences;
 mod sharing;
 mod stalls;
 mod stored;

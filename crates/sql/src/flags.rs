@@ -5,7 +5,7 @@ use std::ops::{BitOr, BitOrAssign};
 
 /// A set of facts about a statement. When the lexer is unsure it sets the bit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Flags(u32);
+pub struct Flags(u64);
 
 /// Declares the bits, one row each, and the table their names are printed from.
 macro_rules! flags {
@@ -87,6 +87,9 @@ flags! {
     UNSURE = 30;
     /// `KILL` as a statement, anywhere in the text or in a literal that is prepared; see [`crate::killing`].
     KILL = 31;
+    /// Asks for the last value of a sequence (MariaDB): `LASTVAL(`, `PREVIOUS VALUE FOR`, `s.CURRVAL`, in a text that is
+    /// prepared too.
+    LAST_VALUE = 32;
 }
 
 impl Flags {

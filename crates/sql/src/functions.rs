@@ -63,7 +63,7 @@ const fn place(table: &mut [Slot; 1024], name: &'static str, flags: Flags) {
 }
 
 /// Functions that read or change what one connection or one server holds.
-const STATEFUL: [(&str, Flags); 7] = [
+const STATEFUL: [(&str, Flags); 8] = [
     ("LAST_INSERT_ID", Flags::LAST_INSERT_ID),
     ("FOUND_ROWS", Flags::FOUND_ROWS),
     ("ROW_COUNT", Flags::ROW_COUNT),
@@ -71,6 +71,7 @@ const STATEFUL: [(&str, Flags); 7] = [
     ("RELEASE_LOCK", Flags::RELEASE_LOCK),
     ("RELEASE_ALL_LOCKS", Flags::RELEASE_ALL_LOCKS),
     ("CONNECTION_ID", Flags::CONNECTION_ID),
+    ("LASTVAL", Flags::FUNCTION_CALL_UNKNOWN.union(Flags::LAST_VALUE)),
 ];
 
 /// Functions without effects whose answer does not depend on which server or connection is asked, and keywords that

@@ -63,6 +63,7 @@ impl Backend {
         }
         if difference.reset {
             self.login.insert_id_before = InsertIdBefore::Is(0);
+            self.login.sequences_are_own = true;
         }
         if let Some(id) = last_insert_id {
             self.login.insert_id_before = match id {

@@ -117,6 +117,7 @@ async fn open(
         tracking: want.own.map(|_| THE_CLIENTS_OWN),
         residue: None,
         insert_id_before: InsertIdBefore::Is(0),
+        sequences_are_own: true,
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,
         created: now,

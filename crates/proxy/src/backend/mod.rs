@@ -111,6 +111,9 @@ pub struct Login {
     pub residue: Option<Residue>,
     /// What `LAST_INSERT_ID()` answers as long as its client of now has not changed that.
     pub insert_id_before: InsertIdBefore,
+    /// Whether `LASTVAL()` answers of no client but that of now: nobody else has had the connection since its login or its
+    /// last reset, or the client of now has taken values itself (MariaDB).
+    pub sequences_are_own: bool,
     /// The statements prepared on it.
     pub statements: Statements,
     /// Tells it from every other connection of this process.
@@ -432,6 +435,7 @@ impl Login {
         self.statements.forget_all();
         self.tracking = None;
         self.insert_id_before = InsertIdBefore::Is(0);
+        self.sequences_are_own = true;
     }
 
     /// Counts one more lease.

@@ -81,7 +81,8 @@ impl Lease {
 
     /// Gives the connection back for its next user, once what `exit` says is done; where that fails, it is closed. It is one of
     /// `want`, and `now` was read not long ago.
-    pub fn settle(self, exit: Exit, worker: &Rc<Worker>, want: &Want, now: Instant) {
+    pub fn settle(mut self, exit: Exit, worker: &Rc<Worker>, want: &Want, now: Instant) {
+        self.backend.login.sequences_are_own = false;
         match exit {
             Exit::Return => worker.pool.release(&worker.snapshot(), self.backend, now),
             Exit::Close => drop(self),

@@ -280,6 +280,7 @@ pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
         .union(Flags::WARNING_COUNT)
         .union(Flags::SQL_CALC_FOUND_ROWS)
         .union(Flags::CONNECTION_ID)
+        .union(Flags::LAST_VALUE)
         .union(Flags::FOR_UPDATE)
         .union(Flags::UNTERMINATED);
     matches!(statement.kind, Kind::Select | Kind::Show)

@@ -84,6 +84,17 @@ impl Session {
             Ok(mut backend) => {
                 self.handle.has_backend(Some(backend.card()));
                 self.note_first_status(&backend);
+                if self.must_forget_values(&backend, job) {
+                    let forgotten = select! {
+                        biased;
+                        forgotten = Box::pin(self.forget_values(&mut backend)) => forgotten,
+                        reason = self.interrupted() => return self.no_lease(reason).map(Err),
+                        () = request.client_gone(&self.client.stream) => return Err(End::Gone),
+                    };
+                    if let Err(error) = forgotten {
+                        return Ok(Err(NoLease::lost(&backend, error)));
+                    }
+                }
                 self.meet(&mut backend);
                 let mut leased = Leased { backend, pins: Pins::default(), pinned: false };
                 Ok(self.bring_into_state(&mut leased, request, job, snapshot).await?.map(|()| leased))

@@ -24,6 +24,7 @@ mod record;
 mod relay;
 mod request;
 mod routing;
+mod sequences;
 mod track;
 mod transfer;
 mod upload;

@@ -294,6 +294,9 @@ impl Session {
     }
 
     async fn run_job(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
+        if self.asks_values_of_others(job) {
+            return Box::pin(self.refuse_values(request, job)).await;
+        }
         let snapshot = self.snapshot();
         let timeout = job.options.timeout.unwrap_or(snapshot.variables.default_query_timeout);
         self.handle.goes_to(job.hostgroup);

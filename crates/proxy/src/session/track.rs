@@ -8,6 +8,7 @@ use narrows_sql::Escapes;
 use super::effects::{Before, Change, Done, Effects, PinReason, Pins, Told, effects, escapes};
 use super::query::Job;
 use super::relay::Outcome;
+use super::sequences::note_drawn;
 use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
 use crate::pool::{Exit, Lease};
@@ -37,6 +38,7 @@ impl Session {
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
         self.data.information.note_results(&job.statement, text, backend.login.family, outcome);
+        note_drawn(&mut backend, &job.statement);
         let Effects { pins, begun, exit, .. } = effects;
         self.keep_or_return_as(backend, pins, (begun, exit), (job, text));
     }

@@ -21,7 +21,6 @@ pub(super) const KILL: u64 = packed(b"KILL");
 pub(super) const LIMIT: u64 = packed(b"LIMIT");
 pub(super) const LOCK: u64 = packed(b"LOCK");
 pub(super) const NEXT: u64 = packed(b"NEXT");
-pub(super) const NEXTVAL: u64 = packed(b"NEXTVAL");
 pub(super) const OFFSET: u64 = packed(b"OFFSET");
 pub(super) const OUTFILE: u64 = packed(b"OUTFILE");
 pub(super) const PREPARE: u64 = packed(b"PREPARE");

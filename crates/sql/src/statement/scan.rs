@@ -38,7 +38,9 @@ enum Keyword {
     Into,
     Create,
     Next,
-    Value,
+    NextValue,
+    Previous,
+    PreviousValue,
     /// What follows is a name, so a parenthesis behind it is not a call.
     BeforeName,
     /// `PREPARE`: the name of a statement follows.
@@ -80,14 +82,7 @@ impl<'a> Scan<'a> {
                 TokenKind::UserVariable => self.user_variable(token),
                 TokenKind::SystemVariable => self.system_variable(token),
                 TokenKind::QuotedName => self.quoted_name(token),
-                TokenKind::Text => {
-                    if self.runs_texts && text_kills(token.text, self.nesting) {
-                        self.flags |= Flags::KILL;
-                    }
-                    // A name, if sql_mode has ANSI_QUOTES.
-                    let callable = token.text.starts_with(b"\"").then(|| body_of(token.text));
-                    Previous::Quoted { end: token.end(), callable }
-                }
+                TokenKind::Text => self.text(token),
                 // `1a` may be a name; a stored function may be called so.
                 TokenKind::Number if token.text.iter().any(u8::is_ascii_alphabetic) => Previous::Name,
                 TokenKind::Number | TokenKind::End => Previous::Other,
@@ -108,10 +103,7 @@ impl<'a> Scan<'a> {
         }
         let before = match self.previous {
             Previous::Dot => {
-                if token.packed == NEXTVAL {
-                    // With sql_mode ORACLE `s.nextval` takes a value from a sequence.
-                    self.flags |= Flags::FUNCTION_CALL_UNKNOWN;
-                }
+                self.flags |= sequence_flags(token.text);
                 return Previous::Name;
             }
             Previous::Word(_, keyword) => keyword,
@@ -121,9 +113,11 @@ impl<'a> Scan<'a> {
         match token.packed {
             FOR => {
                 keyword = Keyword::For;
-                if before == Keyword::Value {
-                    self.flags |= Flags::FUNCTION_CALL_UNKNOWN;
-                }
+                self.flags |= match before {
+                    Keyword::NextValue => Flags::FUNCTION_CALL_UNKNOWN,
+                    Keyword::PreviousValue => Flags::FUNCTION_CALL_UNKNOWN | Flags::LAST_VALUE,
+                    _ => Flags::NONE,
+                };
             }
             UPDATE | SHARE if before == Keyword::For => self.flags |= Flags::FOR_UPDATE,
             LOCK => keyword = Keyword::Lock,
@@ -132,8 +126,10 @@ impl<'a> Scan<'a> {
             INTO => keyword = Keyword::Into,
             OUTFILE | DUMPFILE if before == Keyword::Into => self.flags |= Flags::INTO_OUTFILE,
             CREATE | DROP | REPLACE => keyword = Keyword::Create,
-            NEXT | PREVIOUS => keyword = Keyword::Next,
-            VALUE if before == Keyword::Next => keyword = Keyword::Value,
+            NEXT => keyword = Keyword::Next,
+            PREVIOUS => keyword = Keyword::Previous,
+            VALUE if before == Keyword::Next => keyword = Keyword::NextValue,
+            VALUE if before == Keyword::Previous => keyword = Keyword::PreviousValue,
             AS | CALL | TABLE | WITH | EXISTS | INDEX | INSERT | KEY | UPDATE => {
                 keyword = Keyword::BeforeName
             }
@@ -158,11 +154,28 @@ impl<'a> Scan<'a> {
         if self.flags.contains(Flags::SYSTEM_VARIABLE) {
             self.flags |= variable_flags(name);
         }
-        if !matches!(self.previous, Previous::Dot) {
+        if matches!(self.previous, Previous::Dot) {
+            self.flags |= sequence_flags(name);
+        } else {
             let name_follows = |keyword| matches!(keyword, Keyword::Into | Keyword::BeforeName);
             self.name_expected = matches!(self.previous, Previous::Word(_, keyword) if name_follows(keyword));
         }
         Previous::Quoted { end: token.end(), callable: Some(name) }
+    }
+
+    /// A string; a name, if `sql_mode` has `ANSI_QUOTES`.
+    fn text(&mut self, token: Token<'a>) -> Previous<'a> {
+        if self.runs_texts {
+            if text_kills(token.text, self.nesting) {
+                self.flags |= Flags::KILL;
+            }
+            self.flags |= last_value_flags(token.text);
+        }
+        let name = token.text.starts_with(b"\"").then(|| body_of(token.text));
+        if matches!(self.previous, Previous::Dot) {
+            self.flags |= name.map_or(Flags::NONE, sequence_flags);
+        }
+        Previous::Quoted { end: token.end(), callable: name }
     }
 
     /// Words of more than eight letters.
@@ -255,6 +268,28 @@ impl<'a> Scan<'a> {
 /// What stands in the quotes of `name`, or all of it when it has none.
 fn body_of(name: &[u8]) -> &[u8] {
     quoted_body(name).map_or(name, |(_, body)| body)
+}
+
+/// What `s.name` adds to a statement: with `sql_mode` `ORACLE` it takes a value from a sequence, or asks for the last one.
+fn sequence_flags(name: &[u8]) -> Flags {
+    if name.len() != 7 {
+        Flags::NONE
+    } else if name.eq_ignore_ascii_case(b"NEXTVAL") {
+        Flags::FUNCTION_CALL_UNKNOWN
+    } else if name.eq_ignore_ascii_case(b"CURRVAL") {
+        Flags::FUNCTION_CALL_UNKNOWN | Flags::LAST_VALUE
+    } else {
+        Flags::NONE
+    }
+}
+
+/// What a text that is prepared may ask a sequence for: a word anywhere in it will do.
+fn last_value_flags(text: &[u8]) -> Flags {
+    let says = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
+    match says(b"LASTVAL") || says(b"PREVIOUS") || says(b"CURRVAL") {
+        true => Flags::LAST_VALUE,
+        false => Flags::NONE,
+    }
 }
 
 /// What reading the system variable `name` adds to a statement.
