@@ -93,7 +93,8 @@ impl Compression {
     /// Decodes the frame at the front of `bytes` and appends what it carries; returns its length, or 0 if it is
     /// incomplete.
     ///
-    /// # Errors If a frame is not what its header says.
+    /// # Errors
+    /// If a frame is not what its header says.
     pub fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, Malformed> {
         let Some([a, b, c, sequence, d, e, f]) = bytes.first_chunk::<FRAME_HEADER_LENGTH>() else {
             return Ok(0);

@@ -44,7 +44,8 @@ impl Parameters {
     /// Finds the parameters of a `COM_STMT_EXECUTE` of a statement with `params` placeholders; `None` if there are
     /// none. `attributes`: whether `CLIENT_QUERY_ATTRIBUTES` was negotiated.
     ///
-    /// # Errors If the payload ends before the values begin, as it may when only its beginning has been read.
+    /// # Errors
+    /// If the payload ends before the values begin, as it may when only its beginning has been read.
     pub fn of_execute(
         payload: &[u8],
         params: u16,
@@ -143,7 +144,8 @@ impl Parameters {
     /// The execution for a server without `CLIENT_QUERY_ATTRIBUTES`: without the count, the names and the attributes.
     /// `types` are those to use if the execution has none itself.
     ///
-    /// # Errors If the values do not end within `payload`.
+    /// # Errors
+    /// If the values do not end within `payload`.
     pub fn without_attributes(
         &self,
         payload: &[u8],

@@ -44,7 +44,8 @@ const V2_LONGEST: usize = 4096;
 impl ProxyHeader {
     /// Reads the header at the front of `bytes`. No packet of a client begins like one.
     ///
-    /// # Errors If the bytes begin as a header but are not one.
+    /// # Errors
+    /// If the bytes begin as a header but are not one.
     pub fn decode(bytes: &[u8]) -> Result<ProxyHeader, Malformed> {
         for (signature, decode) in [(V1, v1 as fn(&[u8]) -> _), (V2, v2)] {
             if bytes.starts_with(signature) {

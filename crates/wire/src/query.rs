@@ -12,7 +12,8 @@ pub const NO_ATTRIBUTES: [u8; 2] = [0, 1];
 /// Anything not written as the manual says is refused, even if a server might accept it: the server may read it
 /// differently than we do, and would then run a text other than the one that was checked.
 ///
-/// # Errors If the attributes do not end within `payload`, or do not have the form that the manual gives.
+/// # Errors
+/// If the attributes do not end within `payload`, or do not have the form that the manual gives.
 pub fn attributes_length(payload: &[u8]) -> Result<usize, Malformed> {
     let mut reader = Reader::new(payload);
     let count = reader.lenenc_int()?;

@@ -9,7 +9,8 @@ const UNSIGNED: u16 = 1 << 15;
 
 /// Skips one value that is not NULL; `kind` is the two bytes that a client binds.
 ///
-/// # Errors If the value does not end within the payload, or if the length of a value of this type is unknown.
+/// # Errors
+/// If the value does not end within the payload, or if the length of a value of this type is unknown.
 pub(crate) fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Result<(), Malformed> {
     let fixed = match kind & !UNSIGNED {
         TINY => 1,
