@@ -1,4 +1,4 @@
-//! Client programs of MariaDB, told where a server is.
+//! MariaDB's client programs, given a server's address.
 
 use std::io;
 use std::path::Path;
@@ -8,8 +8,8 @@ use crate::peers::Account;
 use crate::process::find_program;
 use crate::socket::Address;
 
-/// A client program that logs in there, without TLS: it would use it wherever it is offered, and the peers differ in that.
-/// Setting it up costs these programs some 20 ms of their own for each connection.
+/// A client program that logs in to that server without TLS. By default it would use TLS wherever it is offered, and
+/// not all peers offer it; a TLS handshake costs these programs some 20 ms of their own per connection.
 pub fn command(program: &Path, address: &Address, account: &Account) -> Command {
     let mut command = Command::new(program);
     command
@@ -27,13 +27,13 @@ pub fn command(program: &Path, address: &Address, account: &Account) -> Command 
     command
 }
 
-/// Carries out statements.
+/// Runs statements.
 pub fn execute(address: &Address, account: &Account, statements: &str) -> io::Result<()> {
     let program = find_program("mariadb").ok_or_else(|| io::Error::other("mariadb is missing"))?;
     checked(command(&program, address, account).arg("-e").arg(statements).output()?).map(drop)
 }
 
-/// What a program printed that has ended well.
+/// The output of a program that succeeded.
 pub fn checked(output: Output) -> io::Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -1,15 +1,15 @@
 //! The few pieces of the MySQL protocol that a bench needs: where packets end, and the fields of a login.
 //!
-//! Not a decoder for general use: it serves both ends of a conversation that the bench itself began, and it
-//! knows no packet of 16 MiB or more. The proxy's own codec is deliberately not used here, so that a mistake
-//! in one does not hide a mistake in the other.
+//! Not a decoder for general use: it serves both ends of a conversation that the bench itself started, and does not
+//! support packets of 16 MiB or more. The proxy's own codec is deliberately not used here, so that a mistake in one
+//! does not hide a mistake in the other.
 
 use sha1::{Digest, Sha1};
 
 /// Bytes of a packet header: three of length, one of sequence number.
 pub const HEADER: usize = 4;
 
-/// The plugin that every party of the bench speaks.
+/// The authentication plugin that every party of the bench supports.
 pub const NATIVE_PASSWORD: &str = "mysql_native_password";
 
 /// Capability flags, by their names in the manual.
@@ -33,18 +33,18 @@ pub mod capability {
     pub const DEPRECATE_EOF: u32 = 1 << 24;
 }
 
-/// A packet whose last byte has been seen.
+/// A packet that has been read to its last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketEnd {
     /// Bytes of payload.
     pub length: usize,
     /// Sequence number.
     pub sequence: u8,
-    /// First byte of the payload; 0 when it is empty.
+    /// First byte of the payload; 0 if it is empty.
     pub first: u8,
 }
 
-/// Finds the ends of packets in a stream that arrives in pieces, without keeping any of it.
+/// Finds the ends of packets in a stream that arrives in pieces, without storing any of it.
 #[derive(Debug, Default)]
 pub struct Walker {
     header: [u8; HEADER],
@@ -55,7 +55,7 @@ pub struct Walker {
 }
 
 impl Walker {
-    /// Walks over `bytes` and calls `ended` once for each packet that ends in them.
+    /// Goes through `bytes` and calls `ended` once for each packet that ends in them.
     pub fn feed(&mut self, mut bytes: &[u8], mut ended: impl FnMut(PacketEnd)) {
         while !bytes.is_empty() {
             if self.header_filled < HEADER {
@@ -110,7 +110,7 @@ pub fn payload_length(header: &[u8]) -> usize {
     u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize
 }
 
-/// Sequence number and payload of the packet at the start of `bytes`, when all of it is there.
+/// Sequence number and payload of the packet at the start of `bytes`, if it is complete.
 pub fn whole_packet(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let end = HEADER + payload_length(bytes.get(..HEADER)?);
     Some((bytes[3], bytes.get(HEADER..end)?))
@@ -148,7 +148,7 @@ pub struct Greeting {
 }
 
 impl Greeting {
-    /// Reads a handshake v10; `None` when it is something else or is cut short.
+    /// Reads a handshake v10; `None` if it is something else or is truncated.
     pub fn read(payload: &[u8]) -> Option<Greeting> {
         let rest = payload.strip_prefix(&[10])?;
         let version_end = rest.iter().position(|&byte| byte == 0)?;
@@ -184,7 +184,7 @@ impl Greeting {
     }
 }
 
-/// Known to every server of the field, unlike the collations that came with MySQL 8.
+/// Supported by every server in the comparison, unlike the collations that MySQL 8 introduced.
 const UTF8MB4_GENERAL_CI: u8 = 45;
 
 /// Appends a handshake response (protocol 4.1, native password) as a payload.
@@ -211,17 +211,17 @@ pub fn write_login(out: &mut Vec<u8>, capabilities: u32, user: &str, scramble: &
 pub struct Login {
     /// What the client asks for.
     pub capabilities: u32,
-    /// The plugin its first answer is for; empty when it named none.
+    /// The plugin its first answer is for; empty if it named none.
     pub plugin: String,
 }
 
 impl Login {
-    /// Reads a handshake response of protocol 4.1; `None` when it is cut short.
+    /// Reads a handshake response of protocol 4.1; `None` if it is truncated.
     pub fn read(payload: &[u8]) -> Option<Login> {
         let capabilities = u32::from_le_bytes(payload.get(..4)?.try_into().ok()?);
         let mut rest = payload.get(32..)?;
         rest = after_nul(rest)?;
-        // One length byte is enough for every plugin of the field, with PLUGIN_AUTH_LENENC or without.
+        // One length byte is enough for every plugin used here, with or without PLUGIN_AUTH_LENENC.
         let answer = usize::from(*rest.first()?);
         rest = rest.get(1 + answer..)?;
         if capabilities & capability::CONNECT_WITH_DB != 0 {
@@ -253,7 +253,7 @@ pub fn native_scramble(password: &str, salt: &[u8]) -> Vec<u8> {
     once.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect()
 }
 
-/// The text of an ERR payload, with its number: `1045: Access denied ...`.
+/// The message of an ERR payload, with its number: `1045: Access denied ...`.
 pub fn error_text(payload: &[u8]) -> String {
     let (Some(&0xFF), Some(number), Some(rest)) = (payload.first(), payload.get(1..3), payload.get(3..))
     else {

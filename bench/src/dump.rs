@@ -1,4 +1,4 @@
-//! mysqldump of a large table on a real server, through each proxy: what a row costs on the way.
+//! mysqldump of a large table on a real server, through each proxy: what each proxy spends per row.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,20 +18,20 @@ pub struct Flags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
-    /// Who takes part.
+    /// Which peers take part.
     #[arg(long, value_delimiter = ',', default_value = "direct,haproxy,narrows,fastforward")]
     peers: Vec<String>,
     /// Rows of the table, of 200 bytes each.
     #[arg(long, default_value_t = 1_000_000)]
     rows: u64,
-    /// Runs of each; the cheapest counts.
+    /// Runs per peer; the cheapest counts.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
 }
 
 const SCHEMA: &str = "dump";
 
-/// Runs it; an error when anything could not be measured.
+/// Runs the comparison; an error if anything could not be measured.
 pub fn run(flags: &Flags) -> io::Result<()> {
     let program = find_program("mariadb-dump")
         .or_else(|| find_program("mysqldump"))
@@ -59,7 +59,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     Ok(())
 }
 
-/// Dumps once: seconds, and the proxy's CPU per row in nanoseconds.
+/// Dumps once; returns seconds, and the proxy's CPU per row in nanoseconds.
 fn dump(mut command: Command, running: &Running, rows: u64) -> io::Result<(f64, f64)> {
     let cpu = || running.process.as_ref().map(Process::cpu).transpose();
     let (before, began) = (cpu()?, Instant::now());

@@ -1,7 +1,7 @@
-//! The bare forwarder: finds the ends of packets in both directions, and does nothing else.
+//! A bare forwarder: it finds the ends of packets in both directions, and does nothing else.
 //!
 //! Any MySQL proxy must do at least this much, so its cost is the floor of the comparison. Each client gets a
-//! connection of its own to the backend; the login passes through untouched. One thread, one poll.
+//! connection of its own to the backend; the login passes through unchanged. One thread, one poll.
 
 use std::io::{self, Write};
 
@@ -13,10 +13,10 @@ use crate::socket::{Address, Listener, Stream};
 
 const LISTENER: Token = Token(usize::MAX);
 const READ_BYTES: usize = 128 << 10;
-/// Reads of one socket before the others have their turn.
+/// How often one socket is read before the others have their turn.
 const READS_PER_TURN: usize = 16;
 
-/// Forwards until the process ends; prints its address first.
+/// Prints its address and forwards until the process ends.
 pub fn run(address: &Address, backend: &Address) -> io::Result<()> {
     let mut listener = Listener::bind(address)?;
     writeln!(io::stdout().lock(), "listening on {}", listener.address(address)?)?;
@@ -66,7 +66,7 @@ fn accept_all(
     Ok(())
 }
 
-/// Whether a pair goes on.
+/// Whether a pair continues.
 enum Flow {
     Open,
     Closed,
@@ -81,10 +81,10 @@ struct Pair {
 #[derive(Debug)]
 struct Side {
     stream: Stream,
-    /// Finds the ends of packets that come from this side.
+    /// Finds the ends of packets from this side.
     walker: Walker,
     packets: u64,
-    /// What this side's socket has not taken; while there is any, the other side is not read.
+    /// What this side's socket has not accepted yet; until it has, the other side is not read.
     unsent: Vec<u8>,
 }
 
@@ -95,7 +95,7 @@ impl Side {
 }
 
 impl Pair {
-    /// Serves an event of one side: what waited for it is written, what it sent goes to the other.
+    /// Handles an event of one side: writes what waits for it, and forwards what it sent to the other side.
     fn turn(
         &mut self,
         side: usize,
@@ -110,14 +110,14 @@ impl Pair {
             let written = stream.write_some(unsent)?;
             unsent.drain(..written);
             if unsent.is_empty() {
-                // The other side was not read meanwhile, and its event is gone: read it now.
+                // The other side was not read in the meantime, and there will be no new event for it: read it now.
                 return self.pump(1 - side, buffer, true, registry, index);
             }
         }
         self.pump(side, buffer, read_closed, registry, index)
     }
 
-    /// Moves bytes from one side to the other until there are none, or the other takes no more.
+    /// Moves bytes from one side to the other until there are none left, or the other accepts no more.
     fn pump(
         &mut self,
         from: usize,

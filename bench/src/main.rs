@@ -1,4 +1,4 @@
-//! Load generators and side-by-side comparisons; README.md beside this folder's sources says what is measured.
+//! Load generators and side-by-side comparisons; README.md in the folder above says what is measured.
 
 mod client;
 mod codec;
@@ -42,7 +42,7 @@ enum Command {
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: Address,
     },
-    /// A proxy that finds packet ends and does nothing else.
+    /// A proxy that finds the ends of packets and does nothing else.
     Forward {
         /// Where to listen: IP:PORT or /path.
         #[arg(long, default_value = "127.0.0.1:0")]
@@ -55,9 +55,9 @@ enum Command {
     Load(LoadFlags),
     /// Every proxy in every case, side by side.
     Compare(compare::Flags),
-    /// What a query costs with ever more query rules.
+    /// What a query costs with more and more query rules.
     Rules(rules::Flags),
-    /// How long nobody is served when a worker process dies.
+    /// How long clients are not served when a worker process dies.
     Restart(restart::Flags),
     /// sysbench on a real server, directly and through each proxy.
     Sysbench(sysbench::Flags),
@@ -65,7 +65,7 @@ enum Command {
     Dump(dump::Flags),
     /// mysqlslap on a real server, directly and from the query cache.
     Slap(slap::Flags),
-    /// What TLS costs: a point select with and without it, and a connect beside HAProxy's
+    /// What TLS costs: a point select with and without it, and a connect compared with HAProxy's
     Tls(tls::Flags),
 }
 
@@ -80,7 +80,7 @@ struct LoadFlags {
     /// Its password.
     #[arg(long, default_value = "bench")]
     password: String,
-    /// Current schema; empty for none.
+    /// Default schema; empty for none.
     #[arg(long, default_value = "")]
     schema: String,
     /// Connections, each with one query outstanding.
@@ -92,19 +92,19 @@ struct LoadFlags {
     /// Rows that each answer must have.
     #[arg(long, default_value_t = 1)]
     rows: u64,
-    /// Whether connections are kept, or serve one query each.
+    /// Whether connections are kept, or used for one query each.
     #[arg(long, value_enum, default_value = "keep")]
     usage: Usage,
-    /// Ask for results in the older form, with EOF packets.
+    /// Request results in the older format, with EOF packets.
     #[arg(long)]
     classic_eof: bool,
-    /// Seconds before counting begins.
+    /// Warm-up in seconds, before counting begins.
     #[arg(long, default_value_t = 0.3)]
     warm_up: f64,
-    /// Seconds to count for.
+    /// Length of the measurement in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Stop after so many answers instead.
+    /// Stop after this many answers instead.
     #[arg(long)]
     queries: Option<u64>,
     /// Run on this core.

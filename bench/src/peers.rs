@@ -1,4 +1,4 @@
-//! The parties of a comparison: how each is configured and started. One row each in [`PEERS`].
+//! The parties of a comparison: how each is configured and started. Each is a row of [`PEERS`].
 
 use std::fs;
 use std::io;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use crate::process::{Process, find_program, free_address};
 use crate::socket::Address;
 
-/// Account that proxies which authenticate their clients are configured with.
+/// The account configured in proxies that authenticate their clients.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// Name.
     pub user: String,
-    /// Password, in clear.
+    /// Password, in clear text.
     pub password: String,
 }
 
-/// What the peers stand in front of.
+/// The servers that the peers connect to.
 #[derive(Debug)]
 pub struct Setup<'s> {
     /// `IP:PORT` of the primary, or the only server.
@@ -27,11 +27,11 @@ pub struct Setup<'s> {
     pub account: Account,
     /// For configurations and logs.
     pub folder: &'s Path,
-    /// The proxy's core; `None`: wherever the kernel likes.
+    /// The proxy's core; `None`: the kernel chooses.
     pub core: Option<usize>,
     /// The Narrows binary.
     pub narrows: &'s Path,
-    /// Query rules of Narrows ahead of the two of the read/write split.
+    /// Narrows' query rules that precede the two of the read/write split.
     pub rules: Rules,
     /// Narrows' `max_stmts_per_connection`; `None`: the default.
     pub max_stmts: Option<u32>,
@@ -40,9 +40,9 @@ pub struct Setup<'s> {
 /// Query rules that match no statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// As many with `match_digest`.
+    /// This many rules with `match_digest`.
     pub digests: usize,
-    /// As many with `match_pattern`.
+    /// This many rules with `match_pattern`.
     pub patterns: usize,
 }
 
@@ -61,12 +61,12 @@ impl Rules {
     }
 }
 
-/// One way from the load generator to the server.
+/// One path from the load generator to the server.
 #[derive(Debug)]
 pub struct Peer {
     /// Its name in options and tables.
     pub name: &'static str,
-    /// How it is set up, in a line for the reader of a table.
+    /// How it is set up, in one line for the reader of a table.
     pub terms: &'static str,
     /// Starts it and waits until it serves.
     pub start: fn(&Setup) -> io::Result<Running>,
@@ -77,9 +77,9 @@ pub struct Peer {
 pub struct Running {
     /// Where the load goes.
     pub address: Address,
-    /// Where its administrators connect to.
+    /// The address of its admin interface.
     pub admin: Option<Address>,
-    /// What costs CPU on the way; `None` where nothing is in between.
+    /// The process whose CPU is measured; `None` if there is no proxy.
     pub process: Option<Process>,
 }
 
@@ -101,17 +101,17 @@ pub const PEERS: &[Peer] = &[
     Peer { name: CACHED, terms: "narrows with every SELECT cached for an hour", start: cached },
 ];
 
-/// The way without a proxy.
+/// The direct path, without a proxy.
 pub const DIRECT: &str = "direct";
-/// The floor: [`crate::forward`].
+/// The minimum cost: [`crate::forward`].
 pub const FORWARDER: &str = "forwarder";
 /// The peer to beat.
 pub const HAPROXY: &str = "haproxy";
 /// This project.
 pub const NARROWS: &str = "narrows";
-/// This project, moving bytes it does not look at.
+/// This project, forwarding bytes without looking at them.
 pub const FAST_FORWARD: &str = "fastforward";
-/// This project, answering by itself.
+/// This project, answering from its cache.
 pub const CACHED: &str = "cached";
 
 /// The peers of a comma-separated list, in the order of the table.
@@ -119,7 +119,7 @@ pub fn choose(list: &[String]) -> io::Result<Vec<&'static Peer>> {
     if let Some(unknown) = list.iter().find(|name| PEERS.iter().all(|peer| peer.name != name.as_str())) {
         let known: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
         return Err(io::Error::other(format!(
-            "no peer is called {unknown:?}; there are {}",
+            "unknown peer {unknown:?}; the peers are {}",
             known.join(", ")
         )));
     }
@@ -163,7 +163,7 @@ fn cached(setup: &Setup) -> io::Result<Running> {
     start_narrows(setup, CACHED, Columns { user: "", rule: "cache_ttl = 3600000\n" })
 }
 
-/// What tells the ways of Narrows apart: columns of the user, and of the rules of the read/write split.
+/// What distinguishes the variants of Narrows: columns of the user, and of the rules of the read/write split.
 #[derive(Debug, Clone, Copy, Default)]
 struct Columns {
     user: &'static str,
@@ -187,7 +187,7 @@ fn start_narrows(setup: &Setup, name: &str, columns: Columns) -> io::Result<Runn
     Ok(Running { admin: Some(Address::Tcp(admin)), ..running })
 }
 
-/// Writes a configuration, starts a program on it and waits until it accepts connections.
+/// Writes a configuration, starts a program with it and waits until it accepts connections.
 fn serve(
     setup: &Setup,
     name: &str,

@@ -1,4 +1,4 @@
-//! Processes that a bench starts: pinned to a core, measured, and stopped whatever happens.
+//! Processes that a bench starts: pinned to a core, measured, and always stopped.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Time a process has to begin serving.
+/// How long a process may take to begin serving.
 const START_PATIENCE: Duration = Duration::from_secs(20);
-/// Time a process has to end by itself once asked.
+/// How long a process may take to end after SIGTERM.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running process; dropping it stops it and its descendants.
@@ -23,9 +23,9 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `program`, on one core when `core` says so. What it prints goes to `log`.
+    /// Starts `program`, on one core if `core` is given. What it prints goes to `log`.
     ///
-    /// It is asked to end when this process dies, even by a signal that runs no destructor.
+    /// It receives SIGTERM when this process dies, even from a signal that runs no destructors.
     pub fn start(
         name: &str,
         core: Option<usize>,
@@ -51,7 +51,9 @@ impl Process {
         BufReader::new(stdout).read_line(&mut line)?;
         match line.trim_end().strip_prefix("listening on ") {
             Some(address) => Ok((process, address.to_owned())),
-            None => Err(io::Error::other(format!("{} did not say where it listens: {line:?}", process.name))),
+            None => {
+                Err(io::Error::other(format!("{} did not print where it listens: {line:?}", process.name)))
+            }
         }
     }
 
@@ -65,7 +67,7 @@ impl Process {
         command
     }
 
-    /// Waits until somebody accepts connections at `address`; fails when the process ends first.
+    /// Waits until connections to `address` are accepted; fails if the process ends first.
     pub fn wait_for_port(&mut self, address: SocketAddr, log: &Path) -> io::Result<()> {
         let deadline = Instant::now() + START_PATIENCE;
         loop {
@@ -74,8 +76,9 @@ impl Process {
             }
             let ended = self.child.try_wait()?;
             if ended.is_some() || Instant::now() >= deadline {
-                let how =
-                    ended.map_or("does not serve in time".to_owned(), |status| format!("ended: {status}"));
+                let how = ended.map_or("does not accept connections in time".to_owned(), |status| {
+                    format!("ended: {status}")
+                });
                 let printed = fs::read_to_string(log).unwrap_or_default();
                 return Err(io::Error::other(format!("{} {how}\n{}", self.name, last_lines(&printed, 15))));
             }
@@ -85,7 +88,7 @@ impl Process {
 
     /// CPU time so far of all threads of the process and of its descendants.
     ///
-    /// A thread that has ended takes its time with it, so this serves for windows in which threads live on.
+    /// The time of a thread that has ended is lost, so this only works for windows in which no thread ends.
     pub fn cpu(&self) -> io::Result<Cpu> {
         let mut total = Cpu::default();
         for pid in self.family() {
@@ -98,7 +101,7 @@ impl Process {
         Ok(total)
     }
 
-    /// The worker process that serves, of a Narrows with its supervisor, once another one is ready to take its place.
+    /// The serving worker process of a Narrows with a supervisor, once another one is ready to take its place.
     pub fn worker_process(&self) -> io::Result<u32> {
         let deadline = Instant::now() + START_PATIENCE;
         while Instant::now() < deadline {
@@ -111,10 +114,10 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Err(io::Error::other(format!("{} has no two worker processes", self.name)))
+        Err(io::Error::other(format!("{} does not have two worker processes", self.name)))
     }
 
-    /// Waits until another worker process than `former` serves.
+    /// Waits until a worker process other than `former` serves.
     pub fn wait_for_another(&self, former: u32) -> io::Result<()> {
         let deadline = Instant::now() + START_PATIENCE;
         while Instant::now() < deadline {
@@ -123,7 +126,7 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Err(io::Error::other(format!("nobody follows process {former}")))
+        Err(io::Error::other(format!("no process takes over from process {former}")))
     }
 
     /// The process and its descendants, parents first.
@@ -151,11 +154,11 @@ impl Drop for Process {
             std::thread::sleep(Duration::from_millis(10));
         }
         if matches!(self.child.try_wait(), Ok(None)) {
-            eprintln!("{} does not end when asked; killing it", self.name);
+            eprintln!("{} does not end after SIGTERM; killing it", self.name);
             signal(self.child.id(), Signal::KILL);
             let _ = self.child.wait();
         }
-        // Descendants that outlived it would take CPU from whoever is measured next.
+        // Descendants that outlived it would take CPU from the next peer measured.
         family.iter().skip(1).for_each(|&pid| signal(pid, Signal::KILL));
     }
 }
@@ -171,24 +174,24 @@ fn has_thread(pid: u32, name: &str) -> bool {
     names.any(|known| known.trim_end() == name)
 }
 
-/// SIGKILL to a process that this one has started.
+/// Sends SIGKILL to a process that this one has started.
 pub fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
 fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself, which is what we want.
+        // It may have ended by itself, which is fine.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// What the scheduler says of threads.
+/// The scheduler's figures for threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// Time on a CPU.
     pub used: Duration,
-    /// Time ready to run while something else had the CPU.
+    /// Time spent ready to run while something else had the CPU.
     pub waited: Duration,
 }
 
@@ -215,7 +218,7 @@ pub fn own_cpu() -> io::Result<Duration> {
     Cpu::read(Path::new("/proc/thread-self/schedstat")).map(|cpu| cpu.used)
 }
 
-/// Keeps the calling thread, and what it starts unless that is pinned elsewhere, on one core.
+/// Pins the calling thread, and everything it starts that is not pinned elsewhere, to one core.
 pub fn pin_to(core: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
@@ -223,14 +226,14 @@ pub fn pin_to(core: usize) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("cannot pin to core {core}: {error}")))
 }
 
-/// Another priority for the calling thread and what it starts, for as long as this value lives.
+/// A different priority for the calling thread and everything it starts, for as long as this value lives.
 #[derive(Debug)]
 pub struct Priority {
-    /// The nice value to give back to the session's group, where the kernel has such groups.
+    /// The nice value to restore for the session's group, if the kernel has such groups.
     group: Option<i32>,
 }
 
-/// Where sessions are scheduled as groups, a nice value counts within a session only: the group has its own.
+/// If sessions are scheduled as groups, a nice value only counts within a session: the group has its own.
 const AUTOGROUP: &str = "/proc/self/autogroup";
 
 impl Priority {
@@ -257,12 +260,12 @@ impl Drop for Priority {
     }
 }
 
-/// A port of the loopback interface that nobody listens at now.
+/// A port of the loopback interface on which nobody listens now.
 pub fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
 
-/// The full path of a program, searched in PATH and in the folders of system programs.
+/// The full path of a program, searched for in PATH and in the folders of system programs.
 pub fn find_program(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(std::path::PathBuf::from);
@@ -283,7 +286,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let program = find_program("sh").unwrap();
-        // The shell ignores the request to end, and so do the children that it leaves it to.
+        // The shell ignores SIGTERM, and its children inherit that.
         let script = "trap '' TERM; sleep 600 & echo started; wait";
         let arguments = ["-c", script].map(str::to_owned);
         let process = Process::start("sh", None, &program, &arguments, &log).unwrap();
@@ -294,7 +297,7 @@ mod tests {
         assert_eq!(family.len(), 2);
         assert!(process.cpu().unwrap().used > Duration::ZERO);
         drop(process);
-        // The kernel delivers the last signal in its own time.
+        // The kernel may take a moment to deliver the last signal.
         let deadline = Instant::now() + START_PATIENCE;
         let alive = |pid: &u32| {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What clients see of the end of a worker process: how long a connect takes that meets it, and how many fail.
+//! What clients notice when a worker process dies: how long a connect takes at that moment, and how many fail.
 
 use std::fs;
 use std::io::{self, Read};
@@ -19,10 +19,10 @@ pub struct Flags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
-    /// Worker processes that are killed, for each configuration.
+    /// How many worker processes are killed per configuration.
     #[arg(long, default_value_t = 9)]
     kills: usize,
-    /// Milliseconds that a gap may have.
+    /// The longest gap allowed, in milliseconds.
     #[arg(long, default_value_t = 15.0)]
     most_ms: f64,
 }
@@ -47,7 +47,7 @@ struct Subject {
     _folder: tempfile::TempDir,
 }
 
-/// Runs it; an error when anything could not be measured, or a client was refused.
+/// Runs the measurement; an error if anything could not be measured, or a client was refused.
 pub fn run(flags: &Flags) -> io::Result<()> {
     let (_mock, server) = Process::start_own(None, &["mock-server".to_owned()])?;
     println!(
@@ -59,7 +59,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         let (mut gaps, refused) = gaps(&subject, flags.kills)?;
         gaps.sort_by(f64::total_cmp);
         let longest = gaps.last().copied().unwrap_or_default();
-        let remark = if longest > flags.most_ms { "  !! longer than it may be" } else { "" };
+        let remark = if longest > flags.most_ms { "  !! above the limit" } else { "" };
         println!(
             "{:>7} {:>8} {:>7} {:>9.0} {:>6} {:>10.2} {:>10.2} {:>10.2} {refused:>8}{remark}",
             size.users,
@@ -133,8 +133,8 @@ fn configuration(size: Size, address: SocketAddr, admin: SocketAddr, server: &st
     Ok(text)
 }
 
-/// Kills one worker process after the other; from each death to the end of the first connect that began after it, in ms,
-/// and how many connects were refused meanwhile.
+/// Kills one worker process after another; returns the time from each death to the end of the first connect that began
+/// after it, in ms, and how many connects were refused in the meantime.
 fn gaps(subject: &Subject, kills: usize) -> io::Result<(Vec<f64>, usize)> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -153,7 +153,7 @@ fn gaps(subject: &Subject, kills: usize) -> io::Result<(Vec<f64>, usize)> {
         outcome?;
         let gap = |death: &Instant| {
             let mut after = connects.iter().filter(|connect| connect.begun >= *death && connect.is_good);
-            let first = after.next().ok_or_else(|| io::Error::other("nobody was served any more"))?;
+            let first = after.next().ok_or_else(|| io::Error::other("no more clients were served"))?;
             Ok((first.ended - *death).as_secs_f64() * 1_000.0)
         };
         let gaps = deaths.iter().map(gap).collect::<io::Result<Vec<f64>>>()?;
@@ -204,12 +204,12 @@ fn connect_speed(narrows: &Path, subject: &Subject, threads: &str) -> io::Result
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// What a worker process serves before it is killed. Were it much less, the supervisor would take several deaths in a row
-/// for those of processes that cannot start, and let the next one wait.
+/// How long a worker process serves before it is killed. If this were much shorter, the supervisor would conclude from
+/// several deaths in a row that worker processes cannot start, and would delay the next one.
 const WORK: Duration = Duration::from_millis(400);
 
-/// Between two connects.
+/// Pause between two connects.
 const PACE: Duration = Duration::from_micros(500);
 
-/// Far above every gap.
+/// Much longer than any gap.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What a query costs with ever more query rules that do not match it.
+//! What a query costs with more and more query rules that do not match it.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ pub struct Flags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
-    /// Rounds; every set of rules has its turn in each.
+    /// Rounds; each round runs every set of rules once.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// Seconds of a window.
+    /// Length of a window in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Core of the mock server and the generator.
@@ -30,12 +30,12 @@ pub struct Flags {
     /// Core of the proxy.
     #[arg(long, default_value_t = 1)]
     proxy_core: usize,
-    /// Nice value of all parties; a negative one needs root, and helps on a machine that is not quiet.
+    /// Nice value of all parties; a negative one needs root, and helps on a busy machine.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     nice: i32,
 }
 
-/// The sets of rules, and how many times the cost of the first one each may have.
+/// The sets of rules, and the limit of each as a multiple of the cost of the first one.
 const SETS: &[(Rules, f64)] = &[
     (Rules { digests: 0, patterns: 0 }, 1.0),
     (Rules { digests: 10, patterns: 0 }, 1.05),
@@ -54,13 +54,13 @@ struct Party {
     most: f64,
     running: Running,
     started_in: Duration,
-    /// What `LOAD MYSQL QUERY RULES TO RUNTIME` takes, in us: the median of some.
+    /// How long `LOAD MYSQL QUERY RULES TO RUNTIME` takes, in us: the median of several runs.
     load_us: f64,
-    /// Nanoseconds of CPU per query, by round.
+    /// Nanoseconds of CPU per query in each round.
     costs: Vec<f64>,
 }
 
-/// Runs it; an error when anything could not be measured.
+/// Runs the measurement; an error if anything could not be measured.
 pub fn run(flags: &Flags) -> io::Result<()> {
     let case = CASES.iter().find(|case| case.name == CASE).expect("the case is in the table");
     let _priority = if flags.nice == 0 { None } else { Some(process::Priority::set(flags.nice)?) };
@@ -100,7 +100,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     Ok(())
 }
 
-/// Loads the rules anew, some times, as an administrator.
+/// Loads the rules again several times, as an administrator does.
 fn time_of_loading(running: &Running) -> io::Result<f64> {
     let target = running.admin.clone().ok_or_else(|| io::Error::other("no admin interface"))?;
     let mut generator = Generator::new(Plan {
@@ -121,7 +121,7 @@ fn time_of_loading(running: &Running) -> io::Result<f64> {
     }
 }
 
-/// How often rules are loaded.
+/// How many times rules are loaded.
 const LOADS: u64 = 5;
 
 fn print_table(parties: &mut [Party], flags: &Flags) {
@@ -138,9 +138,9 @@ fn print_table(parties: &mut [Party], flags: &Flags) {
         party.costs.sort_by(f64::total_cmp);
         let least = party.costs.first().copied().unwrap_or_default();
         let median = party.costs.get(party.costs.len() / 2).copied().unwrap_or_default();
-        // What else runs on the machine only adds to a round.
+        // Other load on the machine can only make a round slower.
         let ratio = least / *base.get_or_insert(least);
-        let remark = if ratio > party.most { "  !! more than it may be" } else { "" };
+        let remark = if ratio > party.most { "  !! above the limit" } else { "" };
         println!(
             "{:>8} {:>8} {:>12.2} {:>12.2} {:>8.3} {:>10.2} {:>10} {:>10.1}{remark}",
             party.rules.digests,

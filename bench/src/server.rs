@@ -1,4 +1,4 @@
-//! A throw-away mariadbd, for when no server is given.
+//! A throw-away mariadbd, used if no server is given.
 
 use std::fs;
 use std::io;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use crate::peers::{Account, Setup};
 use crate::process::{Process, find_program, free_address};
 
-/// Time a replica has to receive the tables.
+/// How long a replica may take to receive the tables.
 const REPLICA_PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server of our own; dropping it stops it.
+/// A server started by the bench; dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -57,7 +57,7 @@ impl Server {
             format!("--pid-file={}", folder.join("mariadbd.pid").display()),
             "--skip-name-resolve".to_owned(),
             "--max-connections=1000".to_owned(),
-            // A bench of proxies, not of disks.
+            // The bench measures proxies, not disks.
             "--innodb-flush-log-at-trx-commit=0".to_owned(),
         ];
         let mut process = Process::start("mariadbd", None, &program("mariadbd")?, &arguments, &log)?;
@@ -71,7 +71,7 @@ impl Server {
     }
 }
 
-/// Waits until the last table of a replica is equal to the primary's.
+/// Waits until the last table of a replica equals the primary's.
 pub fn wait_for_copy(setup: &Setup, schema: &str, tables: usize, replica: &str) -> io::Result<()> {
     let checksum = |server: &str| -> io::Result<String> {
         let (host, port) = server.rsplit_once(':').unwrap_or((server, "3306"));
@@ -100,7 +100,7 @@ fn program(name: &str) -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::other(format!("{name} is missing: apt-get install mariadb-server")))
 }
 
-/// The account that owns our files; mariadbd runs as root only when told so by name.
+/// The account that owns our files; mariadbd only runs as root if it is named explicitly.
 fn owner(folder: &Path) -> io::Result<String> {
     use std::os::unix::fs::MetadataExt;
     let id = fs::metadata(folder)?.uid().to_string();

@@ -1,5 +1,5 @@
-//! mysqlslap on a real server: the same small table read again and again by ever more clients, directly, through Narrows
-//! and from its cache. What users who cache have measured since caching proxies exist.
+//! mysqlslap on a real server: the same small table read again and again by more and more clients, directly, through
+//! Narrows and from its cache. This is the traditional benchmark of caching proxies.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ pub struct Flags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
-    /// Who takes part.
+    /// Which peers take part.
     #[arg(long, value_delimiter = ',', default_value = "direct,narrows,cached")]
     peers: Vec<String>,
-    /// Clients at the same time; each number is a line.
+    /// Numbers of concurrent clients; each gives a line.
     #[arg(long, value_delimiter = ',', default_value = "8,16,32,64,128,256")]
     clients: Vec<u32>,
-    /// Statements in all.
+    /// Total number of statements.
     #[arg(long, default_value_t = 20_000)]
     queries: u32,
     /// Rows of the table, of a hundred bytes each.
     #[arg(long, default_value_t = 100)]
     rows: u32,
-    /// Runs of each; the fastest counts.
+    /// Runs per peer; the fastest counts.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
 }
@@ -37,7 +37,7 @@ pub struct Flags {
 const SCHEMA: &str = "slap";
 const STATEMENT: &str = "SELECT * FROM proxytest";
 
-/// Runs it; an error when anything could not be measured.
+/// Runs the comparison; an error if anything could not be measured.
 pub fn run(flags: &Flags) -> io::Result<()> {
     let program = find_program("mariadb-slap")
         .or_else(|| find_program("mysqlslap"))
@@ -74,7 +74,7 @@ struct Measured {
     cpu_us: Option<f64>,
 }
 
-/// The fastest of some runs.
+/// The fastest of several runs.
 fn best(
     program: &Path,
     flags: &Flags,

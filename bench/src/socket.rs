@@ -1,4 +1,4 @@
-//! TCP and Unix sockets behind one type each, non-blocking, ready to be registered with a poll.
+//! Listeners and connections, each one type for TCP and Unix sockets; non-blocking, ready to be registered with a poll.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Binds; a Unix socket that is left over from an earlier run is replaced.
+    /// Binds; a Unix socket left over from an earlier run is replaced.
     pub fn bind(address: &Address) -> io::Result<Listener> {
         match address {
             Address::Tcp(address) => TcpListener::bind(*address).map(Listener::Tcp),
@@ -67,7 +67,7 @@ impl Listener {
         }
     }
 
-    /// The next client; `None` when nobody waits.
+    /// The next client; `None` if none is waiting.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
         let accepted = match self {
             Listener::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
@@ -94,7 +94,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Begins to connect; success or failure shows at the first read.
+    /// Starts to connect; the first read shows whether it succeeded.
     pub fn connect(address: &Address) -> io::Result<Stream> {
         match address {
             Address::Tcp(address) => {
@@ -106,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// Reads once; `None` when nothing has arrived.
+    /// Reads once; `None` if nothing has arrived.
     pub fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.read(buffer) {
             Ok(count) => Ok(Some(count)),
@@ -115,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// Writes as much as the socket takes now.
+    /// Writes as much as the socket accepts now.
     pub fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut written = 0;
         while written < bytes.len() {

@@ -7,19 +7,19 @@ use crate::client;
 use crate::peers::{self, Account, Running, Setup};
 use crate::server::Server;
 
-/// What is dropped first stands first.
+/// Fields are in the order in which they are dropped.
 pub struct Stand {
     /// Peers by name.
     pub parties: Vec<(&'static str, Running)>,
-    /// The account on all of them.
+    /// The account on all of the servers.
     pub account: Account,
     _server: Server,
     _folder: tempfile::TempDir,
 }
 
 impl Stand {
-    /// Starts a server with an account, its password and a schema of that name, runs `fill` on it, and starts the peers that
-    /// are named.
+    /// Starts a server with an account, its password and a schema of the given name, runs `fill` on it, and starts the
+    /// given peers.
     pub fn start(name: &str, fill: &str, peers: &[String], narrows: &Path) -> io::Result<Stand> {
         let peers = peers::choose(peers)?;
         let folder = tempfile::tempdir()?;

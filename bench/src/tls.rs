@@ -1,8 +1,8 @@
-//! What TLS costs: CPU of a point select with and without it, and of a connect beside HAProxy's TLS termination.
+//! What TLS costs: CPU of a point select with and without it, and of a connect compared with HAProxy's TLS termination.
 //!
-//! The client blocks and has rustls in its own process: only the proxies' CPU is measured, by the kernel's account of it.
-//! HAProxy speaks TLS from the first byte, Narrows after a greeting, and Narrows' connect includes the login; nobody
-//! resumes a session, nobody checks a certificate, and both show the same one (P-256).
+//! The client is blocking and runs rustls in its own process: only the proxies' CPU is measured, as accounted by the
+//! kernel. HAProxy speaks TLS from the first byte, Narrows after a greeting, and Narrows' connect includes the login;
+//! no sessions are resumed, no certificate is checked, and both present the same one (P-256).
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -39,7 +39,7 @@ pub struct Flags {
     nice: i32,
 }
 
-/// Connections that have a statement under way at the same time.
+/// Connections with a statement in progress at the same time.
 const CONNECTIONS: usize = 64;
 
 const STATEMENT: &[u8] = b"SELECT c FROM sbtest1 WHERE id=5000";
@@ -89,7 +89,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     Ok(())
 }
 
-/// CPU of a statement in microseconds, with [`CONNECTIONS`] of them under way.
+/// CPU of a statement in microseconds, with [`CONNECTIONS`] of them in progress.
 fn selects(
     proxy: &Process,
     window: Duration,
@@ -123,7 +123,7 @@ fn median(rounds: &mut [f64]) -> f64 {
     rounds[rounds.len() / 2]
 }
 
-/// A HAProxy that ends TLS with the certificate that Narrows has made.
+/// A HAProxy that terminates TLS with the certificate that Narrows generated.
 fn start_haproxy(setup: &Setup) -> io::Result<(SocketAddr, Process)> {
     let program =
         find_program("haproxy").ok_or_else(|| io::Error::other("not installed: apt-get install haproxy"))?;
@@ -203,7 +203,7 @@ impl Connection {
         connection.write(&login)?;
         match connection.read_packet()?.first() {
             Some(0) => Ok(connection),
-            _ => Err(io::Error::other("not let in")),
+            _ => Err(io::Error::other("login refused")),
         }
     }
 
@@ -237,7 +237,7 @@ impl Connection {
     fn take_answer(&mut self) -> io::Result<()> {
         for _ in 0..4 {
             if self.read_packet()?.first() == Some(&0xFF) {
-                return Err(io::Error::other("an error in place of rows"));
+                return Err(io::Error::other("an error instead of rows"));
             }
         }
         Ok(())
@@ -259,14 +259,14 @@ fn client_config() -> Arc<ClientConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .expect("the provider has suites of both versions");
+        .expect("the provider has cipher suites of both versions");
     let unverified = Arc::new(Unverified(provider));
     let mut config = builder.dangerous().with_custom_certificate_verifier(unverified).with_no_client_auth();
     config.resumption = Resumption::disabled();
     Arc::new(config)
 }
 
-/// Takes any certificate: what checking costs the client is not measured.
+/// Accepts any certificate: the client's cost of checking it is not measured.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 

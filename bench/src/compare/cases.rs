@@ -2,7 +2,7 @@
 
 use crate::load::Usage;
 
-/// What is asked, and by how many.
+/// Which statement is run, and on how many connections.
 #[derive(Debug)]
 pub struct Case {
     /// Its name in options and JSON.
@@ -15,7 +15,7 @@ pub struct Case {
     pub statement: &'static str,
     /// Rows of its answer.
     pub rows: u64,
-    /// How connections are used.
+    /// Whether connections are kept or reopened.
     pub usage: Usage,
     /// What the CPU time is divided by.
     pub unit: Unit,

@@ -1,7 +1,7 @@
-//! The side-by-side comparison: every peer in every case, in alternating rounds, and a table of each case.
+//! The side-by-side comparison: every peer in every case, in alternating rounds, and a table per case.
 //!
-//! The mock server and the generator (this process) share one core, the proxy has the other to itself. The
-//! figure is the proxy's CPU time in a window divided by what the generator received in it.
+//! The mock server and the load generator (this process) share one core; the proxy has another core to itself. The
+//! figure is the proxy's CPU time in a window divided by what the generator received in that window.
 
 pub mod cases;
 mod table;
@@ -26,23 +26,23 @@ pub struct Flags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
-    /// Who takes part.
+    /// Which peers take part.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "direct,forwarder,haproxy,narrows,fastforward,cached"
     )]
     peers: Vec<String>,
-    /// Which cases; all when not given.
+    /// Which cases; all if not given.
     #[arg(long, value_delimiter = ',')]
     cases: Vec<String>,
-    /// Rounds per case; every peer has its turn in each.
+    /// Rounds per case; each round runs every peer once.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Seconds of a window.
+    /// Length of a window in seconds.
     #[arg(long, default_value_t = 1.2)]
     seconds: f64,
-    /// Three rounds of 0.5 seconds: under a minute in all, noisier.
+    /// Three rounds of 0.5 seconds: under a minute in total, but noisier.
     #[arg(long)]
     quick: bool,
     /// Also write every sample to this file.
@@ -54,12 +54,12 @@ pub struct Flags {
     /// Core of the proxy.
     #[arg(long, default_value_t = 1)]
     proxy_core: usize,
-    /// Nice value of all parties; a negative one needs root, and helps on a machine that is not quiet.
+    /// Nice value of all parties; a negative one needs root, and helps on a busy machine.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     nice: i32,
 }
 
-/// Runs it; an error when a peer that was asked for could not be measured, or any query failed.
+/// Runs the comparison; an error if a requested peer could not be measured, or any query failed.
 pub fn run(flags: &Flags) -> io::Result<()> {
     let (rounds, window) = if flags.quick { (3, 0.5) } else { (flags.rounds, flags.seconds) };
     let window = Duration::from_secs_f64(window);
@@ -106,7 +106,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     Err(io::Error::other(format!("not measured, or with errors: {}", lame.join(", "))))
 }
 
-/// A peer, serving or not.
+/// A peer, whether it serves or failed to start.
 struct Party {
     peer: &'static Peer,
     running: Result<Running, String>,
@@ -122,7 +122,7 @@ fn choose_cases(names: &[String]) -> io::Result<Vec<&'static Case>> {
     if let Some(unknown) = names.iter().find(|name| CASES.iter().all(|case| case.name != name.as_str())) {
         let known: Vec<&str> = CASES.iter().map(|case| case.name).collect();
         return Err(io::Error::other(format!(
-            "no case is called {unknown:?}; there are {}",
+            "unknown case {unknown:?}; the cases are {}",
             known.join(", ")
         )));
     }
@@ -134,9 +134,9 @@ fn describe(parties: &[Party], flags: &Flags) {
         "Mock server and load generator on core {}, the proxy on core {}.",
         flags.load_core, flags.proxy_core
     );
-    println!("CPU: least of the rounds, then their median; the ratios compare the medians.");
+    println!("CPU: minimum of the rounds, then their median; the ratios compare the medians.");
     println!(
-        "busy: share of its core the proxy used; wait: share of the time something else kept it off that core."
+        "busy: share of its core the proxy used; wait: share of the time that something else kept it off that core."
     );
     println!(
         "Rates and latencies: medians of the rounds; max: of all rounds. load gen, mock: their own CPU."
@@ -150,11 +150,11 @@ fn describe(parties: &[Party], flags: &Flags) {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or_default();
     if load > 0.5 {
-        println!("!! The machine is busy with something else (load {load}): figures will be noisy.");
+        println!("!! The machine is busy (load {load}): figures will be noisy.");
     }
 }
 
-/// All peers in one case. The order turns by one with each round, so that no peer always follows the same one.
+/// All peers in one case. The order rotates by one in each round.
 fn measure_case(
     case: &'static Case,
     parties: &[Party],

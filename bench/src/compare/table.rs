@@ -12,7 +12,7 @@ use crate::peers::{CACHED, FAST_FORWARD, FORWARDER, HAPROXY};
 /// One round of one peer in one case.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sample {
-    /// What the generator saw.
+    /// What the load generator measured.
     #[serde(flatten)]
     pub report: Report,
     /// CPU of the proxy in the window; `None` without a proxy.
@@ -32,14 +32,14 @@ pub struct Series {
     pub unit: Unit,
     /// The peer's name.
     pub peer: &'static str,
-    /// Its rounds that could be measured.
+    /// The rounds that could be measured.
     pub samples: Vec<Sample>,
     /// Why rounds are missing.
     pub failure: Option<String>,
 }
 
 impl Series {
-    /// Proxy CPU per unit of each round, least first.
+    /// Proxy CPU per unit in each round, lowest first.
     fn proxy_cost(&self) -> Vec<f64> {
         self.sorted(|sample| sample.proxy_cpu_ns.map(|ns| self.per_unit(sample, ns)))
     }
@@ -145,12 +145,12 @@ pub fn render(case: &Case, rounds: usize, window: Duration, all: &[Series]) -> S
     text
 }
 
-/// What an answer from the cache costs beside the half of a round trip that the client sees of it: one read and one write
-/// of four, where nothing is looked at.
+/// What an answer from the cache costs compared with the client's half of a round trip through fast_forward: one read
+/// and one write out of four, without looking at the bytes.
 fn hit_line(all: &[Series]) -> Option<String> {
     let cost = |peer: &str| median(&all.iter().find(|series| series.peer == peer)?.proxy_cost());
     let ratio = cost(CACHED)? / (cost(FAST_FORWARD)? / 2.0);
-    let remark = if ratio > MOST_FOR_A_HIT { "  !! more than it may be" } else { "" };
+    let remark = if ratio > MOST_FOR_A_HIT { "  !! above the limit" } else { "" };
     Some(format!(
         "  An answer from the cache costs {ratio:.2} x the client's half of fast_forward; at most {MOST_FOR_A_HIT}.{remark}\n"
     ))
@@ -159,7 +159,7 @@ fn hit_line(all: &[Series]) -> Option<String> {
 /// See [`hit_line`].
 const MOST_FOR_A_HIT: f64 = 1.2;
 
-/// The middle of sorted figures; between the middle two of an even number.
+/// The median of sorted figures; for an even number of them, the mean of the middle two.
 fn median(sorted: &[f64]) -> Option<f64> {
     let upper = sorted.get(sorted.len() / 2)?;
     let lower = sorted.get(sorted.len().checked_sub(1)? / 2)?;

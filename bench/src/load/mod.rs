@@ -1,9 +1,9 @@
 //! A closed-loop load generator: N connections on one thread, each with one query outstanding.
 //!
-//! It logs in as an ordinary client, so that it works through any proxy, and it walks every answer to its
-//! end: an answer that is cut, has the wrong number of rows or is followed by bytes is an error. It does not
-//! decode rows. A run has four parts, so that its caller can read clocks between them: [`Generator::new`]
-//! connects, [`Generator::warm_up`], [`Generator::measure`], [`Generator::finish`].
+//! It logs in as an ordinary client, so that it works through any proxy, and it reads every answer to its end: an
+//! answer that is truncated, has the wrong number of rows or is followed by more bytes is an error. It does not decode
+//! rows. A run has four parts, so that its caller can read clocks between them: [`Generator::new`] connects,
+//! [`Generator::warm_up`], [`Generator::measure`], [`Generator::finish`].
 
 mod report;
 mod response;
@@ -24,22 +24,22 @@ use crate::codec::{
 use crate::process;
 use crate::socket::{Address, Stream};
 
-/// Time that all connections together have to log in, and at the end to receive what is outstanding.
+/// How long all connections together may take to log in, and at the end to receive outstanding answers.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Reads of one connection before the others have their turn; matters to large results only.
+/// How often one connection is read before the others have their turn; only matters for large results.
 const READS_PER_TURN: usize = 16;
 const READ_BYTES: usize = 128 << 10;
 
-/// What to do, against whom.
+/// What to run, and against which server.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The proxy or server.
     pub target: Address,
     /// Account.
     pub user: String,
-    /// Its password, in clear.
+    /// Its password, in clear text.
     pub password: String,
-    /// Current schema; empty: none.
+    /// Default schema; empty for none.
     pub schema: String,
     /// Connections, all open for the whole run.
     pub connections: usize,
@@ -49,16 +49,16 @@ pub struct Plan {
     pub rows: u64,
     /// How a connection is used.
     pub usage: Usage,
-    /// Whether CLIENT_DEPRECATE_EOF is asked for.
+    /// Whether CLIENT_DEPRECATE_EOF is requested.
     pub deprecate_eof: bool,
 }
 
 /// How a connection is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Usage {
-    /// Query after query.
+    /// One query after another.
     Keep,
-    /// Connect, log in, one query, COM_QUIT; latency is that of all of it.
+    /// Connect, log in, one query, COM_QUIT; the latency covers all of it.
     Reconnect,
 }
 
@@ -67,7 +67,7 @@ pub enum Usage {
 pub enum Limit {
     /// After a time.
     Time(Duration),
-    /// After a number of answers, right or wrong.
+    /// After a number of answers, correct or not.
     Queries(u64),
 }
 
@@ -81,7 +81,7 @@ pub struct Generator {
     buffer: Vec<u8>,
     slots: Vec<Slot>,
     tally: Tally,
-    /// Whether an answered connection asks again.
+    /// Whether a connection sends another query after an answer.
     asking: bool,
 }
 
@@ -107,21 +107,21 @@ enum Stage {
     Verdict { salt: [u8; 20] },
     /// Waits for the answer to a query.
     Answer,
-    /// Asks nothing more.
+    /// Sends no more queries.
     Rest,
 }
 
-/// What became of a connection in a turn.
+/// The state of a connection after its turn.
 enum Turn {
     Waits,
-    /// More may be there to read, of which no new event will tell.
+    /// There may be more to read, for which no new event will arrive.
     Unfinished,
     Answered,
     Failed(String),
 }
 
 impl Generator {
-    /// Connects, logs in and begins to ask on every connection.
+    /// Opens all connections, logs in and sends the first query on each.
     pub fn new(plan: Plan) -> io::Result<Generator> {
         let mut query = Vec::new();
         put_packet(&mut query, 0, |out| {
@@ -158,7 +158,7 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Asks for a while without counting; fails when nothing but errors comes back.
+    /// Sends queries for a while without counting; fails if all answers are errors.
     pub fn warm_up(&mut self, time: Duration) -> io::Result<()> {
         let deadline = Instant::now() + time;
         while Instant::now() < deadline {
@@ -170,7 +170,7 @@ impl Generator {
         }
     }
 
-    /// Asks and counts until the limit.
+    /// Sends queries and counts until the limit.
     pub fn measure(&mut self, limit: Limit) -> io::Result<Report> {
         let begun = Instant::now();
         let (deadline, queries) = match limit {
@@ -186,14 +186,14 @@ impl Generator {
         Ok(self.tally.report(elapsed, process::own_cpu()?.saturating_sub(cpu)))
     }
 
-    /// Receives what is outstanding and says goodbye; fails when an answer never comes.
+    /// Receives outstanding answers and disconnects; fails if an answer never arrives.
     pub fn finish(mut self) -> io::Result<()> {
         self.asking = false;
         let deadline = Instant::now() + PATIENCE;
         while self.slots.iter().any(|slot| !matches!(slot.stage, Stage::Rest)) {
             if Instant::now() >= deadline {
                 let stuck = self.slots.iter().filter(|slot| !matches!(slot.stage, Stage::Rest)).count();
-                return Err(io::Error::other(format!("{stuck} connections never got their answer")));
+                return Err(io::Error::other(format!("{stuck} connections never received their answer")));
             }
             self.turn(deadline)?;
         }
@@ -201,7 +201,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Waits for events, at most until `deadline`, and serves them.
+    /// Waits for events, at most until `deadline`, and handles them.
     fn turn(&mut self, deadline: Instant) -> io::Result<()> {
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
         self.poll.poll(&mut events, Some(deadline.saturating_duration_since(Instant::now())))?;
@@ -280,7 +280,7 @@ impl Slot {
         matches!(self.stage, Stage::Greeting | Stage::Verdict { .. })
     }
 
-    /// Reads what has arrived and takes it in.
+    /// Reads and processes what has arrived.
     fn turn(&mut self, plan: &Plan, query: &[u8], buffer: &mut [u8], tally: &mut Tally) -> io::Result<Turn> {
         for _ in 0..READS_PER_TURN {
             let count = match self.stream.read_some(buffer)? {
@@ -293,9 +293,9 @@ impl Slot {
             let turn = match self.stage {
                 Stage::Greeting | Stage::Verdict { .. } => self.login(bytes, plan, query)?,
                 Stage::Answer => self.answer(bytes, plan, tally),
-                Stage::Rest => Turn::Failed("bytes that nobody asked for".to_owned()),
+                Stage::Rest => Turn::Failed("bytes that do not answer a query".to_owned()),
             };
-            // One query is outstanding, so nothing follows an answer; and a short read has emptied the socket.
+            // One query is outstanding, so nothing follows an answer; and a short read means that the socket is empty.
             if !matches!(turn, Turn::Waits) || count < buffer.len() {
                 return Ok(turn);
             }
@@ -342,7 +342,7 @@ impl Slot {
         if plan.deprecate_eof {
             wanted |= capability::DEPRECATE_EOF;
         }
-        // Without this bit MariaDB takes a client for one of its own and looks for extended capabilities.
+        // Without this bit MariaDB assumes a MariaDB client and looks for extended capabilities.
         let capabilities = wanted & (greeting.capabilities | capability::LONG_PASSWORD);
         self.deprecate_eof = capabilities & capability::DEPRECATE_EOF != 0;
         let scramble = native_scramble(&plan.password, &greeting.salt);
@@ -354,14 +354,14 @@ impl Slot {
         self.write_all(&packet).map(|()| Turn::Waits)
     }
 
-    /// Answers a request for another plugin, when it is the one we have.
+    /// Answers a request for another plugin, if it is the one we support.
     fn switch(&mut self, sequence: u8, payload: &[u8], plan: &Plan) -> io::Result<Turn> {
         let Stage::Verdict { salt } = &self.stage else { return Ok(Turn::Waits) };
         let mut fields = payload[1..].splitn(2, |&byte| byte == 0);
         let plugin = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
         if plugin != NATIVE_PASSWORD {
             return Ok(Turn::Failed(format!(
-                "the server wants {plugin}, the generator has {NATIVE_PASSWORD}"
+                "the server wants {plugin}, the load generator only supports {NATIVE_PASSWORD}"
             )));
         }
         let salt = fields.next().and_then(|rest| rest.first_chunk::<20>()).unwrap_or(salt);
@@ -392,7 +392,7 @@ impl Slot {
             Step::Refused => Turn::Failed(
                 whole_packet(bytes).map_or("refused".to_owned(), |(_, payload)| error_text(payload)),
             ),
-            Step::Broken => Turn::Failed("a packet that does not belong there".to_owned()),
+            Step::Broken => Turn::Failed("an unexpected packet in an answer".to_owned()),
         }
     }
 
@@ -403,11 +403,11 @@ impl Slot {
     }
 
     fn quit(&mut self) {
-        // The connection is dropped next, so a peer that has gone already is no matter.
+        // The connection is dropped next, so it does not matter if the peer has already closed it.
         let _ = self.stream.write_some(&[1, 0, 0, 0, 1]);
     }
 
-    /// Writes what must fit: with one query outstanding the socket's buffer is empty.
+    /// Writes bytes that must fit: with one query outstanding the socket's buffer is empty.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.stream.write_some(bytes)? < bytes.len() {
             return Err(io::ErrorKind::WouldBlock.into());

@@ -24,22 +24,22 @@ enum Stage {
     },
     ColumnsEnd,
     Rows,
-    /// Nothing may follow.
+    /// Nothing should follow.
     Over,
 }
 
 /// What a packet was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The answer goes on.
+    /// The answer continues.
     More,
-    /// The answer goes on, with one row more.
+    /// The answer continues; this was a row.
     Row,
     /// The last packet of an answer with that many rows.
     End(u64),
     /// The last packet of an answer: an error.
     Refused,
-    /// Not what the protocol has at this place.
+    /// Not what the protocol allows here.
     Broken,
 }
 

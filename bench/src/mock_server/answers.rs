@@ -1,8 +1,8 @@
-//! Answers built once: the mock server copies them and computes nothing.
+//! Answers built in advance: the mock server copies them and computes nothing.
 //!
-//! An answer depends on three bits of its connection ([`Variant`]), so there are eight sets of them. A large
-//! result is one block of rows written over and over: sequence numbers repeat every 256 packets, so a block
-//! of a multiple of 256 equal rows can be begun at any row and repeated without end.
+//! An answer depends on three bits of its connection ([`Variant`]), so there are eight sets of them. A large result is
+//! one block of rows written over and over: sequence numbers repeat every 256 packets, so a block whose number of equal
+//! rows is a multiple of 256 can be started at any row and repeated forever.
 
 use crate::codec::{HEADER, put_lenenc_string, put_packet};
 
@@ -15,15 +15,15 @@ const STATUS_SESSION_STATE_CHANGED: u16 = 1 << 14;
 const POINT_BYTES: usize = 120;
 /// Bytes of a row of a large result, header included.
 pub const ROW_BYTES: usize = 200;
-/// Rows of the repeated block: 200 KB stay in the second-level cache and are enough for one write.
+/// Rows of the repeated block: 200 KB, which stay in the second-level cache and are enough for one write.
 const BLOCK_ROWS: usize = 4 * 256;
 
-/// What of a connection its answers depend on.
+/// The properties of a connection that its answers depend on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Variant {
     /// Results end with an OK packet and have no EOF after the columns.
     pub deprecate_eof: bool,
-    /// `SET autocommit=0` was seen.
+    /// `SET autocommit=0` was received.
     pub autocommit_off: bool,
     /// A transaction is open.
     pub in_transaction: bool,
@@ -57,7 +57,7 @@ impl Variant {
 pub struct Set {
     /// OK.
     pub ok: Vec<u8>,
-    /// The end of a result where no result is: the answer to COM_SET_OPTION.
+    /// The end of a result without the result: the answer to COM_SET_OPTION.
     pub end: Vec<u8>,
     /// The point select: one row of one string.
     pub point: Vec<u8>,
@@ -92,7 +92,7 @@ impl Answers {
         &self.sets[variant.index()]
     }
 
-    /// The rows from byte `position` of the endless repetition on, up to the end of the block.
+    /// The rows from byte `position` of the endless repetition to the end of the block.
     pub fn block_from(&self, position: usize) -> &[u8] {
         &self.block[position % self.block.len()..]
     }
@@ -124,7 +124,7 @@ fn one_row(variant: Variant, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Column count, one column and, where the variant has it, the EOF after it; and the next sequence number.
+/// Column count, one column and, if the variant has it, the EOF after it; and the next sequence number.
 fn head(variant: Variant, table: &str) -> (Vec<u8>, u8) {
     let mut bytes = Vec::new();
     put_packet(&mut bytes, 1, |out| out.push(1));
@@ -147,7 +147,7 @@ fn write_column(out: &mut Vec<u8>, table: &str) {
     out.extend_from_slice(&[0xFD, 1, 0, 0, 0, 0]);
 }
 
-/// Appends the packet that ends a list: EOF, or OK with the same first byte.
+/// Appends the packet that ends a list: EOF, or an OK packet with the same first byte.
 pub fn put_end(out: &mut Vec<u8>, sequence: u8, variant: Variant) {
     let status = variant.status().to_le_bytes();
     put_packet(out, sequence, |out| {
@@ -159,14 +159,14 @@ pub fn put_end(out: &mut Vec<u8>, sequence: u8, variant: Variant) {
     });
 }
 
-/// Writes the payload of an OK that changed nothing. Its empty text takes no byte, with SESSION_TRACK or without.
+/// Writes the payload of an OK that changed nothing. Its empty text takes no bytes, with SESSION_TRACK or without.
 pub fn write_ok(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(&[0, 0, 0]);
     out.extend_from_slice(&status.to_le_bytes());
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Writes the payload of an OK that reports a new current schema, as SESSION_TRACK has it.
+/// Writes the payload of an OK that reports a new default schema in the format of SESSION_TRACK.
 pub fn write_ok_schema(out: &mut Vec<u8>, status: u16, schema: &[u8]) {
     const TRACK_SCHEMA: u8 = 1;
     write_ok(out, status | STATUS_SESSION_STATE_CHANGED);

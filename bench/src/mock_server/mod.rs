@@ -1,8 +1,8 @@
 //! A MySQL server that answers from memory: any user, any password, a few prepared answers.
 //!
-//! It stands in for a real server because a real one takes many times a proxy's CPU per query, and would be
-//! what a bench measures. One thread, one poll, no allocation per query. Pipelined commands are answered in
-//! order. It does not execute anything, and holds no data.
+//! It replaces a real server, because a real one uses many times a proxy's CPU per query, and the bench would measure
+//! the server. One thread, one poll, no allocation per query. Pipelined commands are answered in order. It executes
+//! nothing and holds no data.
 
 mod answers;
 #[cfg(test)]
@@ -17,9 +17,9 @@ use self::answers::{Answers, ROW_BYTES, Variant, put_end, write_ok, write_ok_sch
 use crate::codec::{Greeting, HEADER, Login, NATIVE_PASSWORD, capability, put_packet, whole_packet};
 use crate::socket::{Address, Listener, Stream};
 
-/// Told in the greeting.
+/// Announced in the greeting.
 const VERSION: &str = "8.0.36-narrows-mock";
-/// Everything that needs no code here beyond the answers' two forms.
+/// Everything that needs no code here beyond the two formats of answers.
 const CAPABILITIES: u32 = capability::LONG_PASSWORD
     | capability::FOUND_ROWS
     | capability::LONG_FLAG
@@ -37,11 +37,11 @@ const CAPABILITIES: u32 = capability::LONG_PASSWORD
     | capability::PLUGIN_AUTH_LENENC
     | capability::SESSION_TRACK
     | capability::DEPRECATE_EOF;
-/// Any salt does: no password is checked.
+/// Any salt will do: no password is checked.
 const SALT: [u8; 20] = *b"no-password-checked!";
 const LISTENER: Token = Token(usize::MAX);
 
-/// Serves until the process ends; prints its address first.
+/// Prints its address and serves until the process ends.
 pub fn run(address: &Address) -> io::Result<()> {
     let mut listener = Listener::bind(address)?;
     writeln!(io::stdout().lock(), "listening on {}", listener.address(address)?)?;
@@ -64,7 +64,8 @@ pub fn serve(listener: &mut Listener) -> io::Result<()> {
                 continue;
             }
             let Some(connection) = connections.get_mut(event.token().0) else { continue };
-            // A client that breaks off is no concern of the others, nor of the figures: the load generator counts.
+            // A client that disconnects affects neither the others nor the figures: the load generator does the
+            // counting.
             match connection.turn(&answers, &mut buffer, event.is_read_closed()) {
                 Ok(Flow::Open) => {}
                 Ok(Flow::Closed) | Err(_) => drop(connections.remove(event.token().0)),
@@ -87,7 +88,7 @@ fn accept_all(listener: &Listener, poll: &Poll, connections: &mut Slab<Connectio
     Ok(())
 }
 
-/// Whether a connection goes on.
+/// Whether a connection continues.
 #[derive(Debug, PartialEq, Eq)]
 enum Flow {
     Open,
@@ -109,12 +110,12 @@ struct Connection {
     stage: Stage,
     variant: Variant,
     session_track: bool,
-    /// Bytes of commands that are not answered yet.
+    /// Bytes of commands that have not been answered yet.
     input: Vec<u8>,
     output: Output,
 }
 
-/// What the socket has not taken yet, in this order. Empty between commands, so no command waits behind it.
+/// What the socket has not accepted yet, in this order. A command is only handled once this is empty.
 #[derive(Debug, Default)]
 struct Output {
     head: Vec<u8>,
@@ -141,7 +142,7 @@ impl Connection {
         self.send(0, |out| greeting.write(out, VERSION, connection_id, status))
     }
 
-    /// Does all that can be done now: write what waits, answer what has arrived, read.
+    /// Does everything possible now: writes what is waiting, answers what has arrived, reads.
     fn turn(&mut self, answers: &Answers, buffer: &mut [u8], read_closed: bool) -> io::Result<Flow> {
         loop {
             if !self.output.flush(&mut self.stream, answers)? {
@@ -168,15 +169,15 @@ impl Connection {
                 self.input.extend_from_slice(&buffer[..count]);
                 continue;
             }
-            // A short read has emptied the socket, and new bytes make a new event.
+            // A short read means that the socket is empty, and new bytes cause a new event.
             if count < buffer.len() && self.output.is_empty() && !read_closed {
                 return Ok(Flow::Open);
             }
         }
     }
 
-    /// Answers the whole packets at the start of `bytes` and returns how many bytes they were; stops early when
-    /// the socket is full. `None` when the client said goodbye.
+    /// Answers the complete packets at the start of `bytes` and returns their length in bytes; stops early if the
+    /// socket is full. `None` after COM_QUIT.
     fn answer_all(&mut self, bytes: &[u8], answers: &Answers) -> io::Result<Option<usize>> {
         let mut used = 0;
         while self.output.is_empty() {
@@ -288,7 +289,7 @@ impl Connection {
         self.copy(&packet)
     }
 
-    /// Writes a prepared answer; what the socket does not take waits in `output`.
+    /// Writes a prepared answer; what the socket does not accept waits in `output`.
     fn copy(&mut self, answer: &[u8]) -> io::Result<()> {
         let written = self.stream.write_some(answer)?;
         self.output.head.extend_from_slice(&answer[written..]);
@@ -301,7 +302,7 @@ impl Output {
         self.head.is_empty() && self.rows_left == 0 && self.tail.is_empty()
     }
 
-    /// Writes until nothing is left or the socket is full; true when nothing is left.
+    /// Writes until nothing is left or the socket is full; true if nothing is left.
     fn flush(&mut self, stream: &mut Stream, answers: &Answers) -> io::Result<bool> {
         if !drain(&mut self.head, stream)? {
             return Ok(false);
@@ -326,7 +327,7 @@ fn drain(bytes: &mut Vec<u8>, stream: &mut Stream) -> io::Result<bool> {
     Ok(bytes.is_empty())
 }
 
-/// What a statement asks the mock server for.
+/// What a statement requests from the mock server.
 #[derive(Debug, PartialEq, Eq)]
 enum Statement<'t> {
     /// `SELECT c FROM sbtest...`
@@ -340,7 +341,7 @@ enum Statement<'t> {
     End,
     Autocommit(bool),
     Use(&'t [u8]),
-    /// Answered by OK.
+    /// Answered with OK.
     Other,
 }
 

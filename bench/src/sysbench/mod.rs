@@ -1,7 +1,7 @@
 //! sysbench on a real server: directly and through each proxy.
 //!
-//! Here the server is what saturates, not the proxy; what the tables show is that a real workload passes
-//! without errors, what it loses on the way, and what the proxy's share of the CPU is.
+//! Here the server saturates, not the proxy. The tables show that a real workload runs without errors, how much speed
+//! it loses, and the proxy's share of the CPU.
 
 mod output;
 
@@ -21,7 +21,7 @@ use crate::socket::Address;
 /// Options of `sysbench`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// A running primary, IP:PORT; without it a throw-away mariadbd is started.
+    /// A running primary, IP:PORT; if not given, a throw-away mariadbd is started.
     #[arg(long)]
     server: Option<String>,
     /// Running replicas of it, IP:PORT, for the reads through Narrows.
@@ -33,34 +33,35 @@ pub struct Flags {
     /// Its password.
     #[arg(long, default_value = "sbtest")]
     password: String,
-    /// Schema of the tables; must exist on a running server.
+    /// Schema of the tables; on a running server it must exist.
     #[arg(long, default_value = "sbtest")]
     schema: String,
-    /// The tables are there already.
+    /// The tables already exist.
     #[arg(long)]
     no_prepare: bool,
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
-    /// Who takes part.
+    /// Which peers take part.
     #[arg(long, value_delimiter = ',', default_value = "direct,haproxy,narrows,cached")]
     peers: Vec<String>,
-    /// Scripts of sysbench.
+    /// Sysbench scripts.
     #[arg(long, value_delimiter = ',', default_value = "oltp_point_select,oltp_read_only,oltp_read_write")]
     tests: Vec<String>,
-    /// Prepared statements instead of text.
+    /// Use prepared statements instead of text.
     #[arg(long)]
     prepared: bool,
-    /// Narrows once for each of these limits of prepared statements per server connection, and once with the default.
+    /// Run Narrows once with each of these limits of prepared statements per server connection, and once with the
+    /// default.
     #[arg(long, value_delimiter = ',')]
     max_stmts: Vec<u32>,
     /// More options for the scripts, such as --skip-trx=on; each with its dashes.
     #[arg(last = true)]
     more: Vec<String>,
-    /// Threads, each with a connection.
+    /// Threads, each with one connection.
     #[arg(long, default_value_t = 64)]
     threads: usize,
-    /// Seconds of a run.
+    /// Length of a run in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
     /// Tables.
@@ -71,7 +72,7 @@ pub struct Flags {
     table_size: usize,
 }
 
-/// Runs it; an error when a peer that was asked for could not be measured, or any statement failed.
+/// Runs the comparison; an error if a requested peer could not be measured, or any statement failed.
 pub fn run(flags: &Flags) -> io::Result<()> {
     let program = find_program("sysbench")
         .ok_or_else(|| io::Error::other("not installed: apt-get install sysbench"))?;
@@ -135,7 +136,7 @@ pub fn run(flags: &Flags) -> io::Result<()> {
 /// One line of a table.
 struct Row {
     outcome: Outcome,
-    /// CPU of the proxy, and the time it was spent in; `None` without a proxy.
+    /// CPU of the proxy, and the wall-clock time in which it was used; `None` without a proxy.
     proxy: Option<(Cpu, f64)>,
 }
 

@@ -7,18 +7,18 @@ pub struct Outcome {
     pub transactions_per_second: f64,
     /// Statements, BEGIN and COMMIT included.
     pub queries: u64,
-    /// The same per second.
+    /// Queries per second.
     pub queries_per_second: f64,
-    /// 95 of 100 transactions took less.
+    /// 95th percentile of the latency of transactions.
     pub p95_ms: f64,
-    /// Transactions that were begun anew: deadlocks, lock timeouts. Other errors end the run.
+    /// Transactions that were started again after deadlocks or lock timeouts. Other errors end the run.
     pub errors: u64,
-    /// Connections that were lost and made anew.
+    /// Connections that were lost and reopened.
     pub reconnects: u64,
 }
 
 impl Outcome {
-    /// Reads the summary; `None` when a line of it is missing.
+    /// Reads the summary; `None` if a line of it is missing.
     pub fn read(printed: &str) -> Option<Outcome> {
         let words = |label: &str| -> Option<Vec<&str>> {
             let line = printed.lines().find_map(|line| line.trim_start().strip_prefix(label))?;
