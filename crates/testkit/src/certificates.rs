@@ -1,4 +1,4 @@
-//! Certificates for tests: an authority that signs what a test asks for.
+//! Certificates for tests: an authority that signs the certificates that a test requests.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, SanType,
@@ -33,7 +33,7 @@ impl Authority {
     /// A new one.
     ///
     /// # Panics
-    /// When no key can be made.
+    /// If no key can be generated.
     pub fn new(name: &str) -> Authority {
         let key = KeyPair::generate().expect("randomness");
         let mut params = CertificateParams::default();
@@ -52,7 +52,7 @@ impl Authority {
     /// Signs a certificate with this common name, for these names: host names, addresses, or URIs.
     ///
     /// # Panics
-    /// When a name is none.
+    /// If a name is invalid.
     pub fn issue(&self, common_name: &str, names: &[&str], validity: Validity) -> Certificate {
         let key = KeyPair::generate().expect("randomness");
         let mut params = CertificateParams::default();

@@ -1,7 +1,7 @@
-//! A scripted MySQL server in the test's own process: for what no real server can be made to do on demand.
+//! A scripted MySQL server in the test's own process, for what a real server cannot be made to do on demand.
 //!
-//! A test writes a [`Conversation`]: which statement gets which [`Move`]. What nobody scripted gets OK, so that the
-//! statements by which a proxy prepares a connection need no script. Everything received is kept, by connection.
+//! A test writes a [`Conversation`]: which statement gets which [`Move`]. Statements without a script get OK, so that
+//! those with which a proxy prepares a connection need none. Everything received is recorded per connection.
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,19 +17,19 @@ use crate::protocol::{Packet, capability, command, writer};
 pub enum Move {
     /// Sends these payloads as packets, numbered on from the client's.
     Reply(Vec<Vec<u8>>),
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     Bytes(Vec<u8>),
-    /// Sends one row after the other, without end, until the client closes: this payload again and again.
+    /// Sends this payload as rows without end, until the client closes the connection.
     Endless(Vec<u8>),
     /// Closes the connection.
     Close,
     /// Closes the connection with a reset.
     Reset,
-    /// Says nothing more and keeps the connection until the client closes it.
+    /// Sends nothing more and keeps the connection open until the client closes it.
     Hang,
     /// Waits until the test calls [`FakeMysql::release`].
     Wait,
-    /// Takes this long: a slow server, not a way to wait for anything.
+    /// Sleeps for this long: it makes a slow server, and is not a way to wait for anything.
     Take(Duration),
 }
 
@@ -52,7 +52,7 @@ impl Move {
         Move::Reply(payloads)
     }
 
-    /// The beginning of such a result set, up to where its rows begin.
+    /// The part of such a result set before its rows.
     pub fn beginning_of_rows(column: &str) -> Move {
         Move::Reply(head_of_rows(column))
     }
@@ -64,10 +64,10 @@ fn head_of_rows(column: &str) -> Vec<Vec<u8>> {
 
 const AUTOCOMMIT: u16 = 2;
 
-/// One command as it arrived.
+/// One command as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// Which connection, counted from 0 in the order of their coming.
+    /// Which connection, counted from 0 in the order in which they were opened.
     pub connection: usize,
     /// The command's code.
     pub code: u8,
@@ -75,54 +75,54 @@ pub struct Received {
     pub body: String,
 }
 
-/// What the server says when.
+/// Which answer the server gives to what.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
     instead_of_greeting: Option<Vec<Move>>,
     instead_of_login: Option<Vec<Move>>,
     at_ping: Option<Vec<Move>>,
     script: Vec<(String, Vec<Move>)>,
-    /// What happens at commands of these codes, whatever they say.
+    /// The answer to commands with these codes, whatever their contents.
     commands: Vec<(u8, Vec<Move>)>,
-    /// Offered in the greeting beside the usual ones.
+    /// Capabilities offered in the greeting besides the usual ones.
     capabilities: u32,
 }
 
 impl Conversation {
-    /// One in which every login succeeds and every command gets OK.
+    /// A conversation in which every login succeeds and every command gets OK.
     pub fn new() -> Conversation {
         Conversation::default()
     }
 
-    /// What happens to whoever connects, instead of the greeting.
+    /// What a new connection gets instead of the greeting.
     #[must_use]
     pub fn at_connect(mut self, moves: &[Move]) -> Conversation {
         self.instead_of_greeting = Some(moves.to_vec());
         self
     }
 
-    /// What happens after the handshake response, instead of OK.
+    /// The reply to the handshake response, instead of OK.
     #[must_use]
     pub fn at_login(mut self, moves: &[Move]) -> Conversation {
         self.instead_of_login = Some(moves.to_vec());
         self
     }
 
-    /// What happens at a `COM_PING`, instead of OK.
+    /// The reply to a `COM_PING`, instead of OK.
     #[must_use]
     pub fn on_ping(mut self, moves: &[Move]) -> Conversation {
         self.at_ping = Some(moves.to_vec());
         self
     }
 
-    /// What happens at this statement, every time.
+    /// The reply to this statement, every time.
     #[must_use]
     pub fn on(mut self, statement: &str, moves: &[Move]) -> Conversation {
         self.script.push((statement.to_owned(), moves.to_vec()));
         self
     }
 
-    /// What happens at every command of this code, instead of OK.
+    /// The reply to every command with this code, instead of OK.
     #[must_use]
     pub fn on_command(mut self, code: u8, moves: &[Move]) -> Conversation {
         self.commands.push((code, moves.to_vec()));
@@ -151,7 +151,7 @@ impl Conversation {
     }
 }
 
-/// The running server; stops when dropped.
+/// A running fake server; stops when dropped.
 #[derive(Debug)]
 pub struct FakeMysql {
     address: SocketAddr,
@@ -181,11 +181,11 @@ impl FakeMysql {
         FakeMysql::start_on(0, conversation)
     }
 
-    /// A port of 127.0.0.1 on which nobody listens: for a server that is down. It is below those that the kernel chooses by itself
-    /// (`net.ipv4.ip_local_port_range`, from 32768), so that no other server of a test gets it.
+    /// A port of 127.0.0.1 on which nobody listens: for a server that is down. It is below those that the kernel
+    /// chooses by itself (`net.ipv4.ip_local_port_range`, from 32768), so that no other test server gets it.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     pub fn nobody() -> u16 {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let ports = 10_000..30_000;
@@ -198,7 +198,7 @@ impl FakeMysql {
         (0..ports.len()).map(next).find(is_free).expect("a free port")
     }
 
-    /// The payload of its greeting, for a server that a test makes itself.
+    /// The payload of its greeting, for a server that a test implements itself.
     pub fn greeting(connection_id: u32) -> Vec<u8> {
         greeting(connection_id, 0)
     }
@@ -208,7 +208,7 @@ impl FakeMysql {
         FakeMysql::start_at("127.0.0.1", port, conversation)
     }
 
-    /// Starts it on a given address of this machine, 127.0.0.2 perhaps: for a host name that moves.
+    /// Starts it on a given address of this machine, such as 127.0.0.2: for a host name whose address changes.
     pub fn start_at(address: &str, port: u16, conversation: Conversation) -> FakeMysql {
         let listener = TcpListener::bind((address, port)).expect("bind a port for the fake server");
         let address = listener.local_addr().expect("bound");
@@ -233,7 +233,7 @@ impl FakeMysql {
         Endpoint::local(self.port())
     }
 
-    /// Changes what it says from now on, on every connection.
+    /// Changes the conversation from now on, on every connection.
     pub fn say(&self, conversation: Conversation) {
         *self.shared.conversation.lock().expect("no panic while held") = conversation;
     }
@@ -248,7 +248,7 @@ impl FakeMysql {
         self.shared.lock().logins.clone()
     }
 
-    /// How many connections have come so far.
+    /// How many connections have been opened so far.
     pub fn connections(&self) -> usize {
         self.shared.lock().streams.len()
     }
@@ -258,10 +258,10 @@ impl FakeMysql {
         self.shared.lock().open
     }
 
-    /// Waits until a COM_QUERY of this text has come, and says on which connection it came first.
+    /// Waits until a COM_QUERY with this text has been received; returns the first connection that sent it.
     ///
     /// # Panics
-    /// When it has not come after 30 seconds.
+    /// If it has not been received after 30 seconds.
     pub fn wait_for(&self, statement: &str) -> usize {
         self.shared.wait_until(&format!("no {statement}"), |state| {
             let wanted = |received: &&Received| received.code == command::QUERY && received.body == statement;
@@ -269,10 +269,10 @@ impl FakeMysql {
         })
     }
 
-    /// Waits until a COM_QUERY of this text has come so many times.
+    /// Waits until a COM_QUERY with this text has been received this many times.
     ///
     /// # Panics
-    /// When it has not after 30 seconds.
+    /// If it has not been after 30 seconds.
     pub fn wait_for_times(&self, statement: &str, times: usize) {
         self.shared.wait_until(&format!("not {times} of {statement}"), |state| {
             let wanted = |received: &&Received| received.code == command::QUERY && received.body == statement;
@@ -283,22 +283,22 @@ impl FakeMysql {
     /// Waits until this many connections are open.
     ///
     /// # Panics
-    /// When there are not after 30 seconds.
+    /// If there are not after 30 seconds.
     pub fn wait_for_open(&self, count: usize) {
         self.shared
             .wait_until(&format!("not {count} connections"), |state| (state.open == count).then_some(()));
     }
 
-    /// Lets one [`Move::Wait`] go on.
+    /// Lets one [`Move::Wait`] continue.
     pub fn release(&self) {
         self.shared.lock().releases += 1;
         self.shared.changed.notify_all();
     }
 
-    /// Closes every connection there is now.
+    /// Closes all current connections.
     pub fn hang_up(&self) {
         for stream in &self.shared.lock().streams {
-            // One that is closed already is as wanted.
+            // It does not matter if one is already closed.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -309,7 +309,7 @@ impl Drop for FakeMysql {
         self.shared.stopped.store(true, Ordering::SeqCst);
         self.hang_up();
         self.shared.changed.notify_all();
-        // Wakes the accept, which then sees the flag; when that fails the process ends with it.
+        // Wakes the accept, which then sees the flag; if this fails, the thread ends with the process.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -347,7 +347,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         shared.changed.notify_all();
         let shared = shared.clone();
         std::thread::spawn(move || {
-            // A peer that goes away is part of the play.
+            // A peer that disconnects is an expected event.
             let _ = converse(&stream, connection, &shared);
             let _ = stream.shutdown(Shutdown::Both);
             shared.lock().open -= 1;
@@ -390,7 +390,7 @@ fn converse(mut stream: &TcpStream, connection: usize, shared: &Shared) -> std::
     }
 }
 
-/// Makes the moves; whether the connection lives on.
+/// Makes the moves; returns whether the connection stays open.
 fn perform(
     mut stream: &TcpStream,
     moves: &[Move],
@@ -448,7 +448,7 @@ pub(crate) fn linger_zero(stream: &TcpStream) {
     }
 }
 
-/// A greeting like MySQL 8's, with a plugin that any password satisfies here: nobody checks the answer.
+/// A greeting like MySQL 8's, with a plugin for which any password is accepted: the answer is not checked.
 fn greeting(connection_id: u32, more: u32) -> Vec<u8> {
     let capabilities = more
         | capability::USUAL

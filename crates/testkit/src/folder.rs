@@ -1,7 +1,8 @@
 //! Temporary folders that do not outlive the test process by much.
 //!
 //! A folder is removed when its owner is dropped. Owners in a `static` are never dropped: their folders are removed
-//! when the process exits, and those of a process that was killed when the next test process makes its first folder.
+//! when the process exits. If a process was killed, its folders are removed when the next test process creates its
+//! first one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ impl TempFolder {
         static FIRST: Once = Once::new();
         FIRST.call_once(|| {
             sweep();
-            // SAFETY: the handler only uses std's locks and the file system, and unwinds never.
+            // SAFETY: the handler only uses std's locks and the file system, and never unwinds.
             unsafe { libc::atexit(at_exit) };
         });
         static COUNTER: AtomicU32 = AtomicU32::new(0);
@@ -47,7 +48,7 @@ impl TempFolder {
 
 impl Drop for TempFolder {
     fn drop(&mut self) {
-        // One that fails to go is left to the sweep.
+        // If removing it fails, the sweep does it later.
         let _ = fs::remove_dir_all(&self.path);
         LIVE.lock().expect("no panic while held").retain(|path| *path != self.path);
     }

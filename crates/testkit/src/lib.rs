@@ -1,13 +1,13 @@
-//! Test servers and clients: what the end-to-end tests stand on.
+//! Test servers and clients: the foundation of the end-to-end tests.
 //!
 //! * [`RealServer`]: a throw-away MariaDB or MySQL on loopback.
 //! * [`Narrows`]: the built binary with a configuration of its own.
 //! * [`RawClient`]: a blocking client that shows every packet and can send any bytes.
 //! * [`FakeMysql`]: a scripted server in the test's own process.
-//! * [`Namespace`]: a network that can be cut.
+//! * [`Namespace`]: a network that can be disconnected.
 //!
-//! The client and the fake server read and write the protocol by code of their own, not by `narrows-wire`:
-//! a mistake made in both places would otherwise be invisible.
+//! The client and the fake server have their own code for the protocol and do not use `narrows-wire`: with shared code
+//! a mistake would go unnoticed.
 
 mod certificates;
 mod client;

@@ -1,13 +1,13 @@
-//! A network namespace joined to this one by a cable that can be cut: for servers that are still there, and out of reach.
+//! A network namespace connected to this one by a cable that can be cut: for servers that run but cannot be reached.
 //!
-//! Made with `ip` of iproute2, which takes the rights of an administrator.
+//! Made with `ip` of iproute2, which needs root.
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A namespace of its own; gone when dropped, after whatever runs in it.
+/// A separate namespace; removed when dropped, after whatever runs in it.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -19,16 +19,16 @@ impl Namespace {
     /// Makes one.
     ///
     /// # Errors
-    /// Why none can be made here.
+    /// Why none can be created here.
     pub fn new() -> Result<Namespace, String> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let (process, number) = (std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        // Four addresses of the network for benches of network devices (RFC 2544), which nobody routes.
+        // Four addresses from the network reserved for benchmarks of network devices (RFC 2544), which is not routed.
         let subnet = process.wrapping_mul(31).wrapping_add(number) % NETWORKS;
         let address = |host| Ipv4Addr::from_bits(BENCH_NETWORK + subnet * 4 + host);
         let name = format!("nrw{process}-{number}");
         ip(&["netns", "add", &name])?;
-        // From here on it is taken down again whatever fails.
+        // From here on it is removed again, whatever fails.
         let namespace = Namespace { name, near: address(1), far: address(2) };
         let name = &namespace.name;
         let (near, far) = (format!("{}/30", namespace.near), format!("{}/30", namespace.far));
@@ -51,7 +51,7 @@ impl Namespace {
         self.far
     }
 
-    /// Cuts the cable: what is sent is lost, and nobody is told.
+    /// Cuts the cable: what is sent is lost without notice.
     ///
     /// # Panics
     /// When it cannot be.
@@ -74,7 +74,7 @@ impl Namespace {
         command
     }
 
-    /// By what `ip` knows it.
+    /// Its name for `ip`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -86,9 +86,9 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The cable goes with it.
+        // The cable is removed with it.
         if let Err(error) = ip(&["netns", "delete", &self.name]) {
-            eprintln!("a namespace is left behind: {error}");
+            eprintln!("cannot remove a namespace: {error}");
         }
     }
 }
@@ -102,11 +102,11 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
     Err(format!("ip {}: {}", arguments.join(" "), text.trim()))
 }
 
-/// The name of the end inside.
+/// The name of the interface inside.
 const FAR_END: &str = "far";
 
 /// 198.18.0.0/15
 const BENCH_NETWORK: u32 = 198 << 24 | 18 << 16;
 
-/// How many networks of four addresses it has.
+/// How many networks of four addresses that network has.
 const NETWORKS: u32 = 1 << 15;

@@ -1,4 +1,4 @@
-//! The program under test, started with a configuration of its own.
+//! The program under test, started with its own configuration.
 
 use std::fmt::Write;
 use std::fs;
@@ -17,7 +17,7 @@ pub struct NarrowsConfig {
     servers: Vec<String>,
     users: Vec<String>,
     rules: Vec<String>,
-    /// Rows of other tables, with their names.
+    /// Rows of other tables, with the tables' names.
     tables: Vec<(String, String)>,
     monitor: bool,
     supervisor: bool,
@@ -39,8 +39,8 @@ impl NarrowsConfig {
         NarrowsConfig::new().server(0, port, "").user("sbtest", "sbtest", "")
     }
 
-    /// Sets one of the `mysql_variables`; the last setting of a name counts. A value that is neither a number nor a
-    /// boolean is quoted.
+    /// Sets one of the `mysql_variables`; if a name is set twice, the last setting counts. A value that is neither a
+    /// number nor a boolean is quoted.
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> NarrowsConfig {
         self.variables.retain(|(other, _)| other != name);
@@ -48,14 +48,14 @@ impl NarrowsConfig {
         self
     }
 
-    /// Adds a server of 127.0.0.1; `more` are further columns.
+    /// Adds a server on 127.0.0.1; `more` are further columns.
     #[must_use]
     pub fn server(mut self, hostgroup: i32, port: u16, more: &str) -> NarrowsConfig {
         self.servers.push(format!("hostgroup={hostgroup} address=\"127.0.0.1\" port={port} {more}"));
         self
     }
 
-    /// Adds a server of any address; `more` are further columns.
+    /// Adds a server with any address; `more` are further columns.
     #[must_use]
     pub fn server_at(mut self, hostgroup: i32, address: &str, port: u16, more: &str) -> NarrowsConfig {
         self.servers.push(format!("hostgroup={hostgroup} address=\"{address}\" port={port} {more}"));
@@ -83,57 +83,57 @@ impl NarrowsConfig {
         self
     }
 
-    /// Starts the monitor too, which is off otherwise.
+    /// Also starts the monitor, which is off by default.
     #[must_use]
     pub fn monitor(mut self) -> NarrowsConfig {
         self.monitor = true;
         self
     }
 
-    /// Starts a supervisor with a worker process, instead of one process that does without.
+    /// Starts a supervisor with a worker process, instead of a single process without a supervisor.
     #[must_use]
     pub fn supervised(mut self) -> NarrowsConfig {
         self.supervisor = true;
         self
     }
 
-    /// Gives clients so long to leave when it is told to end; no time at all otherwise.
+    /// Gives clients this long to disconnect at shutdown; the default is no time at all.
     #[must_use]
     pub fn drain_timeout(mut self, seconds: u32) -> NarrowsConfig {
         self.drain_timeout_s = seconds;
         self
     }
 
-    /// Has a worker process killed that has missed so many heartbeats.
+    /// A worker process that has missed this many heartbeats is killed.
     #[must_use]
     pub fn missing_heartbeats(mut self, most: u32) -> NarrowsConfig {
         self.missing_heartbeats = Some(most);
         self
     }
 
-    /// Has it write its process id to a file; a relative path counts from the data folder.
+    /// It writes its process id to a file; a relative path is relative to the data folder.
     #[must_use]
     pub fn pidfile(mut self, path: &str) -> NarrowsConfig {
         self.pidfile = Some(path.to_owned());
         self
     }
 
-    /// Puts its data folder on a disk of so many bytes, which can be filled, where the machine lets this process mount one.
-    /// Nobody else has that disk: see [`Narrows::data_file`].
+    /// Puts its data folder on a disk of this many bytes, which can be filled, if this process may mount one. Other
+    /// processes do not see that disk: see [`Narrows::data_file`].
     #[must_use]
     pub fn small_disk(mut self, bytes: u64) -> NarrowsConfig {
         self.disk_bytes = Some(bytes);
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable for it.
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> NarrowsConfig {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The file, for these listeners.
+    /// The configuration file for these listeners.
     pub fn text(&self, interfaces: &str, admin: &str) -> String {
         let mut text = format!(
             "drain_timeout={}\nadmin_variables = {{ mysql_ifaces=\"{admin}\" }}\nmysql_variables =\n{{\n",
@@ -174,7 +174,7 @@ impl NarrowsConfig {
     }
 }
 
-/// Whether servers are looked after.
+/// Whether the monitor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Monitor {
     /// They are.
@@ -183,12 +183,12 @@ pub enum Monitor {
     Off,
 }
 
-/// Whether a worker process that dies is followed by another.
+/// Whether a worker process that dies is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Supervision {
     /// It is.
     On,
-    /// `--no-supervisor`: there is one process, which all figures are of.
+    /// `--no-supervisor`: all figures are those of a single process.
     Off,
 }
 
@@ -203,7 +203,7 @@ struct Mode<'a> {
 }
 
 impl<'a> Mode<'a> {
-    /// One process, and nothing that looks after servers.
+    /// A single process, without the monitor.
     fn plain(binary: &'a str, environment: &'a [(String, String)]) -> Mode<'a> {
         let (monitor, supervision) = (Monitor::Off, Supervision::Off);
         Mode { binary, environment, monitor, supervision, disk_bytes: None }
@@ -226,7 +226,7 @@ impl Narrows {
     /// Starts `binary` and waits until it listens. A test of the root package passes `env!("CARGO_BIN_EXE_narrows")`.
     ///
     /// # Panics
-    /// When it does not start; the message has its log.
+    /// If it does not start; the message has its log.
     pub fn start(binary: &str, config: &NarrowsConfig) -> Narrows {
         let mode = Mode {
             binary,
@@ -238,10 +238,10 @@ impl Narrows {
         Narrows::start_in(&mode, |interfaces, admin| config.text(interfaces, admin))
     }
 
-    /// The same in a folder that `prepare` has put files into.
+    /// The same in a folder into which `prepare` puts files.
     ///
     /// # Panics
-    /// When it does not start; the message has its log.
+    /// If it does not start; the message has its log.
     pub fn start_prepared(binary: &str, config: &NarrowsConfig, prepare: impl Fn(&Path)) -> Narrows {
         let environment = &config.environment;
         let mode = Mode::plain(binary, environment);
@@ -255,7 +255,7 @@ impl Narrows {
     /// The same with a configuration file that `text` writes, given the listeners for clients and for administrators.
     ///
     /// # Panics
-    /// When it does not start; the message has its log.
+    /// If it does not start; the message has its log.
     pub fn start_with(binary: &str, monitor: Monitor, text: impl Fn(&str, &str) -> String) -> Narrows {
         Narrows::start_in(&Mode { monitor, ..Mode::plain(binary, &[]) }, text)
     }
@@ -264,18 +264,18 @@ impl Narrows {
         let folder = TempFolder::new("narrows");
         let disk = mode.disk_bytes.and_then(|bytes| SmallDisk::new(folder.file("data"), bytes));
         let data = disk.as_ref().map_or(folder.path(), SmallDisk::place).to_owned();
-        // Another process may take a port between its choice and its use.
+        // Another process may take a port after it is chosen and before it is used.
         for _ in 0..5 {
             let (port, admin_port) = (free_port(), free_port());
             let interfaces = format!("127.0.0.1:{port};{}", folder.file("narrows.sock").display());
             let admin = format!("127.0.0.1:{admin_port}");
             let text = text(&interfaces, &admin);
-            // Otherwise it would listen on the default ports, where somebody else may.
+            // Otherwise it would listen on the default ports, which may be in use.
             assert!(
                 text.contains(&interfaces) && text.contains(&admin),
                 "a file without its listeners:\n{text}"
             );
-            // What is stored goes before the file, and an attempt may have stored another port.
+            // Stored settings take precedence over the file, and an earlier attempt may have stored another port.
             let _ = fs::remove_file(folder.file("narrows.db"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
             if let Some(process) = launch(mode, &folder, disk.as_ref()) {
@@ -305,12 +305,13 @@ impl Narrows {
         Endpoint::local(self.admin_port)
     }
 
-    /// Its data folder, as it knows it itself.
+    /// Its data folder, as Narrows itself sees it.
     pub fn folder(&self) -> &Path {
         &self.data
     }
 
-    /// Where a file of its data folder, or that folder (an empty name), is for others: also when that is on a disk of its own.
+    /// The path at which others find a file of its data folder, or that folder (an empty name), even if it is on a
+    /// separate disk.
     pub fn data_file(&self, name: &str) -> PathBuf {
         match &self.disk {
             Some(disk) => disk.seen_by_others(self.process.pid()).join(name),
@@ -318,7 +319,7 @@ impl Narrows {
         }
     }
 
-    /// Whether its data folder is on a disk of its own.
+    /// Whether its data folder is on a separate disk.
     pub fn has_small_disk(&self) -> bool {
         self.disk.is_some()
     }
@@ -328,10 +329,10 @@ impl Narrows {
         fs::read_to_string(self.folder.file("log")).unwrap_or_default()
     }
 
-    /// Waits until a line of the log, after its first `skipped` bytes, fits; returns that line.
+    /// Waits until a line of the log, after its first `skipped` bytes, matches; returns that line.
     ///
     /// # Panics
-    /// When none has come after ten seconds.
+    /// If there is none after ten seconds.
     pub fn wait_for_log(&self, skipped: usize, fits: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -358,12 +359,12 @@ impl Narrows {
         &mut self.process
     }
 
-    /// Starts another supervisor in the same folder, as after the first one's end.
+    /// Starts another supervisor in the same folder, as after the first one has ended.
     ///
     /// # Panics
-    /// When it does not serve; and with a disk of its own, which the first one has.
+    /// If it does not serve; and with a separate disk, which only the first one sees.
     pub fn start_again(&mut self, binary: &str) {
-        assert!(self.disk.is_none(), "another one would have another disk");
+        assert!(self.disk.is_none(), "another supervisor would have another disk");
         let mode = Mode { supervision: Supervision::On, ..Mode::plain(binary, &[]) };
         let before = self.log().len();
         self.process = spawn(&mode, &self.folder, None);
@@ -374,7 +375,7 @@ impl Narrows {
     /// The process that serves clients: the supervisor's worker process.
     ///
     /// # Panics
-    /// When none serves after ten seconds.
+    /// If none serves after ten seconds.
     pub fn worker(&self) -> u32 {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -395,7 +396,7 @@ impl Narrows {
 impl Drop for Narrows {
     fn drop(&mut self) {
         self.process.stop(Duration::from_secs(5));
-        // Those that a killed supervisor has left behind.
+        // The processes that a killed supervisor left running.
         worker_processes(&self.data).iter().for_each(|worker| kill(worker.pid));
         if std::thread::panicking() {
             let log = self.log();
@@ -414,25 +415,25 @@ impl Drop for Narrows {
 /// A worker process.
 struct Worker {
     pid: u32,
-    /// In ticks since the machine's start.
+    /// When it started, in ticks since the machine booted.
     begun: u64,
-    /// Whether it serves or has served, and does not only wait to take another's place.
+    /// Whether it serves or has served, rather than only waiting to take over.
     serves: bool,
 }
 
-/// The worker process that serves from `folder`, if one does.
+/// The worker process that serves from `folder`, if there is one.
 pub fn serving_worker(folder: &Path) -> Option<u32> {
-    // One that leaves has been there for longer.
+    // A process that is about to end is older.
     let serving = worker_processes(folder).into_iter().filter(|worker| worker.serves);
     serving.max_by_key(|worker| worker.begun).map(|worker| worker.pid)
 }
 
-/// The worker processes that serve, have served or wait to from `folder`, and their keepers.
+/// The worker processes of `folder` that serve, have served or wait to serve, and their keepers.
 pub fn workers_and_keepers(folder: &Path) -> Vec<u32> {
     worker_processes(folder).iter().map(|worker| worker.pid).collect()
 }
 
-/// The worker processes that serve, or wait to, from `folder`, and their keepers: their command lines say so.
+/// The worker processes of `folder` that serve or wait to serve, and their keepers, found by their command lines.
 fn worker_processes(folder: &Path) -> Vec<Worker> {
     let mut wanted = b"narrows\0worker\0".to_vec();
     wanted.extend_from_slice(folder.as_os_str().as_bytes());
@@ -447,7 +448,7 @@ fn worker_processes(folder: &Path) -> Vec<Worker> {
             let mut names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
             names.any(|name| name == "door\n")
         };
-        // The 22nd field, the 20th behind the name (proc(5)).
+        // The 22nd field, the 20th after the name (proc(5)).
         let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
         let begun = stat.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(19)?.parse().ok());
         is_ours.then(|| Worker { pid, begun: begun.unwrap_or(0), serves: has_door() })
@@ -455,9 +456,9 @@ fn worker_processes(folder: &Path) -> Vec<Worker> {
     pids.filter_map(of_folder).collect()
 }
 
-/// SIGKILL to a process that is known to be ours.
+/// Sends SIGKILL to a process that is known to be ours.
 pub fn kill(pid: u32) {
-    // SAFETY: kill touches nothing of this process.
+    // SAFETY: kill affects nothing in this process.
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
 }
 
@@ -481,12 +482,12 @@ fn spawn(mode: &Mode<'_>, folder: &TempFolder, disk: Option<&SmallDisk>) -> Proc
     Process::spawn(command).unwrap_or_else(|error| panic!("start {}: {error}", mode.binary))
 }
 
-/// Starts it; `None` when it ended at once.
+/// Starts it; `None` if it ended at once.
 fn launch(mode: &Mode<'_>, folder: &TempFolder, disk: Option<&SmallDisk>) -> Option<Process> {
     let mut process = spawn(mode, folder, disk);
     let deadline = Instant::now() + Duration::from_secs(20);
     while process.try_wait().is_none() {
-        // The last line of its start; only what is written after it belongs to a test that counts lines.
+        // The last line logged at start; a test that counts lines only sees what is written after it.
         let log = fs::read_to_string(folder.file("log")).unwrap_or_default();
         if log.contains(" serving interfaces=") {
             return Some(process);

@@ -39,7 +39,7 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().expect("wait for a child of ours");
@@ -51,7 +51,7 @@ impl Process {
         self.status
     }
 
-    /// Waits until it has ended, `limit` at most.
+    /// Waits until it has ended, for at most `limit`.
     pub fn wait_for(&mut self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;
         while self.try_wait().is_none() && Instant::now() < deadline {
@@ -68,7 +68,7 @@ impl Process {
         }
     }
 
-    /// SIGKILL, and waits for the end.
+    /// Sends SIGKILL and waits until it has ended.
     pub fn kill(&mut self) {
         self.signal(libc::SIGKILL);
         self.wait_for(Duration::from_secs(20));
@@ -77,19 +77,19 @@ impl Process {
     /// SIGTERM; SIGKILL after `limit`.
     pub fn stop(&mut self, limit: Duration) {
         self.signal(libc::SIGTERM);
-        // One that was stopped by SIGSTOP acts on SIGTERM only when it runs again.
+        // A process stopped by SIGSTOP acts on SIGTERM only when it runs again.
         self.signal(libc::SIGCONT);
         if self.wait_for(limit).is_none() {
             self.kill();
         }
     }
 
-    /// From now on no file of it may grow beyond so many bytes, as on a full disk; `None`: any may.
+    /// From now on none of its files can grow beyond this many bytes, as on a full disk; `None`: no limit.
     pub fn limit_file_size(&mut self, bytes: Option<u64>) {
         self.limit(libc::RLIMIT_FSIZE, bytes.unwrap_or(libc::RLIM_INFINITY));
     }
 
-    /// From now on it gets no descriptor beyond so many.
+    /// From now on it cannot have more descriptors than this.
     pub fn limit_open_files(&mut self, count: u64) {
         self.limit(libc::RLIMIT_NOFILE, count);
     }
@@ -116,7 +116,7 @@ impl Process {
         self.status_kib("VmHWM:") * 1024
     }
 
-    /// Processor time used so far, of all its threads.
+    /// CPU time used so far by all its threads.
     pub fn cpu(&self) -> Duration {
         let mut total = 0;
         let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", self.pid())) else {
@@ -142,10 +142,10 @@ impl Drop for Process {
     }
 }
 
-/// A TCP port of 127.0.0.1 that is free now. Somebody may take it before it is used: users of it retry.
+/// A TCP port of 127.0.0.1 that is free now. Another process may take it before it is used, so callers retry.
 ///
 /// # Panics
-/// When there is none.
+/// If there is none.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("bound").port()
@@ -155,7 +155,7 @@ pub fn free_port() -> u16 {
 pub(crate) fn kill_all() {
     if let Ok(pids) = PIDS.lock() {
         for pid in pids.iter() {
-            // SAFETY: children that nobody has waited for keep their pid.
+            // SAFETY: children that have not been waited for keep their pid.
             unsafe { libc::kill(*pid as libc::pid_t, libc::SIGKILL) };
         }
     }
@@ -165,15 +165,15 @@ type Order = (Command, mpsc::Sender<io::Result<Child>>);
 
 static PIDS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// The thread that starts every child. The kernel sends the parent-death signal when the *thread* that forked ends,
-/// and the threads of tests end long before a server they share.
+/// The thread that starts every child. The kernel sends the parent-death signal when the *thread* that forked ends, and
+/// the threads of tests end long before a server that they share.
 fn spawner() -> mpsc::Sender<Order> {
     static SPAWNER: OnceLock<Mutex<mpsc::Sender<Order>>> = OnceLock::new();
     let sender = SPAWNER.get_or_init(|| {
         let (sender, orders) = mpsc::channel::<Order>();
         std::thread::spawn(move || {
             for (mut command, reply) in orders {
-                // A caller that has panicked meanwhile needs no child.
+                // A caller that has panicked in the meantime needs no child.
                 let _ = reply.send(command.spawn());
             }
         });

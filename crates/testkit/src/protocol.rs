@@ -1,12 +1,12 @@
-//! The MySQL protocol as the tests speak it: plain values, written for reading. It is not on purpose the code of
-//! `narrows-wire`, see the crate's page.
+//! The MySQL protocol for the tests: plain values, written to be read. It deliberately shares no code with
+//! `narrows-wire`; see the crate's page.
 
 use std::io::{self, Read, Write};
 
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 
-/// Capability flags, by the manual's names without `CLIENT_`.
+/// Capability flags: the manual's names without `CLIENT_`.
 #[allow(missing_docs)]
 pub mod capability {
     pub const LONG_PASSWORD: u32 = 1;
@@ -30,7 +30,7 @@ pub mod capability {
     pub const SESSION_TRACK: u32 = 1 << 23;
     pub const DEPRECATE_EOF: u32 = 1 << 24;
     pub const QUERY_ATTRIBUTES: u32 = 1 << 27;
-    /// What every login of the tests asks for unless it says otherwise.
+    /// The capabilities of a test's login by default.
     pub const USUAL: u32 = LONG_PASSWORD
         | LONG_FLAG
         | LOCAL_FILES
@@ -43,7 +43,7 @@ pub mod capability {
         | PLUGIN_AUTH_LENENC;
 }
 
-/// Command codes, by the manual's names without `COM_`.
+/// Command codes: the manual's names without `COM_`.
 #[allow(missing_docs)]
 pub mod command {
     pub const QUIT: u8 = 1;
@@ -66,7 +66,7 @@ pub mod command {
     pub const RESET_CONNECTION: u8 = 31;
 }
 
-/// One packet as it was on the wire. A payload of 16 MiB and more is several packets.
+/// One packet as it was on the wire. A payload of 16 MiB or more is several packets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packet {
     /// The sequence number.
@@ -76,13 +76,13 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The largest payload of one packet; one of just this size is continued.
+    /// The largest payload of one packet; a payload of exactly this size continues in the next packet.
     pub const MAX: usize = 0xFF_FFFF;
 
     /// Reads the next packet.
     ///
     /// # Errors
-    /// Those of the stream; `UnexpectedEof` when the peer has closed.
+    /// Those of the stream; `UnexpectedEof` if the peer has closed the connection.
     pub fn read(stream: &mut impl Read) -> io::Result<Packet> {
         let mut header = [0; 4];
         stream.read_exact(&mut header)?;
@@ -92,7 +92,7 @@ impl Packet {
         Ok(Packet { sequence: header[3], payload })
     }
 
-    /// Writes a payload as as many packets as it takes, the first with `sequence`; returns the next sequence number.
+    /// Writes a payload as one or more packets, the first with `sequence`; returns the next sequence number.
     ///
     /// # Errors
     /// Those of the stream.
@@ -104,7 +104,7 @@ impl Packet {
         for chunk in chunks {
             let mut header = (chunk.len() as u32).to_le_bytes();
             header[3] = sequence;
-            // One write for small packets, so that they are one segment.
+            // Small packets are written at once, so that they are one segment.
             stream.write_all(&[&header, &chunk[..chunk.len().min(1024)]].concat())?;
             stream.write_all(&chunk[chunk.len().min(1024)..])?;
             sequence = sequence.wrapping_add(1);
@@ -152,7 +152,7 @@ pub struct Greeting {
 }
 
 impl Greeting {
-    /// Decodes one; `None` when it is no greeting.
+    /// Decodes one; `None` if it is not a greeting.
     pub fn decode(payload: &[u8]) -> Option<Greeting> {
         let mut bytes = reader::Bytes::new(payload);
         let protocol = bytes.u8()?;
@@ -189,7 +189,7 @@ impl Greeting {
 pub struct ErrorPacket {
     /// Error number.
     pub code: u16,
-    /// SQLSTATE; empty before the handshake is through.
+    /// SQLSTATE; empty before the handshake is complete.
     pub state: String,
     /// Text.
     pub message: String,
@@ -218,7 +218,7 @@ impl std::fmt::Debug for ErrorPacket {
     }
 }
 
-/// An OK packet, without what session tracking says.
+/// An OK packet, without session state changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OkPacket {
     /// Rows changed.
@@ -229,12 +229,12 @@ pub struct OkPacket {
     pub status: u16,
     /// Warnings of the statement.
     pub warnings: u16,
-    /// What follows: the information text, in the form the capabilities give it.
+    /// The rest: the information text, in the format that the capabilities determine.
     pub rest: Vec<u8>,
 }
 
 impl OkPacket {
-    /// Decodes one, with either of its two first bytes; `None` when it is none.
+    /// Decodes one, with either of its two first bytes; `None` if it is not an OK packet.
     pub fn decode(payload: &[u8]) -> Option<OkPacket> {
         let mut bytes = reader::Bytes::new(payload);
         if !matches!(bytes.u8()?, 0 | 0xFE) {
@@ -272,7 +272,7 @@ impl Column {
         }
         let name = text(bytes.lenenc_bytes()?);
         bytes.lenenc_bytes()?;
-        // MariaDB's extended metadata is not asked for by these tests, so the fixed part follows.
+        // These tests do not request MariaDB's extended metadata, so the fixed part follows.
         bytes.u8()?;
         let (collation, length) = (bytes.u16()?, bytes.u32()?);
         Some(Column {
@@ -288,7 +288,7 @@ impl Column {
 
 /// Reading from bytes.
 pub mod reader {
-    /// A position in a payload; every method answers `None` at its end.
+    /// A position in a payload; every method returns `None` at its end.
     #[derive(Debug, Clone)]
     pub struct Bytes<'a>(&'a [u8]);
 
@@ -361,7 +361,7 @@ pub mod writer {
         }
     }
 
-    /// Bytes behind their length.
+    /// Bytes preceded by their length.
     pub fn lenenc_bytes(bytes: &[u8]) -> Vec<u8> {
         [lenenc(bytes.len() as u64), bytes.to_vec()].concat()
     }
@@ -411,7 +411,7 @@ pub mod writer {
     }
 }
 
-/// Answers to the challenge of the authentication plugins.
+/// The authentication plugins' answers to the challenge.
 pub mod scramble {
     use super::{Digest, Sha1, Sha256};
 

@@ -1,7 +1,7 @@
 //! A throw-away MariaDB or MySQL server on loopback.
 //!
-//! The data folder is a copy of a template made once per machine and kept below `target/`; nothing is durable.
-//! Accounts: `root` without a password and `sbtest`/`sbtest`, both from everywhere and with all privileges.
+//! The data folder is a copy of a template that is created once per machine and kept in `target/`; nothing is durable.
+//! Accounts: `root` without a password and `sbtest`/`sbtest`, both from any host and with all privileges.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,12 +17,12 @@ use crate::{Endpoint, Login, Namespace, Process, RawClient, TempFolder, free_por
 pub enum Flavour {
     /// `mariadbd` of PATH.
     MariaDb,
-    /// MySQL 9 below the folder named by `NARROWS_MYSQL9`, by default `/opt/mysql9`.
+    /// MySQL 9 in the folder named by `NARROWS_MYSQL9`, by default `/opt/mysql9`.
     MySql9,
 }
 
 impl Flavour {
-    /// The flavours a test that wants both runs on: both, or MariaDB alone where `NARROWS_SKIP_MYSQL9=1` says so.
+    /// The flavours for a test that runs on both: both, or MariaDB alone with `NARROWS_SKIP_MYSQL9=1`.
     pub fn both() -> Vec<Flavour> {
         if std::env::var("NARROWS_SKIP_MYSQL9").as_deref() == Ok("1") {
             eprintln!("MySQL 9 is skipped: NARROWS_SKIP_MYSQL9=1");
@@ -37,7 +37,7 @@ impl Flavour {
 pub struct ServerOptions {
     /// Which software.
     pub flavour: Flavour,
-    /// Command line options of the server, last so that they win.
+    /// Command line options of the server, given last so that they take precedence.
     pub options: Vec<String>,
     /// Statements run at every start, one per entry.
     pub statements: Vec<String>,
@@ -46,7 +46,7 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// Those of a server without anything special.
+    /// The options of an ordinary server.
     pub fn new(flavour: Flavour) -> ServerOptions {
         ServerOptions { flavour, options: Vec::new(), statements: Vec::new(), namespace: None }
     }
@@ -58,7 +58,7 @@ impl ServerOptions {
         self
     }
 
-    /// Has it run in a network namespace.
+    /// Runs it in a network namespace.
     #[must_use]
     pub fn inside(mut self, namespace: &Namespace) -> ServerOptions {
         self.namespace = Some(namespace.name().to_owned());
@@ -75,7 +75,7 @@ impl ServerOptions {
     /// Starts the server.
     ///
     /// # Panics
-    /// When it does not start within a minute; the message has the end of its log.
+    /// If it does not start within a minute; the message has the end of its log.
     pub fn start(self) -> RealServer {
         RealServer::start(self)
     }
@@ -87,12 +87,12 @@ pub struct RealServer {
     options: ServerOptions,
     process: Process,
     port: u16,
-    // Dropped after the process, which is declared first.
+    // Dropped after the process, which is therefore declared first.
     folder: TempFolder,
 }
 
 impl RealServer {
-    /// The server of this flavour that all tests of the binary share. They use schemas of their own.
+    /// The server of this flavour that all tests of the binary share. Each uses its own schemas.
     pub fn shared(flavour: Flavour) -> &'static RealServer {
         static MARIADB: OnceLock<RealServer> = OnceLock::new();
         static MYSQL9: OnceLock<RealServer> = OnceLock::new();
@@ -112,14 +112,14 @@ impl RealServer {
     fn start(options: ServerOptions) -> RealServer {
         let folder = TempFolder::new("server");
         copy_folder(template(options.flavour), &folder.file("data"));
-        // Each server of a replication makes its own accounts, and they are no part of what is replicated.
+        // Each server in a replication setup creates its own accounts, which are not replicated.
         let statements = std::iter::once("SET sql_log_bin = 0".to_owned())
             .chain(account_statements("root", ""))
             .chain(account_statements("sbtest", "sbtest"))
             .chain(options.statements.iter().cloned());
         let text: String = statements.map(|statement| statement + ";\n").collect();
         fs::write(folder.file("init.sql"), text).expect("write the init file");
-        // Another process may take the port between its choice and its use.
+        // Another process may take the port after it is chosen and before it is used.
         for _ in 0..5 {
             let port = free_port();
             if let Some(process) = launch(&options, &folder, port) {
@@ -164,7 +164,7 @@ impl RealServer {
         self.process.kill();
     }
 
-    /// SIGSTOP: it accepts connections (the kernel does) and answers nothing.
+    /// Sends SIGSTOP: it still accepts connections (the kernel does) but answers nothing.
     pub fn freeze(&mut self) {
         self.process.signal(libc::SIGSTOP);
     }
@@ -174,10 +174,10 @@ impl RealServer {
         self.process.signal(libc::SIGCONT);
     }
 
-    /// Starts it again on the same port and data, killing it first where it still runs.
+    /// Starts it again on the same port and data, killing it first if it is still running.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     pub fn restart(&mut self) {
         self.restart_with(&[]);
     }
@@ -185,7 +185,7 @@ impl RealServer {
     /// The same with further options, this time only.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     pub fn restart_with(&mut self, options: &[&str]) {
         let with = options.iter().fold(self.options.clone(), |with, option| with.option(option));
         self.process.kill();
@@ -193,17 +193,17 @@ impl RealServer {
             .unwrap_or_else(|| panic!("no restart on port {}:\n{}", self.port, log_tail(&self.folder)));
     }
 
-    /// A session of `root` through the Unix socket, for preparing and looking.
+    /// A session of `root` through the Unix socket, for preparation and inspection.
     pub fn root(&self) -> RawClient {
         let mut client = RawClient::connect(&Endpoint::Unix(self.socket()));
         client.login(&Login::new("root", "")).expect("root has no password");
         client
     }
 
-    /// Runs statements as `root`, one after the other.
+    /// Runs statements as `root`, one after another.
     ///
     /// # Panics
-    /// When one fails.
+    /// If one fails.
     pub fn execute(&self, statements: &[&str]) {
         let mut root = self.root();
         for statement in statements {
@@ -226,7 +226,7 @@ fn account_statements(user: &str, password: &str) -> [String; 2] {
     ]
 }
 
-/// Starts the server and waits until it answers. `None`: it ended before, as when its port is taken.
+/// Starts the server and waits until it answers. `None`: it ended before that, for example because its port was taken.
 fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Process> {
     let mut command = server_command(options.flavour, options.namespace.as_deref());
     let path = |name: &str| folder.file(name).display().to_string();
@@ -276,7 +276,7 @@ fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Pro
     None
 }
 
-/// The server program with the options that come first.
+/// The server program with its first options.
 fn server_command(flavour: Flavour, namespace: Option<&str>) -> Command {
     let start = |program: &OsStr| match namespace {
         Some(name) => Namespace::command(name, program),
@@ -297,13 +297,13 @@ fn server_command(flavour: Flavour, namespace: Option<&str>) -> Command {
     command
 }
 
-/// MySQL 9 is unpacked beside the host's libraries, so its own loader starts it.
+/// MySQL 9 is unpacked with its own libraries, so its own loader starts it.
 fn mysql9_command(start: impl FnOnce(&OsStr) -> Command) -> Command {
     let root = std::env::var_os("NARROWS_MYSQL9").map_or_else(|| PathBuf::from("/opt/mysql9"), PathBuf::from);
     let program = root.join("usr/sbin/mysqld");
     assert!(
         program.exists(),
-        "this test needs MySQL 9 and there is no {}: name its folder in NARROWS_MYSQL9, or set NARROWS_SKIP_MYSQL9=1",
+        "this test needs MySQL 9 and there is no {}: put its folder into NARROWS_MYSQL9, or set NARROWS_SKIP_MYSQL9=1",
         program.display()
     );
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
@@ -324,7 +324,7 @@ fn mysql9_command(start: impl FnOnce(&OsStr) -> Command) -> Command {
     command
 }
 
-/// The folder with the template's data, made where there is none yet.
+/// The folder with the template's data, created if there is none yet.
 fn template(flavour: Flavour) -> &'static Path {
     static MARIADB: OnceLock<PathBuf> = OnceLock::new();
     static MYSQL9: OnceLock<PathBuf> = OnceLock::new();
@@ -342,7 +342,7 @@ fn make_template(name: &str, initialise: fn(&Path)) -> PathBuf {
         let new = target.join(format!("{name}-new-{}", std::process::id()));
         let _ = fs::remove_dir_all(&new);
         initialise(&new);
-        // A rename onto a template that another process has finished meanwhile fails, and that one is as good.
+        // The rename fails if another process has finished a template in the meantime; that one is just as good.
         if fs::rename(&new, &ready).is_err() {
             let _ = fs::remove_dir_all(&new);
         }
@@ -370,7 +370,7 @@ fn initialise_mysql9(folder: &Path) {
         .args(["--initialize-insecure", "--innodb-flush-method=nosync", "--innodb-redo-log-capacity=64M"])
         .arg(format!("--datadir={}", folder.display()));
     run(command);
-    // Each copy gets a server id of its own.
+    // Each copy gets its own server id.
     let _ = fs::remove_file(folder.join("auto.cnf"));
 }
 

@@ -1,5 +1,5 @@
-//! A small disk for a data folder, in memory, so that it can be full: in a mount namespace of the program that writes to it, which
-//! takes the rights of an administrator and leaves nothing behind.
+//! A small disk for a data folder, in memory, so that it can be full: in a mount namespace of the program that writes
+//! to it, which needs root and leaves nothing to clean up.
 
 use std::ffi::CString;
 use std::io;
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The disk; it is there for as long as a process has it.
+/// The disk; it exists for as long as a process uses it.
 #[derive(Debug)]
 pub(crate) struct SmallDisk {
     place: PathBuf,
@@ -16,7 +16,7 @@ pub(crate) struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// One of so many bytes for `place`, which is made; `None` where none may be mounted.
+    /// A disk of this many bytes at `place`, which is created; `None` if none can be mounted.
     pub(crate) fn new(place: PathBuf, bytes: u64) -> Option<SmallDisk> {
         std::fs::create_dir(&place).expect("a folder of ours");
         let options = CString::new(format!("size={bytes},mode=0700")).expect("no zero byte");
@@ -34,18 +34,18 @@ impl SmallDisk {
         }
     }
 
-    /// Where it is for those who have it.
+    /// Its path for the processes that have it mounted.
     pub(crate) fn place(&self) -> &Path {
         &self.place
     }
 
-    /// Where it is for everybody else, while that process, which has it, lives.
+    /// Its path for all other processes, while the process that has it mounted lives.
     pub(crate) fn seen_by_others(&self, pid: u32) -> PathBuf {
         let place = self.place.strip_prefix("/").expect("an absolute path");
         PathBuf::from(format!("/proc/{pid}/root")).join(place)
     }
 
-    /// Has a program start with a new one.
+    /// Makes a program start with a new one.
     pub(crate) fn mount_in(&self, command: &mut Command) {
         let place = CString::new(self.place.as_os_str().as_bytes()).expect("no zero byte");
         let options = self.options.clone();

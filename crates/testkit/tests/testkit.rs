@@ -1,4 +1,4 @@
-//! The kit itself: servers start, answer, die and come back; the fake plays its part.
+//! Tests of the kit itself: servers start, answer, die and come back; the fake server follows its script.
 
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Login, Move, RawClient, RealServer, ServerOptions, command,
@@ -9,7 +9,7 @@ fn real_servers_answer_over_tcp_and_socket() {
     for flavour in Flavour::both() {
         let server = RealServer::shared(flavour);
         assert_eq!(server.root().query("SELECT 1+1").cell().as_deref(), Some("2"));
-        // The full authentication of caching_sha2_password needs the socket once; then TCP does.
+        // The full authentication of caching_sha2_password needs the socket once; after that TCP will do.
         let login = Login::new("sbtest", "sbtest");
         RawClient::open(&narrows_testkit::Endpoint::Unix(server.socket()), &login);
         let mut client = RawClient::open(&server.endpoint(), &login);

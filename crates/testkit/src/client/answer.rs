@@ -1,4 +1,4 @@
-//! Reading a whole answer: where it ends, and what is in it.
+//! Reading a complete answer: where it ends, and what is in it.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::protocol::{Column, ErrorPacket, OkPacket, Packet, capability, command
 pub struct Answer {
     /// The packets, in order.
     pub packets: Vec<Packet>,
-    /// Why the answer stopped before its end: the peer closed, or was silent for too long.
+    /// Why the answer is incomplete: the peer closed the connection, or sent nothing for too long.
     pub lost: Option<io::ErrorKind>,
     deprecate_eof: bool,
 }
@@ -32,7 +32,7 @@ impl Answer {
         self.packets.last().and_then(|packet| ErrorPacket::decode(&packet.payload))
     }
 
-    /// The OK packet, when that is the whole answer or its end.
+    /// The OK packet, if that is the whole answer or its end.
     pub fn ok(&self) -> Option<OkPacket> {
         if self.lost.is_some() {
             return None;
@@ -47,7 +47,7 @@ impl Answer {
         self.packets.iter().skip(1).take(count).filter_map(|packet| Column::decode(&packet.payload)).collect()
     }
 
-    /// The rows of its first result set, cells as text; empty when it has none.
+    /// The rows of its first result set, cells as text; empty if it has none.
     pub fn text_rows(&self) -> Vec<Vec<Option<String>>> {
         let columns = self.columns().len();
         if columns == 0 {
@@ -61,10 +61,10 @@ impl Answer {
     /// The only cell of its only row.
     ///
     /// # Panics
-    /// When there is no such cell.
+    /// If there is no such cell.
     pub fn cell(&self) -> Option<String> {
         let mut rows = self.text_rows();
-        assert!(rows.len() == 1, "not one row: {self:?}");
+        assert!(rows.len() == 1, "not exactly one row: {self:?}");
         rows.remove(0).remove(0)
     }
 }
@@ -83,9 +83,9 @@ fn row(payload: &[u8], columns: usize) -> Option<Vec<Option<String>>> {
 
 /// What is read next.
 enum Part {
-    /// OK, ERR, a request for a local file, or the head of a result set.
+    /// OK, ERR, a request for a local file, or the start of a result set.
     Head,
-    /// This many definitions, then their EOF where there is one.
+    /// This many definitions, then their EOF if there is one.
     Columns(u64),
     /// Rows up to the end packet.
     Rows,
@@ -135,7 +135,7 @@ fn read_results(
                 for _ in 0..count {
                     packets.push(client.read()?);
                 }
-                // A statement with a cursor has its EOF after the definitions in both forms, and its rows later.
+                // With a cursor, an EOF follows the definitions in both formats, and the rows come later.
                 let cursor_possible = code == command::STMT_EXECUTE;
                 part = Part::Rows;
                 if !deprecate_eof {
@@ -152,7 +152,7 @@ fn read_results(
                 continue;
             }
             Part::Rows => match read_rows(client, packets)? {
-                // MySQL says that more results follow those of OUT parameters at their beginning only.
+                // MySQL announces that more results follow those of OUT parameters only at their beginning.
                 Some(status) if head_status & PS_OUT_PARAMS != 0 => status | head_status & MORE_RESULTS,
                 Some(status) => status,
                 None => return Ok(()),
@@ -166,7 +166,7 @@ fn read_results(
     }
 }
 
-/// Reads rows and their end packet; the status of that, or `None` when it is an error.
+/// Reads rows and their end packet; returns its status, or `None` if it is an error.
 fn read_rows(client: &mut RawClient, packets: &mut Vec<Packet>) -> io::Result<Option<u16>> {
     let deprecate_eof = client.capabilities & capability::DEPRECATE_EOF != 0;
     loop {
@@ -220,7 +220,7 @@ fn send_local_file(client: &mut RawClient) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this packet, where a row may be, ends the rows without an error. A row that begins with this byte has a
+/// Whether this packet, in the place of a row, ends the rows without an error. A row that begins with this byte has a
 /// first cell of 16 MiB, so its first packet is a full one.
 fn is_end(packet: &Packet) -> bool {
     packet.first() == 0xFE && packet.payload.len() < Packet::MAX

@@ -1,10 +1,10 @@
-//! Logging in: the handshake response, the switch of the plugin, the full authentication of `caching_sha2_password`
-//! over a Unix socket.
+//! Logging in: the handshake response, a plugin switch, the full authentication of `caching_sha2_password` over a Unix
+//! socket.
 
 use crate::protocol::{ErrorPacket, Packet, capability, scramble, writer};
 use crate::{Endpoint, RawClient};
 
-/// What a client says when it logs in.
+/// What a client sends when it logs in.
 #[derive(Debug, Clone)]
 pub struct Login {
     /// Account.
@@ -13,18 +13,18 @@ pub struct Login {
     pub password: String,
     /// Schema; `Some` adds CONNECT_WITH_DB.
     pub schema: Option<String>,
-    /// Capability flags, sent as they are.
+    /// Capability flags, sent unchanged.
     pub capabilities: u32,
-    /// Collation number; a login has room for its lower byte only.
+    /// Collation id; a login only has room for its lower byte.
     pub collation: u16,
-    /// Plugin that answers the greeting; by default the one the greeting names.
+    /// Plugin used to answer the greeting; by default the one the greeting names.
     pub plugin: Option<String>,
-    /// Connection attributes; any adds CONNECT_ATTRS.
+    /// Connection attributes; if there are any, CONNECT_ATTRS is added.
     pub attributes: Vec<(String, String)>,
 }
 
 impl Login {
-    /// An ordinary one: utf8mb3, the usual capabilities.
+    /// An ordinary login: utf8mb3, the usual capabilities.
     pub fn new(user: &str, password: &str) -> Login {
         Login {
             user: user.to_owned(),
@@ -51,14 +51,14 @@ impl Login {
         self
     }
 
-    /// With less capabilities.
+    /// With fewer capabilities.
     #[must_use]
     pub fn without(mut self, capabilities: u32) -> Login {
         self.capabilities &= !capabilities;
         self
     }
 
-    /// With an authentication plugin of its own choice.
+    /// With a given authentication plugin.
     #[must_use]
     pub fn plugin(mut self, plugin: &str) -> Login {
         self.plugin = Some(plugin.to_owned());
@@ -89,7 +89,7 @@ impl Login {
         self.response_with(&scrambled(plugin, &self.password, seed), plugin)
     }
 
-    /// The payload of the handshake response with an answer to the challenge of the caller's own.
+    /// The payload of the handshake response, with the caller's own answer to the challenge.
     pub fn response_with(&self, answer: &[u8], plugin: &str) -> Vec<u8> {
         let flags = self.flags();
         let mut payload = flags.to_le_bytes().to_vec();
@@ -146,7 +146,7 @@ pub(super) fn log_in(
     let greeting = client.greeting()?.clone();
     let plugin = login.plugin.clone().unwrap_or(greeting.plugin);
     client.capabilities = login.flags() & greeting.capabilities;
-    // An eight-bit answer length is what servers without this capability expect.
+    // Servers without this capability expect an eight-bit answer length.
     let mut login = login.clone();
     login.capabilities &= greeting.capabilities | capability::PLUGIN_AUTH | capability::CONNECT_WITH_DB;
     let response = match answer {
@@ -157,12 +157,12 @@ pub(super) fn log_in(
     finish(client, &login.password, plugin)
 }
 
-/// COM_CHANGE_USER, with all its packets.
+/// COM_CHANGE_USER with its whole exchange of packets.
 impl RawClient {
     /// Changes the user of the session.
     ///
     /// # Errors
-    /// The server's refusal, or error 2013 when the connection is closed.
+    /// The server's refusal, or error 2013 if the connection is closed.
     pub fn change_user(&mut self, login: &Login) -> Result<Vec<u8>, ErrorPacket> {
         let greeting = self.greeting()?.clone();
         let plugin = login.plugin.clone().unwrap_or(greeting.plugin);
@@ -174,7 +174,7 @@ impl RawClient {
     }
 }
 
-/// Answers what the server asks until it says OK or ERR.
+/// Answers the server's requests until it sends OK or ERR.
 fn finish(client: &mut RawClient, password: &str, mut plugin: String) -> Result<Vec<u8>, ErrorPacket> {
     loop {
         let packet: Packet = client.read().map_err(|error| super::lost(&error))?;
@@ -191,7 +191,7 @@ fn finish(client: &mut RawClient, password: &str, mut plugin: String) -> Result<
                 let seed: Vec<u8> = bytes.rest().iter().copied().take(20).collect();
                 client.send(&scrambled(&plugin, password, &seed)).map_err(|error| super::lost(&error))?;
             }
-            // caching_sha2_password: 3, the fast path went through; 4, the whole password please.
+            // caching_sha2_password: 3: the fast path succeeded; 4: the server wants the password itself.
             1 if packet.payload == [1, 3] => {}
             1 if packet.payload == [1, 4] => {
                 if !client.is_secure && !matches!(client.endpoint, Endpoint::Unix(_)) {
@@ -213,7 +213,8 @@ fn scrambled(plugin: &str, password: &str, seed: &[u8]) -> Vec<u8> {
         "mysql_native_password" => scramble::native(password, seed),
         "caching_sha2_password" => scramble::sha2(password, seed),
         "mysql_clear_password" => [password.as_bytes(), &[0]].concat(),
-        // What this client cannot do, it answers with nothing, as libraries do; the server then switches or refuses.
+        // For a plugin it does not support, this client sends an empty answer, as libraries do; the server then
+        // switches or refuses.
         _ => Vec::new(),
     }
 }

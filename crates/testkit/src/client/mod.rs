@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::protocol::{Greeting, Packet, capability, command};
 use crate::{Endpoint, ErrorPacket};
 
-/// How long the client waits for a byte before it gives up; far above what any test takes.
+/// How long the client waits for a byte before it gives up; far above what any test needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection to a server or to Narrows.
@@ -24,14 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct RawClient {
     stream: io::BufReader<Stream>,
     endpoint: Endpoint,
-    /// Whether TLS is between.
+    /// Whether the connection uses TLS.
     is_secure: bool,
     greeting: Option<Greeting>,
     capabilities: u32,
     sequence: u8,
-    /// Whether the session has begun, so that dropping the client says COM_QUIT.
+    /// Whether the session has begun, so that dropping the client sends COM_QUIT.
     logged_in: bool,
-    /// What LOAD DATA LOCAL sends when the server asks, whatever file it names.
+    /// What LOAD DATA LOCAL sends if the server asks for a file, whatever its name.
     local_file: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl RawClient {
     /// Connects and sends nothing.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// If nobody listens there.
     pub fn connect(endpoint: &Endpoint) -> RawClient {
         RawClient::try_connect(endpoint).unwrap_or_else(|error| panic!("connect to {endpoint:?}: {error}"))
     }
@@ -47,7 +47,7 @@ impl RawClient {
     /// Connects and sends nothing.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// If nobody listens there.
     pub fn try_connect(endpoint: &Endpoint) -> io::Result<RawClient> {
         let stream = match endpoint {
             Endpoint::Tcp(address) => {
@@ -79,7 +79,7 @@ impl RawClient {
     /// Connects and logs in.
     ///
     /// # Panics
-    /// When either fails.
+    /// If either fails.
     pub fn open(endpoint: &Endpoint, login: &Login) -> RawClient {
         let mut client = RawClient::connect(endpoint);
         client
@@ -91,13 +91,13 @@ impl RawClient {
     /// Logs in; the answer is the payload of the OK packet.
     ///
     /// # Errors
-    /// The server's refusal. Errors of our own: 2013 when the connection is closed instead; 0 when the server asks for
-    /// the password itself and the transport is not secure.
+    /// The server's refusal. Two errors are the client's own: 2013 if the connection is closed instead; 0 if
+    /// the server asks for the password itself and the transport is not secure.
     pub fn login(&mut self, login: &Login) -> Result<Vec<u8>, ErrorPacket> {
         login::log_in(self, login, None)
     }
 
-    /// Logs in with an answer to the challenge of the caller's own.
+    /// Logs in with the caller's own answer to the challenge.
     ///
     /// # Errors
     /// As for [`RawClient::login`].
@@ -105,10 +105,10 @@ impl RawClient {
         login::log_in(self, login, Some(answer))
     }
 
-    /// Reads the greeting, unless it has been.
+    /// Reads the greeting, unless it has been read.
     ///
     /// # Errors
-    /// A refusal sent in its place, or error 2013 when the connection is closed.
+    /// A refusal sent in its place, or error 2013 if the connection is closed.
     pub fn greeting(&mut self) -> Result<&Greeting, ErrorPacket> {
         if self.greeting.is_none() {
             let packet = self.read().map_err(|error| lost(&error))?;
@@ -131,14 +131,14 @@ impl RawClient {
         self.local_file = content;
     }
 
-    /// COM_QUERY and its whole answer.
+    /// Sends COM_QUERY and reads its whole answer.
     pub fn query(&mut self, statement: impl AsRef<[u8]>) -> Answer {
         let attributes: &[u8] =
             if self.capabilities & capability::QUERY_ATTRIBUTES != 0 { &[0, 1] } else { &[] };
         self.command(command::QUERY, &[attributes, statement.as_ref()].concat())
     }
 
-    /// Any command and its whole answer, as long as that kind of command has one.
+    /// Sends any command and reads its whole answer, if such a command has one.
     pub fn command(&mut self, code: u8, body: &[u8]) -> Answer {
         if let Err(error) = self.send_command(code, body) {
             return Answer::lost(Vec::new(), &error);
@@ -160,7 +160,7 @@ impl RawClient {
         answer::read_answer(self, code)
     }
 
-    /// Sends a payload with the sequence number that is due.
+    /// Sends a payload with the next sequence number.
     ///
     /// # Errors
     /// Those of the stream.
@@ -169,7 +169,7 @@ impl RawClient {
         Ok(())
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Errors
     /// Those of the stream.
@@ -180,19 +180,19 @@ impl RawClient {
     /// Reads one packet.
     ///
     /// # Errors
-    /// Those of the stream; `UnexpectedEof` when the peer has closed.
+    /// Those of the stream; `UnexpectedEof` if the peer has closed the connection.
     pub fn read(&mut self) -> io::Result<Packet> {
         let packet = Packet::read(&mut self.stream)?;
         self.sequence = packet.sequence.wrapping_add(1);
         Ok(packet)
     }
 
-    /// How many bytes have come that nobody has read; none between an answer and the next command.
+    /// How many received bytes have not been read; none between an answer and the next command.
     pub fn unread(&self) -> usize {
         self.stream.buffer().len()
     }
 
-    /// Reads up to `buffer.len()` bytes as they come.
+    /// Reads up to `buffer.len()` raw bytes.
     ///
     /// # Errors
     /// Those of the stream.
@@ -200,7 +200,7 @@ impl RawClient {
         self.stream.read(buffer)
     }
 
-    /// Whether the peer closes, after whatever it still sends, within `limit`.
+    /// Whether the peer closes the connection within `limit`; whatever it still sends is ignored.
     pub fn is_closed_within(&mut self, limit: Duration) -> bool {
         self.stream.get_ref().set_read_timeout(limit);
         let mut buffer = [0; 4096];
@@ -222,9 +222,9 @@ impl RawClient {
         self.stream.get_ref().set_read_timeout(limit);
     }
 
-    /// Closes the sending half.
+    /// Shuts down the sending half.
     pub fn finish_sending(&mut self) {
-        // A peer that has closed already makes this fail, and nothing is lost by it.
+        // This fails if the peer has already closed the connection, which does no harm.
         let _ = match self.stream.get_ref().socket() {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
@@ -232,7 +232,7 @@ impl RawClient {
         };
     }
 
-    /// Closes with a reset, as a killed host would; over a Unix socket just closes.
+    /// Closes with a reset, as a killed host would; a Unix socket is just closed.
     pub fn vanish(mut self) {
         self.logged_in = false;
         if let Stream::Tcp(stream) = self.stream.get_ref().socket() {
@@ -242,17 +242,17 @@ impl RawClient {
 }
 
 impl Drop for RawClient {
-    /// Says COM_QUIT, as libraries do: a client that just disappears is a case of its own, [`RawClient::vanish`].
+    /// Sends COM_QUIT, as libraries do: a client that just disappears is a separate case, [`RawClient::vanish`].
     fn drop(&mut self) {
         if self.logged_in {
-            // A peer that has closed already, or does not read, needs no word.
+            // If the peer has closed the connection or does not read, there is nothing to send.
             self.stream.get_ref().set_write_timeout(Duration::from_millis(100));
             let _ = self.send_command(command::QUIT, b"");
         }
     }
 }
 
-/// What a client library says when the peer is gone.
+/// What a client library reports if the peer is gone.
 fn lost(error: &io::Error) -> ErrorPacket {
     ErrorPacket {
         code: 2013,
@@ -266,7 +266,7 @@ enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<secure::Secure>),
-    /// While TLS takes the socket over.
+    /// While TLS takes over the socket.
     Gone,
 }
 

@@ -1,4 +1,4 @@
-//! TLS in front of a login.
+//! TLS before a login.
 
 use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use crate::{Certificate, ErrorPacket};
 /// How a test's client does TLS.
 pub type TlsClient = ClientConfig;
 
-/// A TLS client that trusts the authorities of `ca`, in PEM, and shows `identity` to who asks.
+/// A TLS client that trusts the authorities in `ca` (PEM), and presents `identity` if the server asks for a
+/// certificate.
 ///
 /// # Panics
-/// When the PEM is none.
+/// If the PEM is invalid.
 pub fn tls_client(ca: &str, identity: Option<&Certificate>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
@@ -39,10 +40,10 @@ pub fn tls_client(ca: &str, identity: Option<&Certificate>) -> Arc<ClientConfig>
 }
 
 impl RawClient {
-    /// Reads the greeting, asks for TLS and shakes hands; a login may follow.
+    /// Reads the greeting, requests TLS and does the handshake; a login may follow.
     ///
     /// # Errors
-    /// A refusal before TLS; error 2026 when the handshake fails.
+    /// A refusal before TLS; error 2026 if the handshake fails.
     pub fn start_tls(&mut self, config: &Arc<ClientConfig>) -> Result<(), ErrorPacket> {
         let greeting = self.greeting()?.clone();
         let failed = |message: String| ErrorPacket { code: 2026, state: "HY000".to_owned(), message };
@@ -56,7 +57,7 @@ impl RawClient {
         self.send(&request).map_err(|error| super::lost(&error))?;
         let name = ServerName::try_from("localhost").expect("a name");
         let connection = ClientConnection::new(Arc::clone(config), name).expect("a configuration");
-        // Nothing may have come before the handshake.
+        // Nothing must have arrived before the handshake.
         assert_eq!(self.stream.buffer().len(), 0, "bytes between the greeting and TLS");
         let empty = BufReader::new(Stream::Gone);
         let plain = std::mem::replace(&mut self.stream, empty).into_inner();
@@ -67,7 +68,7 @@ impl RawClient {
         handshake.map(|_| ()).map_err(|error| failed(error.to_string()))
     }
 
-    /// Whether the last handshake took up an earlier session; `None` without TLS.
+    /// Whether the last handshake resumed an earlier session; `None` without TLS.
     pub fn is_resumed(&self) -> Option<bool> {
         match self.stream.get_ref() {
             Stream::Tls(secure) => Some(secure.conn.handshake_kind() == Some(rustls::HandshakeKind::Resumed)),
@@ -75,7 +76,7 @@ impl RawClient {
         }
     }
 
-    /// The serial number of the certificate that the server has shown, as it stands in it.
+    /// The serial number in the certificate that the server presented.
     pub fn server_certificate(&self) -> Option<Vec<u8>> {
         match self.stream.get_ref() {
             Stream::Tls(secure) => Some(secure.conn.peer_certificates()?.first()?.to_vec()),
@@ -83,10 +84,10 @@ impl RawClient {
         }
     }
 
-    /// Logs in with the answers of [`RawClient::login`], over TLS.
+    /// Logs in as [`RawClient::login`] does, over TLS.
     ///
     /// # Panics
-    /// When that is refused.
+    /// If the login is refused.
     pub fn open_tls(
         endpoint: &crate::Endpoint,
         config: &Arc<ClientConfig>,
@@ -100,7 +101,7 @@ impl RawClient {
 }
 
 impl Stream {
-    /// The socket under whatever there is.
+    /// The socket below TLS, or the socket itself.
     pub(super) fn socket(&self) -> &Stream {
         match self {
             Stream::Tls(secure) => secure.sock.socket(),
@@ -113,7 +114,7 @@ pub(super) type Secure = StreamOwned<ClientConnection, Box<Stream>>;
 
 pub(super) fn read(secure: &mut Secure, buffer: &mut [u8]) -> io::Result<usize> {
     match secure.read(buffer) {
-        // A peer that closes without TLS's goodbye has closed all the same.
+        // A peer that closes without TLS's close_notify has closed all the same.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
         result => result,
     }
