@@ -1,4 +1,4 @@
-//! The command line: the flags that operators of ProxySQL know, and Narrows' own verbs.
+//! The command line: the flags known from ProxySQL, and Narrows' own subcommands.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use narrows_control::store::Start;
 
 use crate::launch::Launch;
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "narrows",
@@ -17,7 +17,7 @@ use crate::launch::Launch;
     args_conflicts_with_subcommands = true
 )]
 pub struct Cli {
-    /// A verb; without one the proxy is run.
+    /// A subcommand; without one the proxy is run.
     #[command(subcommand)]
     pub verb: Option<Verb>,
     /// How the proxy is run.
@@ -25,58 +25,58 @@ pub struct Cli {
     pub run: Run,
 }
 
-/// What else the program does.
+/// The other things the program can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Check a configuration file and explain everything that is wrong with it
+    /// Check a configuration file and explain everything that is wrong in it
     Check {
-        /// narrows.toml or proxysql.cnf, told apart by content
+        /// narrows.toml or proxysql.cnf; the content decides which
         file: PathBuf,
     },
-    /// Take over the configuration that ProxySQL keeps in its proxysql.db
+    /// Import the configuration that ProxySQL keeps in its proxysql.db
     Import {
-        /// The database of ProxySQL; it stays as it is
+        /// ProxySQL's database; it is not changed
         file: PathBuf,
-        /// Where narrows.db is made
+        /// Folder in which narrows.db is created
         #[command(flatten)]
         place: Place,
     },
-    /// A throw-away primary with replicas, for trying things out
+    /// Run a throw-away primary with replicas, to try things out
     Sandbox(crate::sandbox::Args),
-    /// Have the program that is on disk now take the place of the one that runs, without refusing a connection
+    /// Replace the running program with the one now on disk, without refusing a connection
     Upgrade(Place),
-    /// Serve clients for a supervisor, which starts this itself
+    /// Serve clients for a supervisor; only the supervisor starts this
     #[command(hide = true)]
     Worker {
-        /// Its data folder, for those who look at processes; the supervisor tells all that counts
+        /// Its data folder, shown in process lists; the supervisor sends everything that matters
         datadir: Option<PathBuf>,
     },
-    /// Connect and disconnect at a given pace, and tell who was refused and how long connects took
+    /// Connect and disconnect at a given rate, and report refused connections and how long connects took
     ConnectSpeed(crate::connect_speed::Args),
-    /// Write the pages that are made from the tables of variables and columns
+    /// Write the documentation pages that are generated from the tables of variables and columns
     #[command(hide = true)]
     GenerateDocs {
-        /// The folder `docs` of the sources
+        /// The source tree's `docs` folder
         folder: PathBuf,
     },
 }
 
-/// Which of the Narrows that run is meant.
+/// Which running Narrows is meant.
 #[derive(Debug, clap::Args)]
 pub struct Place {
     /// Its configuration file
     #[arg(short = 'c', long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Its data folder; goes before `datadir` of the file
+    /// Its data folder; overrides `datadir` in the file
     #[arg(short = 'D', short_alias = 'd', long, alias = "directory", value_name = "DIR")]
     datadir: Option<PathBuf>,
 }
 
 impl Place {
-    /// Its data folder, found as it was found when it was started.
+    /// Its data folder, determined in the same way as when it was started.
     ///
     /// # Errors
-    /// A file that cannot be started.
+    /// A configuration that cannot be started.
     pub fn datadir(self) -> anyhow::Result<PathBuf> {
         match self.datadir {
             Some(datadir) => Ok(datadir),
@@ -84,10 +84,10 @@ impl Place {
         }
     }
 
-    /// The same for one that is not there yet.
+    /// The same for a Narrows that has not been started yet.
     ///
     /// # Errors
-    /// A file that cannot be started; a folder that is not there, or that cannot be made.
+    /// A configuration that cannot be started; a folder that does not exist, or that cannot be created.
     pub fn new_datadir(self) -> anyhow::Result<PathBuf> {
         let launch = self.launch()?;
         launch.make_datadir()?;
@@ -102,38 +102,39 @@ impl Place {
 /// The flags of running the proxy.
 #[derive(Debug, Default, clap::Args)]
 pub struct Run {
-    /// Log to standard error whatever `errorlog` says, and stay in the foreground
+    /// Log to standard error even if `errorlog` is set, and stay in the foreground
     ///
-    /// This version has no background mode: without the flag it stays in the foreground too, but logs to
-    /// `errorlog` when the file names one.
+    /// This version has no background mode: without the flag it also stays in the foreground, but logs to `errorlog` if
+    /// the file sets it.
     #[arg(short = 'f', long)]
     pub foreground: bool,
     /// Configuration file
     #[arg(short = 'c', long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder of everything Narrows writes; goes before `datadir` of the file
+    /// Folder for everything that Narrows writes; overrides `datadir` in the file
     ///
-    /// Where neither names one it is /var/lib/narrows for a file in /etc/narrows, and else ./narrows-data, which is made.
+    /// If neither is given, it is /var/lib/narrows for a file in /etc/narrows, and otherwise ./narrows-data, which is
+    /// created.
     #[arg(short = 'D', short_alias = 'd', long, alias = "directory", value_name = "DIR")]
     pub datadir: Option<PathBuf>,
-    /// Do not check servers from time to time; also -M
+    /// Do not monitor servers; also -M
     ///
-    /// For ProxySQL, -n is --no-start.
+    /// In ProxySQL, -n is --no-start.
     #[arg(short = 'n', short_alias = 'M', long)]
     pub no_monitor: bool,
-    /// End after a crash instead of starting again
+    /// End after a crash instead of restarting
     #[arg(short = 'e', long)]
     pub exit_on_error: bool,
-    /// Serve in this process, without one that starts it again: for debuggers and tests
+    /// Serve in this process, without a supervisor that restarts it: for debuggers and tests
     #[arg(long)]
     pub no_supervisor: bool,
-    /// Read the file; what is stored is put aside
+    /// Read the file, and set the stored configuration aside
     #[arg(long, conflicts_with = "reload")]
     pub initial: bool,
-    /// Read the file over what is stored
+    /// Read the file, and merge it over the stored configuration
     #[arg(long)]
     pub reload: bool,
-    /// Identity of this node; goes before `uuid` of the file
+    /// Identity of this node; overrides `uuid` in the file
     #[arg(short = 'U', long, value_name = "UUID")]
     pub uuid: Option<String>,
     /// Print the version
@@ -152,12 +153,12 @@ pub struct Run {
 
 const AFTER_HELP: &str = "\
 Without -c the first of these files is read: ./narrows.toml, /etc/narrows/narrows.toml, ./proxysql.cnf,
-./proxysql.cfg, /etc/proxysql.cnf, /etc/proxysql.cfg. Without any, the defaults count.
+./proxysql.cfg, /etc/proxysql.cnf, /etc/proxysql.cfg. If none exists, the defaults apply.
 The environment variable NARROWS_LOG chooses what is logged, for example `debug` or `narrows_proxy=trace`.
 No core files are written, since passwords and keys would be in them, unless NARROWS_CORE_FILES is set.";
 
 impl Run {
-    /// What goes before what.
+    /// How to start: `--initial` takes precedence over `--reload`.
     pub fn start(&self) -> Start {
         match (self.initial, self.reload) {
             (true, _) => Start::Initial,
@@ -166,7 +167,7 @@ impl Run {
         }
     }
 
-    /// The flags that were given and that do nothing in this version.
+    /// The given flags that have no effect in this version.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let flags = [
             (self.idle_threads, "--idle-threads"),

@@ -1,4 +1,4 @@
-//! What a worker process that has died has left to this one, as its keeper sends it.
+//! What a worker process that died has left to this one, as its keeper sends it.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -12,51 +12,49 @@ use tracing::{info, warn};
 
 use crate::line::Left;
 
-/// Clients that are to come.
+/// The clients to expect.
 pub struct Estate {
     way: OwnedFd,
     cause: Cause,
-    /// Whether its first packet was received, by this process or by one before it.
+    /// Whether its first packet was received, by this process or an earlier one.
     is_begun: bool,
     begun: Instant,
     taken: Taken,
 }
 
-/// What has become of clients.
+/// The outcome for the clients.
 #[derive(Default)]
 struct Taken {
     kept: usize,
-    /// How many are closed, by why.
+    /// How many were closed, by reason.
     closed: BTreeMap<Loss, usize>,
-    /// There are no more.
+    /// All of them have been received.
     is_all: bool,
 }
 
 impl Estate {
-    /// Waits for the first word of the keeper.
+    /// Waits for the keeper's first message.
     pub fn begin(left: Left, heir: &Heir) -> Estate {
         let Left { way, was_killed, is_begun } = left;
         let cause = if was_killed { Cause::Killed } else { Cause::Itself };
         let mut estate = Estate { way, cause, is_begun, begun: Instant::now(), taken: Taken::default() };
         let limit = set_socket_timeout(&estate.way, Timeout::Recv, Some(FIRST_WORD));
         if let Err(error) = limit {
-            warn!(%error, "a wait cannot be limited");
+            warn!(%error, "cannot set a timeout");
         }
         estate.receive(heir, false);
         estate
     }
 
-    /// Goes on with all that come.
+    /// Continues with every client that arrives.
     pub fn take(mut self, heir: &Heir) {
-        // The keeper ends in time; this is for one that was stopped.
+        // The keeper ends in time by itself; this covers one that was stopped.
         let _ = set_socket_timeout(&self.way, Timeout::Recv, Some(LAST_WORD));
         while !self.taken.is_all {
             self.receive(heir, true);
         }
         if !self.is_begun {
-            warn!(
-                "nobody has kept the clients of the former process: all of them are closed, however many there were"
-            );
+            warn!("no keeper held the clients of the former process: all of them are closed");
             return;
         }
         let Taken { kept, closed, .. } = self.taken;
@@ -65,7 +63,7 @@ impl Estate {
         let why = why.collect::<Vec<String>>().join(", ");
         let closed = closed.values().sum::<usize>();
         let took_ms = self.begun.elapsed().as_millis();
-        info!(kept, closed, why, took_ms, "the clients of the former process go on");
+        info!(kept, closed, why, took_ms, "the clients of the former process continue");
     }
 
     fn receive(&mut self, heir: &Heir, is_last: bool) {
@@ -85,7 +83,7 @@ impl Estate {
                 ledger().iter().for_each(Ledger::settle_pending);
             }
             Ok(Received::End) => self.taken.is_all = true,
-            // A keeper that waits for a processor comes later; for how long it may, `take` says.
+            // A keeper that waits for a CPU arrives later; `take` limits how much later.
             Err(error) if error.kind() == ErrorKind::WouldBlock && !self.is_begun && !is_last => {}
             Err(error) => {
                 warn!(%error, "the clients of the former process cannot be received");
@@ -95,8 +93,8 @@ impl Estate {
     }
 }
 
-/// A keeper has nothing else to do; on a busy machine it may have to wait for a processor.
+/// A keeper has nothing else to do; on a busy machine it may have to wait for a CPU.
 const FIRST_WORD: Duration = Duration::from_secs(1);
 
-/// Above the time that a keeper has in all.
+/// Longer than the total time that a keeper has.
 const LAST_WORD: Duration = Duration::from_secs(31);

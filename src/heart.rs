@@ -1,4 +1,4 @@
-//! Tells the supervisor, for as long as the process lives, that all threads which serve clients do something.
+//! Tells the supervisor, for as long as the process lives, that all threads that serve clients make progress.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::last_words;
 use crate::line::Line;
 use crate::supervisor::channel::ToSupervisor;
 
-/// Whose pulse is felt; copies feel the same one.
+/// Whose pulse is monitored; copies monitor the same one.
 #[derive(Debug, Clone, Default)]
 pub struct Heart(Arc<Mutex<Option<Pulse>>>);
 
 impl Heart {
-    /// Feels this pulse from now on; `None`: nothing runs that could hang (`PROXYSQL STOP`).
+    /// Monitors this pulse from now on; `None`: nothing runs that could hang (`PROXYSQL STOP`).
     pub fn follow(&self, pulse: Option<Pulse>) {
         *self.lock() = pulse;
     }
@@ -25,7 +25,7 @@ impl Heart {
         self.lock().is_none()
     }
 
-    /// Begins to tell.
+    /// Starts reporting.
     pub fn begin(&self, line: Arc<Line>) {
         let heart = self.clone();
         let tell = move || {
@@ -39,7 +39,7 @@ impl Heart {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("pulse".to_owned()).spawn(tell) {
-            warn!(%error, "nobody would notice if this process hung");
+            warn!(%error, "no heartbeats: if this process hangs, the supervisor will not notice");
         }
     }
 
@@ -48,7 +48,7 @@ impl Heart {
     }
 }
 
-/// What the kernel calls the thread of a worker, which is known by its name.
+/// The kernel's id of a worker's thread, found by its name.
 fn thread_of(worker: usize) -> Option<i32> {
     let name = format!("worker-{worker}\n");
     let mut tasks = std::fs::read_dir("/proc/self/task").ok()?.flatten();
@@ -57,5 +57,5 @@ fn thread_of(worker: usize) -> Option<i32> {
     task.file_name().to_str()?.parse().ok()
 }
 
-/// How often the supervisor is told that all is well: a few times in each of its intervals.
+/// How often the supervisor receives a heartbeat: a few times in each of its intervals.
 const HEARTBEAT: Duration = Duration::from_secs(1);

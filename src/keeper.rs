@@ -1,12 +1,13 @@
-//! The processes beside a worker process that keep its clients' connections open when it is killed.
+//! The processes that keep a worker process's client connections open when it is killed.
 //!
-//! They share the worker process's table of open files, so that a socket that the one opens the others have, without a message
-//! and at no cost. They do nothing but wait for the worker process's end. Then one of them sends what can be gone on with to
-//! whoever the supervisor has given the other end of their way to (`narrows_proxy::keep`), and ends, and all the rest is closed.
+//! They share the worker process's table of open files, so that every socket it opens is theirs too, without a message
+//! and at no cost. They only wait for the worker process to end. Then one of them sends everything that can be
+//! continued to the process to which the supervisor has passed the other end of their socket (`narrows_proxy::keep`),
+//! and ends; everything else is closed.
 //!
-//! There are two, so that one of them may be killed: the other one makes another. The worker process could not: it has threads by
-//! then, and much memory, which a copy of it would hold on to. A program that is executed has a table of its own, so the first
-//! keeper is made by the worker process itself, as its first act.
+//! There are two, so that one of them may be killed: the other one starts a replacement. The worker process could not:
+//! by then it has threads, and much memory, which a copy of it would keep. An executed program has its own table of
+//! open files, so the worker process itself starts the first keeper, before it does anything else.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -24,17 +25,17 @@ use crate::line::Line;
 /// The keepers of this process.
 #[derive(Debug)]
 pub struct Keepers {
-    /// Where what this process leaves comes out.
+    /// The socket from which the next process receives what this one leaves.
     pub estate: OwnedFd,
-    /// By which their ends are seen.
+    /// The descriptors that show when they end.
     pub ends: Vec<OwnedFd>,
 }
 
 impl Keepers {
-    /// Makes the keepers of this process, which must have one thread only.
+    /// Starts the keepers of this process, which must be single-threaded.
     ///
     /// # Errors
-    /// Out of memory, descriptors or processes; the process then does without.
+    /// Out of memory, descriptors or processes; the process then runs without keepers.
     pub fn begin() -> io::Result<Keepers> {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let ledger = Ledger::new(usize::try_from(most).unwrap_or(usize::MAX))?;
@@ -44,13 +45,13 @@ impl Keepers {
         let signals = block_signals();
         let first = Watch { ledger, ward: ward.as_raw_fd(), way: way.as_raw_fd(), role: 0 };
         let made = first.begin(0, None);
-        // SAFETY: puts back the signals that were blocked above.
+        // SAFETY: restores the signal mask that was changed above.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &signals, std::ptr::null_mut()) };
         let end = made?;
         use_ledger(ledger);
-        // They are the keepers', for as long as this process lives.
+        // They belong to the keepers for as long as this process lives.
         std::mem::forget((way, ward));
-        // SAFETY: the descriptor of the first keeper's end, which nobody closes but `Ends`.
+        // SAFETY: the descriptor that shows the first keeper's end, which only `Ends` closes.
         let end = unsafe { BorrowedFd::borrow_raw(end) };
         Ok(Keepers { estate, ends: vec![end.try_clone_to_owned()?] })
     }
@@ -60,21 +61,23 @@ impl Keepers {
 #[derive(Clone, Copy)]
 struct Watch {
     ledger: Ledger,
-    /// By which the worker process's end is seen.
+    /// The descriptor that shows when the worker process ends.
     ward: RawFd,
-    /// By which it sends what that leaves.
+    /// The socket to which it sends what that process leaves.
     way: RawFd,
     /// Which of the two it is.
     role: usize,
 }
 
 impl Watch {
-    /// Makes a process that does this, with `flags` for clone(2), and notes in the ledger by which descriptor its end is seen.
-    /// `partner` is where the end of the other keeper is seen. To be called in a process that has one thread.
+    /// Starts a process that does this, with `flags` for clone(2), and notes in the ledger which descriptor shows its
+    /// end. `partner` is the descriptor that shows the end of the other keeper. Must be called in a single-threaded
+    /// process.
     fn begin(self, flags: libc::c_int, partner: Option<RawFd>) -> io::Result<RawFd> {
         let mut end: RawFd = -1;
-        // SAFETY: as fork(2): the new process goes on here with a copy of all memory, and no other thread was in the midst of
-        // anything. It never returns from `keep`. It has the same descriptors as this process, not copies of them.
+        // SAFETY: as with fork(2), the new process continues here with a copy of all memory, and there is no other
+        // thread that could have been interrupted halfway. It never returns from `keep`. It shares the descriptors of
+        // this process rather than having copies of them.
         let pid = unsafe {
             let flags = libc::CLONE_FILES | libc::CLONE_PIDFD | libc::SIGCHLD | flags;
             libc::syscall(libc::SYS_clone, flags as libc::c_long, 0, &raw mut end, 0, 0)
@@ -89,9 +92,10 @@ impl Watch {
         }
     }
 
-    /// What a keeper does: nothing, until the worker process has ended; and it makes another partner when it has none.
+    /// What a keeper does: nothing until the worker process has ended, except that it starts a new partner if it has
+    /// none.
     fn keep(self, mut partner: Option<RawFd>) -> ! {
-        // It is told from the process that it keeps for in lists of threads.
+        // Its name distinguishes it from the worker process in lists of threads.
         let _ = rustix::thread::set_name(c"keeper");
         let own = pidfd_open(getpid(), PidfdFlags::empty()).ok();
         loop {
@@ -110,17 +114,18 @@ impl Watch {
         }
         if !self.ledger.is_closed() && self.ledger.claim_estate() {
             limit_time();
-            // Nobody takes it: the connections are closed.
+            // No process receives it: the connections are closed.
             let _ = bequeath(self.ledger, self.way);
         }
-        // SAFETY: ends the process, and runs nothing that was registered in the one it was copied from.
+        // SAFETY: ends the process, and runs no exit handlers registered in the process it was copied from.
         unsafe { libc::_exit(0) }
     }
 }
 
-/// Waits for the end of either process; without a partner for some time only, after which another one is tried.
+/// Waits for the end of either process; without a partner it only waits for a while, and then tries to start another
+/// one.
 fn wait(ward: RawFd, partner: Option<RawFd>) -> (bool, bool) {
-    // SAFETY: both stay open for as long as the process that they stand for was not taken note of.
+    // SAFETY: both stay open until the end of the process they belong to has been handled.
     let borrow = |descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) };
     let (ward, partner) = (borrow(ward), partner.map(borrow));
     let mut ends =
@@ -133,7 +138,7 @@ fn wait(ward: RawFd, partner: Option<RawFd>) -> (bool, bool) {
     (!ends[0].revents().is_empty(), !ends[1].revents().is_empty())
 }
 
-/// Says in the log when a keeper has ended, for as long as this process lives, and has the supervisor know who followed.
+/// Logs when a keeper has ended, for as long as this process lives, and reports its successor to the supervisor.
 pub fn look_after(line: Arc<Line>) {
     let Some(ledger) = ledger() else { return };
     let look = move || {
@@ -153,30 +158,30 @@ pub fn look_after(line: Arc<Line>) {
         }
     };
     if let Err(error) = std::thread::Builder::new().name("keepers".to_owned()).spawn(look) {
-        warn!(%error, "nobody would notice the end of a keeper");
+        warn!(%error, "the end of a keeper would go unnoticed");
     }
 }
 
-/// The ends of both keepers as this process sees them.
+/// The descriptors with which this process sees the keepers' ends.
 struct Ends {
     ledger: Ledger,
     known: [Option<OwnedFd>; 2],
 }
 
 impl Ends {
-    /// Waits until both are there.
+    /// Waits until both exist.
     fn find(&mut self) {
         let Ends { ledger, known } = self;
         for (role, known) in known.iter_mut().enumerate().filter(|(_, known)| known.is_none()) {
             let mut is_late = 0_u32;
             *known = loop {
-                // SAFETY: whoever has made the keeper has opened it for this thread, which alone closes it.
+                // SAFETY: it was opened for this thread when the keeper was started, and only this thread closes it.
                 if let Some(end) = ledger.take_keeper(role) {
                     break Some(unsafe { OwnedFd::from_raw_fd(end) });
                 }
                 is_late += 1;
                 if is_late == LATE {
-                    warn!("the second keeper of this process cannot be made yet");
+                    warn!("the second keeper of this process cannot be started yet");
                 }
                 std::thread::sleep(LOOK);
             };
@@ -186,36 +191,36 @@ impl Ends {
     fn wait(&self) -> Vec<bool> {
         let known = self.known.iter().flatten();
         let mut ends: Vec<_> = known.map(|end| PollFd::new(end, PollFlags::IN)).collect();
-        // An interrupted wait is begun again.
+        // An interrupted wait is repeated.
         let _ = poll(&mut ends, None);
-        // One that is killed at the same time is seen at the same time.
+        // If both are killed at the same time, both are seen at the same time.
         std::thread::sleep(LOOK);
         let _ = poll(&mut ends, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         ends.iter().map(|end| !end.revents().is_empty()).collect()
     }
 
-    /// Takes note of the end of one.
+    /// Handles the end of one keeper.
     fn bury(&mut self, role: usize) {
         let Some(end) = self.known[role].take() else { return };
         let status = waitid(WaitId::PidFd(end.as_fd()), WaitIdOptions::EXITED).ok().flatten();
         let signal = status.and_then(|status| status.terminating_signal());
-        warn!(signal, "a keeper of this process has ended, and the other one makes another");
+        warn!(signal, "a keeper of this process has ended, and the other one starts a replacement");
     }
 
-    /// Has the supervisor know both.
+    /// Reports both to the supervisor.
     fn tell(&self, line: &Line) {
         let copies = self.known.iter().flatten().filter_map(|end| end.try_clone().ok());
         line.keepers_are(copies.collect());
     }
 }
 
-/// How often it is looked whether a keeper is there, which takes as long as a process takes to begin.
+/// Interval of the checks whether a keeper exists, which takes as long as starting a process.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Looks after which it is said that there is none.
+/// Number of checks after which a warning is logged.
 const LATE: u32 = 500;
 
-/// Blocks all signals, which are not for the keeper; what was blocked before.
+/// Blocks all signals, which are not meant for the keeper; returns the previous mask.
 fn block_signals() -> libc::sigset_t {
     // SAFETY: both sets are filled in by the calls before they are read.
     unsafe {
@@ -226,7 +231,7 @@ fn block_signals() -> libc::sigset_t {
     }
 }
 
-/// Has the kernel end this process after a while, whatever it waits for then.
+/// Makes the kernel end this process after a while, whatever it is waiting for.
 fn limit_time() {
     // SAFETY: the set is filled in before it is read; SIGALRM has no handler, and ends the process.
     unsafe {
@@ -239,6 +244,6 @@ fn limit_time() {
     }
 }
 
-/// Seconds for which clients wait for another process: as long as one that has ten thousand rules to compile may take
+/// Seconds for which clients wait for another process: as long as a process with ten thousand rules to compile may take
 /// to start on a slow machine.
 const PATIENCE_S: u32 = 30;

@@ -1,4 +1,4 @@
-//! What a process says that dies of itself: where it was, in a file of the data folder.
+//! What a process writes when it dies of a fault: where it was, in a file of the data folder.
 
 use std::ffi::c_int;
 use std::fs::OpenOptions;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// The file that a worker process of `datadir` says its last words in.
+/// The file to which a worker process of `datadir` writes its last words.
 pub fn place(datadir: &Path, pid: u32) -> PathBuf {
     datadir.join(format!("narrows.backtrace.{pid}"))
 }
@@ -16,15 +16,16 @@ pub fn place(datadir: &Path, pid: u32) -> PathBuf {
 static PLACE: OnceLock<PathBuf> = OnceLock::new();
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// The thread that does nothing any more; 0: none.
+/// The thread that hangs; 0: none.
 static SUSPECT: AtomicI32 = AtomicI32::new(0);
 
-/// Notes which thread hangs, where one does: when the supervisor has this process abort, it is where that thread was that counts.
+/// Records which thread hangs, if one does: when the supervisor aborts this process, the position of that thread is
+/// what matters.
 pub fn suspect(thread: Option<i32>) {
     SUSPECT.store(thread.unwrap_or(0), Ordering::SeqCst);
 }
 
-/// Has this process write where it was when it dies of a fault.
+/// Makes this process write where it was if it dies of a fault.
 pub fn prepare(datadir: &Path) {
     let _ = PLACE.set(place(datadir, std::process::id()));
     FAULTS.into_iter().for_each(handle);
@@ -32,7 +33,7 @@ pub fn prepare(datadir: &Path) {
 
 fn handle(signal: c_int) {
     // SAFETY: the handler is a function of the right type for as long as the process lives. It runs on the stack of the
-    // thread: one whose stack is full dies of the signal at once, as without it.
+    // thread: a thread with a full stack dies of the signal at once, as it would without the handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = say as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
@@ -42,21 +43,22 @@ fn handle(signal: c_int) {
     }
 }
 
-/// Where a process has said something.
+/// The file, once something has been written.
 pub fn said(datadir: &Path, pid: u32) -> Option<PathBuf> {
     Some(place(datadir, pid)).filter(|path| path.exists())
 }
 
-/// Passes an abort that another process has asked for on to the thread that hangs; whether there is one, other than this.
+/// Passes an abort requested by another process on to the thread that hangs; returns whether there is one other than
+/// this thread.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t) -> bool {
-    // SAFETY: the kernel has put it there.
+    // SAFETY: the kernel passed this pointer.
     let is_asked_for = unsafe { info.as_ref().is_some_and(|info| info.si_code == libc::SI_USER) };
     if signal != libc::SIGABRT || !is_asked_for {
         return false;
     }
     let suspect = SUSPECT.swap(0, Ordering::SeqCst);
     handle(signal);
-    // SAFETY: all of these may be called by signal handlers; a thread that has ended meanwhile gets no signal.
+    // SAFETY: all of these may be called in signal handlers; a thread that has ended in the meantime gets no signal.
     unsafe {
         suspect != 0
             && suspect != libc::gettid()
@@ -68,8 +70,8 @@ extern "C" fn say(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_voi
     if pass_on(signal, info) {
         return;
     }
-    // What follows may meet the fault again, or a lock that its thread has: the process ends in any case.
-    // SAFETY: both calls are made for signal handlers.
+    // The following may hit the fault again, or a lock that its thread holds: the process ends in any case. SAFETY:
+    // both calls are safe in signal handlers.
     unsafe {
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
         libc::alarm(LIMIT_S);
@@ -77,24 +79,24 @@ extern "C" fn say(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_voi
     let place = PLACE.get().filter(|_| !HAS_BEGUN.swap(true, Ordering::SeqCst));
     let open = |path| OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     if let Some(mut file) = place.and_then(|path| open(path).ok()) {
-        // SAFETY: the kernel has put it there.
+        // SAFETY: the kernel passed this pointer.
         let address = unsafe { info.as_ref().map_or(0, |info| info.si_addr() as usize) };
-        // Written in parts: each one is there before the next one is tried.
+        // Written in parts: each is on file before the next one is attempted.
         let _ = writeln!(file, "signal {signal}, address {address:#x}");
         let name = std::thread::current().name().unwrap_or_default().to_owned();
         let _ = writeln!(file, "thread {name}");
         let _ = writeln!(file, "{}", std::backtrace::Backtrace::force_capture());
     }
-    // The signal counts as what the process has died of; its handler has done its work.
-    // SAFETY: raises a signal for this thread, and lets it be what it is without a handler.
+    // The process is to die of this signal; its handler has done its work. SAFETY: raises a signal for this thread
+    // after restoring its default action.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal)
     };
 }
 
-/// What a process dies of by its own doing; an abort may also be asked for by the supervisor.
+/// Signals that a process causes itself; the supervisor may also request an abort.
 const FAULTS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
-/// Seconds for the names of functions to be found.
+/// Seconds allowed for looking up the names of functions.
 const LIMIT_S: u32 = 5;

@@ -1,4 +1,5 @@
-//! What a serving process must know before it reads anything: from the command line, and from the top of the file.
+//! What a serving process must know before it reads anything: from the command line, and from the top of the
+//! configuration file.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -13,31 +14,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Run;
 
-/// What is to be served, from where, and how it ends. The supervisor hands it to each of its worker processes.
+/// What to serve, from which files, and how to end. The supervisor passes it to each of its worker processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Launch {
     /// The configuration file.
     pub file: Option<PathBuf>,
-    /// Folder of everything that is written.
+    /// Folder for everything that is written.
     pub datadir: PathBuf,
-    /// Neither a flag nor the file has named it.
+    /// Neither a flag nor the file names it.
     #[serde(skip)]
     is_default: bool,
-    /// File of the log; `None`: standard error.
+    /// Log file; `None`: standard error.
     pub log: Option<PathBuf>,
     /// File that holds the process id.
     pub pidfile: Option<PathBuf>,
-    /// What is stored is put aside.
+    /// The stored configuration is set aside.
     pub initial: bool,
-    /// The file goes over what is stored.
+    /// The file is merged over the stored configuration.
     pub reload: bool,
     uuid: Option<String>,
     no_monitor: bool,
     drain_timeout_s: u32,
-    /// Heartbeats that a worker process may miss; 0: any number.
+    /// How many heartbeats a worker process may miss; 0: any number.
     #[serde(default)]
     pub missing_heartbeats: u32,
-    /// What is to be said of the top of the file, once there is a log.
+    /// Remarks on the top of the file, to be logged once there is a log.
     #[serde(skip)]
     pub remarks: Vec<String>,
 }
@@ -46,7 +47,7 @@ impl Launch {
     /// Reads `flags` and the top of the file.
     ///
     /// # Errors
-    /// A file that cannot be started.
+    /// A configuration that cannot be started.
     pub fn read(flags: &Run) -> anyhow::Result<Launch> {
         let file = flags.config.clone().or_else(config::find);
         let loaded = match &file {
@@ -76,11 +77,11 @@ impl Launch {
         })
     }
 
-    /// Makes sure that the data folder is there. The default one is made; a name that somebody has given and that leads nowhere
-    /// may be a slip of the pen.
+    /// Makes sure that the data folder exists. The default one is created; a configured one that does not exist may be
+    /// a typing error.
     ///
     /// # Errors
-    /// A folder that is not there, or that cannot be made.
+    /// A folder that does not exist, or that cannot be created.
     pub fn make_datadir(&self) -> anyhow::Result<()> {
         let datadir = self.datadir.display();
         if self.is_default {
@@ -88,18 +89,18 @@ impl Launch {
                 .recursive(true)
                 .mode(0o700)
                 .create(&self.datadir)
-                .with_context(|| format!("making the data folder {datadir}"));
+                .with_context(|| format!("creating the data folder {datadir}"));
         }
         ensure!(self.datadir.is_dir(), "the data folder {datadir} does not exist");
         Ok(())
     }
 
-    /// The same for a start that is not the first: flags that put aside what is stored have done so.
+    /// The same for a start that is not the first: flags that set the stored configuration aside have already done so.
     pub fn again(&self) -> Launch {
         Launch { initial: false, reload: false, ..self.clone() }
     }
 
-    /// What the store is opened with.
+    /// Options for opening the store.
     pub fn opening(&self) -> Opening<'_> {
         let start = match (self.initial, self.reload) {
             (true, _) => Start::Initial,
@@ -109,19 +110,19 @@ impl Launch {
         Opening { datadir: &self.datadir, file: self.file.as_deref(), start, uuid: self.uuid.as_deref() }
     }
 
-    /// Whether servers are checked.
+    /// Whether servers are monitored.
     pub fn monitoring(&self) -> Monitoring {
         if self.no_monitor { Monitoring::Off } else { Monitoring::On }
     }
 
-    /// The time that clients have to leave.
+    /// The time that clients have to disconnect.
     pub fn drain_timeout(&self) -> Duration {
         Duration::from_secs(self.drain_timeout_s.into())
     }
 }
 
-/// The data folder that counts when nobody has named one: that of the package for a configuration file of the package, else a
-/// folder beside whatever else is in the current one.
+/// The data folder if none is configured: the package's for the package's configuration file, otherwise a folder in the
+/// current directory.
 fn default_datadir(file: Option<&Path>) -> PathBuf {
     let is_packaged = file.is_some_and(|file| file.starts_with("/etc/narrows"));
     PathBuf::from(if is_packaged { "/var/lib/narrows" } else { "narrows-data" })
@@ -130,7 +131,7 @@ fn default_datadir(file: Option<&Path>) -> PathBuf {
 /// Reads a whole configuration file.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// Everything that is wrong with it.
 pub fn load(path: &Path) -> anyhow::Result<Loaded> {
     config::load(path).map_err(|diagnostics| {
         let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();

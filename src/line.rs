@@ -1,4 +1,5 @@
-//! The worker process's end of the line to its supervisor, of which there may be none for a while, and later another.
+//! The worker process's end of the channel to its supervisor. There may be no supervisor for a while, and a different
+//! one later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
@@ -19,16 +20,16 @@ use crate::keeper::Keepers;
 use crate::supervisor::channel::{Channel, Door, Received, ToSupervisor, ToWorker};
 use crate::supervisor::takeover;
 
-/// What arrives by the line.
+/// What arrives on the channel.
 #[derive(Debug)]
 pub enum Order {
-    /// The supervisor's word.
+    /// A message from the supervisor.
     Told(ToWorker),
-    /// There is no supervisor any more.
+    /// The supervisor is gone.
     Cut,
 }
 
-/// The line, and all that a supervisor must have.
+/// The channel, and everything that a supervisor must have.
 #[derive(Debug)]
 pub struct Line {
     orders: UnboundedSender<Order>,
@@ -40,29 +41,29 @@ struct Kept {
     channel: Option<Arc<Channel>>,
     /// The process at the other end of `channel`.
     supervisor: u32,
-    /// Interfaces whose sockets a supervisor was told to close, which it may not have done yet.
+    /// Interfaces whose sockets the supervisor was told to close, and may not have closed yet.
     released: BTreeSet<String>,
     /// Listening sockets by interface.
     sockets: BTreeMap<String, OwnedFd>,
     frozen: Option<Frozen>,
     keepers: Option<Keepers>,
     estates: Vec<Left>,
-    /// Whether this process ends, and is no use to another supervisor.
+    /// Whether this process is about to end, so that another supervisor cannot use it.
     is_leaving: bool,
 }
 
-/// What a process that has died has left.
+/// What a process that died has left.
 #[derive(Debug)]
 pub struct Left {
-    /// The way by which its clients come.
+    /// The socket on which its clients arrive.
     pub way: OwnedFd,
-    /// Somebody has ended it from outside.
+    /// It was killed from outside.
     pub was_killed: bool,
-    /// Another process has had a part of it already.
+    /// Another process has already received part of it.
     pub is_begun: bool,
 }
 
-/// What runs, in memory that can be handed over.
+/// What runs, in memory that can be passed on.
 #[derive(Debug)]
 struct Frozen {
     memory: OwnedFd,
@@ -70,7 +71,7 @@ struct Frozen {
 }
 
 impl Line {
-    /// The line by which this process was begun, of which the first message was read.
+    /// The channel with which this process was started; its first message has been read.
     pub fn new(
         channel: Channel,
         sockets: Vec<(String, OwnedFd)>,
@@ -86,7 +87,7 @@ impl Line {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what `channel` says on a thread of its own, until it is cut.
+    /// Reads from `channel` on a separate thread, until it is closed.
     fn follow(self: &Arc<Line>, channel: Arc<Channel>) {
         let peer = socket_peercred(&channel).map_or(0, |peer| peer.pid.as_raw_nonzero().get().unsigned_abs());
         let mut kept = self.lock();
@@ -98,12 +99,14 @@ impl Line {
             loop {
                 match channel.receive() {
                     Ok(Received::Message(message, sockets)) => line.take(message, sockets),
-                    Ok(Received::Unknown) => warn!("the supervisor says what this version does not know"),
+                    Ok(Received::Unknown) => {
+                        warn!("the supervisor sent a message that this version does not understand")
+                    }
                     Ok(Received::End) | Err(_) => break,
                 }
             }
             let mut kept = line.lock();
-            // Another supervisor may have come meanwhile.
+            // Another supervisor may have connected in the meantime.
             if kept.channel.as_ref().is_some_and(|current| Arc::ptr_eq(current, &channel)) {
                 kept.channel = None;
                 let _ = line.orders.send(Order::Cut);
@@ -111,7 +114,7 @@ impl Line {
         };
         let thread = std::thread::Builder::new().name("supervisor".to_owned()).spawn(read);
         if let Err(error) = thread {
-            warn!(%error, "the supervisor cannot be listened to");
+            warn!(%error, "cannot read from the supervisor");
         }
     }
 
@@ -124,29 +127,29 @@ impl Line {
         if let ToWorker::Serve(interfaces) = &message {
             self.lock().sockets.extend(interfaces.iter().cloned().zip(sockets));
         }
-        // A process that ends does not listen any more.
+        // A process that is ending no longer listens.
         let _ = self.orders.send(Order::Told(message));
     }
 
-    /// Tells the supervisor something, if there is one.
+    /// Sends a message to the supervisor, if there is one.
     pub fn tell(&self, message: &ToSupervisor) {
         tell(&self.lock(), message, &[]);
     }
 
-    /// Whether there is a supervisor, and it is not this process.
+    /// Whether there is a supervisor other than this process.
     pub fn has_supervisor_other_than(&self, process: u32) -> bool {
         let kept = self.lock();
         kept.channel.is_some() && kept.supervisor != process
     }
 
-    /// Has the supervisor, and each one that follows it, know the keepers of this process.
+    /// Reports the keepers of this process to the supervisor, and to each later one.
     pub fn has_keepers(&self, keepers: Keepers) {
         let mut kept = self.lock();
         tell_of(&kept, &keepers);
         kept.keepers = Some(keepers);
     }
 
-    /// The keepers are others now.
+    /// The keepers have changed.
     pub fn keepers_are(&self, ends: Vec<OwnedFd>) {
         let mut kept = self.lock();
         if let Some(keepers) = &mut kept.keepers {
@@ -155,17 +158,17 @@ impl Line {
         kept.keepers.iter().for_each(|keepers| tell_of(&kept, keepers));
     }
 
-    /// What processes that have died have left.
+    /// What dead processes have left.
     pub fn take_estates(&self) -> Vec<Left> {
         std::mem::take(&mut self.lock().estates)
     }
 
-    /// Notes that the supervisor has given this process what runs: another one is to have it too.
+    /// Records that the supervisor has given this process what runs, which a later supervisor must receive too.
     pub fn was_given(&self, memory: OwnedFd, frozen: &[u8]) {
         self.lock().frozen = Some(Frozen { memory, hash: hash(frozen) });
     }
 
-    /// Has the supervisor keep what runs.
+    /// Gives the supervisor what runs, to keep.
     pub fn keep(&self, frozen: &[u8]) {
         let hash = hash(frozen);
         let mut kept = self.lock();
@@ -189,9 +192,9 @@ impl Line {
                 loop {
                     match door.accept() {
                         Ok(channel) => line.greet(channel),
-                        // Out of descriptors, most likely: that passes.
+                        // Most likely out of descriptors, which is temporary.
                         Err(error) => {
-                            warn!(%error, "another supervisor cannot be heard for now");
+                            warn!(%error, "cannot accept another supervisor for now");
                             std::thread::sleep(DOOR_PAUSE);
                         }
                     }
@@ -203,7 +206,7 @@ impl Line {
         }
     }
 
-    /// Gives another supervisor all that it must have.
+    /// Gives another supervisor everything that it must have.
     fn greet(self: &Arc<Line>, channel: Channel) {
         let kept = self.lock();
         if kept.is_leaving {
@@ -213,16 +216,17 @@ impl Line {
             kept.sockets.iter().map(|(interface, socket)| (interface.clone(), socket.as_fd())).unzip();
         along.extend(kept.frozen.as_ref().map(|frozen| frozen.memory.as_fd()));
         if let Err(error) = channel.send(&ToSupervisor::Hello(interfaces), &along) {
-            return warn!(%error, "another supervisor cannot be greeted");
+            return warn!(%error, "cannot send the first message to another supervisor");
         }
         drop(kept);
-        info!("another supervisor has come");
+        info!("another supervisor has connected");
         self.follow(Arc::new(channel));
         let kept = self.lock();
         kept.keepers.iter().for_each(|keepers| tell_of(&kept, keepers));
     }
 
-    /// This process ends: no supervisor is to take it over, and with [`Leaving::Stop`] nobody is to connect any more.
+    /// This process ends: no supervisor must take it over, and with [`Leaving::Stop`] no client must be able to connect
+    /// any more.
     pub fn leave(&self, sockets: Leaving) {
         let mut kept = self.lock();
         kept.is_leaving = true;
@@ -234,21 +238,21 @@ impl Line {
     }
 }
 
-/// Why a worker process leaves.
+/// Why a worker process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
-    /// Another one goes on with the same sockets.
+    /// Another one continues with the same sockets.
     HandedOver,
-    /// Another one is started when it has ended, and has the same sockets.
+    /// After its end another one is started with the same sockets.
     Again,
-    /// Nothing is to be served any more.
+    /// Narrows stops serving.
     Stop,
 }
 
 fn tell(kept: &Kept, message: &ToSupervisor, sockets: &[BorrowedFd<'_>]) {
     if let Some(Err(error)) = kept.channel.as_ref().map(|channel| channel.send(message, sockets)) {
-        // Its end is seen by whoever reads.
-        tracing::debug!(%error, "the supervisor cannot be told something");
+        // The reader sees the end of the connection.
+        tracing::debug!(%error, "cannot send a message to the supervisor");
     }
 }
 
@@ -264,7 +268,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// `bytes` in memory that no file system knows.
+/// `bytes` in memory that is in no file system.
 fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     let memory = rustix::fs::memfd_create("narrows-frozen", MemfdFlags::CLOEXEC)?;
     let mut file = std::fs::File::from(memory);
@@ -301,7 +305,7 @@ impl Sockets for Line {
     }
 }
 
-/// Binds what the supervisor is about to close.
+/// Binds an interface that the supervisor is about to close.
 fn bind_when_free(interface: &str) -> io::Result<BoundListener> {
     let deadline = Instant::now() + CLOSING;
     loop {
@@ -314,16 +318,16 @@ fn bind_when_free(interface: &str) -> io::Result<BoundListener> {
     }
 }
 
-/// What a supervisor may take to close a socket: it does little else.
+/// How long a supervisor may take to close a socket: it does little else.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// An address in the one form that a socket tells it in, so that those of a service manager are found.
+/// An address in the same form in which a socket reports it, so that a service manager's sockets are found.
 fn normal(interface: &str) -> String {
     let address: Result<std::net::SocketAddr, _> = interface.parse();
     address.map_or_else(|_| interface.to_owned(), |address| address.to_string())
 }
 
-/// How long the door rests after an `accept(2)` that failed.
+/// The pause after an `accept(2)` that failed.
 const DOOR_PAUSE: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
@@ -339,7 +343,7 @@ mod tests {
         let listener = line.bind("127.0.0.1:0").unwrap();
         let Received::Message(ToSupervisor::Keep(interface), mut sockets) = supervisor.receive().unwrap()
         else {
-            panic!("the socket is to be kept")
+            panic!("the socket must be kept")
         };
         let kept = BoundListener::adopt(sockets.pop().unwrap()).unwrap();
         assert_eq!((interface.as_str(), kept.address()), ("127.0.0.1:0", listener.address()));
@@ -377,7 +381,7 @@ mod tests {
         assert!(matches!(told.blocking_recv(), Some(Order::Cut)));
         assert!(takeover::find(folder.path()).unwrap().is_none());
         line.open_door(folder.path());
-        let found = takeover::find(folder.path()).unwrap().expect("a process that lives");
+        let found = takeover::find(folder.path()).unwrap().expect("a live process");
         assert_eq!(found.pid.as_raw_nonzero().get(), i32::try_from(std::process::id()).unwrap());
         assert!(found.frozen.is_some());
         let [(interface, socket)] = <[_; 1]>::try_from(found.sockets).unwrap();

@@ -1,4 +1,4 @@
-//! The log as a file that can be opened again, for those who rotate it.
+//! The log as a file that can be reopened for log rotation.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The file of the log; copies write to the same one.
+/// The log file; copies write to the same one.
 #[derive(Debug, Clone)]
 pub struct LogFile(Option<Arc<Shared>>);
 
@@ -31,10 +31,10 @@ impl LogFile {
         Ok(LogFile(Some(Arc::new(Shared { path: path.to_owned(), file }))))
     }
 
-    /// Goes on in the file that has the name now.
+    /// Continues in the file that now has the name.
     ///
     /// # Errors
-    /// As `open(2)`; the log goes on where it was.
+    /// As `open(2)`; the log then continues in the old file.
     pub fn reopen(&self) -> io::Result<()> {
         if let Some(shared) = &self.0 {
             let opened = append_to(&shared.path)?;
@@ -45,7 +45,7 @@ impl LogFile {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    // Names of users and texts of servers are in it: it is for the owner and its group.
+    // It contains names of users and texts from servers, so only the owner and the group may read it.
     OpenOptions::new().create(true).append(true).mode(0o640).open(path)
 }
 

@@ -1,4 +1,4 @@
-//! The `narrows` program: what is asked of it on the command line, and who does that.
+//! The `narrows` program: reads the command line and calls what does the work.
 
 mod cli;
 mod connect_speed;
@@ -41,9 +41,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// A file that may not grow any more (`ulimit -f`) is an error for whoever writes it, not the end of the program.
+/// A file that has reached its limit (`ulimit -f`) is an error for its writer, not the end of the program.
 fn survive_full_files() {
-    // SAFETY: no code runs when the signal comes: it is ignored.
+    // SAFETY: no code runs when the signal arrives: it is ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
@@ -62,7 +62,7 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells everything that is wrong with `file`, then whether it can be started.
+/// Prints everything that is wrong with `file`, then whether it can be started.
 fn check(file: &Path) -> ExitCode {
     let (diagnostics, valid) = match config::load(file) {
         Ok(loaded) => (in_order(loaded), true),
@@ -80,7 +80,7 @@ fn check(file: &Path) -> ExitCode {
     }
 }
 
-/// Makes `narrows.db` in `datadir` from a database of ProxySQL and tells what was taken.
+/// Creates `narrows.db` in `datadir` from a ProxySQL database and prints what was imported.
 fn import(file: &Path, datadir: &Path) -> anyhow::Result<()> {
     let taken = Store::import(datadir, file)?;
     let mut text = String::new();
@@ -93,7 +93,7 @@ fn import(file: &Path, datadir: &Path) -> anyhow::Result<()> {
     print_lines(&text)
 }
 
-/// All remarks on a configuration in the order of its file.
+/// All remarks on a configuration, in the order of the file.
 fn in_order(loaded: Loaded) -> Vec<Diagnostic> {
     let mut diagnostics = [loaded.passed_over, loaded.warnings].concat();
     diagnostics.sort_by(|one, two| (&one.file, one.line, one.column).cmp(&(&two.file, two.line, two.column)));
@@ -105,7 +105,7 @@ fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{plural}")
 }
 
-/// A reader who has seen enough and closed the pipe is no failure.
+/// It is not a failure if the reader closes the pipe early.
 fn print_lines(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e).context("writing the answer"),
@@ -119,7 +119,7 @@ fn generate_docs(folder: &Path) -> anyhow::Result<()> {
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
     let path = folder.join(docs::COMPATIBILITY);
-    // Whoever has the pages made elsewhere has no such page there.
+    // The page does not exist if the pages are written to another folder.
     if let Ok(page) = std::fs::read_to_string(&path) {
         let page = docs::with_section(&page)
             .with_context(|| format!("{}: no place for the section", path.display()))?;
@@ -128,7 +128,7 @@ fn generate_docs(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the top of the configuration, opens the log and serves until told to stop.
+/// Reads the top of the configuration, opens the log and serves until it is stopped.
 fn run(flags: &Run) -> anyhow::Result<ExitCode> {
     signals::block();
     let launch = Launch::read(flags)?;
@@ -137,7 +137,7 @@ fn run(flags: &Run) -> anyhow::Result<ExitCode> {
     info!(version = env!("CARGO_PKG_VERSION"), "starting");
     match &launch.file {
         Some(path) => info!(file = %path.display(), "configuration read"),
-        None => warn!(searched = ?config::SEARCHED, "no configuration file, the defaults count"),
+        None => warn!(searched = ?config::SEARCHED, "no configuration file: the defaults apply"),
     }
     launch.remarks.iter().for_each(|remark| warn!("{remark}"));
     for flag in flags.without_effect() {

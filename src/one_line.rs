@@ -1,12 +1,12 @@
-//! A line of the log is an event: what clients and servers send, and is quoted in one, must not look like another.
+//! Each log line is one event: text from clients and servers that is quoted in a line must not look like another line.
 
 use std::io::{self, Write};
 
-/// Writes each event, which comes in one piece, as one line.
+/// Writes each event, which arrives in one piece, as one line.
 #[derive(Debug)]
 pub struct OneLine<W> {
     to: W,
-    /// Escape characters are colours of our own: the log is shown on a terminal.
+    /// Escape characters are our own colours: the log is shown on a terminal.
     is_coloured: bool,
 }
 
@@ -22,7 +22,7 @@ impl<W: Write> Write for OneLine<W> {
         let text = event.strip_suffix(b"\n").unwrap_or(event);
         let is_odd = |byte: &u8| byte.is_ascii_control() && !(self.is_coloured && *byte == ESCAPE);
         if !text.iter().any(is_odd) {
-            // In one piece: several threads and processes write to one file.
+            // In one piece, because several threads and processes write to one file.
             self.to.write_all(event)?;
             return Ok(event.len());
         }
@@ -51,7 +51,7 @@ mod tests {
 
     fn written(event: &[u8], is_coloured: bool) -> Vec<u8> {
         let mut out = Vec::new();
-        OneLine::new(&mut out, is_coloured).write_all(event).expect("a Vec takes all");
+        OneLine::new(&mut out, is_coloured).write_all(event).expect("writing to a Vec cannot fail");
         out
     }
 

@@ -1,6 +1,6 @@
 //! What went wrong, in one line.
 
-/// The error and what it comes from. A cause that an error has named already is not named twice.
+/// The error and its causes. A cause that an error has already named is not repeated.
 pub fn of(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

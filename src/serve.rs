@@ -37,7 +37,7 @@ use crate::signals::{self, Signals, Wanted};
 use crate::supervisor::AGAIN;
 use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWorker};
 
-/// Serves as the only process until told to end.
+/// Serves as the only process until it is stopped.
 ///
 /// # Errors
 /// What prevents serving.
@@ -52,27 +52,28 @@ pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Serves as the worker process of the supervisor that has started this one.
+/// Serves as a worker process of the supervisor that started it.
 ///
 /// # Errors
-/// What prevents serving; the supervisor was told too.
+/// What prevents serving; it has also been reported to the supervisor.
 pub fn as_worker() -> anyhow::Result<ExitCode> {
     signals::block();
     let channel = Channel::inherited().context("finding the supervisor")?;
-    let (launch, stance, interfaces, along) = match channel.receive().context("hearing the supervisor")? {
-        Received::Message(ToWorker::Begin(launch, stance, interfaces), along) => {
-            (launch, stance, interfaces, along)
-        }
-        _ => bail!("this is started by the supervisor only"),
-    };
-    // The kernel has named it after the way its program was found.
+    let (launch, stance, interfaces, along) =
+        match channel.receive().context("reading from the supervisor")? {
+            Received::Message(ToWorker::Begin(launch, stance, interfaces), along) => {
+                (launch, stance, interfaces, along)
+            }
+            _ => bail!("only the supervisor may start this"),
+        };
+    // The kernel has named it after the path by which its program was started.
     let _ = rustix::thread::set_name(c"narrows");
     let log = open_log(launch.log.as_deref())?;
     raise_open_files_limit();
     keep_memory_private();
     bound_what_is_kept();
     last_words::prepare(&launch.datadir);
-    // Before there is a second thread.
+    // This must happen before there is a second thread.
     let keepers = Keepers::begin();
     let (told, orders) = unbounded_channel();
     let (sockets, frozen) = match stance {
@@ -116,12 +117,12 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Reads what ran before.
+/// Reads the configuration that ran before.
 fn thaw(memory: OwnedFd, line: &Line) -> anyhow::Result<Frozen> {
     let file = std::fs::File::from(memory);
     let length = file.metadata().context("measuring what ran before")?.len();
     let mut bytes = vec![0; usize::try_from(length)?];
-    // The place in the file is shared by all processes that have it.
+    // All processes that have the file share its position.
     file.read_exact_at(&mut bytes, 0).context("reading what ran before")?;
     let frozen = Frozen::read(&bytes)?;
     line.was_given(file.into(), &bytes);
@@ -136,7 +137,7 @@ struct Server<'a> {
     heart: Heart,
 }
 
-/// A data plane that serves, and the store beside it.
+/// A data plane that serves, and the store.
 struct Serving {
     store: Store,
     plane: DataPlane,
@@ -148,7 +149,7 @@ impl Server<'_> {
     fn run(mut self, frozen: Option<Frozen>) -> anyhow::Result<End> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let _entered = runtime.enter();
-        // Taken before anything is served, so that no signal falls between.
+        // Set up before anything is served, so that no signal is missed.
         let signals = Signals::take().context("taking signals")?;
         let query_log = query_log::start(&self.launch.datadir).context("starting the query log")?;
         let is_cold = frozen.is_none();
@@ -182,7 +183,7 @@ impl Server<'_> {
                 reopened
             }),
             on_end: Box::new(move |end| {
-                // Nobody waits for it any more only when the process ends already.
+                // The receiver is only gone if the process is already ending.
                 let _ = ends.send(end);
             }),
             on_pulse: Box::new(move |pulse| heart.follow(pulse)),
@@ -207,8 +208,8 @@ impl Server<'_> {
         Ok(Serving { store, plane, rows, known: Known::default() })
     }
 
-    /// Prepares everything but the sockets, waits until it is time, and serves; only then come the databases. `None`: it
-    /// is not to serve any more.
+    /// Prepares everything but the sockets, waits for its turn, and serves; the databases are opened only after that.
+    /// `None`: it must no longer serve.
     async fn begin_ready(
         &mut self,
         frozen: &Frozen,
@@ -221,7 +222,7 @@ impl Server<'_> {
         let as_known = control::as_known(&rows, frozen.variables(), &known);
         let mut plane = DataPlane::start_with(as_known, self.sockets(), Listening::Paused)?;
         self.tell(&ToSupervisor::Ready);
-        // A supervisor that has gone has no use for a process that waits.
+        // Without its supervisor, a waiting process is of no use.
         if self.heard(signals, |message| matches!(message, ToWorker::Serve(_))).await != Heard::Message {
             return Ok(None);
         }
@@ -233,8 +234,8 @@ impl Server<'_> {
         self.take_estates(estates, plane.heir());
         match self.heard(signals, |message| matches!(message, ToWorker::OpenStore)).await {
             Heard::Message => {}
-            // It has gone meanwhile, and so has whoever had the databases.
-            Heard::Cut => warn!("the supervisor ended before it said whose the databases are"),
+            // It has ended in the meantime, and so has the process that had the databases.
+            Heard::Cut => warn!("the supervisor ended before it said that the databases are free"),
             Heard::Stop => return Ok(None),
         }
         loop {
@@ -243,7 +244,7 @@ impl Server<'_> {
                     store.remarks().iter().for_each(|remark| warn!("{remark}"));
                     return Ok(Some(Serving { store, plane, rows, known }));
                 }
-                Err(error) => error!(%error, "clients are served, administrators are not: tried again"),
+                Err(error) => error!(%error, "clients are served, administrators are not yet: retrying"),
             }
             tokio::select! {
                 () = tokio::time::sleep(STORE_RETRY) => {}
@@ -256,14 +257,14 @@ impl Server<'_> {
         }
     }
 
-    /// Hears what processes that have died have left. Numbers of connections begin behind theirs, and what they had open is
-    /// closed then, the databases too.
+    /// Receives what dead processes have left. Connection ids continue after theirs, and everything they had open is
+    /// closed by then, including the databases.
     fn begin_estates(&self, heir: &Heir) -> Vec<Estate> {
         let ways = self.line.as_ref().map(|line| line.take_estates()).unwrap_or_default();
         ways.into_iter().map(|left| Estate::begin(left, heir)).collect()
     }
 
-    /// Goes on with their clients, on a thread of its own, and tells the supervisor when there are no more.
+    /// Continues with their clients, on a separate thread, and tells the supervisor when all have been received.
     fn take_estates(&self, estates: Vec<Estate>, heir: Heir) {
         let Some(line) = self.line.clone().filter(|_| !estates.is_empty()) else { return };
         let take = move || {
@@ -335,14 +336,14 @@ impl Server<'_> {
         }
     }
 
-    /// Returns when the supervisor has everything end. Where somebody has told this process alone to, it ends as if it were
-    /// killed: the supervisor has another one go on with its clients.
+    /// Returns when the supervisor ends everything. If only this process was told to end, it ends as if it had been
+    /// killed: the supervisor starts another one, which continues with its clients.
     async fn make_sure(&mut self, signals: &Signals, stop: signals::Received) {
         let Some(line) = self.line.clone() else { return };
         if !line.has_supervisor_other_than(stop.sender) {
             return;
         }
-        // Whoever tells a whole group of processes to end has told the supervisor too.
+        // A signal to the whole process group also reaches the supervisor.
         let is_confirmed = async {
             loop {
                 tokio::select! {
@@ -356,12 +357,12 @@ impl Server<'_> {
         };
         if tokio::time::timeout(MOMENT, is_confirmed).await.is_err() {
             let (signal, sender) = (stop.name(), stop.sender);
-            warn!(signal, sender, "this process alone was told to end; another one goes on");
+            warn!(signal, sender, "only this process was told to end; another one continues");
             stop.die();
         }
     }
 
-    /// Waits until the process is to end, and brings down what is not of the data plane.
+    /// Waits until the process must end, and stops everything except the data plane.
     async fn told_to_end(
         &mut self,
         signals: &Signals,
@@ -392,14 +393,14 @@ impl Server<'_> {
                 Some(order) = self.orders.recv() => {
                     match order {
                         Order::Told(ToWorker::HandOver) if self.heart.is_stopped() => {
-                            let reason = "PROXYSQL STOP is in force, which the newer program would not know";
+                            let reason = "PROXYSQL STOP is in force, and the newer program would not know about it";
                             self.tell(&ToSupervisor::NotHandedOver(reason.to_owned()));
                             continue;
                         }
                         Order::Told(ToWorker::HandOver) => {}
                         Order::Told(_) => continue,
                         Order::Cut => {
-                            warn!("the supervisor has gone; this process goes on and waits for the next one");
+                            warn!("the supervisor has ended; this process continues and waits for the next one");
                             continue;
                         }
                     }
@@ -410,14 +411,14 @@ impl Server<'_> {
                     continue;
                 }
             };
-            // A statement of an administrator that takes longer is no reason to stay.
+            // An administrator's statement that takes longer does not keep the process running.
             let plane = control.hand_over(TIME_TO_STOP).ok().flatten();
             let leaving = if end == End::Again { Leaving::Again } else { Leaving::Stop };
             return Departure { plane, end, leaving };
         }
     }
 
-    /// Lets clients leave, as far as they are to, and ends.
+    /// Gives clients time to disconnect, if they are to have it, and ends.
     fn leave(
         &self,
         runtime: &tokio::runtime::Runtime,
@@ -425,7 +426,7 @@ impl Server<'_> {
         departure: Departure,
     ) -> anyhow::Result<End> {
         let Departure { plane, end, leaving } = departure;
-        // Whoever is still there then is not to be gone on with.
+        // Clients that are still connected then must not be continued elsewhere.
         if let Some(ledger) = ledger() {
             ledger.close();
         }
@@ -439,7 +440,7 @@ impl Server<'_> {
         }
         if leaving == Leaving::HandedOver {
             self.tell(&ToSupervisor::HandedOver);
-            info!("another process goes on; clients have time to leave");
+            info!("another process continues; clients have time to disconnect");
         }
         let limit = self.launch.drain_timeout();
         if end == End::Orderly && !limit.is_zero() {
@@ -455,9 +456,10 @@ impl Server<'_> {
         Ok(end)
     }
 
-    /// Waits until all clients have left, their time is over, or the process is told to end at once.
+    /// Waits until all clients have disconnected, their time is over, or the process is told to end at once.
     async fn drained(&self, plane: &DataPlane, limit: Duration, signals: &Signals, leaving: Leaving) {
-        // Clients of a process that another one has followed have their time to leave, also when that one is told to end.
+        // The clients of a process that has been replaced keep their time to disconnect, even if its successor is told
+        // to end.
         let mut may_be_told = leaving == Leaving::HandedOver;
         let drain = plane.drain(limit, GRACE);
         tokio::pin!(drain);
@@ -476,34 +478,34 @@ impl Server<'_> {
     }
 }
 
-/// What came of a wait for the supervisor.
+/// The outcome of waiting for the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heard {
     /// Its message.
     Message,
-    /// There is no supervisor any more.
+    /// The supervisor is gone.
     Cut,
-    /// The process is to end.
+    /// The process must end.
     Stop,
 }
 
-/// What is left of a server that was told to end.
+/// What remains of a server that is ending.
 struct Departure {
-    /// `None`: it does not run, or cannot be had.
+    /// `None`: it does not run, or is not available.
     plane: Option<DataPlane>,
     end: End,
     leaving: Leaving,
 }
 
-/// Has log lines written to standard error, or to a file.
+/// Sends log lines to standard error, or to a file.
 ///
 /// # Errors
-/// A file that cannot be written; a filter that is none.
+/// A file that cannot be written; an invalid filter.
 pub fn open_log(file: Option<&Path>) -> anyhow::Result<LogFile> {
     let wanted = std::env::var("NARROWS_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = EnvFilter::try_new(wanted).context("reading NARROWS_LOG")?;
-    // Of a line that cannot be written, on a full disk, nothing is said: it would be said on standard error, which may be the
-    // same file, and whose failure would end the thread.
+    // A line that cannot be written, for example to a full disk, is not reported: the report would go to standard
+    // error, which may be the same file, and a failure there would end the thread.
     let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
     let Some(path) = file else {
         let is_coloured = std::io::stderr().is_terminal();
@@ -516,7 +518,7 @@ pub fn open_log(file: Option<&Path>) -> anyhow::Result<LogFile> {
     Ok(opened)
 }
 
-/// Every client and every backend connection is an open file, so the process takes as many as it may have.
+/// Every client and every backend connection is an open file, so the process raises its limit as far as allowed.
 fn raise_open_files_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -526,11 +528,11 @@ fn raise_open_files_limit() {
     limit.current = limit.maximum;
     match setrlimit(Resource::Nofile, limit) {
         Ok(()) => info!(open_files = ?limit.current, "limit of open files raised"),
-        Err(e) => warn!(error = %e, "the limit of open files stays where it is"),
+        Err(e) => warn!(error = %e, "the limit of open files cannot be raised"),
     }
 }
 
-/// Says so where fewer clients can be served than are allowed for.
+/// Warns if the limit allows fewer clients than are configured.
 fn warn_of_few_files(max_connections: u32) {
     use rustix::process::{Resource, getrlimit};
     let Some(open_files) = getrlimit(Resource::Nofile).current else { return };
@@ -538,12 +540,13 @@ fn warn_of_few_files(max_connections: u32) {
         warn!(
             open_files,
             max_connections,
-            "the limit of open files (ulimit -n, LimitNOFILE) is too low for mysql-max_connections: clients beyond it are refused"
+            "the limit of open files (ulimit -n, LimitNOFILE) is too low for mysql-max_connections: clients above it are refused"
         );
     }
 }
 
-/// Passwords and keys are in memory: no core file is written, and other processes of the same user do not look in.
+/// Passwords and keys are in memory: no core file is written, and other processes of the same user cannot read its
+/// memory.
 pub fn keep_memory_private() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     if std::env::var_os("NARROWS_CORE_FILES").is_some() {
@@ -555,7 +558,7 @@ pub fn keep_memory_private() {
     }
 }
 
-/// Has memory that peaks leave behind go back to the system, for as long as the process lives.
+/// Returns memory that was only needed for peaks to the system, for as long as the process lives.
 fn give_back_memory() {
     let watch = || {
         let mut trimmer = Trimmer::default();
@@ -565,37 +568,38 @@ fn give_back_memory() {
         }
     };
     if let Err(error) = std::thread::Builder::new().name("memory".to_owned()).spawn(watch) {
-        warn!(%error, "memory that peaks leave behind is not given back");
+        warn!(%error, "memory from peaks is not returned to the system");
     }
 }
 
-/// The same program with the same arguments, in place of this one.
+/// Replaces this program with the same program and arguments.
 fn start_again() -> anyhow::Result<ExitCode> {
     use std::os::unix::process::CommandExt;
     let mut arguments = std::env::args_os();
-    let program = std::env::current_exe().context("finding the program to start again")?;
+    let program = std::env::current_exe().context("finding the program to restart")?;
     let error = std::process::Command::new(program).args(arguments.by_ref().skip(1)).exec();
     Err(error).context("starting again")
 }
 
-/// The end of client sessions takes milliseconds; only a statement of an administrator can be in its way, and that is no
-/// reason to stay.
+/// The end of client sessions takes milliseconds; only an administrator's statement can delay it, and that is no reason
+/// to wait.
 const TIME_TO_STOP: Duration = Duration::from_secs(3);
 
-/// Open files that are no client's: databases, listeners, logs, administrators, and backend connections in small numbers.
+/// Open files that do not belong to clients: databases, listeners, logs, administrators, and backend connections in
+/// small numbers.
 const OWN_FILES: u64 = 128;
 
-/// What a supervisor may take to say that it was told to end, too.
+/// How long a supervisor may take to report that it was told to end, too.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// The answer to a signal that is the supervisor's.
-const UPGRADES_ELSEWHERE: &str = "SIGUSR2 has no effect here: upgrades are asked of the supervisor";
+/// The reply to a signal that is meant for the supervisor.
+const UPGRADES_ELSEWHERE: &str = "SIGUSR2 has no effect here: request upgrades from the supervisor";
 
-/// How often it is looked at how much memory is free.
+/// How often free memory is checked.
 const MEMORY_WATCH: Duration = Duration::from_secs(5);
 
-/// A disk that is full or away is looked at again after so long.
+/// After this time a full or missing disk is checked again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
-/// What a transaction may still take when the time of clients to leave is over.
+/// How long a transaction may still take after the clients' time to disconnect is over.
 const GRACE: Duration = Duration::from_secs(5);

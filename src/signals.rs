@@ -1,6 +1,6 @@
-//! Signals as messages. They are blocked in every thread from the first instruction on and read from a descriptor, so that none
-//! meets a process that has no handler yet. One that arrives while another program takes the place of this one waits for that
-//! program: what is blocked, and what is pending, outlive execve(2).
+//! Signals as messages. They are blocked in every thread from the start and read from a descriptor, so that none
+//! reaches a process that has no handler yet. A signal that arrives while another program replaces this one waits for
+//! that program: blocked and pending signals survive execve(2).
 
 use std::ffi::c_int;
 use std::io;
@@ -9,14 +9,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use tokio::io::unix::AsyncFd;
 
-/// Has the kernel keep all signals that are messages, for this thread and those that it starts, until they are read. To be called
-/// before there is a second thread.
+/// Makes the kernel hold all signals that are messages, for this thread and those that it starts, until they are read.
+/// Must be called before there is a second thread.
 pub fn block() {
-    // SAFETY: the set is filled in before it is read; nothing else is touched.
+    // SAFETY: the set is filled in before it is read; nothing else is accessed.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set(MESSAGES), std::ptr::null_mut()) };
 }
 
-/// Where signals are read.
+/// The descriptor from which signals are read.
 #[derive(Debug)]
 pub struct Signals(AsyncFd<OwnedFd>);
 
@@ -24,28 +24,28 @@ pub struct Signals(AsyncFd<OwnedFd>);
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
     number: c_int,
-    /// The process that has sent it; 0 for the kernel, and for one outside of this process's namespace.
+    /// The process that sent it; 0 for the kernel, and for a process outside this process's namespace.
     pub sender: u32,
 }
 
-/// What a signal asks for.
+/// What a signal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// An end.
     Stop,
-    /// The log files are to be opened again: they have been moved.
+    /// Reopen the log files: they have been moved.
     Logs,
     /// An upgrade.
     Upgrade,
 }
 
 impl Signals {
-    /// Begins to read; [`block`] was called before. Needs a runtime.
+    /// Starts reading; [`block`] must have been called. Needs a runtime.
     ///
     /// # Errors
     /// Out of descriptors.
     pub fn take() -> io::Result<Signals> {
-        // SAFETY: makes a descriptor, which is this process's own.
+        // SAFETY: creates a descriptor, which nothing else owns.
         let descriptor = unsafe {
             let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
             match libc::signalfd(-1, &set(MESSAGES), flags) {
@@ -58,7 +58,7 @@ impl Signals {
         Ok(Signals(registered?))
     }
 
-    /// The next one. None is lost when this is dropped before it resolves.
+    /// The next one. None is lost if this is dropped before it resolves.
     pub async fn next(&self) -> Received {
         loop {
             let Ok(mut ready) = self.0.readable().await else { return std::future::pending().await };
@@ -68,7 +68,7 @@ impl Signals {
         }
     }
 
-    /// The next one that asks for an end.
+    /// The next one that requests the end of the process.
     pub async fn next_stop(&self) -> Received {
         loop {
             let received = self.next().await;
@@ -87,13 +87,13 @@ fn read(descriptor: &OwnedFd) -> io::Result<Received> {
     if usize::try_from(count) != Ok(length) {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has filled it in; it consists of numbers.
+    // SAFETY: the kernel has filled it in; it consists of integers.
     let info = unsafe { info.assume_init() };
     Ok(Received { number: info.ssi_signo as c_int, sender: info.ssi_pid })
 }
 
 impl Received {
-    /// What it asks for.
+    /// What it requests.
     pub fn wants(self) -> Wanted {
         match self.number {
             libc::SIGHUP | libc::SIGUSR1 => Wanted::Logs,
@@ -114,7 +114,7 @@ impl Received {
         }
     }
 
-    /// Ends this process by the signal, as if it had never been blocked.
+    /// Ends this process with the signal, as if it had never been blocked.
     pub fn die(self) -> ! {
         // SAFETY: the set is filled in before it is read. The signal ends the process, without a core file.
         unsafe {

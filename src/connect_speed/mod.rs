@@ -1,7 +1,8 @@
-//! `narrows connect-speed`: connects, asks, leaves, again and again, and tells how long that took and how often it failed.
+//! `narrows connect-speed`: connects, runs statements and disconnects, again and again, and reports how long that took
+//! and how often it failed.
 //!
-//! What it is for: to see whether anybody is refused, and how long a connect takes, while something happens to the
-//! server or the proxy it connects to. It measures one thing at a time and is no load generator.
+//! It shows whether clients are refused, and how long a connect takes, while something happens to the server or proxy
+//! it connects to. It measures one thing at a time and is not a load generator.
 
 mod report;
 
@@ -21,14 +22,14 @@ use narrows_proxy::state::SessionState;
 
 use report::Report;
 
-/// What is connected to, and how.
+/// What to connect to, and how.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
-    /// Time that a thread waits between two connections, in us
+    /// Pause of a thread between two connections, in us
     #[arg(short = 'i', long, value_name = "US", default_value_t = 0)]
     interval: u64,
-    /// Connections in all
+    /// Total number of connections
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000)]
     count: u64,
     /// Threads, each with one connection at a time
@@ -40,13 +41,13 @@ pub struct Args {
     /// Its password
     #[arg(short = 'p', long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     password: String,
-    /// Name or address, or the path of a Unix socket
+    /// Host name or address, or the path of a Unix socket
     #[arg(short = 'h', long, value_name = "HOST", default_value = "127.0.0.1")]
     host: String,
     /// Schema
     #[arg(short = 'D', long, value_name = "NAME")]
     database: Option<String>,
-    /// TCP port; of no effect with a Unix socket
+    /// TCP port; has no effect with a Unix socket
     #[arg(short = 'P', long, value_name = "PORT", default_value_t = 6033)]
     port: u16,
     /// Statements that each connection runs: `DO 1`
@@ -55,10 +56,10 @@ pub struct Args {
     /// Print the latencies of connects as a histogram
     #[arg(short = 'H', long)]
     histogram: bool,
-    /// Connect with TLS, whatever the certificate
+    /// Connect with TLS, accepting any certificate
     #[arg(short = 's', long)]
     ssl: bool,
-    /// Give up on a connect or a statement after so many seconds
+    /// Give up on a connect or a statement after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     timeout: u64,
     /// Print everything as one JSON object
@@ -69,7 +70,7 @@ pub struct Args {
     help: Option<bool>,
 }
 
-/// Does what `args` say; a failure when any connection failed.
+/// Runs with these `args`; returns a failure if any connection failed.
 ///
 /// # Errors
 /// Threads that cannot be started.
@@ -92,19 +93,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     std::thread::scope(|scope| {
         let connect = || {
             let outcome = connect_in_turns(args, &Line::new(&target, &access, None), &begun);
-            let mut report = report.lock().expect("no thread panics while it has the report");
+            let mut report = report.lock().expect("no thread panics while it holds the report");
             outcome.map(|part| report.add(part)).context("starting a thread's runtime")
         };
         let threads: Vec<_> = (0..args.threads).map(|_| scope.spawn(connect)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a thread that only connects"))
     })?;
-    let report = report.into_inner().expect("no thread panics while it has the report");
+    let report = report.into_inner().expect("no thread panics while it holds the report");
     let took = since.elapsed();
     crate::print_lines(&if args.json { report.json(took) } else { report.text(took, args.histogram) })?;
     Ok(if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One thread's connections, one after another, as long as there are some of `args.count` left.
+/// One thread's connections, one after another, until `args.count` is reached.
 fn connect_in_turns(args: &Args, line: &Line, begun: &AtomicU64) -> std::io::Result<Report> {
     let limit = Duration::from_secs(args.timeout);
     let mut state = SessionState::default();
@@ -125,7 +126,7 @@ fn connect_in_turns(args: &Args, line: &Line, begun: &AtomicU64) -> std::io::Res
                     }
                 },
             }
-            // The thread has nothing else to do, and the runtime's own clock ticks in milliseconds.
+            // The thread has nothing else to do, and the runtime's own timer has a resolution of milliseconds.
             std::thread::sleep(Duration::from_micros(args.interval));
         }
         report

@@ -1,4 +1,4 @@
-//! What came of connections: counts, reasons, and how long connects took.
+//! The outcome of the connections: counts, reasons, and how long connects took.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,28 +8,28 @@ use std::time::Duration;
 use narrows_proxy::backend::BackendError;
 use serde_json::json;
 
-/// What came of connections.
+/// The outcome of connections.
 #[derive(Debug, Default)]
 pub struct Report {
     ok: u64,
-    /// Connects that nobody listened to: the error that a restart must not cause.
+    /// Connects to an address where nobody listened: the error that a restart must not cause.
     refused: u64,
     /// Connections that were accepted and failed later: in the login or in a statement.
     lost: u64,
-    /// How often each reason was told.
+    /// How often each reason occurred.
     reasons: BTreeMap<String, u64>,
-    /// How long the connects took that led to a login, in us.
+    /// How long the connects that led to a login took, in us.
     latencies_us: Vec<u64>,
 }
 
 impl Report {
-    /// One that was connected, logged in, answered and closed.
+    /// Counts a connection that logged in, received its answers and was closed.
     pub fn served(&mut self, took: Duration) {
         self.ok += 1;
         self.took(took);
     }
 
-    /// One that was not let in.
+    /// Counts a connection that could not log in.
     pub fn refused(&mut self, error: &BackendError) {
         let nobody = [ErrorKind::ConnectionRefused, ErrorKind::NotFound];
         match error {
@@ -39,7 +39,7 @@ impl Report {
         self.note(error);
     }
 
-    /// One that was let in and did not get its answers.
+    /// Counts a connection that logged in and did not receive its answers.
     pub fn lost(&mut self, took: Duration, error: &BackendError) {
         self.lost += 1;
         self.took(took);
@@ -54,7 +54,7 @@ impl Report {
         *self.reasons.entry(error.to_string()).or_default() += 1;
     }
 
-    /// Adds what another thread has seen.
+    /// Adds the results of another thread.
     pub fn add(&mut self, part: Report) {
         self.ok += part.ok;
         self.refused += part.refused;
@@ -70,7 +70,7 @@ impl Report {
         self.refused + self.lost
     }
 
-    /// The latency that `share` of a hundred connects stayed within, in us.
+    /// The latency percentile `share` of the connects, in us.
     fn within(&self, share: usize) -> u64 {
         let mut sorted = self.latencies_us.clone();
         sorted.sort_unstable();
@@ -78,7 +78,7 @@ impl Report {
         sorted.get(at).copied().unwrap_or(0)
     }
 
-    /// Connects by latency: the upper bound of a row in us, a power of two, and how many are in it.
+    /// Connects by latency: the upper bound of each row in us, a power of two, and the number of connects in it.
     fn rows(&self) -> BTreeMap<u64, u64> {
         let mut rows = BTreeMap::new();
         for latency in &self.latencies_us {
@@ -87,11 +87,11 @@ impl Report {
         rows
     }
 
-    /// For people.
+    /// The report as text.
     pub fn text(&self, took: Duration, histogram: bool) -> String {
         let mut text = format!("OK {}\nERR {}\n", self.ok, self.failed());
         let mut line = |name: &str, value: &dyn std::fmt::Display| {
-            writeln!(text, "{name}: {value}").expect("a String takes all");
+            writeln!(text, "{name}: {value}").expect("writing to a String cannot fail");
         };
         if self.failed() > 0 {
             line("refused", &self.refused);
@@ -109,13 +109,13 @@ impl Report {
             for (bound, count) in rows {
                 let length = usize::try_from(count * BAR / highest).unwrap_or(0).max(1);
                 writeln!(text, "{bound:>10} us {count:>9} {}", "#".repeat(length))
-                    .expect("a String takes all");
+                    .expect("writing to a String cannot fail");
             }
         }
         text
     }
 
-    /// For programs.
+    /// The report as JSON.
     pub fn json(&self, took: Duration) -> String {
         let [half, most, all] = [50, 99, 100].map(|share| self.within(share));
         let rows = self.rows();

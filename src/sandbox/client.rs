@@ -1,7 +1,7 @@
-//! A minimal client that speaks to a server as its `root` over the Unix socket, with no password.
+//! A minimal client that connects to a server as `root` over the Unix socket, without a password.
 //!
-//! It exists so that a sandbox needs no client program installed, and knows the text protocol without
-//! DEPRECATE_EOF only: enough to set up replication and to wait for it. It is not how Narrows speaks to backends.
+//! It exists so that a sandbox needs no installed client program, and only supports the text protocol without
+//! DEPRECATE_EOF: enough to set up replication and wait for it. Narrows does not use it for its backends.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
-/// A connection that has been authenticated.
+/// An authenticated connection.
 pub struct Client {
     stream: UnixStream,
     sequence: u8,
 }
 
-/// The rows of an answer, each value as text; empty for a statement that returns none.
+/// The rows of a result, each value as text; empty for a statement that returns none.
 pub type Rows = Vec<Vec<Option<String>>>;
 
 impl Client {
@@ -26,14 +26,14 @@ impl Client {
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let mut client = Client { stream, sequence: 0 };
         let greeting = client.read_packet()?;
-        ensure!(greeting.first() == Some(&10), "no greeting of protocol version 10");
+        ensure!(greeting.first() == Some(&10), "not a greeting of protocol version 10");
         client.write_packet(&handshake_response())?;
         loop {
             let answer = client.read_packet()?;
             match answer.first() {
                 Some(0x00) => return Ok(client),
                 Some(0xfe) => {
-                    // caching_sha2_password says "no password" with one zero byte, all others with nothing.
+                    // caching_sha2_password sends "no password" as one zero byte, all other plugins as nothing.
                     let no_password: &[u8] =
                         if answer[1..].starts_with(b"caching_sha2_password\0") { &[0] } else { &[] };
                     client.write_packet(no_password)?;
@@ -148,5 +148,5 @@ const COM_QUERY: u8 = 0x03;
 const UTF8MB4_GENERAL_CI: u8 = 45;
 /// LONG_PASSWORD, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, PLUGIN_AUTH.
 const CAPABILITIES: u32 = 0x1 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
-/// Longer than any statement here takes: waiting for a replica gives up after 30 seconds by itself.
+/// Longer than any statement here takes: waiting for a replica gives up after 30 seconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);

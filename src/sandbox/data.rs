@@ -1,7 +1,7 @@
-//! Folders of a sandbox: the template that data folders are copied from, ports, and what is left behind.
+//! Folders of a sandbox: the template from which data folders are copied, ports, and the removal of leftovers.
 //!
-//! Initialising a data folder takes MySQL four seconds and a copy a fraction of one, so the first sandbox of a
-//! server version leaves a template in the user's cache folder.
+//! MySQL needs four seconds to initialise a data folder, a copy a fraction of a second, so the first sandbox of a
+//! server version stores a template in the user's cache folder.
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
@@ -40,7 +40,8 @@ fn create_temporary_root() -> anyhow::Result<PathBuf> {
     Ok(root)
 }
 
-/// Has a sandbox that is in a folder of its own be found without its name, as a temporary one is: by a link among those.
+/// Makes a sandbox in a given folder discoverable without its name, as temporary ones are, by adding a link to their
+/// folder.
 pub fn make_known(dir: &Path) -> anyhow::Result<()> {
     create_temporary_root()?;
     let link = link_to(dir);
@@ -52,9 +53,9 @@ pub fn make_known(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Takes the link away again.
+/// Removes the link again.
 pub fn forget(dir: &Path) {
-    // What stays is swept next time.
+    // If this fails, the next sweep removes it.
     let _ = fs::remove_file(link_to(dir));
 }
 
@@ -69,13 +70,14 @@ pub fn sweep_temporary_folders() {
     for dir in temporary_folders() {
         let abandoned = match Record::read(&dir) {
             Ok(record) => !record.is_running(),
-            // A link leads to a record, or to what was one.
+            // A link points to a record, or to where one was.
             Err(_) if dir.is_symlink() => true,
-            // Without a record it may be starting just now.
+            // Without a record, it may just be starting.
             Err(_) => age(&dir).is_some_and(|age| age > STARTS_WITHIN),
         };
         if abandoned {
-            // Another sandbox may be sweeping too; what stays is swept next time. Of a link, the link is removed.
+            // Another sandbox may be sweeping too; anything left is swept next time. For a link, only the link is
+            // removed.
             let _ = fs::remove_dir_all(&dir);
         }
     }
@@ -95,7 +97,7 @@ pub fn create_data_folder(program: &Program, data: &Path) -> anyhow::Result<()> 
         .with_context(|| format!("cannot copy {} to {}", template.display(), data.display()))
 }
 
-/// The template of this server version, made by whoever comes first.
+/// The template of this server version, created by the first process that needs it.
 fn template(program: &Program) -> anyhow::Result<PathBuf> {
     let family = match program.flavour {
         Flavour::MariaDb => "mariadb",
@@ -146,14 +148,14 @@ fn initialise(program: &Program, data: &Path, log: &Path) -> anyhow::Result<()> 
     if !status.success() {
         bail!("initialising a data folder failed:\n{}", last_lines(log));
     }
-    // The id of a server must not be shared by its copies: each makes its own when it finds none.
+    // Copies must not share a server id: each server generates its own if it finds none.
     match fs::remove_file(data.join("auto.cnf")) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// `mariadb-install-db`, beside the server or where packages put it.
+/// `mariadb-install-db`, next to the server or where packages install it.
 fn install_program(program: &Program) -> anyhow::Result<PathBuf> {
     let beside = program.path.parent().into_iter().flat_map(|folder| {
         let prefix = folder.parent().unwrap_or(folder);
@@ -196,8 +198,8 @@ fn cache_folder() -> PathBuf {
         .map_or_else(|| temporary_root().with_extension("cache"), |cache| cache.join("narrows-sandbox"))
 }
 
-/// `count` ports that nobody listens on: from `base` upwards, or anywhere below the range from which the kernel
-/// takes the ports of outgoing connections.
+/// `count` ports on which nobody listens: from `base` upwards, or anywhere below the kernel's range for outgoing
+/// connections.
 pub fn free_ports(base: Option<u16>, count: u16) -> anyhow::Result<Vec<u16>> {
     if let Some(base) = base {
         let end = base.checked_add(count).context("the ports of the replicas would exceed 65535")?;
@@ -216,7 +218,7 @@ pub fn free_ports(base: Option<u16>, count: u16) -> anyhow::Result<Vec<u16>> {
             ports.push(port);
         }
     }
-    bail!("found no free ports between 20000 and 32000")
+    bail!("no free ports between 20000 and 32000")
 }
 
 fn is_free(port: u16) -> bool {
@@ -228,5 +230,5 @@ fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// A starting sandbox writes its record within seconds.
+/// A sandbox writes its record within seconds of its start.
 const STARTS_WITHIN: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! Starting a sandbox, keeping it, and ending it.
+//! Starting, keeping and ending a sandbox.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ pub fn start(options: &Start) -> anyhow::Result<()> {
     data::sweep_temporary_folders();
     let lifetime = if options.detach { Lifetime::Detached } else { Lifetime::Attached };
     let record = plan(&program, options)?;
-    // From here on, leaving early ends what has been started.
+    // From here on, returning early ends what has been started.
     let mut sandbox = Sandbox { record, children: Vec::new(), leave_running: false };
     sandbox.start_servers(&program, lifetime)?;
     sandbox.replicate(&program)?;
@@ -132,7 +132,7 @@ impl Sandbox {
         self.record.write()
     }
 
-    /// Stays until a signal, the end of standard input (when that counts) or `narrows sandbox stop`.
+    /// Stays until a signal, the end of standard input (if requested) or `narrows sandbox stop`.
     fn keep(mut self, until_eof: bool) -> anyhow::Result<()> {
         let (eof, input_ended) = tokio::sync::oneshot::channel();
         if until_eof {
@@ -162,7 +162,7 @@ impl Sandbox {
         })
     }
 
-    /// A server may be ended on purpose: that is told, and the others stay. Reaps it, too.
+    /// A server may be ended on purpose: this is reported, and the others keep running. Reaps it, too.
     fn report_deaths(&mut self) {
         self.children.retain_mut(|child| match child.try_wait() {
             Ok(Some(status)) => {
@@ -180,7 +180,7 @@ impl Drop for Sandbox {
         if self.leave_running {
             return;
         }
-        // A server started again by a test is in the record of the file, not in ours.
+        // A server that a test restarted is in the record on disk, not in ours.
         let record = Record::read(&self.record.dir).ok();
         let record = record.as_ref().unwrap_or(&self.record);
         let ended = end_servers(record);
@@ -211,7 +211,7 @@ fn connect(server: &Server, child: &mut Child) -> anyhow::Result<Client> {
     }
 }
 
-/// Throw-away servers are killed; those whose data is kept are asked first.
+/// Throw-away servers are killed; servers whose data is kept are shut down cleanly first.
 fn end_servers(record: &Record) -> anyhow::Result<()> {
     let signal = if record.temporary { Signal::KILL } else { Signal::TERM };
     for server in &record.servers {
@@ -230,7 +230,7 @@ fn end_servers(record: &Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what says that a sandbox is there, which also tells a process that keeps it to leave.
+/// Removes the record of a sandbox, which also makes an attached process end.
 fn forget(record: &Record) -> anyhow::Result<()> {
     let (path, removed) = if record.temporary {
         (record.dir.clone(), fs::remove_dir_all(&record.dir))
@@ -281,15 +281,15 @@ fn farewell(record: &Record, options: &Start) -> String {
     let dir = |dir: &Path| if record.temporary { String::new() } else { format!(" --dir {}", dir.display()) };
     let place: PathBuf = record.dir.clone();
     if options.detach {
-        format!("Running on its own; end it with: narrows sandbox stop{}", dir(&place))
+        format!("Running in the background; end it with: narrows sandbox stop{}", dir(&place))
     } else {
         "Ctrl-C ends it.".to_owned()
     }
 }
 
-/// `sun_path` has 108 bytes, one of them for the zero at its end, and MySQL appends `.lock` to the name.
+/// `sun_path` has 108 bytes, one of them for the terminating zero, and MySQL appends `.lock` to the name.
 const SOCKET_PATH_MAX: usize = 102;
-/// MySQL on a busy machine; the usual start takes one to three seconds.
+/// For MySQL on a busy machine; a start usually takes one to three seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -1,7 +1,7 @@
-//! `narrows sandbox`: a throw-away primary and its replicas, for the demo, for tests and for trying things out.
+//! `narrows sandbox`: a throw-away primary and its replicas, for the demo, for tests and to try things out.
 //!
-//! It starts whatever MariaDB or MySQL is installed, on loopback only, in a folder of its own, with GTID
-//! replication and without durability. It is not a way to run a database that matters.
+//! It starts whatever MariaDB or MySQL is installed, on loopback only, in its own folder, with GTID replication and
+//! without durability. It is not a way to run a database that matters.
 
 mod client;
 mod data;
@@ -27,18 +27,18 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Starts the servers and stays until Ctrl-C; what `narrows sandbox` alone does.
+    /// Starts the servers and stays until Ctrl-C; the default of `narrows sandbox`.
     Start(Start),
-    /// Stops the servers of a sandbox, and removes its folder when it was a temporary one.
+    /// Stops the servers of a sandbox, and removes its folder if it is a temporary one.
     Stop(Place),
-    /// Prints a narrows.toml with a read/write split over the running sandbox.
+    /// Prints a narrows.toml with a read/write split for the running sandbox.
     Config(Config),
 }
 
 /// Which sandbox is meant.
 #[derive(Debug, clap::Args)]
 pub struct Place {
-    /// Folder of the sandbox; not needed while only one temporary sandbox runs.
+    /// Folder of the sandbox; not needed if only one sandbox runs.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -46,16 +46,16 @@ pub struct Place {
 /// How a sandbox is started.
 #[derive(Debug, clap::Args)]
 pub struct Start {
-    /// Number of replicas beside the primary.
+    /// Number of replicas besides the primary.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=16))]
     replicas: u16,
-    /// Folder for the data, kept when the sandbox stops; without it a temporary one, removed then.
+    /// Folder for the data, kept when the sandbox stops; without it, a temporary folder that is removed then.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// `mariadbd`, `mysqld`, a path to one of them, or a folder a server was unpacked into.
+    /// `mariadbd`, `mysqld`, a path to one of them, or a folder into which a server was unpacked.
     #[arg(long, value_name = "PROGRAM")]
     server: Option<PathBuf>,
-    /// Port of the primary, the replicas take the following ones; without it free ports are chosen.
+    /// Port of the primary, the replicas use the following ones; without it, free ports are chosen.
     #[arg(long, value_name = "PORT")]
     base_port: Option<u16>,
     /// Return once all servers are up and leave them running; end them with `narrows sandbox stop`.
@@ -64,7 +64,7 @@ pub struct Start {
     /// Print the contents of sandbox.json, on one line, instead of a table.
     #[arg(long)]
     json: bool,
-    /// Stop when standard input ends: a program that starts a sandbox and dies takes it along.
+    /// Stop when standard input ends: a sandbox ends together with the program that started it.
     #[arg(long)]
     until_eof: bool,
     /// One more option for every server, for instance `--option=--max-connections=20`; may be repeated.
@@ -85,7 +85,7 @@ pub struct Config {
     admin: String,
 }
 
-/// Does what the arguments ask for; for a start that is not detached it returns when the sandbox is over.
+/// Does what the arguments ask for; an attached start returns when the sandbox has ended.
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.verb.unwrap_or(Verb::Start(args.start)) {
         Verb::Start(start) => lifecycle::start(&start),

@@ -1,4 +1,4 @@
-//! Finding the server program, and the options a server of a sandbox runs with.
+//! Finding the server program, and the options with which a sandbox's server runs.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum Flavour {
 pub enum Lifetime {
     /// The kernel ends a server when the process that started it is gone.
     Attached,
-    /// A server lives on in a session of its own.
+    /// A server keeps running in its own session.
     Detached,
 }
 
@@ -39,8 +39,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Finds the program meant by `wanted`: a name, an executable, or a folder with one in it. With nothing
-    /// wanted, MariaDB first.
+    /// Finds the program given by `wanted`: a name, an executable, or a folder that contains one. If none is given,
+    /// MariaDB is tried first.
     pub fn find(wanted: Option<&Path>) -> anyhow::Result<Program> {
         let path = match wanted {
             None => on_path("mariadbd").or_else(|| on_path("mysqld")).context(
@@ -58,12 +58,12 @@ impl Program {
         Program::identify(path)
     }
 
-    /// The program at `path`, as it describes itself. One that does not run, since its libraries are in the tree that it
-    /// was unpacked into, is run by the launcher of that tree, where there is one: `bin/mysqld` above `usr/sbin/mysqld`.
+    /// The program at `path`, as it describes itself. If it does not run because its libraries are in the tree into
+    /// which it was unpacked, that tree's launcher is used, if there is one: `bin/mysqld` above `usr/sbin/mysqld`.
     pub fn identify(path: PathBuf) -> anyhow::Result<Program> {
         Program::of(path.clone()).or_else(|error| {
             let name = path.file_name().unwrap_or_default();
-            // From its folder to the top of the tree, and never beyond: what is in `/bin` is another program.
+            // From its folder up to the top of the tree, but no further: a program in `/bin` is a different one.
             let folders = path.ancestors().skip(1).take(3).filter(|folder| folder.parent().is_some());
             let launchers = folders.map(|folder| folder.join("bin").join(name));
             let mut launchers = launchers.filter(|launcher| *launcher != path && launcher.is_file());
@@ -80,7 +80,7 @@ impl Program {
         let Some(version) = version_in(&text) else {
             let said = String::from_utf8_lossy(&output.stderr);
             let said = said.lines().next().or(text.lines().next()).unwrap_or("nothing").trim();
-            bail!("{} does not run ({}): it says {said:?}", path.display(), output.status)
+            bail!("{} does not run ({}): its output is {said:?}", path.display(), output.status)
         };
         let flavour = if text.contains("MariaDB") { Flavour::MariaDb } else { Flavour::MySql };
         Ok(Program { path, flavour, version })
@@ -122,30 +122,30 @@ impl Program {
     }
 }
 
-/// Starts a server. Must be called on the main thread: the kernel ties an attached server's life to the thread.
+/// Starts a server. Must be called on the main thread: the kernel ties an attached server's lifetime to the thread.
 pub fn spawn(line: &[String], lifetime: Lifetime) -> anyhow::Result<Child> {
     let (program, options) = line.split_first().context("a command line without a program")?;
     let mut command = Command::new(program);
     command.args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let parent = rustix::process::getpid();
     let prepare = move || {
-        // Away from the terminal's process group, so that Ctrl-C reaches `narrows` alone.
+        // Outside the terminal's process group, so that Ctrl-C only reaches `narrows`.
         rustix::process::setsid()?;
         if lifetime == Lifetime::Attached {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
             if rustix::process::getppid() != Some(parent) {
-                return Err(std::io::Error::other("the parent is gone already"));
+                return Err(std::io::Error::other("the parent has already ended"));
             }
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure makes three system calls, and allocates at most for the error
-    // that ends the child.
+    // SAFETY: between fork and exec the closure makes three system calls, and allocates at most the error that ends the
+    // child.
     unsafe { command.pre_exec(prepare) };
     command.spawn().with_context(|| format!("cannot start {program}"))
 }
 
-/// The option without which a server refuses to run as root; nothing for anybody else.
+/// The option without which a server refuses to run as root; nothing for other users.
 pub fn run_as_root() -> Option<String> {
     rustix::process::geteuid().is_root().then(|| "--user=root".to_owned())
 }
@@ -164,7 +164,7 @@ fn in_folder(folder: &Path) -> Option<PathBuf> {
     places.iter().flat_map(|place| names.map(|name| place.join(name))).find(|file| file.is_file())
 }
 
-/// The version in the output of `--version`: the word after `Ver`, up to the first character that is no part of it.
+/// The version in the output of `--version`: the word after `Ver`, up to the first character that is not part of it.
 fn version_in(text: &str) -> Option<String> {
     let word = text.split_whitespace().skip_while(|word| *word != "Ver").nth(1)?;
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());

@@ -5,14 +5,14 @@ use std::fmt::Write;
 use super::program::Flavour;
 use super::record::Record;
 
-/// A configuration with the classic split: writes, locks and everything in a transaction on the primary (hostgroup 0),
-/// other reads on the replicas (hostgroup 1).
+/// A configuration with the classic read/write split: writes, locks and everything in a transaction go to the primary
+/// (hostgroup 0), other reads to the replicas (hostgroup 1).
 pub fn narrows_toml(record: &Record, listen: &str, admin: &str) -> String {
     let mut toml = format!("# Read/write split over the sandbox in {}\n\n", record.dir.display());
     let mut line = |text: &str| writeln!(toml, "{text}").expect("writing to a String cannot fail");
     line(&format!("[admin_variables]\nmysql_ifaces = \"{admin}\"\n"));
     line(&format!("[mysql_variables]\ninterfaces = \"{listen}\""));
-    line("# Drivers choose their statements by the version they are told.");
+    line("# Drivers choose their statements by the version in the greeting.");
     line(&format!("server_version = \"{}\"", greeting_version(record)));
     let replicas_exist = record.servers.len() > 1;
     for server in &record.servers {
@@ -26,7 +26,7 @@ pub fn narrows_toml(record: &Record, listen: &str, admin: &str) -> String {
     }
     if replicas_exist {
         line(
-            "\n# Locks are those of the primary. The text is asked: a long digest is cut off before its end.",
+            "\n# Locks are taken on the primary. The rule matches the text, because a long digest is truncated.",
         );
         line(&format!("[[mysql_query_rules]]\nrule_id = 1\nmatch_pattern = '{LOCKING_READ}'"));
         line("destination_hostgroup = 0\napply = 1");
@@ -40,19 +40,19 @@ pub fn narrows_toml(record: &Record, listen: &str, admin: &str) -> String {
     toml
 }
 
-/// `FOR UPDATE`, `FOR SHARE` and `LOCK IN SHARE MODE`, whatever comes after them, and wherever a line or a comment is between
+/// `FOR UPDATE`, `FOR SHARE` and `LOCK IN SHARE MODE`, whatever follows them, even with line breaks or comments between
 /// the words.
 const LOCKING_READ: &str = r"FOR(\s|/\*[^*]*\*/)+(UPDATE|SHARE)|SHARE(\s|/\*[^*]*\*/)+MODE";
 
-/// Functions that take locks of users, or ask for them.
+/// Functions that take or query user-level locks.
 const USER_LOCK: &str = "(GET|RELEASE|IS_FREE|IS_USED)_LOCK|RELEASE_ALL_LOCKS";
 
-/// A `SELECT` that writes: values of a sequence, which are used up (and `LASTVAL`, which the connection knows that has used
-/// one up), and files, which are looked for on one server and not on any replica.
+/// A `SELECT` that writes: sequence values, which are consumed (and `LASTVAL`, which only the connection that consumed
+/// one knows), and files, which are expected on one server and not on just any replica.
 const WRITING_READ: &str =
     r"(NEXT|SET|LAST)VAL|(NEXT|PREVIOUS)(\s|/\*[^*]*\*/)+VALUE|INTO(\s|/\*[^*]*\*/)+(OUTFILE|DUMPFILE)";
 
-/// The version as the servers tell it in their greeting: MariaDB 10 puts a 5.5.5 in front, for replicas of old.
+/// The version as the servers send it in their greeting: MariaDB 10 prefixes 5.5.5, for old replicas.
 fn greeting_version(record: &Record) -> String {
     match record.flavour {
         Flavour::MariaDb if record.version.starts_with("10.") => format!("5.5.5-{}-MariaDB", record.version),

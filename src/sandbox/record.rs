@@ -23,7 +23,7 @@ pub struct Record {
     pub version: String,
     /// The primary first, then the replicas.
     pub servers: Vec<Server>,
-    /// Accounts that exist on every server.
+    /// The accounts that exist on every server.
     pub users: Vec<User>,
 }
 
@@ -44,7 +44,7 @@ pub struct Server {
     pub log: PathBuf,
     /// Replication id: 1 for the primary.
     pub server_id: u32,
-    /// The command line, so that a test can start a server again that it has ended.
+    /// The command line, so that a test can restart a server that it ended.
     pub command: Vec<String>,
 }
 
@@ -53,14 +53,14 @@ pub struct Server {
 pub struct User {
     /// Name, from any host.
     pub name: String,
-    /// Password in clear.
+    /// Password in clear text.
     pub password: String,
     /// What it is for.
     pub purpose: String,
 }
 
 impl Record {
-    /// The sandbox in `dir`, or the only temporary one that runs.
+    /// The sandbox in `dir`, or the only one that runs.
     pub fn find(dir: Option<&Path>) -> anyhow::Result<Record> {
         if let Some(dir) = dir {
             return Record::read(dir);
@@ -88,7 +88,7 @@ impl Record {
         serde_json::from_str(&text).with_context(|| format!("{} is not a sandbox.json", path.display()))
     }
 
-    /// Writes sandbox.json; readers see the old one or the new one, never a part.
+    /// Writes sandbox.json; readers see either the old or the new one, never a part.
     pub fn write(&self) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self)?;
         narrows_control::files::replace(&self.path(), text.as_bytes(), 0o644)
@@ -112,7 +112,7 @@ impl Server {
         self.server_id != 1
     }
 
-    /// Whether the recorded process is alive and is this very server: a pid may have been given out again.
+    /// Whether the recorded process is alive and is this very server: a pid may have been reused.
     pub fn is_running(&self) -> bool {
         let Ok(command) = std::fs::read(format!("/proc/{}/cmdline", self.pid)) else { return false };
         let data = format!("--datadir={}", self.data.display());
@@ -135,7 +135,7 @@ pub fn temporary_root() -> PathBuf {
     std::env::temp_dir().join(format!("narrows-sandbox-{}", rustix::process::geteuid().as_raw()))
 }
 
-/// Folders of the temporary sandboxes of this user, running or left behind.
+/// Folders of the temporary sandboxes of this user, running or left over.
 pub fn temporary_folders() -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(temporary_root()).into_iter().flatten().flatten().map(|entry| entry.path())
 }

@@ -6,7 +6,7 @@ use super::client::{Client, Rows};
 use super::program::{Flavour, Program};
 use super::record::{Server, User};
 
-/// Accounts made on the primary; the replicas get them by replication.
+/// Accounts created on the primary; the replicas receive them through replication.
 pub fn users() -> Vec<User> {
     let user = |name: &str, purpose: &str| User {
         name: name.to_owned(),
@@ -14,14 +14,14 @@ pub fn users() -> Vec<User> {
         purpose: purpose.to_owned(),
     };
     vec![
-        user("app", "all privileges, but bound by read_only"),
-        user("sbtest", "all privileges, but bound by read_only"),
+        user("app", "all privileges, but subject to read_only"),
+        user("sbtest", "all privileges, but subject to read_only"),
         user("monitor", "replication and process state"),
         user(REPLICATION_USER, "replication"),
     ]
 }
 
-/// Makes the accounts and schemas, those that are not there yet.
+/// Creates the accounts and schemas that do not exist yet.
 pub fn populate(program: &Program, primary: &mut Client) -> anyhow::Result<()> {
     for user in users() {
         let name = &user.name;
@@ -46,8 +46,8 @@ fn grants(program: &Program, user: &str) -> Vec<String> {
         "monitor" => vec![format!("GRANT PROCESS, REPLICATION CLIENT ON *.* TO {user}@'%'")],
         _ => {
             let mut grants = vec![format!("GRANT ALL PRIVILEGES ON *.* TO {user}@'%'")];
-            // An account that may write to a read-only replica would hide a statement sent to the wrong server.
-            // MySQL has super_read_only for that.
+            // With an account that may write to a read-only replica, a statement sent to the wrong server would go
+            // unnoticed. MySQL has super_read_only for that.
             if mariadb && program.version_numbers() < vec![10, 11] {
                 grants.push(format!("REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM {user}@'%'"));
             } else if mariadb {
@@ -112,7 +112,7 @@ pub fn wait_for(flavour: Flavour, replica: &mut Client, position: &str) -> anyho
         return Ok(());
     }
     let state = replica.query(status)?;
-    ensure!(!state.is_empty(), "the replica does not replicate");
+    ensure!(!state.is_empty(), "replication on the replica has stopped");
     let values: Vec<String> =
         state.into_iter().flatten().flatten().filter(|value| !value.is_empty()).collect();
     bail!("the replica has not caught up within {CATCH_UP_SECONDS} seconds: {}", values.join(" | "))

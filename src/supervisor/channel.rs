@@ -1,4 +1,4 @@
-//! The line between the supervisor and a worker process: messages in JSON, one per packet, with sockets beside them.
+//! The channel between the supervisor and a worker process: JSON messages, one per packet, with sockets attached.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,73 +14,74 @@ use serde::{Deserialize, Serialize};
 
 use crate::launch::Launch;
 
-/// What a worker process is told.
+/// What the supervisor sends to a worker process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// The first message: what it is for, and the interfaces whose sockets come along; to one that waits what runs comes
-    /// along instead.
+    /// The first message: its task, and the interfaces whose sockets are attached; a process that waits receives what
+    /// runs instead.
     Begin(Box<Launch>, Stance, Vec<String>),
-    /// Go on with the clients of a process that has died; the way that its keeper sends them comes along. Comes before
-    /// [`ToWorker::Serve`].
+    /// Continue with the clients of a process that died; the socket on which its keeper sends them is attached.
+    /// Precedes [`ToWorker::Serve`].
     Adopt {
-        /// Somebody has killed it: it was no statement that did it.
+        /// It was killed from outside: no statement was the cause.
         was_killed: bool,
-        /// Another process has died while it went on with them; this one gets the rest.
+        /// Another process died while it was continuing with them; this one gets the rest.
         #[serde(default)]
         is_begun: bool,
     },
-    /// Serve clients, on these sockets where they are for interfaces that are configured.
+    /// Serve clients, on those of these sockets that belong to configured interfaces.
     Serve(Vec<String>),
-    /// The databases are nobody else's any more.
+    /// No other process has the databases open any more.
     OpenStore,
-    /// SIGTERM is for all of Narrows, not for this process alone.
+    /// SIGTERM is for all of Narrows, not only for this process.
     EverythingEnds,
-    /// Another process goes on: close the databases, accept no more clients, and end when they have left.
+    /// Another process continues: close the databases, accept no more clients, and end when they have disconnected.
     HandOver,
 }
 
-/// How a worker process begins.
+/// How a worker process starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stance {
     /// It reads the databases and serves.
     Cold,
-    /// It takes what ran before, which comes along, and waits for [`ToWorker::Serve`].
+    /// It takes what ran before, which is attached, and waits for [`ToWorker::Serve`].
     Ready,
-    /// The same, but it looks at the configuration file too: it may be of another version.
+    /// The same, but it also checks the configuration file, because it may be of another version.
     Check,
 }
 
-/// What a worker process tells.
+/// What a worker process sends to the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToSupervisor {
-    /// It listens on this interface, by the socket that comes along.
+    /// It listens on this interface, with the attached socket.
     Keep(String),
-    /// It does so no longer.
+    /// It no longer listens on this interface.
     Release(String),
-    /// What runs from now on; it comes along.
+    /// What runs from now on, attached.
     Frozen,
-    /// It could serve.
+    /// It is ready to serve.
     Ready,
-    /// It cannot, for this reason, and ends.
+    /// It cannot serve, for this reason, and ends.
     Unfit(String),
     /// It serves.
     Serving,
-    /// It ends with this status, as it was told to.
+    /// It ends with this status, as requested.
     Ends(i32),
-    /// It has let go of the databases, and accepts no more clients.
+    /// It has released the databases, and accepts no more clients.
     HandedOver,
-    /// It cannot let go of them, for this reason, and goes on.
+    /// It cannot release them, for this reason, and continues.
     NotHandedOver(String),
-    /// It has keepers: the way by which they send what the process leaves comes along, and what their ends are seen by.
+    /// It has keepers: attached are the socket on which they send what the process leaves, and the descriptors that
+    /// show their ends.
     Keeper,
-    /// All of its worker threads have done something since it last said so.
+    /// All of its worker threads have made progress since the last such message.
     Alive,
-    /// An administrator has had it open its log anew.
+    /// An administrator made it reopen its log.
     LogReopened,
-    /// It goes on with all clients that it was given.
+    /// It has taken over all clients that it was given.
     Adopted,
-    /// To a supervisor that it did not begin with: the interfaces it listens on; their sockets come along and, behind
-    /// them, what runs, where it is known.
+    /// To a supervisor that did not start it: the interfaces it listens on; their sockets are attached, followed by
+    /// what runs, if that is known.
     Hello(Vec<String>),
 }
 
@@ -91,9 +92,9 @@ pub struct Channel(OwnedFd);
 /// What was received.
 #[derive(Debug)]
 pub enum Received<M> {
-    /// A message, and what came with it.
+    /// A message, and what was attached.
     Message(M, Vec<OwnedFd>),
-    /// A message that another version understands.
+    /// A message that only another version understands.
     Unknown,
     /// The other end is closed.
     End,
@@ -113,7 +114,7 @@ impl Channel {
     /// The end that this process was started with: its standard input.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn inherited() -> io::Result<Channel> {
         std::io::stdin().as_fd().try_clone_to_owned().map(Channel)
     }
@@ -128,12 +129,12 @@ impl Channel {
         Ok(Channel(socket))
     }
 
-    /// The socket, to be handed to a process.
+    /// The socket, to be passed to a process.
     pub fn into_socket(self) -> OwnedFd {
         self.0
     }
 
-    /// Sends a message with sockets. Never waits: an end that does not read loses what does not fit.
+    /// Sends a message with sockets. Never waits: if the other end does not read, what does not fit is lost.
     ///
     /// # Errors
     /// As `sendmsg(2)`.
@@ -157,10 +158,10 @@ impl Channel {
         self.receive_with(RecvFlags::empty())
     }
 
-    /// The message that is there.
+    /// A message that has already arrived.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none; as `recvmsg(2)`.
+    /// `WouldBlock` if there is none; as `recvmsg(2)`.
     pub fn try_receive<M: DeserializeOwned>(&self) -> io::Result<Received<M>> {
         self.receive_with(RecvFlags::DONTWAIT)
     }
@@ -175,7 +176,7 @@ impl Channel {
             match rustix::net::recvmsg(&self.0, into, &mut ancillary, flags) {
                 Ok(received) => break received.bytes,
                 Err(rustix::io::Errno::INTR) => {}
-                // What was not read by an end that was killed.
+                // The other end was killed before it read everything.
                 Err(rustix::io::Errno::CONNRESET) => break 0,
                 Err(error) => return Err(error.into()),
             }
@@ -214,7 +215,7 @@ impl AsRawFd for Channel {
 pub struct Door(OwnedFd);
 
 impl Door {
-    /// Listens at `path`, in the place of whoever did.
+    /// Listens at `path`, replacing any previous listener.
     ///
     /// # Errors
     /// As `bind(2)` and `rename(2)`.
@@ -224,7 +225,7 @@ impl Door {
         let _ = std::fs::remove_file(&new);
         rustix::net::bind(&socket, &SocketAddrUnix::new(&new)?)?;
         rustix::net::listen(&socket, 1)?;
-        // Whoever connects gets sockets and passwords.
+        // Anyone who connects receives sockets and passwords.
         std::fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         std::fs::rename(&new, path)?;
         Ok(Door(socket))
@@ -244,10 +245,11 @@ fn new_socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sockets that come along with one message: far above the interfaces that anybody configures, below the kernel's 253.
+/// Sockets attached to one message: far more than the interfaces anybody configures, and below the kernel's limit of
+/// 253.
 const MOST_SOCKETS: usize = 128;
 
-/// The longest message, in bytes: paths and names of interfaces, and a reason in words.
+/// The longest message, in bytes: paths and names of interfaces, and a reason as text.
 const LONGEST: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -7,22 +7,22 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// Held as long as the process lives: the kernel lets go of it, however that ends.
+/// Held for as long as the process lives: the kernel releases it, however the process ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "held, and never looked at")] Option<File>);
+pub struct Lock(#[expect(dead_code, reason = "held, but never read")] Option<File>);
 
 impl Lock {
     /// Takes the lock of `datadir`.
     ///
     /// # Errors
-    /// When another process has it.
+    /// If another process holds it.
     pub fn take(datadir: &Path) -> anyhow::Result<Lock> {
         let path = datadir.join("narrows.lock");
         let opened =
             OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
         let mut file = match opened {
             Ok(file) => file,
-            // The databases cannot be written either, and what opens them says so better.
+            // The databases cannot be written either, and the code that opens them reports that better.
             Err(error)
                 if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
@@ -32,7 +32,7 @@ impl Lock {
         };
         let locked = file.try_lock();
         let mut pid = String::new();
-        // Empty when the other one has only begun: then it is some process.
+        // Empty if the other process has only just started: then its id is unknown.
         let _ = file.read_to_string(&mut pid);
         match locked {
             Ok(()) => {}
@@ -43,7 +43,7 @@ impl Lock {
                 return Err(error).with_context(|| format!("locking {}", path.display()));
             }
         }
-        // After an upgrade its own id is there, and a disk that is full by now cannot be in the way.
+        // After an upgrade the file already has this id, so that a disk that is full by now does not matter.
         let own = format!("{}\n", std::process::id());
         if pid != own {
             file.set_len(0)

@@ -1,12 +1,12 @@
 //! The process that the user starts. It keeps every listening socket open and always has a worker process that serves:
-//! when one dies, the next one takes its place, and clients that connect meanwhile wait in the kernel's queue.
+//! when one dies, the next one takes its place, and clients that connect in the meantime wait in the kernel's queue.
 //!
-//! It knows nothing of MySQL and reads no database. Worker processes bind sockets and hand them over to be kept
-//! ([`channel::ToSupervisor::Keep`]), and what runs along with them, as bytes that nobody here looks into. From both a
-//! second worker process is made that could serve and waits to be told (the *standby*): compiling ten thousand rules
-//! takes longer than anybody is to wait for a connect.
+//! It knows nothing about MySQL and reads no database. Worker processes bind sockets and pass them to it to be kept
+//! ([`channel::ToSupervisor::Keep`]), together with what runs, as bytes that the supervisor does not interpret. From
+//! both it starts a second worker process that is ready to serve and waits for its turn (the *standby*): compiling ten
+//! thousand rules takes longer than a client should wait for a connect.
 //!
-//! When the supervisor dies the worker process goes on, and the next supervisor takes it over ([`takeover`]).
+//! If the supervisor dies, the worker process continues, and the next supervisor takes it over ([`takeover`]).
 
 pub mod channel;
 pub mod lock;
@@ -39,15 +39,15 @@ use process::{Death, Event, Nursery, Process};
 use pulse::Verdict;
 use upgrade::{Asker, Upgrade};
 
-/// The exit status of a worker process that an administrator has told to start again.
+/// The exit status of a worker process that an administrator told to restart.
 pub const AGAIN: u8 = 75;
 
-/// Runs until it is told to end.
+/// Runs until it is stopped.
 ///
 /// # Errors
-/// A folder that another one uses; sockets and processes that cannot be made.
+/// A folder that another Narrows uses; sockets and processes that cannot be created.
 pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<ExitCode> {
-    // What runs, passwords among it, is at hand here for the next process.
+    // What runs, including passwords, is held here for the next process.
     crate::serve::keep_memory_private();
     let manager = Manager::of_environment();
     let sockets = notify::sockets_of_manager();
@@ -95,11 +95,11 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
     outcome
 }
 
-/// Writes the id of this process to `path`, unless it is there already. After an upgrade clients are served by then: a file
-/// that cannot be written does not end that.
+/// Writes the id of this process to `path`, unless the file already has it. After an upgrade clients are already being
+/// served, so a file that cannot be written does not end the process.
 fn write_pidfile(path: &Path) -> anyhow::Result<()> {
     let line = format!("{}\n", std::process::id());
-    // A pipe is not read: nobody may ever write to it.
+    // A pipe is not read: there may never be a writer.
     let is_there = std::fs::metadata(path)
         .is_ok_and(|file| file.is_file() && file.len() == line.len() as u64)
         && std::fs::read(path).is_ok_and(|content| content == line.as_bytes());
@@ -115,15 +115,15 @@ fn write_pidfile(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// This program as it is found on disk: under its name, also where it was replaced between its start and now.
+/// This program as it is on disk: under its name, even if the file was replaced since the start.
 fn own_program() -> std::io::Result<PathBuf> {
     let path = std::env::current_exe()?;
-    // The kernel's word for a file that has lost its name (proc(5)).
+    // What the kernel appends to the name of a deleted file (proc(5)).
     let name = path.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
     Ok(name.filter(|_| !path.exists()).unwrap_or(path))
 }
 
-/// What follows when a worker process dies.
+/// What happens when a worker process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDeath {
     /// Another one takes its place.
@@ -133,7 +133,7 @@ pub enum OnDeath {
 }
 
 struct Supervisor {
-    /// This program as it is found on disk: after an upgrade another version.
+    /// This program as it is on disk: after an upgrade, another version.
     program: PathBuf,
     nursery: Nursery,
     launch: Launch,
@@ -142,46 +142,46 @@ struct Supervisor {
     manager: Manager,
     /// Listening sockets by interface.
     sockets: BTreeMap<String, OwnedFd>,
-    /// What runs, as the worker process has written it down.
+    /// What runs, as written by the worker process.
     frozen: Option<OwnedFd>,
-    /// When that was.
+    /// When it was written.
     frozen_at: Option<Instant>,
     /// How often.
     freezes: u64,
     serving: Option<Process>,
-    /// What processes that have died have left to the next one.
+    /// What dead processes have left to the next one.
     estates: Vec<Estate>,
-    /// How it has said that it ends.
+    /// How it announced that it ends.
     announced: Option<Death>,
     standby: Option<Standby>,
-    /// Those that accept no more clients.
+    /// The processes that accept no more clients.
     leaving: Vec<Process>,
     upgrade: Option<Upgrade>,
-    /// Whether any worker process has served yet: until then there is no use in trying again.
+    /// Whether any worker process has served yet: until then there is no point in retrying.
     has_served: bool,
     deaths_in_a_row: u32,
-    /// When the next worker process is to be started, where that has to wait.
+    /// When to start the next worker process, if that has to wait.
     serve_again_at: Option<Instant>,
     standby_at: Option<Instant>,
     is_stopping: bool,
 }
 
-/// A worker process that is to take the place of another.
+/// A worker process that is to replace another one.
 struct Standby {
     process: Process,
     is_ready: bool,
 }
 
-/// What a process that has died has left: its clients.
+/// What a process that died has left: its clients.
 struct Estate {
-    /// By which its keeper sends them.
+    /// The socket on which its keeper sends them.
     way: OwnedFd,
     was_killed: bool,
-    /// Another process has begun to take it, and has died of something.
+    /// Another process began to receive them, and died.
     was_told_of: bool,
 }
 
-/// What came of an event.
+/// The outcome of an event.
 enum Next {
     Go,
     End(ExitCode),
@@ -215,7 +215,7 @@ impl Supervisor {
         let watchdog = self.manager.watchdog();
         let mut alive_at = watchdog.map(|_| Instant::now());
         let mut pulse = tokio::time::interval(pulse::INTERVAL);
-        // After a pause of this process itself nobody has missed anything.
+        // If this process itself was paused, no heartbeat has been missed.
         pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let next = tokio::select! {
@@ -251,7 +251,7 @@ impl Supervisor {
         match event {
             Event::Ended(id, death) => {
                 if self.serving.as_ref().is_some_and(|process| process.id == id) {
-                    let process = self.serving.take().expect("looked at just now");
+                    let process = self.serving.take().expect("checked above");
                     return self.serving_ended(process, death);
                 }
                 if self.standby.as_ref().is_some_and(|standby| standby.process.id == id) {
@@ -261,7 +261,7 @@ impl Supervisor {
                     if self.serving.is_some() {
                         return Next::Go;
                     }
-                    // It was to serve at once, and what it was given may be why it did not.
+                    // It was to serve at once, and what it was given may be the reason why it failed.
                     self.frozen = None;
                     return self.start_next();
                 }
@@ -279,8 +279,8 @@ impl Supervisor {
                 ToSupervisor::Frozen => {
                     self.frozen = sockets.into_iter().next();
                     self.freezes += 1;
-                    // The standby has what ran before. Operators often load several times in a row: the first time is
-                    // acted on at once.
+                    // The standby has an older configuration. Operators often load several times in a row: the first
+                    // load is acted on at once.
                     self.dismiss_standby();
                     let now = Instant::now();
                     let is_first = self.frozen_at.replace(now).is_none_or(|last| now - last > BURST);
@@ -349,7 +349,7 @@ impl Supervisor {
     }
 
     fn serving_ended(&mut self, process: Process, death: Death) -> Next {
-        // The end of a process that was taken over is not seen, but it was told.
+        // The exit status of a process that was taken over is not visible, but it sent it.
         let announced = self.announced.take();
         let death = if death == Death::Unknown { announced.unwrap_or(death) } else { death };
         let served = process.since.elapsed();
@@ -368,7 +368,7 @@ impl Supervisor {
                 self.dismiss_standby();
                 return self.start_next();
             }
-            // It has said why.
+            // It has reported the reason.
             Death::Exited(_) if !self.has_served => return Next::End(ExitCode::FAILURE),
             _ => {}
         }
@@ -390,7 +390,7 @@ impl Supervisor {
             return self.start_next();
         }
         self.estates.clear();
-        // What it runs with may be what kills it: the databases say it anew.
+        // What it runs with may be what kills it, so the next one reads the databases again.
         self.frozen = None;
         self.dismiss_standby();
         let delay = (FIRST_DELAY * 2_u32.saturating_pow(excess - 1)).min(LONGEST_DELAY);
@@ -399,7 +399,7 @@ impl Supervisor {
         Next::Go
     }
 
-    /// Has the next worker process serve, by the quickest way there is.
+    /// Makes the next worker process serve, in the quickest way possible.
     fn start_next(&mut self) -> Next {
         if self.is_stopping {
             return if self.leaving.is_empty() { Next::End(ExitCode::SUCCESS) } else { Next::Go };
@@ -430,14 +430,14 @@ impl Supervisor {
     }
 
     fn start_cold(&mut self) -> anyhow::Result<()> {
-        // It takes too long for anybody to wait for.
+        // It takes longer than clients can wait.
         self.estates.clear();
         let process = self.start_process(Path::new(THIS_PROGRAM), Stance::Cold)?;
         self.serving = Some(process);
         Ok(())
     }
 
-    /// Starts the process that could serve at once.
+    /// Starts the process that will be ready to serve at once.
     fn start_standby(&mut self) {
         if self.standby.is_some() || self.frozen.is_none() || self.is_stopping {
             return;
@@ -457,7 +457,7 @@ impl Supervisor {
         let launch = Box::new(self.launch.clone());
         let (interfaces, along): (_, Vec<_>) = match stance {
             Stance::Cold => self.listening(),
-            // It is told when to listen, and on what.
+            // It receives a message when to listen, and on which sockets.
             Stance::Ready | Stance::Check => (Vec::new(), self.frozen.iter().map(AsFd::as_fd).collect()),
         };
         process.tell(&ToWorker::Begin(launch, stance, interfaces), &along);
@@ -484,7 +484,7 @@ impl Supervisor {
         info!(pid = %process.pid, "the next worker process serves");
     }
 
-    /// The interfaces that are listened on, and their sockets.
+    /// The interfaces on which Narrows listens, and their sockets.
     fn listening(&self) -> (Vec<String>, Vec<BorrowedFd<'_>>) {
         self.sockets.iter().map(|(interface, socket)| (interface.clone(), socket.as_fd())).unzip()
     }
@@ -495,7 +495,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends what serves nobody.
+    /// Ends the processes that serve no clients.
     fn dismiss_all(&mut self) {
         self.dismiss_standby();
         self.give_up_upgrade("Narrows ends");
@@ -503,13 +503,13 @@ impl Supervisor {
         self.leaving.iter().for_each(|process| process.signal(Signal::TERM));
     }
 
-    /// Has everything end: in time first, and at once when it is told again.
+    /// Ends everything: gracefully the first time, at once if told again.
     fn stop(&mut self, signal: &str) -> Next {
         info!(signal, "stopping");
         self.manager.tell("STOPPING=1");
         self.is_stopping = true;
         self.serve_again_at = None;
-        // Nobody is to wait in a queue that nobody takes from.
+        // No client must wait in a queue from which nobody accepts.
         self.sockets.clear();
         self.estates.clear();
         self.dismiss_all();
@@ -524,7 +524,7 @@ impl Supervisor {
         Next::Go
     }
 
-    /// Has everybody open the log anew; the process that serves says so when it has.
+    /// Makes all processes reopen the log; the serving process reports when it has.
     fn flush_logs(&self) {
         match &self.serving {
             Some(process) => process.signal(Signal::USR1),
@@ -532,7 +532,7 @@ impl Supervisor {
         }
     }
 
-    /// Opens the log anew, here and in the processes that do not serve.
+    /// Reopens the log, here and in the processes that do not serve.
     fn reopen_logs(&self) {
         if let Err(error) = self.log.reopen() {
             warn!(%error, "the log cannot be opened again");
@@ -541,7 +541,7 @@ impl Supervisor {
         standby.chain(&self.leaving).for_each(|process| process.signal(Signal::USR1));
     }
 
-    /// Counts the heartbeats that the process which serves has missed, and ends one that hangs.
+    /// Counts the heartbeats that the serving process has missed, and ends it if it hangs.
     fn look_at_pulse(&mut self) {
         let most = self.launch.missing_heartbeats;
         let Some(process) = self.serving.as_mut().filter(|_| most > 0 && !self.is_stopping) else { return };
@@ -552,19 +552,19 @@ impl Supervisor {
                 error!(pid = %process.pid, missed = most, "the worker process does nothing any more, and is aborted");
                 process.signal(Signal::ABORT);
             }
-            // It has not even come to its last words.
+            // It did not even get to write its last words.
             Verdict::StillHangs => process.signal(Signal::KILL),
         }
     }
 
-    /// Watches over a process that it only waits for.
+    /// Watches a process of which only the end matters.
     fn look_after(&mut self, process: rustix::process::Pid) -> Option<Process> {
         let (channel, _) = channel::Channel::pair().ok()?;
         self.nursery.watch(process, channel).ok()
     }
 }
 
-/// Resolves at `due`; never where there is none.
+/// Resolves at `due`; never if there is none.
 async fn until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
@@ -572,22 +572,23 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// This very program, even when its file was replaced meanwhile: what comes after a crash is of the same version.
+/// This very program, even if its file has been replaced: the process that follows a crash is of the same version.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// A process that has lived no longer than this has died of its start.
+/// A process that dies within this time has failed to start.
 const IMMEDIATE: Duration = Duration::from_millis(200);
 
-/// Such deaths in a row after which the next process waits: longer each time, from the first delay to the longest.
+/// After this many such deaths in a row the next start is delayed: longer each time, from the first delay to the
+/// longest.
 const FREE_DEATHS: u32 = 5;
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
-/// In a burst of loads a standby is made when nothing was loaded for so long.
+/// During a burst of loads, a standby is started once nothing has been loaded for this long.
 const QUIET: Duration = Duration::from_millis(200);
 
 /// Loads that follow each other within this time are a burst.
 const BURST: Duration = Duration::from_secs(2);
 
-/// When the standby dies by itself, the next one is made after so long.
+/// If the standby dies by itself, the next one is started after this time.
 const STANDBY_RETRY: Duration = Duration::from_secs(5);

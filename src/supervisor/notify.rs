@@ -1,4 +1,4 @@
-//! What a service manager is told (`sd_notify(3)`), and what it hands over (`sd_listen_fds(3)`).
+//! What is sent to a service manager (`sd_notify(3)`), and the sockets it passes on (`sd_listen_fds(3)`).
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,25 +11,25 @@ use std::time::Duration;
 use narrows_proxy::rt::BoundListener;
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// The way to the service manager, where there is one.
+/// The connection to the service manager, if there is one.
 #[derive(Debug)]
 pub struct Manager(Option<(UnixDatagram, SocketAddr)>);
 
 impl Manager {
-    /// The one of the environment.
+    /// The one named in the environment.
     pub fn of_environment() -> Manager {
         let address = std::env::var_os("NOTIFY_SOCKET").and_then(|path| address(&path));
         Manager(address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address))))
     }
 
-    /// Tells it something; nobody listening is no error.
+    /// Sends it a message; it is no error if nobody listens.
     pub fn tell(&self, state: &str) {
         if let Some((socket, address)) = &self.0 {
             let _ = socket.send_to_addr(state.as_bytes(), address);
         }
     }
 
-    /// How often it wants to hear that all is well: twice within the time that it waits.
+    /// How often to send the watchdog message: twice within its timeout.
     pub fn watchdog(&self) -> Option<Duration> {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
@@ -44,8 +44,8 @@ fn address(path: &OsStr) -> Option<SocketAddr> {
     }
 }
 
-/// The listening sockets that the service manager has made, by the interfaces that they are for. To be called once,
-/// before anything else opens a file.
+/// The listening sockets that the service manager created, by interface. Must be called once, before anything else
+/// opens a file.
 pub fn sockets_of_manager() -> BTreeMap<String, OwnedFd> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<i32>().ok();
     let is_ours = number("LISTEN_PID") == i32::try_from(std::process::id()).ok();
@@ -54,8 +54,8 @@ pub fn sockets_of_manager() -> BTreeMap<String, OwnedFd> {
 }
 
 fn take(descriptor: RawFd) -> Option<(String, OwnedFd)> {
-    // SAFETY: the manager has opened these descriptors for this process, whose number LISTEN_PID is, and nothing else
-    // in it has taken them: this is called once, before any file is opened.
+    // SAFETY: the manager opened these descriptors for this process, whose id LISTEN_PID is, and nothing else in it
+    // owns them: this is called once, before any file is opened.
     let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
     fcntl_setfd(&socket, FdFlags::CLOEXEC).ok()?;
     let interface = BoundListener::adopt(socket.try_clone().ok()?).ok()?.address();

@@ -1,4 +1,4 @@
-//! One worker process as the supervisor has it: the line to it, and its end.
+//! A worker process as the supervisor sees it: the channel to it, and its end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,16 +17,16 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::channel::{Channel, Received, ToSupervisor, ToWorker};
 use super::pulse::Pulse;
 
-/// Tells processes apart; their numbers may come again.
+/// Identifies a process; pids may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id(u64);
 
 /// What happens to processes.
 #[derive(Debug)]
 pub enum Event {
-    /// One has told something.
+    /// A process has sent a message.
     Heard(Id, ToSupervisor, Vec<OwnedFd>),
-    /// One has ended; everything that it has told was heard.
+    /// A process has ended; all its messages have been received.
     Ended(Id, Death),
 }
 
@@ -37,12 +37,12 @@ pub enum Death {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// It was no child of this process.
+    /// It was not a child of this process.
     Unknown,
 }
 
 impl Death {
-    /// Somebody has ended the process from outside: it was nothing that it did.
+    /// Whether the process was ended from outside, rather than by something it did.
     pub fn was_asked_for(self) -> bool {
         let asking = [Signal::KILL, Signal::TERM, Signal::INT, Signal::QUIT];
         asking.iter().any(|signal| self == Death::Killed(signal.as_raw()))
@@ -57,29 +57,29 @@ impl std::fmt::Display for Death {
                 Some(signal) => write!(f, "signal {number} ({signal:?})"),
                 None => write!(f, "signal {number}"),
             },
-            Death::Unknown => f.write_str("its end was not seen"),
+            Death::Unknown => f.write_str("its exit status is unknown"),
         }
     }
 }
 
-/// A process that lives, or has ended and was not yet taken note of.
+/// A process that lives, or whose end has not been handled yet.
 #[derive(Debug)]
 pub struct Process {
     /// Which one.
     pub id: Id,
-    /// What the kernel calls it.
+    /// Its process id.
     pub pid: Pid,
-    /// When it began, or was taken over.
+    /// When it was started, or taken over.
     pub since: Instant,
-    /// The way by which its keeper sends what it leaves.
+    /// The socket on which its keeper sends what it leaves.
     pub estate: Option<OwnedFd>,
-    /// Whether it still does anything.
+    /// Whether it still makes progress.
     pub pulse: Pulse,
     descriptor: Arc<OwnedFd>,
     channel: Arc<Channel>,
 }
 
-/// Starts processes, and watches over them.
+/// Starts and watches processes.
 #[derive(Debug)]
 pub struct Nursery {
     last: u64,
@@ -95,7 +95,7 @@ impl Nursery {
     /// Starts a worker process of `program`.
     ///
     /// # Errors
-    /// When there is no such program, or no process can be made.
+    /// If there is no such program, or no process can be started.
     pub fn start(&mut self, program: &Path, datadir: &Path) -> io::Result<Process> {
         let (channel, theirs) = Channel::pair()?;
         let child = Command::new(program)
@@ -103,17 +103,17 @@ impl Nursery {
             .arg("worker")
             .arg(datadir)
             .stdin(Stdio::from(theirs.into_socket()))
-            // Keys that are pressed in a terminal are the supervisor's to pass on.
+            // Signals from the terminal go to the supervisor, which passes them on.
             .process_group(0)
             .spawn()?;
         let pid = Pid::from_child(&child);
         self.watch(pid, channel)
     }
 
-    /// Watches over a process that is there already.
+    /// Watches a process that already exists.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub fn watch(&mut self, pid: Pid, channel: Channel) -> io::Result<Process> {
         self.last += 1;
         let id = Id(self.last);
@@ -135,34 +135,34 @@ impl Nursery {
 }
 
 impl Process {
-    /// Tells it something. One that does not listen any more has ended, which is heard of.
+    /// Sends it a message. A process that no longer listens has ended, which is noticed elsewhere.
     pub fn tell(&self, message: &ToWorker, sockets: &[BorrowedFd<'_>]) {
         if let Err(error) = self.channel.send(message, sockets) {
-            tracing::warn!(pid = %self.pid, %error, "a worker process cannot be told something");
+            tracing::warn!(pid = %self.pid, %error, "cannot send a message to a worker process");
         }
     }
 
-    /// Sends a signal; one that has ended gets none.
+    /// Sends a signal, unless the process has ended.
     pub fn signal(&self, signal: Signal) {
         let _ = pidfd_send_signal(&self.descriptor, signal);
     }
 }
 
-/// Takes note of the end of a keeper, where that falls to this process because it is the first one of its namespace.
+/// Reaps a keeper, if that falls to this process because it is the first one in its namespace.
 pub fn bury(keeper: OwnedFd) {
     if std::process::id() != 1 {
         return;
     }
     let wait = move || {
-        // Its parent has ended before it does, or else takes note itself.
+        // Its parent ends before it does, or otherwise reaps it itself.
         let _ = poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None);
         let _ = waitid(WaitId::PidFd(keeper.as_fd()), WaitIdOptions::EXITED);
     };
-    // Without one it stays in the list of processes, and does no other harm.
+    // Without a thread it stays in the list of processes, and does no other harm.
     let _ = std::thread::Builder::new().name("bury".to_owned()).spawn(wait);
 }
 
-/// Reads what one process tells, and waits for its end, on a thread of its own.
+/// Reads the messages of one process, and waits for its end, on a separate thread.
 struct Watch {
     id: Id,
     end: Arc<OwnedFd>,
@@ -177,7 +177,7 @@ impl Watch {
             let end = PollFd::new(&self.end, PollFlags::IN);
             let word = PollFd::new(&self.channel, PollFlags::IN);
             let mut awaited = if is_open { vec![end, word] } else { vec![end] };
-            // An interrupted wait is begun again.
+            // An interrupted wait is repeated.
             let _ = poll(&mut awaited, None);
             let has_ended = awaited.first().is_some_and(|end| !end.revents().is_empty());
             is_open = is_open && self.hear();
@@ -193,11 +193,11 @@ impl Watch {
             },
             _ => Death::Unknown,
         };
-        // A supervisor that ends does not listen any more.
+        // A supervisor that is ending no longer listens.
         let _ = self.events.send(Event::Ended(self.id, death));
     }
 
-    /// Passes on all that is there; false when nothing more will come.
+    /// Passes on everything that has arrived; false if nothing more will come.
     fn hear(&self) -> bool {
         loop {
             match self.channel.try_receive() {

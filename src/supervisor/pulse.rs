@@ -1,45 +1,45 @@
-//! Whether a worker process still does anything.
+//! Whether a worker process still makes progress.
 //!
-//! It says so as long as each of its threads that serve clients comes to keep time. A process that says nothing for long hangs:
-//! a statement that its lexer does not get out of, a lock that is never given back. One that was stopped by a debugger does not,
-//! and one that waits for a processor is given much time.
+//! It sends heartbeats as long as each of its threads that serve clients gets to run its timers. A process without
+//! heartbeats for a long time hangs: in a statement that its lexer does not get out of, or on a lock that is never
+//! released. A process stopped by a debugger does not hang, and one that waits for a CPU is given plenty of time.
 
 use std::time::Duration;
 
 use rustix::process::Pid;
 
-/// What is known of one process.
+/// What is known about one process.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// It is of a version that says when it is alive, and has begun to.
+    /// Its version sends heartbeats, and it has begun to.
     is_told: bool,
     missed: u32,
 }
 
-/// What follows.
+/// What to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing.
     Fine,
     /// It hangs.
     Hangs,
-    /// It was told to end, and has not.
+    /// It was told to end, and has not ended.
     StillHangs,
 }
 
 impl Pulse {
-    /// It has said that it is alive.
+    /// It has sent a heartbeat.
     pub fn beats(&mut self) {
         *self = Pulse { is_told: true, missed: 0 };
     }
 
-    /// To be called each [`INTERVAL`].
+    /// Must be called every [`INTERVAL`].
     pub fn look(&mut self, most: u32, pid: Pid) -> Verdict {
         if !self.is_told || is_stopped(pid) {
             return Verdict::Fine;
         }
         self.missed += 1;
-        // The first look behind a beat finds nothing missing.
+        // The first check after a heartbeat finds nothing missing.
         match self.missed.saturating_sub(1) {
             missed if missed == most => Verdict::Hangs,
             missed if missed > most => Verdict::StillHangs,
@@ -48,14 +48,14 @@ impl Pulse {
     }
 }
 
-/// Whether a process was stopped, or is traced.
+/// Whether a process is stopped or traced.
 fn is_stopped(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state stands behind the name, which may have spaces and parentheses (proc(5)).
+    // The state follows the name, which may contain spaces and parentheses (proc(5)).
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
-/// How often processes say that they are alive.
+/// How often heartbeats are checked.
 pub const INTERVAL: Duration = Duration::from_secs(3);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Finding the worker process that a supervisor has left behind, and what is written down of one that has died.
+//! Finding the worker process that a dead supervisor left, and recording how a worker process died.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -18,9 +18,9 @@ use crate::launch::Launch;
 pub struct Found {
     /// Which.
     pub pid: Pid,
-    /// The line to it.
+    /// The channel to it.
     pub channel: Channel,
-    /// What it listens on.
+    /// The interfaces it listens on.
     pub sockets: Vec<(String, OwnedFd)>,
     /// What runs.
     pub frozen: Option<OwnedFd>,
@@ -34,20 +34,20 @@ pub fn door(datadir: &Path) -> PathBuf {
 /// The worker process of `datadir`, if one lives.
 ///
 /// # Errors
-/// When it does not answer.
+/// If it does not answer.
 pub fn find(datadir: &Path) -> anyhow::Result<Option<Found>> {
     let channel = match Channel::connect(&door(datadir)) {
         Ok(channel) => channel,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             return Ok(None);
         }
-        // Where no such socket can be, none was made.
+        // If no such socket can exist, none was created.
         Err(error) => {
             tracing::warn!(%error, "a worker process without a supervisor would not be found");
             return Ok(None);
         }
     };
-    let pid = socket_peercred(&channel).context("asking who listens")?.pid;
+    let pid = socket_peercred(&channel).context("connecting to a worker process")?.pid;
     set_socket_timeout(&channel, Timeout::Recv, Some(PATIENCE)).context("limiting a wait")?;
     let (interfaces, mut sockets) = match channel.receive() {
         Ok(Received::Message(ToSupervisor::Hello(interfaces), sockets)) => (interfaces, sockets),
@@ -59,7 +59,7 @@ pub fn find(datadir: &Path) -> anyhow::Result<Option<Found>> {
     Ok(Some(Found { pid, channel, sockets: interfaces.into_iter().zip(sockets).collect(), frozen }))
 }
 
-/// Adds to `narrows.crash` in the data folder how a worker process has died, with the last lines of the log.
+/// Appends to `narrows.crash` in the data folder how a worker process died, with the last lines of the log.
 pub fn report_death(launch: &Launch, pid: Pid, death: &str) {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let version = env!("CARGO_PKG_VERSION");
@@ -68,7 +68,7 @@ pub fn report_death(launch: &Launch, pid: Pid, death: &str) {
     let path = launch.datadir.join("narrows.crash");
     let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     if let Err(error) = opened.and_then(|mut file| file.write_all(report.as_bytes())) {
-        tracing::warn!(%error, file = %path.display(), "a death cannot be written down");
+        tracing::warn!(%error, file = %path.display(), "a crash cannot be recorded");
     }
 }
 
@@ -87,7 +87,7 @@ fn last_lines(path: &Path) -> Option<String> {
     Some(lines[lines.len().saturating_sub(LAST_LINES)..].join("\n"))
 }
 
-/// What a process that lives may take to answer: it does nothing else on that line.
+/// How long a live process may take to answer: it does nothing else on that channel.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const STANDARD_ERROR: &str = "/proc/self/fd/2";

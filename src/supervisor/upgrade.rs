@@ -1,7 +1,8 @@
-//! A newer program takes the place of this one: a worker process of it checks itself and waits; then the old one lets go
-//! of the databases, and the supervisor becomes the newer program too, as the same process.
+//! A newer program replaces this one: its worker process checks itself and waits; then the old worker process releases
+//! the databases, and the supervisor becomes the newer program too, as the same process.
 //!
-//! Until the old one has let go, nothing has changed: whatever the newcomer does, it is ended and that was all.
+//! Until the old process has released the databases, nothing has changed: whatever the newcomer does, it can simply be
+//! ended.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -21,17 +22,17 @@ use super::channel::{Stance, ToSupervisor, ToWorker};
 use super::process::{Death, Id, Process};
 use super::{Standby, Supervisor};
 
-/// An upgrade that is under way.
+/// An upgrade in progress.
 pub struct Upgrade {
     newcomer: Option<Standby>,
-    /// How often what runs had been written down when the newcomer was given it.
+    /// How often what runs had been written when the newcomer received it.
     freezes: u64,
     asker: Asker,
     begun: Instant,
 }
 
 impl Upgrade {
-    /// When it is given up.
+    /// When to give up.
     pub fn deadline(&self) -> Instant {
         self.begun + LIMIT
     }
@@ -42,29 +43,29 @@ impl Upgrade {
     }
 }
 
-/// Who has asked for an upgrade, and is told what came of it.
+/// Who requested the upgrade, and receives its outcome.
 #[derive(Debug)]
 pub struct Asker(Option<UnixStream>);
 
 impl Asker {
-    /// A signal: the log has it.
+    /// A signal: the outcome is logged.
     pub fn nobody() -> Asker {
         Asker(None)
     }
 
     fn tell(&self, verdict: &str) {
         if let Asker(Some(stream)) = self {
-            // One that has left reads the log.
+            // A client that has disconnected can read the log.
             let _ = writeln!(&mut &*stream, "{verdict}");
         }
     }
 }
 
 impl Supervisor {
-    /// Starts the program that is on disk now, and has it check itself.
+    /// Starts the program that is on disk now, and makes it check itself.
     pub(super) fn begin_upgrade(&mut self, asker: Asker) {
         let hindrance = match (&self.upgrade, &self.serving, &self.frozen) {
-            (Some(_), ..) => Some("an upgrade is under way already"),
+            (Some(_), ..) => Some("an upgrade is already in progress"),
             _ if self.is_stopping => Some("Narrows is stopping"),
             (None, Some(_), Some(_)) => None,
             _ => Some("nothing is served yet"),
@@ -72,7 +73,7 @@ impl Supervisor {
         if let Some(hindrance) = hindrance {
             return asker.tell(&format!("ERR {hindrance}"));
         }
-        info!(program = %self.program.display(), "an upgrade begins");
+        info!(program = %self.program.display(), "an upgrade has started");
         self.manager.tell("STATUS=a newer program checks itself");
         let freezes = self.freezes;
         let upgrade = |newcomer| Upgrade { newcomer, freezes, asker, begun: Instant::now() };
@@ -88,14 +89,14 @@ impl Supervisor {
         }
     }
 
-    /// The newcomer has found nothing wrong: the old process is to let go.
+    /// The newcomer has found nothing wrong: the old process must release the databases.
     pub(super) fn newcomer_is_ready(&mut self, id: Id) {
         let newcomer = self.upgrade.as_mut().and_then(|upgrade| upgrade.newcomer.as_mut());
         let Some(newcomer) = newcomer.filter(|newcomer| newcomer.process.id == id) else { return };
         newcomer.is_ready = true;
         match &self.serving {
             Some(process) => process.tell(&ToWorker::HandOver, &[]),
-            // It has died meanwhile: there is nothing to wait for.
+            // It has died in the meantime: there is nothing to wait for.
             None => self.newcomer_serves(),
         }
     }
@@ -105,7 +106,7 @@ impl Supervisor {
         match message {
             ToSupervisor::HandedOver if is_serving => {
                 self.leaving.extend(self.serving.take());
-                // Told to end meanwhile, it only waits for those who leave.
+                // If Narrows was told to end in the meantime, it only waits for clients to disconnect.
                 if !self.is_stopping {
                     self.newcomer_serves();
                 }
@@ -138,21 +139,22 @@ impl Supervisor {
                 newcomer.process.signal(Signal::KILL);
                 self.start_another_newcomer();
             }
-            // It was given up just now, and the old one has let go all the same.
+            // The upgrade was just given up, but the old process has released the databases all the same.
             None => {
                 self.start_next();
             }
         }
     }
 
-    /// Something was loaded while the newcomer checked itself, and it does not know. The old process loads nothing any more: another
-    /// one of the same program is given what runs now, and serves as soon as it can.
+    /// Something was loaded while the newcomer checked itself, so it has an outdated configuration. The old process
+    /// loads nothing any more: another process of the same program receives what runs now, and serves as soon as it
+    /// can.
     fn start_another_newcomer(&mut self) {
         self.dismiss_standby();
         match self.start_process(&self.program.clone(), Stance::Ready) {
             Ok(process) => self.standby = Some(Standby { process, is_ready: false }),
             Err(error) => {
-                error!(%error, "the newer program cannot be started again");
+                error!(%error, "the newer program cannot be restarted");
                 self.start_next();
             }
         }
@@ -168,20 +170,20 @@ impl Supervisor {
         self.give_up_upgrade(&format!("it was not ready after {} seconds", LIMIT.as_secs()));
     }
 
-    /// Everything stays as it was.
+    /// Everything stays as it is.
     pub(super) fn give_up_upgrade(&mut self, reason: &str) {
         let Some(upgrade) = self.upgrade.take() else { return };
         if let Some(newcomer) = upgrade.newcomer {
             newcomer.process.signal(Signal::KILL);
         }
-        error!(reason, "the upgrade has failed; the old program goes on");
-        self.manager.tell("STATUS=an upgrade has failed; the old program goes on");
+        error!(reason, "the upgrade has failed; the old program continues");
+        self.manager.tell("STATUS=an upgrade has failed; the old program continues");
         upgrade.asker.tell(&format!("ERR {reason}"));
     }
 
     /// The newer worker process serves: this process becomes the newer program too.
     pub(super) fn finish_upgrade(&mut self) {
-        // With a newcomer that still waits, the one that serves is its predecessor's successor after a crash.
+        // If a newcomer is still waiting, the serving process is the one that replaced a crashed predecessor.
         let Some(upgrade) = self.upgrade.take_if(|upgrade| upgrade.newcomer.is_none()) else { return };
         let Some(pid) = self.serving.as_ref().map(|serving| serving.pid) else { return };
         let leaving: Vec<String> = self.leaving.iter().map(|process| process.pid.to_string()).collect();
@@ -191,20 +193,20 @@ impl Supervisor {
         let error = Command::new(&self.program)
             .args(std::env::args_os().skip(1))
             .env(LEAVING, leaving.join(" "))
-            // Those of the service manager are kept by now.
+            // The sockets of the service manager are already kept.
             .env_remove("LISTEN_FDS")
             .exec();
-        error!(%error, "the supervisor stays of the old version");
+        error!(%error, "the supervisor keeps the old version");
         self.standby_at = Some(Instant::now());
     }
 }
 
-/// Whether this process was another program before: an upgrade has made it this one.
+/// Whether this process was another program before an upgrade.
 pub fn has_predecessor() -> bool {
     std::env::var_os(LEAVING).is_some()
 }
 
-/// The processes that the former program of this process waits for.
+/// The processes that this process's former program was waiting for.
 pub fn left_by_predecessor() -> Vec<Pid> {
     let pids = std::env::var(LEAVING).unwrap_or_default();
     pids.split(' ').filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
@@ -214,7 +216,7 @@ fn door(datadir: &Path) -> PathBuf {
     datadir.join("narrows.control")
 }
 
-/// Listens for [`ask`] on a thread of its own.
+/// Listens for [`ask`] on a separate thread.
 pub fn listen(datadir: &Path, askers: UnboundedSender<Asker>) {
     let path = door(datadir);
     let _ = std::fs::remove_file(&path);
@@ -229,25 +231,25 @@ pub fn listen(datadir: &Path, askers: UnboundedSender<Asker>) {
         })
     });
     if let Err(error) = opened {
-        warn!(%error, "`narrows upgrade` has nowhere to ask; SIGUSR2 does the same");
+        warn!(%error, "`narrows upgrade` cannot be used; SIGUSR2 does the same");
     }
 }
 
-/// Nobody is to ask any more.
+/// No more requests are accepted.
 pub fn forget(datadir: &Path) {
     let _ = std::fs::remove_file(door(datadir));
 }
 
-/// `narrows upgrade`: asks the supervisor of `datadir`, and tells what came of it.
+/// `narrows upgrade`: asks the supervisor of `datadir`, and reports the outcome.
 ///
 /// # Errors
-/// Nobody to ask; why nothing was changed.
+/// No supervisor to ask; the reason why nothing was changed.
 pub fn ask(datadir: &Path) -> anyhow::Result<String> {
     let path = door(datadir);
     let deadline = std::time::Instant::now() + BETWEEN_PROGRAMS;
     let stream = loop {
         match UnixStream::connect(&path) {
-            // A supervisor that has just become another program does not listen yet.
+            // A supervisor that has just become another program may not listen yet.
             Err(error)
                 if error.kind() == ErrorKind::ConnectionRefused && std::time::Instant::now() < deadline =>
             {
@@ -256,10 +258,10 @@ pub fn ask(datadir: &Path) -> anyhow::Result<String> {
             connected => break connected,
         }
     };
-    let stream = stream.with_context(|| format!("{}: no Narrows that could be upgraded", path.display()))?;
-    stream.set_read_timeout(Some(LIMIT * 2)).context("limiting the wait")?;
+    let stream = stream.with_context(|| format!("{}: no running Narrows to upgrade", path.display()))?;
+    stream.set_read_timeout(Some(LIMIT * 2)).context("setting a timeout")?;
     let mut verdict = String::new();
-    BufReader::new(stream).read_line(&mut verdict).context("waiting for an answer")?;
+    BufReader::new(stream).read_line(&mut verdict).context("waiting for the answer")?;
     match verdict.trim_end().split_once(' ') {
         Some(("OK", what)) => Ok(format!("upgraded: {what}\n")),
         Some((_, reason)) => bail!("nothing was changed: {reason}"),
@@ -267,11 +269,12 @@ pub fn ask(datadir: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// What a newer program may take to check itself, and the old one to let go: both take well below a second.
+/// How long a newer program may take to check itself, and the old one to release the databases: both take well under a
+/// second.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a supervisor may take from one program to the next: reading the top of a file.
+/// How long a supervisor may take from one program to the next: it reads the top of a file.
 const BETWEEN_PROGRAMS: Duration = Duration::from_secs(3);
 
-/// Names the processes that a supervisor has waited for, to the program that takes its place.
+/// Passes the processes that a supervisor waits for to the program that replaces it.
 const LEAVING: &str = "NARROWS_LEAVING";

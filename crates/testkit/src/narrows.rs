@@ -145,14 +145,14 @@ impl NarrowsConfig {
         if let Some(path) = &self.pidfile {
             text.insert_str(0, &format!("pidfile=\"{path}\"\n"));
         }
-        writeln!(text, "    interfaces=\"{interfaces}\"").expect("a String takes all");
+        writeln!(text, "    interfaces=\"{interfaces}\"").expect("writing to a String cannot fail");
         if !self.variables.iter().any(|(name, _)| name == "threads") {
             text.push_str("    threads=2\n");
         }
         for (name, value) in &self.variables {
             let bare = value.parse::<i64>().is_ok() || value == "true" || value == "false";
             let quote = if bare { "" } else { "\"" };
-            writeln!(text, "    {name}={quote}{value}{quote}").expect("a String takes all");
+            writeln!(text, "    {name}={quote}{value}{quote}").expect("writing to a String cannot fail");
         }
         text.push_str("}\n");
         let mut sections = vec![
@@ -168,7 +168,8 @@ impl NarrowsConfig {
         }
         for (section, rows) in sections {
             let rows: Vec<String> = rows.iter().map(|row| format!("    {{ {row} }}")).collect();
-            writeln!(text, "{section} =\n(\n{}\n)", rows.join(",\n")).expect("a String takes all");
+            writeln!(text, "{section} =\n(\n{}\n)", rows.join(",\n"))
+                .expect("writing to a String cannot fail");
         }
         text
     }

@@ -157,7 +157,7 @@ fn tell_of_lost_clients(narrows: &Narrows) {
         let others = ["in part", "not counted", "suspect", "no socket"];
         line.contains("login failed")
             || line.contains("client") && line.contains(" lost")
-            || line.contains("former process go on") && others.iter().any(|why| line.contains(why))
+            || line.contains("former process continue") && others.iter().any(|why| line.contains(why))
     };
     log.lines().filter(of_lost).take(100).for_each(|line| println!("{line}"));
 }

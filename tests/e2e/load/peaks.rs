@@ -130,7 +130,7 @@ fn memory_is_given_back_behind_peaks_of_clients_and_of_statements() {
     for client in &mut clients {
         let mut packet = Vec::new();
         Packet::write(&mut packet, &[&[command::QUERY], text.as_slice()].concat(), 0)
-            .expect("a Vec takes all");
+            .expect("writing to a Vec cannot fail");
         // All but its end.
         client.send_bytes(&packet[..packet.len() - 1]).expect("Narrows reads");
     }

@@ -63,7 +63,7 @@ impl Swarm {
         assert!(client.asked_at.is_none(), "a client asks one thing at a time");
         let mut packet = Vec::with_capacity(statement.len() + 5);
         Packet::write(&mut packet, &[&[command::QUERY], statement.as_bytes()].concat(), 0)
-            .expect("a Vec takes all");
+            .expect("writing to a Vec cannot fail");
         client.asked_at = Some(Instant::now());
         // The socket's buffer is empty and larger than any statement here. A connection that was closed shows at
         // the next read.

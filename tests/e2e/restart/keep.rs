@@ -250,7 +250,7 @@ fn a_keeper_that_is_killed_is_replaced() {
             client.query("DO 1").ok().unwrap_or_else(|| panic!("round {round}:\n{}", narrows.log()));
         }
         let line =
-            narrows.wait_for_log(before, |line| line.contains("the clients of the former process go on"));
+            narrows.wait_for_log(before, |line| line.contains("the clients of the former process continue"));
         assert!(line.contains("kept=50 closed=0"), "{line}");
     }
 }
@@ -267,7 +267,8 @@ fn clients_that_are_closed_are_counted_whatever_they_speak() {
     killed(&narrows);
     plain.query("DO 1").ok().expect("it goes on");
     assert!(secure.iter_mut().all(|client| client.is_closed_within(SOON)));
-    let line = narrows.wait_for_log(before, |line| line.contains("the clients of the former process go on"));
+    let line =
+        narrows.wait_for_log(before, |line| line.contains("the clients of the former process continue"));
     assert!(line.contains("kept=1 closed=3 why=\"tied to the process: 3\""), "{line}");
 }
 
@@ -283,7 +284,7 @@ fn clients_without_a_keeper_are_not_said_to_be_kept() {
     narrows.wait_for_log(0, |line| line.contains("the keepers of this process were killed"));
     killed(&narrows);
     assert!(client.is_closed_within(SOON));
-    narrows.wait_for_log(0, |line| line.contains("nobody has kept the clients of the former process"));
+    narrows.wait_for_log(0, |line| line.contains("no keeper held the clients of the former process"));
     narrows.client().query("DO 1").ok().expect("it serves");
 }
 

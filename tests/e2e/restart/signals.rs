@@ -104,7 +104,7 @@ fn a_worker_process_without_a_supervisor_stops_in_order() {
     let mut client = narrows.client();
     let worker = narrows.worker();
     narrows.process().kill();
-    narrows.wait_for_log(0, |line| line.contains("the supervisor has gone"));
+    narrows.wait_for_log(0, |line| line.contains("the supervisor has ended"));
     kill_process(pid(worker), Signal::TERM).expect("it lives");
     narrows.wait_for_log(0, |line| line.contains("stopping signal=\"SIGTERM\""));
     client.query("DO 1").ok().expect("who is there has time to leave");
