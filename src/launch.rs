@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use narrows_control::config::{self, Loaded};
+use narrows_control::config_file::{self, Loaded};
 use narrows_control::control::Monitoring;
 use narrows_control::store::{Opening, Start};
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ impl Launch {
     /// # Errors
     /// A configuration that cannot be started.
     pub fn read(flags: &Run) -> anyhow::Result<Launch> {
-        let file = flags.config.clone().or_else(config::find);
+        let file = flags.config.clone().or_else(config_file::find);
         let loaded = match &file {
             Some(path) => load(path)?,
             None => Loaded::default(),
@@ -133,7 +133,7 @@ fn default_datadir(file: Option<&Path>) -> PathBuf {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn load(path: &Path) -> anyhow::Result<Loaded> {
-    config::load(path).map_err(|diagnostics| {
+    config_file::load(path).map_err(|diagnostics| {
         let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("the configuration cannot be started\n{}", lines.join("\n"))
     })

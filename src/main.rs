@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
-use narrows_control::config::{self, Loaded};
+use narrows_control::config_file::{self, Loaded};
 use narrows_control::docs;
 use narrows_control::store::Store;
 use tracing::{info, warn};
@@ -64,7 +64,7 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
 
 /// Prints everything that is wrong with `file`, then whether it can be started.
 fn check(file: &Path) -> ExitCode {
-    let (diagnostics, valid) = match config::load(file) {
+    let (diagnostics, valid) = match config_file::load(file) {
         Ok(loaded) => (in_order(loaded), true),
         Err(diagnostics) => (diagnostics, false),
     };
@@ -137,7 +137,7 @@ fn run(flags: &Run) -> anyhow::Result<ExitCode> {
     info!(version = env!("CARGO_PKG_VERSION"), "starting");
     match &launch.file {
         Some(path) => info!(file = %path.display(), "configuration read"),
-        None => warn!(searched = ?config::SEARCHED, "no configuration file: the defaults apply"),
+        None => warn!(searched = ?config_file::SEARCHED, "no configuration file: the defaults apply"),
     }
     launch.remarks.iter().for_each(|remark| warn!("{remark}"));
     for flag in flags.without_effect() {

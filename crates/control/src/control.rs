@@ -30,7 +30,7 @@ use crate::admin::readers::{self, Job};
 use crate::admin::settings::{Settings, Variables};
 use crate::admin::stats::Taken;
 use crate::admin::{Caller, Request, command};
-use crate::config::checks::{Together, known_passwords};
+use crate::config_file::checks::{Together, known_passwords};
 use crate::files;
 use crate::monitor::placement::Known;
 use crate::monitor::{Monitor, Report};
@@ -54,6 +54,12 @@ pub enum Message {
     Monitor(Report),
     /// Let go of everything but the data plane, and hand that over.
     HandOver(HandOver),
+}
+
+impl From<Report> for Message {
+    fn from(report: Report) -> Message {
+        Message::Monitor(report)
+    }
 }
 
 /// A request for the data plane, until one side gives it up.

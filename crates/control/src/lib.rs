@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod config;
+pub mod config_file;
 pub mod control;
 pub mod docs;
 pub mod effect;

@@ -14,14 +14,12 @@ mod token;
 use std::path::{Path, PathBuf};
 
 use super::diagnostic::{Diagnostic, Problem, placed};
-use super::tree::{Document, Entry, Node, Position, Value};
-use token::{Kind, Token, Tokens};
+use super::tree::{Document, Entry, Node, Value};
+pub use token::ReadFile;
+use token::{Kind, Mistake, Token, Tokens};
 
 /// How deep groups and lists may nest. Configurations use three levels; the limit keeps the stack small.
 const DEEPEST_NESTING: usize = 64;
-
-/// Gives the text of an included file, or says why not.
-pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 /// Reads `text`, the content of the file `path`; `read_file` is asked for what it includes.
 pub fn parse(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Document, Diagnostic> {
@@ -40,13 +38,6 @@ fn parse_tokens(
     let tokens = Tokens::of(files, text, read_file)?;
     let mut parser = Parser { tokens, next: 0 };
     parser.settings(Kind::End, 0)
-}
-
-/// A break of the grammar.
-#[derive(Debug)]
-struct Mistake {
-    at: Position,
-    message: String,
 }
 
 struct Parser {

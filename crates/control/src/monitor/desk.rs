@@ -8,11 +8,10 @@ use std::time::Duration;
 use narrows_proxy::hostgroup::NameTable;
 use narrows_proxy::rt::{Instant, Notify, Semaphore, oneshot, timeout};
 
-use super::Report;
 use super::log::Record;
 use super::placement::Finding;
+use super::report::Report;
 use super::settings::Settings;
-use crate::control::Message;
 use crate::urgency::Urgency;
 
 /// Shared by all tasks of the monitor's thread.
@@ -109,7 +108,7 @@ impl Desk {
 
     /// Tells what there is: findings at once, results together. The next is told when the one before was taken, so that
     /// a control thread that is busy is not buried. Ends with it.
-    pub async fn tell(self: Rc<Desk>, control: Sender<Message>) {
+    pub async fn tell<M: From<Report>>(self: Rc<Desk>, control: Sender<M>) {
         loop {
             self.written.notified().await;
             // Urgent or not, it is told now.
@@ -119,7 +118,7 @@ impl Desk {
                 continue;
             }
             let (taken, wait) = oneshot::channel();
-            if control.send(Message::Monitor(Report { records, findings, names, taken })).is_err() {
+            if control.send(Report { records, findings, names, taken }.into()).is_err() {
                 return;
             }
             // Dropped or answered, it is the next one's turn.

@@ -15,6 +15,7 @@ pub mod placement;
 pub mod plan;
 pub mod read_only;
 pub mod replication_lag;
+mod report;
 pub mod settings;
 mod watch;
 
@@ -24,30 +25,14 @@ use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use narrows_proxy::hostgroup::NameTable;
-use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, oneshot, spawn_local};
+use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, spawn_local};
 
-use crate::control::Message;
 use crate::urgency::Urgency;
 use desk::Desk;
-use log::Record;
 use names::Resolver;
-use placement::Finding;
 use plan::{Address, Plan};
+pub use report::Report;
 use watch::Watch;
-
-/// What checks have found since the last report.
-#[derive(Debug)]
-pub struct Report {
-    /// The results, for the tables of `monitor`.
-    pub records: Vec<Record>,
-    /// What has changed.
-    pub findings: Vec<Finding>,
-    /// The host names as they are now, where that is news.
-    pub names: Option<NameTable>,
-    /// Is told, or dropped, when the report was taken.
-    pub taken: oneshot::Sender<()>,
-}
 
 /// The way to the monitor; it ends when this is dropped.
 #[derive(Debug)]
@@ -61,7 +46,10 @@ impl Monitor {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn start(control: Sender<Message>, urgency: Urgency) -> io::Result<Monitor> {
+    pub fn start<M>(control: Sender<M>, urgency: Urgency) -> io::Result<Monitor>
+    where
+        M: From<Report> + Send + 'static,
+    {
         let (plans, mailbox) = rt::mailbox();
         let run = move || {
             if let Err(error) = rt::block_on(run(mailbox, control, urgency)) {
@@ -79,7 +67,10 @@ impl Monitor {
     }
 }
 
-async fn run(mut plans: MailboxReceiver<Plan>, control: Sender<Message>, urgency: Urgency) {
+async fn run<M>(mut plans: MailboxReceiver<Plan>, control: Sender<M>, urgency: Urgency)
+where
+    M: From<Report> + 'static,
+{
     let desk = Rc::new(Desk::new(urgency));
     spawn_local(Rc::clone(&desk).tell(control));
     let resolver = Rc::new(Resolver::new(&desk));

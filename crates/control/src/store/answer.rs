@@ -7,9 +7,6 @@ use rusqlite::types::ValueRef;
 
 use super::packed::Packed;
 
-/// A cell of an answer as text; `None`: NULL.
-pub type Cell = Option<Vec<u8>>;
-
 /// Rows with the names of their columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResultSet {

@@ -10,7 +10,7 @@ use super::answer::Refusal;
 use super::config_file::merge;
 use super::variables::in_memory;
 use crate::config::tree::{self, Document};
-use crate::config::{self, tables};
+use crate::config::{parse, tables};
 use crate::schema;
 use crate::schema::{MODULES, Module};
 use crate::variables::Variable;
@@ -30,7 +30,7 @@ impl Store {
     pub(super) fn differences_from_file(&mut self) -> Result<Vec<String>, Refusal> {
         let Some(path) = self.file.clone() else { return Ok(Vec::new()) };
         // A file that cannot be read is a reason not to start, and is told as such.
-        let Ok(document) = config::document(&path) else { return Ok(Vec::new()) };
+        let Ok(document) = parse::document(&path) else { return Ok(Vec::new()) };
         let transaction = self.all.open()?.transaction()?;
         let lines = differences(&transaction, &document, &path)?;
         transaction.rollback()?;

@@ -10,7 +10,7 @@ use super::answer::{Answer, Refusal, Warning, reason};
 use super::reading::ROW_LEFT_OUT;
 use crate::config::schema::{Absent, Section};
 use crate::config::tree::{self, Document, Entry};
-use crate::config::{self, form, tables};
+use crate::config::{form, parse, tables};
 use crate::schema;
 use crate::schema::{MODULES, Module};
 
@@ -35,7 +35,7 @@ impl Store {
     pub(super) fn merge_file(&mut self, module: Module) -> Result<Answer, Refusal> {
         let Some(path) = self.file.clone() else { return Err(Refusal::admin("Config file unknown")) };
         let refusal = || Refusal::admin(format!("Unable to open or parse config file {}", path.display()));
-        let document = config::document(&path).map_err(|_| refusal())?;
+        let document = parse::document(&path).map_err(|_| refusal())?;
         let transaction = self.all.open()?.transaction()?;
         let merged = merge(&transaction, &document, &[module])?;
         transaction.commit()?;

@@ -35,14 +35,14 @@ use rusqlite::types::Value;
 use crate::urgency::Urgency;
 use crate::variables::Variable;
 
-pub use answer::{Answer, Cell, Refusal, ResultSet, Warning};
+pub use answer::{Answer, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
 use execute::{Access, Handle};
 pub use frozen::{Frozen, FrozenError};
 pub use guard::{Abandoned, sqlite_bytes};
 pub use layers::Candidate;
 pub use open::{OpenError, Opening, Start};
-pub use packed::{Packed, rows_of};
+pub use packed::{Cell, Packed, rows_of};
 pub use reading::key as key_of_row;
 use running::Running;
 pub use snapshot::Snapshot;

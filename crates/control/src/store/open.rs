@@ -18,9 +18,9 @@ use super::guard::{Abandoned, Limits};
 use super::running::Running;
 use super::takeover::{self, TakenOver};
 use super::{Frozen, Store, config_file, variables};
-use crate::config::checks::{Together, known_passwords};
 use crate::config::diagnostic::{Diagnostic, Problem};
-use crate::config::{self, charset};
+use crate::config::{charset, parse};
+use crate::config_file::checks::{Together, known_passwords};
 use crate::schema::{self, Database, create_missing};
 use crate::schema::{Layer, MODULES};
 use crate::urgency::Urgency;
@@ -324,9 +324,13 @@ impl Store {
         let taken = taken.transpose()?;
         let is_first = is_new && taken.is_none();
         let merges = is_first || opening.start == Start::Reload;
-        let loaded =
-            opening.file.filter(|_| merges).map(config::load).transpose().map_err(OpenError::File)?;
-        let document = opening.file.filter(|_| merges).map(config::document).transpose();
+        let loaded = opening
+            .file
+            .filter(|_| merges)
+            .map(crate::config_file::load)
+            .transpose()
+            .map_err(OpenError::File)?;
+        let document = opening.file.filter(|_| merges).map(parse::document).transpose();
         let document = document.map_err(OpenError::File)?;
         if !is_new {
             for module in MODULES {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use narrows_wire::codec::{Reader, put_lenenc_bytes};
 
-use super::answer::Cell;
+/// A cell of an answer as text; `None`: NULL.
+pub type Cell = Option<Vec<u8>>;
 
 /// Rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

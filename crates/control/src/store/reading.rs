@@ -5,9 +5,9 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::answer::{Refusal, Warning};
-use crate::config::checks::{attributes_fault, pair_fault};
 use crate::config::schema::{Kind, Table};
 use crate::config::{tables, tree};
+use crate::config_file::checks::{attributes_fault, pair_fault};
 use crate::schema::Module;
 use crate::schema::{self, Database};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::config::tree;
 
-use super::{Kind, Value, Variable};
+use super::variable::{Kind, Value, Variable};
 
 /// Seconds between two samples, as far as ProxySQL distinguishes them.
 const SAMPLE_STEPS: [i64; 8] = [1, 5, 10, 30, 60, 120, 300, 600];

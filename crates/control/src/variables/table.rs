@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use super::Class::{Essential, Obscure, Useful};
-use super::{Class, Kind, Reader, VERSION, Variable};
+use super::variable::Class::{Essential, Obscure, Useful};
+use super::variable::{Class, Kind, Reader, Variable};
 use crate::config::form::{Form, items};
 use crate::monitor::settings::Settings;
 use narrows_proxy::client::Networks;
 use narrows_proxy::hostgroup::UnshunAlgorithm;
 use narrows_proxy::snapshot::Variables;
+
+/// What is told where ProxySQL tells its version. Tools read the part before the first `-` and decide by it what they may
+/// use; what follows says what this is.
+pub const VERSION: &str = concat!("2.7.1-narrows-", env!("CARGO_PKG_VERSION"));
 
 /// The authentication plugins a greeting may offer.
 const PLUGINS: &[&str] = &["mysql_native_password", "caching_sha2_password"];
@@ -436,6 +440,11 @@ const fn fixed_text(name: &'static str, class: Class, default: &'static str, doc
 }
 
 impl Variable {
+    /// The variable of that full name, in any case.
+    pub fn named(name: &str) -> Option<&'static Variable> {
+        VARIABLES.iter().find(|variable| variable.name.eq_ignore_ascii_case(name))
+    }
+
     const fn row(name: &'static str, class: Class, kind: Kind, doc: &'static str) -> Variable {
         Variable { name, class, kind, needs_restart: false, reader: Reader::Nobody, doc }
     }

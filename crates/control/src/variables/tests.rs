@@ -1,4 +1,7 @@
+use narrows_proxy::snapshot::Variables;
+
 use super::*;
+use crate::config::tree;
 
 fn text(text: &str) -> tree::Value {
     tree::Value::Text(text.to_owned())

@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::tree::Position;
 
 /// Values without places, so that a test reads like the file.
 #[derive(Debug, PartialEq)]

@@ -1,9 +1,18 @@
 //! The words of the libconfig grammar, with `@include` already followed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::{Mistake, ReadFile};
 use crate::config::tree::Position;
+
+/// Gives the text of an included file, or says why not.
+pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
+
+/// A break of the grammar.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    pub at: Position,
+    pub message: String,
+}
 
 /// How deep includes may nest: libconfig's own limit.
 const DEEPEST_INCLUDE: usize = 10;

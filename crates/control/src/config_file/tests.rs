@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::parse::{Syntax, looks_like};
 
 fn read_text(text: &str) -> Result<Loaded, Vec<Diagnostic>> {
     read(Path::new("test"), text, &|_| Err("no such file".to_owned()))

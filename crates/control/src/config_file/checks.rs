@@ -9,11 +9,11 @@ use narrows_proxy::snapshot::{
     RuleRow, ServerRow, Split, USER_KEYS, UserRow, Variables, flaws,
 };
 
-use super::Sections;
-use super::diagnostic::{Problem, Report};
-use super::form::{Address, items};
-use super::schema::Placed;
-use super::tree::Position;
+use super::sections::Sections;
+use crate::config::diagnostic::{Problem, Report};
+use crate::config::form::{Address, items};
+use crate::config::schema::Placed;
+use crate::config::tree::Position;
 use crate::schema::Module;
 use crate::variables::Values;
 

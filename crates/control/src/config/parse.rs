@@ -1,0 +1,71 @@
+//! From the text of a file to its tree, in the syntax that it is in.
+
+use std::path::Path;
+
+use super::diagnostic::{Diagnostic, Problem, placed};
+use super::tree::{Document, Position};
+use super::{libconfig, toml_syntax};
+
+pub use libconfig::ReadFile;
+
+/// Which of the two syntaxes a text is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syntax {
+    /// That of `proxysql.cnf`.
+    Libconfig,
+    /// That of `narrows.toml`.
+    Toml,
+}
+
+/// Reads the file `path` as a tree; what the names in it mean is not looked at.
+///
+/// # Errors
+/// A file that cannot be read, or mistakes of the syntax.
+pub fn document(path: &Path) -> Result<Document, Vec<Diagnostic>> {
+    let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
+    parse(path, &text, &read_file)
+}
+
+/// Reads `text` in the syntax it is in.
+///
+/// What can be read in both syntaxes means the same in both; of what can be read in neither, the mistakes are
+/// told as those of the syntax it looks like.
+pub fn parse(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Document, Vec<Diagnostic>> {
+    // Editors of Windows begin a file with this mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let libconfig = || libconfig::parse(path, text, read_file).map_err(|diagnostic| vec![diagnostic]);
+    let toml = || toml_syntax::parse(path, text);
+    match looks_like(text) {
+        Syntax::Toml => toml().or_else(|problems| libconfig().map_err(|_| problems)),
+        Syntax::Libconfig => libconfig().or_else(|problems| toml().map_err(|_| problems)),
+    }
+}
+
+/// TOML when a line is the head of a table, which libconfig has no use for.
+pub fn looks_like(text: &str) -> Syntax {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_head = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let head = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let name = head.map(|name| name.trim_start_matches('[').trim_end_matches(']').trim());
+        name.is_some_and(|name| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_name)
+        })
+    };
+    if text.lines().any(is_head) { Syntax::Toml } else { Syntax::Libconfig }
+}
+
+/// The text of a file, or why there is none.
+pub fn read_file(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+    String::from_utf8(bytes).map_err(|e| {
+        let before = e.as_bytes().iter().take(e.utf8_error().valid_up_to());
+        let line = before.filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line} is not UTF-8")
+    })
+}
+
+/// What is wrong with a file that cannot be read.
+pub fn unreadable(path: &Path, reason: String) -> Vec<Diagnostic> {
+    vec![placed(&[path.to_owned()], Position::default(), Problem::Unreadable(reason))]
+}

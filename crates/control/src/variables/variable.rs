@@ -1,0 +1,175 @@
+//! What a variable is: its name, what it holds, and who acts on it.
+
+use narrows_proxy::snapshot::Variables;
+
+use crate::config::diagnostic::Problem;
+use crate::config::form::{Form, flag_of, integer_of};
+use crate::config::tree;
+use crate::effect::Effect;
+use crate::monitor::settings::Settings;
+
+/// One variable.
+#[derive(Debug)]
+pub struct Variable {
+    /// Its name with `mysql-` or `admin-`.
+    pub name: &'static str,
+    /// How much a ProxySQL set-up depends on it.
+    pub class: Class,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether a change only counts after a restart.
+    pub needs_restart: bool,
+    /// Who acts on it.
+    pub reader: Reader,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// How much a ProxySQL set-up depends on a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Nearly every set-up has it.
+    Essential,
+    /// Many have it.
+    Useful,
+    /// Tuning of ProxySQL's own machinery, or a legacy.
+    Obscure,
+}
+
+/// What a variable holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number within both bounds.
+    Integer {
+        /// Value at first.
+        default: i64,
+        /// Smallest value.
+        min: i64,
+        /// Largest value.
+        max: i64,
+    },
+    /// true or false.
+    Flag {
+        /// Value at first.
+        default: bool,
+    },
+    /// Text of a certain form.
+    Text {
+        /// Value at first.
+        default: &'static str,
+        /// What it must look like.
+        form: Form,
+    },
+    /// Text that cannot be set.
+    Fixed {
+        /// The text.
+        text: &'static str,
+    },
+}
+
+/// Who acts on a variable.
+#[derive(Debug, Clone, Copy)]
+pub enum Reader {
+    /// Nobody yet: it is kept and shown, and whoever changes it is warned.
+    Nobody,
+    /// Nobody, as there is nothing for it to do here: why.
+    Needless(&'static str),
+    /// The control plane, by its name.
+    Name,
+    /// The data plane, as a number.
+    Integer(fn(&mut Variables, i64)),
+    /// The data plane, as a flag.
+    Flag(fn(&mut Variables, bool)),
+    /// The data plane, as text.
+    Text(fn(&mut Variables, &str)),
+    /// The monitor, as a number.
+    MonitorInteger(fn(&mut Settings, i64)),
+    /// The monitor, as a flag.
+    MonitorFlag(fn(&mut Settings, bool)),
+    /// The monitor, as text.
+    MonitorText(fn(&mut Settings, &str)),
+}
+
+/// The value of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Of an integer variable.
+    Integer(i64),
+    /// Of a flag.
+    Flag(bool),
+    /// Of a text variable.
+    Text(String),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Integer(value) => value.fmt(f),
+            Value::Flag(value) => value.fmt(f),
+            Value::Text(value) => value.fmt(f),
+        }
+    }
+}
+
+impl Variable {
+    /// The name without `mysql-` or `admin-`, as it stands in a file.
+    pub fn short_name(&self) -> &'static str {
+        self.name.split_once('-').map_or(self.name, |(_, short)| short)
+    }
+
+    /// Whether it does anything.
+    pub fn effect(&self) -> Effect {
+        match self.reader {
+            Reader::Nobody => Effect::NotYet,
+            Reader::Needless(why) => Effect::Needless(why),
+            _ => Effect::Acts,
+        }
+    }
+
+    /// What is to be said of a value that nobody acts on; `None`: somebody does, or it is the one at first.
+    pub fn lacks_effect(&self, value: &Value) -> Option<String> {
+        self.effect().lacking().filter(|_| *value != self.default_value())
+    }
+
+    /// Its value at first.
+    pub fn default_value(&self) -> Value {
+        match self.kind {
+            Kind::Integer { default, .. } => Value::Integer(default),
+            Kind::Flag { default } => Value::Flag(default),
+            Kind::Text { default: text, .. } | Kind::Fixed { text } => Value::Text(text.to_owned()),
+        }
+    }
+
+    /// Reads a value of it.
+    pub fn parse(&self, written: &tree::Value) -> Result<Value, Problem> {
+        let wrong = || Problem::Value {
+            name: self.short_name().to_owned(),
+            expected: self.kind.describe(),
+            found: written.describe(),
+            nearest: None,
+        };
+        match self.kind {
+            Kind::Integer { min, max, .. } => integer_of(written)
+                .filter(|value| (min..=max).contains(value))
+                .map(Value::Integer)
+                .ok_or_else(wrong),
+            Kind::Flag { .. } => flag_of(written).map(Value::Flag).ok_or_else(wrong),
+            Kind::Text { form, .. } => {
+                form.read(self.short_name(), written).map(|(text, _)| Value::Text(text))
+            }
+            Kind::Fixed { .. } => Err(Problem::FixedVariable { name: self.short_name().to_owned() }),
+        }
+    }
+}
+
+impl Kind {
+    /// What a value must be.
+    pub fn describe(&self) -> String {
+        match self {
+            Kind::Integer { min, max, .. } => format!("an integer from {min} to {max}"),
+            Kind::Flag { .. } => "true or false".to_owned(),
+            Kind::Text { form, .. } => form.describe(),
+            Kind::Fixed { .. } => "nothing: it cannot be set".to_owned(),
+        }
+    }
+}
