@@ -1,5 +1,6 @@
-//! What ProxySQL published security advisories for, tried on Narrows: the eight that its 2.7.4 and 3.0.12 of 2026 repair, a test
-//! each. Narrows refuses or ignores each of them, no process ends, and a client beside them notices nothing.
+//! ProxySQL's security advisories, tried on Narrows: the eight that were fixed in its 2.7.4 and 3.0.12 of 2026, one
+//! test each. Narrows refuses or ignores each attack, no process ends, and a client connected at the same time notices
+//! nothing.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +15,7 @@ use narrows_testkit::{
 
 use crate::prepared::statement::{Statement, Value};
 
-/// Long enough for anything on this machine, short enough for a test that fails.
+/// Long enough for anything on this machine, short enough for a failing test.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Narrows in front of a real server, and one client that is logged in all the time.
@@ -50,7 +51,7 @@ impl Stand {
         client.send(payload).expect("it reads");
         client.finish_sending();
         while let Ok(packet) = client.read() {
-            assert_ne!(packet.first(), 0, "let in with {payload:?}");
+            assert_ne!(packet.first(), 0, "logged in with {payload:?}");
         }
     }
 }
@@ -68,7 +69,7 @@ fn a_first_packet_of_any_announced_length_is_refused_within_a_bound() {
             let mut client = RawClient::connect(&stand.narrows.endpoint());
             client.greeting().expect("a greeting");
             let [a, b, c, _] = announced.to_le_bytes();
-            // It may close while this is still on its way.
+            // It may close the connection while this is still being sent.
             let _ = client.send_bytes(&[&[a, b, c, 1], &[b'x'; 200_000][..]].concat());
             client
         })
@@ -99,7 +100,7 @@ fn a_proxy_header_of_an_unknown_connection_names_no_address() {
     stand.check();
 }
 
-/// GHSA-7r26-v5rr-ccj5: an address in a PROXY header that is longer than any address overflows the stack.
+/// GHSA-7r26-v5rr-ccj5: an overlong address in a PROXY header overflows the stack.
 #[test]
 fn an_address_of_a_proxy_header_longer_than_any_address_is_refused() {
     let config = NarrowsConfig::in_front_of(RealServer::shared(Flavour::MariaDb).port())
@@ -115,7 +116,7 @@ fn an_address_of_a_proxy_header_longer_than_any_address_is_refused() {
         format!("PROXY TCP4 {endless}"),
     ] {
         let mut client = RawClient::connect(&stand.narrows.endpoint());
-        // It may close while this is still on its way.
+        // It may close the connection while this is still being sent.
         let _ = client.send_bytes(header.as_bytes());
         client.finish_sending();
         assert!(client.is_closed_within(SOON), "{header}");
@@ -123,7 +124,7 @@ fn an_address_of_a_proxy_header_longer_than_any_address_is_refused() {
     stand.check();
 }
 
-/// GHSA-24vm-gh4h-hfr3: fields of the handshake response whose lengths and terminators are believed.
+/// GHSA-24vm-gh4h-hfr3: fields of the handshake response whose lengths and terminators are trusted.
 #[test]
 fn a_login_without_its_terminators_or_cut_anywhere_is_refused() {
     let mut stand = Stand::usual();
@@ -135,7 +136,7 @@ fn a_login_without_its_terminators_or_cut_anywhere_is_refused() {
     for length in 0..whole.len() {
         stand.refuses_login(&whole[..length]);
     }
-    // Nothing in it ends: name, answer, schema, plugin.
+    // None of its fields is terminated: name, answer, schema, plugin.
     for at in 32..whole.len() {
         let endless = [&whole[..at], &vec![b'x'; whole.len() - at][..]].concat();
         stand.refuses_login(&endless);
@@ -164,7 +165,7 @@ fn a_length_past_the_end_is_refused_wherever_it_stands() {
     for lie in LIES {
         for cut in [2, 4] {
             let body = [&honest[..honest.len() - cut], lie].concat();
-            // MySQL refuses it, MariaDB takes what is there; neither is Narrows' to decide, and the session goes on.
+            // MySQL refuses it, MariaDB accepts what is there; Narrows need not decide, and the session continues.
             client.command(command::STMT_EXECUTE, &body);
             assert_eq!(client.query("SELECT 'on'").cell().as_deref(), Some("on"), "{lie:?}");
         }
@@ -182,7 +183,7 @@ fn a_length_past_the_end_is_refused_wherever_it_stands() {
             }
             let answer = vec![head, column, writer::eof(2, 0), row, writer::eof(2, 0)];
             fake.say(Conversation::new().on(&statement, &[Move::Reply(answer), Move::Close]));
-            // Sent on as it is or refused, as often as it is asked: from the server and from the cache.
+            // Forwarded unchanged or refused every time, from the server and from the cache.
             for _ in 0..2 {
                 let mut client = stand.narrows.client();
                 client.set_patience(SOON);
@@ -201,7 +202,7 @@ fn a_length_past_the_end_is_refused_wherever_it_stands() {
     stand.check();
 }
 
-/// GHSA-fvch-fpgq-pwfx, CVE-2026-102664: a compressed packet that says another length than it unpacks to.
+/// GHSA-fvch-fpgq-pwfx, CVE-2026-102664: a compressed packet whose stated length differs from its decompressed length.
 #[test]
 fn a_compressed_packet_that_lies_about_its_length_ends_its_connection() {
     let mut stand = Stand::usual();
@@ -220,7 +221,7 @@ fn a_compressed_packet_that_lies_about_its_length_ends_its_connection() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         !is_answered(stream)
     };
-    // The honest one is answered: the frames are those that Narrows reads.
+    // The valid one is answered: Narrows reads such frames.
     assert!(is_answered(compressed(&stand.narrows, &frame(&packed, packed.len(), query.len()))));
     let before = stand.narrows.resident_bytes();
     for lie in [1, query.len() - 1, query.len() + 1, 65_536, 0xFF_FFFF] {
@@ -230,7 +231,7 @@ fn a_compressed_packet_that_lies_about_its_length_ends_its_connection() {
     assert!(refuses(&stand.narrows, &frame(&[0xAA; 40], 40, 100)), "no zlib stream");
     assert!(refuses(&stand.narrows, &frame(&bomb, bomb.len(), 100)), "a bomb");
     assert!(refuses(&stand.narrows, &frame(&bomb, bomb.len(), 0xFF_FFFF)), "a large bomb");
-    // An inner packet that announces more than its frame has is waited for, and ends with its client.
+    // If an inner packet announces more than its frame has, Narrows waits for the rest until the client disconnects.
     let announces = [&[0xFF, 0xFF, 0xFF][..], b"\0\x03SELECT 7"].concat();
     let unfinished = zlib(&announces);
     assert!(refuses(&stand.narrows, &frame(&unfinished, unfinished.len(), announces.len())));
@@ -239,7 +240,7 @@ fn a_compressed_packet_that_lies_about_its_length_ends_its_connection() {
     stand.check();
 }
 
-/// GHSA-8mqj-34cf-rj43: fields of `COM_CHANGE_USER` that are believed, and an answer longer than its fixed room.
+/// GHSA-8mqj-34cf-rj43: fields of `COM_CHANGE_USER` that are trusted, and an answer longer than its fixed buffer.
 #[test]
 fn a_change_of_user_cut_or_longer_than_said_is_refused() {
     let mut stand = Stand::usual();
@@ -270,7 +271,7 @@ fn a_change_of_user_cut_or_longer_than_said_is_refused() {
     stand.check();
 }
 
-/// GHSA-r23x-jg5r-jmcc: an answer to the challenge that is shorter than what it is compared with.
+/// GHSA-r23x-jg5r-jmcc: an answer to the challenge that is shorter than the value it is compared with.
 #[test]
 fn an_answer_to_the_challenge_of_any_length_but_the_right_one_is_refused() {
     let hash = narrows_testkit::scramble::native_hash("sbtest");
@@ -291,7 +292,7 @@ fn an_answer_to_the_challenge_of_any_length_but_the_right_one_is_refused() {
     stand.check();
 }
 
-/// Length-encoded integers that promise more than there is, or nothing that can be read.
+/// Length-encoded integers that promise more than there is, or that cannot be read.
 const LIES: [&[u8]; 7] = [
     &[0xFA],
     &[0xFC, 0xFF, 0xFF],
@@ -302,7 +303,8 @@ const LIES: [&[u8]; 7] = [
     &[0xFE, 1],
 ];
 
-/// A password of `caching_sha2_password` as `mysql_users` keeps it; which one does not matter, nobody knows it here.
+/// A password of `caching_sha2_password` as `mysql_users` keeps it; which one does not matter, because nobody knows it
+/// here.
 const SHA2_OF_SECRET: &str = "$A$005$abcdefghijklmnopqrst1234567890123456789012345678901234567890123";
 
 fn zlib(bytes: &[u8]) -> Vec<u8> {
@@ -329,16 +331,16 @@ fn compressed(narrows: &Narrows, frames: &[u8]) -> TcpStream {
             .expect("it reads");
         packet = narrows_testkit::Packet::read(&mut stream).expect("an answer");
     }
-    assert_eq!(packet.first(), 0, "let in: {packet:?}");
-    // It may close while this is still on its way.
+    assert_eq!(packet.first(), 0, "logged in: {packet:?}");
+    // It may close the connection while this is still being sent.
     let _ = stream.write_all(frames);
     stream
 }
 
-/// Whether the first command after the login has a result, and not an error or the end of the connection.
+/// Whether the first command after the login gets a result, rather than an error or a closed connection.
 fn is_answered(mut stream: TcpStream) -> bool {
     let mut head = [0; 12];
-    // A frame's head of seven bytes, a packet's of four, and the packet's first byte; a refusal is ERR and short enough not to
-    // be packed.
+    // A frame's header of seven bytes, a packet's of four, and the packet's first byte; a refusal is an ERR packet,
+    // short enough not to be compressed.
     stream.read_exact(&mut head).is_ok() && !(head[4..7] == [0, 0, 0] && head[11] == 0xFF)
 }

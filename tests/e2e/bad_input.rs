@@ -1,5 +1,5 @@
-//! Bad input and bad luck: whatever a client or a server does, the other clients go on, the cause is told in a clear
-//! error where somebody is left to read it, and the log has one line.
+//! Bad input and bad luck: whatever a client or a server does, the other clients continue, a clear error gives the
+//! cause if anybody is left to read it, and the log has one line.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use narrows_testkit::{
     RealServer, capability, command,
 };
 
-/// Long enough for anything on this machine, short enough for a test that fails.
+/// Long enough for anything on this machine, short enough for a failing test.
 const SOON: Duration = Duration::from_secs(10);
 
 fn start(config: &NarrowsConfig) -> Narrows {
@@ -28,7 +28,7 @@ fn in_front_of_fake(fake: &FakeMysql) -> NarrowsConfig {
         .variable("connect_timeout_server_max", "500")
 }
 
-/// Does something bad while another client works, and checks that this one noticed nothing.
+/// Does something bad while another client works, and checks that the other one notices nothing.
 fn beside_a_working_client<T>(narrows: &Narrows, bad: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     let served = AtomicBool::new(false);
@@ -47,7 +47,7 @@ fn beside_a_working_client<T>(narrows: &Narrows, bad: impl FnOnce() -> T) -> T {
         while !served.load(Ordering::SeqCst) && !bystander.is_finished() {
             std::thread::yield_now();
         }
-        // A failure of the test itself must end the bystander too, else the scope waits for ever.
+        // A failure of the test itself must end the bystander too, otherwise the scope waits forever.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(bad));
         done.store(true, Ordering::SeqCst);
         if let Err(panic) = bystander.join() {
@@ -57,7 +57,7 @@ fn beside_a_working_client<T>(narrows: &Narrows, bad: impl FnOnce() -> T) -> T {
     })
 }
 
-/// The lines that doing this writes: waits for the first one, then for whatever a working client would still see.
+/// The log lines that this causes: waits for the first one, then for as long as a client needs to be served.
 fn log_lines(narrows: &Narrows, bad: impl FnOnce()) -> Vec<String> {
     let mark = narrows.log().len();
     beside_a_working_client(narrows, bad);
@@ -69,7 +69,7 @@ fn log_lines(narrows: &Narrows, bad: impl FnOnce()) -> Vec<String> {
 
 fn assert_one_line(narrows: &Narrows, bad: impl FnOnce()) -> String {
     let lines = log_lines(narrows, bad);
-    // The end of a session that a warning explains may have its own line of information.
+    // The end of a session that a warning explains may also be logged at level info.
     let warnings: Vec<&String> =
         lines.iter().filter(|line| line.contains(" WARN ") || line.contains(" ERROR ")).collect();
     let telling = if warnings.is_empty() { lines.iter().collect() } else { warnings };
@@ -77,7 +77,7 @@ fn assert_one_line(narrows: &Narrows, bad: impl FnOnce()) -> String {
     telling[0].clone()
 }
 
-/// The error the server sends before it closes, if it says anything.
+/// The error that the server sends before it closes, if any.
 fn last_words(client: &mut RawClient) -> Option<ErrorPacket> {
     client.set_patience(SOON);
     let mut words = None;
@@ -111,7 +111,7 @@ fn a_truncated_login_closes_the_connection() {
     let mut client = RawClient::connect(&narrows.endpoint());
     let seed = client.greeting().expect("a greeting").seed.clone();
     let whole = Login::new("sbtest", "sbtest").response(&seed, "mysql_native_password");
-    // As a packet that is shorter than its content should be; the plugin's name at the end may well be missing.
+    // As a packet that is shorter than its content requires; the plugin name at the end may be missing.
     for length in [1, 4, 31, 32, 36, 39, 45] {
         assert_one_line(&narrows, || {
             let mut client = RawClient::connect(&narrows.endpoint());
@@ -328,9 +328,9 @@ fn no_server_is_9001_with_its_causes() {
             assert!(error.message.contains(part), "no {part:?} in {error:?}");
         }
         assert!(began.elapsed() < SOON, "after {:?}", began.elapsed());
-        assert!(client.command(command::PING, b"").ok().is_some(), "the session goes on");
+        assert!(client.command(command::PING, b"").ok().is_some(), "the session continues");
     });
-    // That a server is gone is one event, that a client was told so another, with what it was told.
+    // The loss of a server is one event; the error sent to a client is another, and includes the error.
     let warnings: Vec<&String> = lines.iter().filter(|line| line.contains(" WARN ")).collect();
     let [gone, told] = warnings[..] else { panic!("two events, two lines: {lines:#?}") };
     assert!(gone.contains("cannot connect to a server") && gone.contains("hostgroup=5"), "{gone}");
@@ -343,7 +343,7 @@ fn no_server_is_9001_with_its_causes() {
     assert!(error.message.to_lowercase().contains("hostgroup 7"), "{error:?}");
 }
 
-/// A script in which the working client beside it is served.
+/// A script in which another working client is served too.
 fn script() -> Conversation {
     Conversation::new()
         .on("SELECT 42 AS bystander", &[Move::rows("bystander", &["42"])])
@@ -357,7 +357,7 @@ fn a_server_that_dies_in_a_result_ends_it_with_an_error() {
         let narrows = start(&in_front_of_fake(&fake));
         assert_one_line(&narrows, || {
             let answer = narrows.client().query("SELECT lost");
-            let error = answer.error().expect("no result looks complete that is not");
+            let error = answer.error().expect("no incomplete result looks complete");
             assert_eq!(error.code, 2013, "{error:?}");
         });
     }
@@ -436,7 +436,7 @@ fn a_server_that_hangs_or_refuses_at_login_is_told() {
 
 #[test]
 fn a_command_of_several_packets_over_max_allowed_packet_is_read_to_its_end() {
-    // Its first packet is too long already; or all together are, once a server has a part of them.
+    // Either its first packet is already too long, or all together are, once a server has received part of them.
     for (limit, megabytes, packets) in [(8192, 17, 2), (20 << 20, 40, 3), (33 << 20, 70, 5)] {
         let narrows = start(&usual().variable("max_allowed_packet", &limit.to_string()));
         let mut client = narrows.client();
@@ -446,7 +446,7 @@ fn a_command_of_several_packets_over_max_allowed_packet_is_read_to_its_end() {
         let error = ErrorPacket::decode(&packet.payload).expect("an error");
         assert_eq!((error.code, error.state.as_str()), (1153, "08S01"), "{error:?}");
         assert_eq!(packet.sequence, packets, "behind {packets} packets");
-        assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"), "the session goes on");
+        assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"), "the session continues");
     }
 }
 

@@ -1,4 +1,4 @@
-//! How work is spread over the servers of a hostgroup.
+//! How statements are distributed over the servers of a hostgroup.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig};
 
 const STATEMENT: &str = "SELECT who";
 
-/// Three servers, of which the last takes so long for each statement.
+/// Three servers, of which the last takes this long for each statement.
 fn servers(delay: Duration) -> [FakeMysql; 3] {
     let rows = || Move::rows("who", &["me"]);
     let quick = || FakeMysql::start(Conversation::new().on(STATEMENT, &[rows()]));
@@ -23,7 +23,7 @@ fn in_front_of(servers: &[FakeMysql; 3], weights: [u32; 3]) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
 }
 
-/// How many of `count` statements each server has had, from so many clients.
+/// How many of `count` statements each server received, from this many clients.
 fn spread(narrows: &Narrows, servers: &[FakeMysql; 3], clients: usize, count: usize) -> [usize; 3] {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -84,7 +84,7 @@ fn limited(of_each: [(u32, u32); 3], clients: usize, count: usize) -> [usize; 3]
 fn weights_are_kept_to_among_servers_that_have_connections_left() {
     let count = 40_000;
     let had = limited([(1, 200), (2, 200), (7, 2)], 16, count);
-    // What two connections serve, of 16 that would be in use elsewhere.
+    // What two connections serve, compared with 16 in use elsewhere.
     assert!(had[2] < count / 4, "{had:?}");
     let wanted = (count - had[2]) / 3;
     assert!(had[0].abs_diff(wanted) <= wanted / 25, "{had:?}");

@@ -27,7 +27,7 @@ fn before(server: &RealServer) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
 }
 
-/// What the flavour's own program writes of a log.
+/// What the flavour's own program prints for a log.
 fn read(flavour: Flavour, port: u16, log: &str) -> Vec<String> {
     let mut command = match flavour {
         Flavour::MariaDb => Command::new("mariadb-binlog"),
@@ -40,7 +40,7 @@ fn read(flavour: Flavour, port: u16, log: &str) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// MySQL 9 is unpacked beside the host's libraries, so its own loader starts it.
+/// MySQL 9 is unpacked with its own libraries, so its own loader starts it.
 fn mysqlbinlog() -> Command {
     let root = std::env::var_os("NARROWS_MYSQL9").map_or_else(|| PathBuf::from("/opt/mysql9"), PathBuf::from);
     let program = root.join("usr/bin/mysqlbinlog");
@@ -59,7 +59,7 @@ fn a_log_is_read_through_narrows_as_from_the_server() {
     for flavour in Flavour::both() {
         let (server, log) = with_log(flavour);
         let narrows = before(&server);
-        // Other clients have used the connections before, and go on.
+        // Other clients have used the connections before, and continue.
         let mut other = narrows.client();
         other.query("SELECT 1").cell();
 
@@ -68,7 +68,7 @@ fn a_log_is_read_through_narrows_as_from_the_server() {
         assert!(direct.iter().any(|line| line.contains("written last")), "{flavour:?}: {direct:?}");
         assert_eq!(direct, through, "{flavour:?}");
         for _ in 0..3 {
-            // No connection is lost to it.
+            // It costs no connection.
             read(flavour, narrows.port(), &log);
             assert_eq!(other.query("SELECT 2").cell().as_deref(), Some("2"));
         }
@@ -86,14 +86,14 @@ fn what_a_session_has_set_holds_for_the_log_that_it_reads() {
         for form in [0, capability::DEPRECATE_EOF] {
             let login = Login::new("sbtest", "sbtest").without(capability::DEPRECATE_EOF).with(form);
             let mut client = RawClient::open(&narrows.endpoint(), &login);
-            // Without this a server refuses to send events to whoever cannot check them.
+            // Without this a server refuses to send events to clients that cannot check them.
             for name in ["master_binlog_checksum", "source_binlog_checksum"] {
                 client.query(format!("SET @{name} = @@global.binlog_checksum")).ok().expect("it is set");
             }
-            // No host, user, password or port; a number no other replica has.
+            // No host, user, password or port; a server id that no other replica has.
             let body = [&99_u32.to_le_bytes()[..], &[0; 3], &[0; 2], &[0; 8]].concat();
             client.command(REGISTER_SLAVE, &body).ok().expect("it is registered");
-            // From the beginning, and not for longer than there are events.
+            // From the beginning, and only until the events end.
             let body = [&4_u32.to_le_bytes()[..], &[1, 0], &99_u32.to_le_bytes(), log.as_bytes()].concat();
             client.send_command(BINLOG_DUMP, &body).expect("it is connected");
             let mut seen = Vec::new();

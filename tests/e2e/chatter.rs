@@ -1,6 +1,6 @@
-//! What drivers and object mappers send when they connect, and that it leaves their sessions unpinned.
+//! What drivers and object-relational mappers send when they connect, and that it does not pin their sessions.
 //!
-//! `docs/start-up-chatter.md` is what this test has seen; `NARROWS_WRITE_DOCS=1` writes it anew.
+//! `docs/start-up-chatter.md` contains this test's results; `NARROWS_WRITE_DOCS=1` writes it again.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::process::Command;
 
 use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions};
 
-/// A driver or object mapper with the command that `tests/drivers/chatter.sh` knows it by.
+/// A driver or object-relational mapper, with its name for `tests/drivers/chatter.sh`.
 struct Library {
     name: &'static str,
     command: &'static str,
-    /// Its version where Debian's package is used and the machine decides.
+    /// Its version, if Debian's package is used and the machine decides.
     package: Option<&'static str>,
 }
 
@@ -43,7 +43,7 @@ const LIBRARIES: &[Library] = &[
     packaged("ActiveRecord on mysql2", "activerecord", "ruby-activerecord"),
 ];
 
-/// The statement by which a library tells that it has connected.
+/// The statement with which a library shows that it has connected.
 const MARKER: &str = "SELECT 'ready'";
 
 /// What one library did.
@@ -64,7 +64,7 @@ fn start_up_chatter_leaves_sessions_unpinned() {
     let mut wrong = Vec::new();
     for flavour in Flavour::both() {
         let scene = Scene::start(flavour);
-        writeln!(page, "\n## {}\n\n{TABLE}", name_of(flavour)).expect("a String takes all");
+        writeln!(page, "\n## {}\n\n{TABLE}", name_of(flavour)).expect("writing to a String cannot fail");
         for library in LIBRARIES {
             let chatter = scene.hear(library);
             let pins = chatter.pins.iter();
@@ -78,7 +78,7 @@ fn start_up_chatter_leaves_sessions_unpinned() {
     assert!(wrong.is_empty(), "pinned:\n{}", wrong.join("\n"));
 }
 
-/// A server that writes down what it is asked, and Narrows in front of it.
+/// A server that records what it receives, and Narrows in front of it.
 struct Scene {
     server: RealServer,
     narrows: Narrows,
@@ -98,7 +98,7 @@ impl Scene {
         Scene { server, narrows }
     }
 
-    /// Connects once directly, to hear what is sent, and once through Narrows, to see what it makes of it.
+    /// Connects once directly, to record what is sent, and once through Narrows, to see what Narrows does with it.
     fn hear(&self, library: &Library) -> Chatter {
         self.server.execute(&["TRUNCATE TABLE mysql.general_log"]);
         let version = connect(library, self.server.port());
@@ -124,7 +124,7 @@ impl Scene {
     }
 }
 
-/// The pins that a log tells of before the marker.
+/// The pins logged before the marker.
 fn pins(log: &str) -> Vec<(String, String)> {
     let field = |line: &str, name: &str| {
         let rest = line.split_once(name).map(|(_, rest)| rest)?;
@@ -138,7 +138,7 @@ fn pins(log: &str) -> Vec<(String, String)> {
     pins.filter(|(_, statement)| !statement.contains("SELECT \\'ready")).collect()
 }
 
-/// Runs the library's program; its version.
+/// Runs the library's program; returns its version.
 fn connect(library: &Library, port: u16) -> String {
     let script = root().join("tests/drivers/chatter.sh");
     let arguments = [library.command, "127.0.0.1", &port.to_string(), "sbtest", "sbtest", "chatter"];
@@ -168,7 +168,7 @@ fn row(library: &Library, chatter: &Chatter) -> String {
     };
     let cell = |text: &str| {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
-        // Code that has such quotes of its own needs two of them around it.
+        // Code that contains such quotes needs two of them around it.
         if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
     };
     let statements: Vec<String> = chatter.statements.iter().map(|statement| cell(statement)).collect();
@@ -186,7 +186,7 @@ fn compare(page: &str) {
         return std::fs::write(&path, page).expect("write the page");
     }
     let there = std::fs::read_to_string(&path).unwrap_or_default();
-    // Another Debian may have other versions; what they send is looked at all the same.
+    // Another Debian release may have other versions; what they send is compared all the same.
     let lines = |page: &str| -> Vec<String> {
         page.lines().filter(|line| !line.contains("| Debian's ")).map(str::to_owned).collect()
     };
@@ -194,7 +194,7 @@ fn compare(page: &str) {
     let new: Vec<&String> = seen.iter().filter(|line| !there.contains(line)).collect();
     assert!(
         there == seen,
-        "{} is not what was seen; NARROWS_WRITE_DOCS=1 writes it anew. New in it:\n{new:#?}",
+        "{} differs from the results; NARROWS_WRITE_DOCS=1 writes it again. New in it:\n{new:#?}",
         path.display()
     );
 }

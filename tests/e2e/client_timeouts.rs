@@ -1,4 +1,4 @@
-//! `wait_timeout` and its like as clients set them: they hold for the client, and for no connection of the pool.
+//! `wait_timeout` and similar variables set by clients: they apply to the client, and not to the pool's connections.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Scene {
     }
 }
 
-/// The error by which an idle client is sent away.
+/// The error with which an idle client is closed.
 fn farewell(client: &mut RawClient) -> ErrorPacket {
     let packet = client.read().expect("a last word");
     assert!(client.is_closed_within(10 * SECOND));
@@ -60,7 +60,7 @@ fn wait_timeout_of_a_client_holds_for_that_client_alone() {
             assert_eq!(client.query("SHOW VARIABLES LIKE 'wait_timeout'").text_rows(), shown);
             assert_eq!(other.query("SELECT @@wait_timeout, @@net_read_timeout").text_rows(), usual);
         }
-        // The pool has one connection; it is not the client's in the meantime.
+        // The pool has one connection, which does not belong to the client in the meantime.
         client.query("SELECT 1").cell();
 
         let error = farewell(&mut client);
@@ -121,7 +121,7 @@ fn a_client_that_stops_within_a_command_has_its_own_net_read_timeout() {
     let scene = Scene::start(Flavour::MariaDb, &[]);
     let mut client = scene.client(0);
     client.query("SET net_read_timeout = 1").ok().expect("it is set");
-    client.send_bytes(b"\x05\0\0\0\x03D").expect("it takes it");
+    client.send_bytes(b"\x05\0\0\0\x03D").expect("it is sent");
     assert!(client.is_closed_within(20 * SECOND));
     scene.narrows.wait_for_log(0, |line| line.contains("net_read_timeout"));
 }

@@ -1,4 +1,4 @@
-//! What the command line answers, and with which exit status.
+//! The output of the command line, and its exit status.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A file of this test's own, gone when dropped.
+/// A temporary file, removed when dropped.
 struct TemporaryFile(PathBuf);
 
 impl TemporaryFile {
@@ -112,7 +112,7 @@ fn import_tells_what_it_takes_and_refuses_to_take_it_twice() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// A folder with a configuration for free ports, and a Narrows that was started in it with what `sh` makes of `line`.
+/// A folder with a configuration for free ports, and a Narrows that `sh` started in it with `line`.
 fn started_by(line: &str, name: &str) -> (TempFolder, Process) {
     let folder = TempFolder::new(name);
     let address = || format!("127.0.0.1:{}", narrows_testkit::free_port());
@@ -149,7 +149,7 @@ fn starts_without_a_data_folder_and_makes_one_for_itself() {
         let mut names: Vec<_> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
-        assert_eq!(names, ["log", "narrows-data", "narrows.cnf"], "nothing is strewn about");
+        assert_eq!(names, ["log", "narrows-data", "narrows.cnf"], "no other files are written");
     }
 }
 

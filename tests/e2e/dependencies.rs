@@ -1,5 +1,5 @@
-//! Rules on what may depend on what, and on licences: the part of `deny.toml` that must hold on every machine, and the
-//! edges between crates, which reach further than cargo-deny's rules do.
+//! Rules about dependencies and licences: the part of `deny.toml` that must hold on every machine, and the dependencies
+//! between crates, which go further than cargo-deny's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -42,7 +42,7 @@ fn licences_are_on_the_list() {
     let allowed = allowed_licences();
     assert!(allowed.contains("Apache-2.0"), "deny.toml lists licences");
     for (package, licence) in &Graph::read().licences {
-        // `A OR B` and the older `A/B` leave the choice; `A AND B` asks for both.
+        // `A OR B` and the older `A/B` allow a choice; `A AND B` requires both.
         let holds = licence.replace('/', " OR ").replace(['(', ')'], "").split(" AND ").all(|part| {
             part.split(" OR ").any(|name| {
                 let name = name.trim().split(" WITH ").next().unwrap_or_default();
@@ -53,7 +53,7 @@ fn licences_are_on_the_list() {
     }
 }
 
-/// What each crate of ours may use of the others, apart from tests.
+/// Which of our crates each of our crates may use, apart from tests.
 const OWN_EDGES: &[(&str, &[&str])] = &[
     ("narrows-wire", &[]),
     ("narrows-sql", &[]),
@@ -104,12 +104,12 @@ impl Graph {
             .expect("a package of ours")
     }
 
-    /// Names of what a package of ours uses itself.
+    /// Names of the direct dependencies of one of our packages.
     fn direct(&self, package: &str) -> Vec<&str> {
         self.edges[self.id(package)].iter().map(|id| self.names[id].as_str()).collect()
     }
 
-    /// Names of everything below a package of ours.
+    /// Names of all dependencies of one of our packages.
     fn reached_from(&self, package: &str) -> BTreeSet<String> {
         let mut reached = BTreeSet::new();
         let mut waiting = vec![self.id(package)];

@@ -13,7 +13,7 @@ use narrows_testkit::{
 /// What is not compared, and why.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("the greeting", "version, connection id, capabilities and challenge are Narrows' own"),
-    ("COM_STATISTICS", "the figures are those of Narrows; the form is compared"),
+    ("COM_STATISTICS", "the figures are those of Narrows; the format is compared"),
     (
         "warnings, IN_TRANS, MORE_RESULTS and the flags about indexes in the EOF before the rows",
         "with a server that deprecates EOF and a client that does not, Narrows makes this EOF before the server's \
@@ -25,11 +25,11 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ),
     (
         "the order of the changes in one OK packet",
-        "MariaDB reports variables in the order of a hash table, which is another one in each of its connections",
+        "MariaDB reports variables in the order of a hash table, which differs between its connections",
     ),
     (
         "SESSION_STATE_CHANGED in EOF packets",
-        "it cannot say what has changed, and Narrows has servers report more than its clients asked for",
+        "it cannot say what has changed, and Narrows makes servers report more than its clients asked for",
     ),
     ("the statement id in the answer to COM_STMT_PREPARE", "ids are Narrows' own, counted per client"),
 ];
@@ -46,12 +46,12 @@ fn answers_of_mysql9_are_unchanged() {
     }
 }
 
-/// What differs between two direct runs has no place in the corpus.
+/// Statements whose answers differ between two direct runs do not belong in the corpus.
 #[test]
 fn the_corpus_is_deterministic() {
     let mut found = Vec::new();
     for flavour in Flavour::both() {
-        // Servers of its own: the schemas have the same names as in the other tests.
+        // Separate servers, because the schemas have the same names as in other tests.
         let server = differential_server(flavour);
         let side = Side::new(server.endpoint(), &server);
         let capabilities = CAPABILITIES.iter().fold(0, |all, (_, one)| all | one);
@@ -70,19 +70,19 @@ fn compare_through_narrows(flavour: Flavour) {
     for set in 0..1 << CAPABILITIES.len() {
         let chosen = CAPABILITIES.iter().enumerate().filter(|(bit, _)| set & 1 << bit != 0);
         let capabilities = chosen.fold(0, |all, (_, (_, one))| all | one);
-        // Each of the other two goes together with each form, and each form of the client with each of the server.
+        // Each of the other two is combined with each form, and each form of the client with each of the server.
         let has = |capability| capabilities & capability != 0;
         let is_plain = has(capability::SESSION_TRACK) == has(capability::MULTI_STATEMENTS);
         let narrows = if is_plain { &plain } else { &deprecating };
         let through = Side::new(narrows.endpoint(), &server);
-        // The large answers where they are translated; where they are not, other tests send more.
+        // Large answers only where they are translated; elsewhere, other tests send more.
         let big = !has(capability::SESSION_TRACK) && has(capability::DEPRECATE_EOF) == is_plain;
         found.extend(compare(&direct, &through, flavour, capabilities, |name| big || name != "big"));
     }
     report(&found);
 }
 
-/// A Narrows with one connection to the server, in this form: it is settled by the first client.
+/// A Narrows with one connection to the server, in this form, which the first client determines.
 fn with_one_connection(port: u16, form: u32, configure: impl Fn(NarrowsConfig) -> NarrowsConfig) -> Narrows {
     let config = NarrowsConfig::new()
         .server(0, port, "max_connections=1")
@@ -96,7 +96,7 @@ fn with_one_connection(port: u16, form: u32, configure: impl Fn(NarrowsConfig) -
     narrows
 }
 
-/// Every read of the corpus is sent twice, so that the second answer comes from the cache wherever it may.
+/// Every read of the corpus is sent twice, so that the second answer comes from the cache wherever possible.
 #[test]
 fn answers_from_the_cache_are_those_of_the_server() {
     for flavour in Flavour::both() {
@@ -126,7 +126,7 @@ fn answers_from_the_cache_are_those_of_the_server() {
     }
 }
 
-/// The capabilities that change the form of answers; the corpus runs with every set of them.
+/// The capabilities that change the form of answers; the corpus is run with every set of them.
 const CAPABILITIES: [(&str, u32); 3] = [
     ("DEPRECATE_EOF", capability::DEPRECATE_EOF),
     ("SESSION_TRACK", capability::SESSION_TRACK),
@@ -144,7 +144,7 @@ fn differential_server(flavour: Flavour) -> RealServer {
     server
 }
 
-/// Where one of the two runs goes.
+/// The target of one of the two runs.
 struct Side<'a> {
     endpoint: Endpoint,
     server: &'a RealServer,
@@ -155,7 +155,7 @@ struct Side<'a> {
 enum Reads {
     Once,
     Twice,
-    /// The cache is emptied before each, by this administrator: what it has may be older than the last write.
+    /// This administrator empties the cache before each, because its contents may be older than the last write.
     TwiceBehindFlush(Box<RefCell<RawClient>>),
 }
 
@@ -164,7 +164,7 @@ impl Side<'_> {
         Side { endpoint, server, reads: Reads::Once }
     }
 
-    /// How often a line is sent; makes ready for it.
+    /// How often a line is sent; prepares for it.
     fn times(&self, line: &str) -> usize {
         let begins =
             |word: &str| line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
@@ -194,7 +194,7 @@ enum Outcome {
     Login(Result<Vec<u8>, ErrorPacket>),
 }
 
-/// The differences between the two sides, in words.
+/// The differences between the two sides, as text.
 fn compare(
     left: &Side,
     right: &Side,
@@ -245,7 +245,7 @@ fn describe(flavour: Flavour, name: &str, set: &str, expected: &Exchange, actual
         }
         (left, right) => write!(text, "\n  direct  {left:?}\n  narrows {right:?}"),
     }
-    .expect("a String takes all");
+    .expect("writing to a String cannot fail");
     text
 }
 
@@ -304,7 +304,7 @@ fn run(side: &Side, flavour: Flavour, name: &str, text: &str, capabilities: u32)
                 );
                 for _ in 0..side.times(line) {
                     let Some(outcome) = talk.send(&command) else { continue };
-                    // What follows on a lost connection says nothing more.
+                    // What follows on a lost connection is meaningless.
                     let lost = is_lost(&outcome);
                     exchanges.push(Exchange { line: number + 1, command: line.to_owned(), outcome });
                     if lost {
@@ -348,7 +348,7 @@ struct Talk {
     statements: HashMap<String, [u8; 4]>,
 }
 
-/// Clears what is known after the rows only in the EOF packets before them.
+/// Clears, in the EOF packets before the rows, the flags that are only known after them.
 fn without_late_flags(mut answer: Answer) -> Answer {
     let mut before_rows = true;
     for packet in &mut answer.packets {
@@ -364,7 +364,7 @@ fn without_late_flags(mut answer: Answer) -> Answer {
     answer
 }
 
-/// What of an answer is compared.
+/// The part of an answer that is compared.
 fn comparable(answer: Answer) -> Outcome {
     let mut answer = without_late_flags(answer);
     for packet in &mut answer.packets {
@@ -374,7 +374,7 @@ fn comparable(answer: Answer) -> Outcome {
     Outcome::Answer(answer)
 }
 
-/// Clears what an OK or EOF packet says of the plan: no good index, no index at all, slow.
+/// Clears what an OK or EOF packet says about the plan: no good index, no index at all, slow.
 fn without_plan(packet: &mut Packet) {
     let lenenc = |first: Option<&u8>| match first {
         Some(0..=0xFA) => 1,
@@ -396,7 +396,7 @@ fn without_plan(packet: &mut Packet) {
     }
 }
 
-/// Sorts the changes of the session in an OK packet; other packets stay as they are.
+/// Sorts the changes of the session in an OK packet; other packets are unchanged.
 fn with_sorted_changes(packet: &mut Packet) {
     const SESSION_STATE_CHANGED: u16 = 0x4000;
     let ok = OkPacket::decode(&packet.payload).filter(|ok| ok.status & SESSION_STATE_CHANGED != 0);
@@ -407,7 +407,7 @@ fn with_sorted_changes(packet: &mut Packet) {
     packet.payload.splice(start.., [info, changes].concat());
 }
 
-/// The information text and the single changes at the end of an OK packet, lengths included; `None` where the bytes
+/// The information text and the individual changes at the end of an OK packet, including lengths; `None` if the bytes
 /// are something else.
 fn changes(rest: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let mut rest = reader::Bytes::new(rest);
@@ -469,7 +469,7 @@ impl Talk {
     }
 
     fn statement(&self, name: &str) -> [u8; 4] {
-        // A statement that could not be prepared has no id; nobody has this one.
+        // A statement that could not be prepared has no id; this one is never used.
         self.statements.get(name).copied().unwrap_or([0xEE, 0xEE, 0, 0])
     }
 
@@ -532,7 +532,7 @@ impl Value {
     }
 }
 
-/// The names of the figures without the figures.
+/// The names of the figures without their values.
 fn shape_of_statistics(mut answer: Answer) -> Answer {
     for packet in &mut answer.packets {
         let text = String::from_utf8_lossy(&packet.payload);

@@ -1,8 +1,9 @@
-//! The documents do what they say: every line of every `sh` block of README.md and of docs/*.md is run as it stands there, in a
-//! folder that was empty before, in the order of the page.
+//! The documents are correct: every line of every `sh` block in README.md and docs/*.md is run as printed, in a folder
+//! that was empty before, in the order of the page.
 //!
-//! A line that stays until Ctrl-C says so in its comment; it goes on until the end of the scene, and gets its Ctrl-C then. What
-//! cannot be run here says so, and why, in the block itself, for all readers: `# Tests leave this out: ...`.
+//! A command that runs until Ctrl-C says so in its comment; it keeps running until the end of the scene, and gets its
+//! Ctrl-C then. A block that cannot be run here says so, with the reason, for all readers: `# Tests leave this out:
+//! ...`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -20,7 +21,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 #[test]
 fn every_shell_block_does_what_it_says() {
     let pages = pages();
-    // Pages of docs/ speak of the Narrows that README.md has started; the page of the sandbox has sandboxes of its own.
+    // The pages in docs/ assume the Narrows that README.md starts; the sandbox page starts its own sandboxes.
     let is_alone = |page: &&Page| page.path.ends_with("sandbox.md");
     let mut by_hand = Scene::new();
     pages.iter().filter(|page| !is_alone(page)).for_each(|page| by_hand.run(page));
@@ -43,7 +44,7 @@ fn no_block_is_left_out_without_a_reason() {
     }
 }
 
-/// A document, and what its shell blocks have.
+/// A document and its shell blocks.
 struct Page {
     path: PathBuf,
     lines: Vec<Line>,
@@ -54,7 +55,7 @@ enum Line {
     LeftOut(String, String),
 }
 
-/// README.md, and then the pages of docs/.
+/// README.md, followed by the pages in docs/.
 fn pages() -> Vec<Page> {
     let root = Path::new(ROOT);
     let mut paths: Vec<PathBuf> =
@@ -65,7 +66,7 @@ fn pages() -> Vec<Page> {
     paths.into_iter().map(page).collect()
 }
 
-/// Reads a page. Every block must say what it is, so that none is passed over by its form.
+/// Reads a page. Every block must name its language, so that none is skipped by mistake.
 fn page(path: PathBuf) -> Page {
     let text = fs::read_to_string(&path).expect("a page");
     let mut lines = Vec::new();
@@ -97,7 +98,7 @@ fn page(path: PathBuf) -> Page {
     Page { path, lines }
 }
 
-/// A folder and a network in which somebody follows a page.
+/// A folder and a network in which a page is followed.
 struct Scene {
     staying: Vec<(String, Process)>,
     network: Network,
@@ -108,7 +109,7 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let (folder, network) = (TempFolder::new("stranger"), Network::new());
-        // What `cargo build --release` makes, and what a package installs.
+        // What `cargo build --release` builds, and what a package installs.
         for place in ["here/target/release", "bin", "tmp"] {
             fs::create_dir_all(folder.file(place)).expect("a folder");
         }
@@ -149,31 +150,31 @@ impl Scene {
                 None if stays && IS_UP.iter().any(|words| said().contains(words)) => break,
                 None => {}
             }
-            assert!(Instant::now() < deadline, "{line}: nothing comes of it:\n{}", said());
+            assert!(Instant::now() < deadline, "{line}: no output:\n{}", said());
             std::thread::sleep(Duration::from_millis(20));
         }
         self.staying.push((line.to_owned(), process));
     }
 
-    /// Ctrl-C for all that stays, the last one first.
+    /// Sends Ctrl-C to everything still running, the last one first.
     fn end(mut self) {
         while let Some((line, mut process)) = self.staying.pop() {
             let pid = Pid::from_raw(process.pid() as i32).expect("a process");
             kill_process_group(pid, Signal::INT).expect("it is ours");
             assert!(process.wait_for(PATIENCE).is_some(), "{line}: Ctrl-C does not end it");
         }
-        // All that Narrows has written is in the folder of its own; what else is there the pages have asked for.
+        // Everything that Narrows writes is in its own folder; the other files are those that the pages request.
         let mut left: Vec<String> = fs::read_dir(self.folder.file("here"))
             .expect("the folder")
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
             .collect();
         left.retain(|name| !["target", "narrows.toml", "narrows-data"].contains(&name.as_str()));
-        assert!(left.is_empty(), "strewn about: {left:?}");
+        assert!(left.is_empty(), "unexpected files: {left:?}");
     }
 }
 
 impl Drop for Scene {
-    /// A test that has failed leaves nothing running.
+    /// A failed test leaves nothing running.
     fn drop(&mut self) {
         for (_, process) in &mut self.staying {
             let _ = Pid::from_raw(process.pid() as i32).map(|pid| kill_process_group(pid, Signal::INT));
@@ -182,9 +183,9 @@ impl Drop for Scene {
     }
 }
 
-/// A network of its own, where the ports of the documents are free and nobody else hears of them.
+/// A separate network, in which the documents' ports are free and invisible to others.
 struct Network {
-    /// Keeps it there; `None`: none can be made here, and ports of this machine are used.
+    /// The process that keeps it alive; `None`: none can be created here, and this machine's ports are used.
     holder: Option<Process>,
     is_root: bool,
 }
@@ -204,12 +205,12 @@ impl Network {
             BufReader::new(&mut said).read_line(&mut line).is_ok() && line == "up\n"
         });
         if holder.is_none() {
-            eprintln!("no network can be made here: the ports 6032 and 6033 of this machine must be free");
+            eprintln!("no network can be created here: the ports 6032 and 6033 of this machine must be free");
         }
         Network { holder, is_root }
     }
 
-    /// The beginning of a command in it.
+    /// The beginning of a command that runs in it.
     fn command(&self) -> Command {
         let Some(holder) = &self.holder else { return Command::new("env") };
         let mut command = Command::new("nsenter");
@@ -221,11 +222,11 @@ impl Network {
     }
 }
 
-/// What a block says that cannot be run here; the reason follows.
+/// The marker of a block that cannot be run here; the reason follows.
 const LEFT_OUT: &str = "# Tests leave this out:";
 
-/// What those say that stay, when they are up.
+/// What programs that keep running print when they are up.
 const IS_UP: [&str; 2] = ["Ctrl-C ends it.", " serving interfaces="];
 
-/// For a server that is initialised for the first time, on a machine that does other things.
+/// For a server that is initialised for the first time, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -1,7 +1,7 @@
 //! Real drivers: each runs its script of checks in `tests/drivers` against Narrows in front of MariaDB and of MySQL 9.
 //!
-//! `NARROWS_E2E_TARGET=direct` runs them against the server itself, to tell a check that is wrong from a proxy that is.
-//! `NARROWS_SKIP_DRIVERS=1` skips them where their toolchains cannot be installed.
+//! `NARROWS_E2E_TARGET=direct` runs them against the server itself, which shows whether the check or the proxy is
+//! wrong. `NARROWS_SKIP_DRIVERS=1` skips them if their toolchains cannot be installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -65,7 +65,7 @@ fn run_checks(driver: &str) {
     }
     for flavour in Flavour::both() {
         if (driver, flavour) == ("mariadb-java", Flavour::MySql9) {
-            // Its prepared statements do not work there without Narrows either: MySQL 9 calls one of its packets
+            // Its prepared statements do not work there without Narrows either: MySQL 9 reports one of its packets as
             // malformed (error 1835).
             continue;
         }

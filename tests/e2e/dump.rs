@@ -1,4 +1,4 @@
-//! `mariadb-dump` through Narrows writes what it writes without, and what it wrote can be restored through Narrows.
+//! `mariadb-dump` through Narrows writes the same as without, and the dump can be restored through Narrows.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -50,7 +50,7 @@ fn restore(port: u16, schema: &str, dump: &[u8]) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("mariadb is installed; scripts/setup.sh servers does that");
-    // A client that gives up closes its end; its message says why.
+    // A client that gives up closes its end; its error message says why.
     let _ = mariadb.stdin.take().expect("piped").write_all(dump);
     let output = mariadb.wait_with_output().expect("a child of ours");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -61,7 +61,7 @@ fn login(port: u16) -> [String; 5] {
     ["--no-defaults", "--host=127.0.0.1", &port, "--user=sbtest", "--password=sbtest"].map(str::to_owned)
 }
 
-/// Compares dumps line by line, apart from comments at their head and foot: host, schema, server version and date.
+/// Compares dumps line by line, apart from comments at the beginning and end: host, schema, server version and date.
 fn assert_same(wanted: &[u8], actual: &[u8]) {
     let lines = |dump: &[u8]| -> Vec<Vec<u8>> {
         dump.split(|&byte| byte == b'\n')

@@ -1,4 +1,4 @@
-//! Users with `fast_forward`: one client, one connection, bytes as they come.
+//! Users with `fast_forward`: one client, one connection, bytes forwarded unchanged.
 
 use std::time::Duration;
 
@@ -96,12 +96,12 @@ fn a_server_that_cannot_be_had_is_error_9001() {
     assert_eq!(error.code, 9001, "{error:?}");
 }
 
-/// A client of a user with `fast_forward` that gives a file to whoever asks, and its server.
+/// A client of a `fast_forward` user that sends a file if asked, and its server.
 fn asked_for_a_file(moves: &[Move], allowed: bool) -> (FakeMysql, Narrows, RawClient) {
     let fake = FakeMysql::start(Conversation::new().on("SELECT stolen", moves));
     let config = before(fake.port()).variable("enable_load_data_local_infile", &allowed.to_string());
     let narrows = start(&config);
-    // What the server of the test offers.
+    // The capabilities that the test's server offers.
     let form = capability::DEPRECATE_EOF | capability::SESSION_TRACK | capability::QUERY_ATTRIBUTES;
     let login = Login::new("sbtest", "sbtest").without(form).with(capability::LOCAL_FILES);
     let mut client = RawClient::open(&narrows.endpoint(), &login);
@@ -119,7 +119,7 @@ fn a_server_gets_no_file_for_a_statement_that_names_none() {
     for allowed in [false, true] {
         for moves in [
             vec![Move::Reply(vec![question.to_vec()])],
-            // What is sent after it has the number of a command.
+            // The next packet has the sequence number of a command.
             vec![Move::Bytes(with_number(255))],
             vec![Move::Bytes([ok.clone(), with_number(255)].concat())],
             vec![Move::Bytes([ok.clone(), with_number(7)].concat())],
@@ -162,7 +162,7 @@ fn a_file_is_loaded_where_that_is_allowed_and_where_a_statement_says_so() {
                 continue;
             }
             assert_eq!(count().as_deref(), Some("2"), "{flavour:?}");
-            // A file of more packets than there are numbers.
+            // A file of more packets than there are sequence numbers.
             client.set_local_file(b"line\n".repeat(2_000_000));
             assert!(client.query(format!("SELECT 1; {statement}")).error().is_none(), "{flavour:?}");
             assert_eq!(count().as_deref(), Some("2000002"), "{flavour:?}");
@@ -173,7 +173,7 @@ fn a_file_is_loaded_where_that_is_allowed_and_where_a_statement_says_so() {
 
 #[test]
 fn a_client_whose_server_speaks_another_form_is_served_as_any_other() {
-    // Its greeting has no CLIENT_DEPRECATE_EOF; clients are offered it until that was seen.
+    // Its greeting lacks CLIENT_DEPRECATE_EOF, which is offered to clients until that is known.
     let server = FakeMysql::start(Conversation::new().on("SELECT 1", &[Move::rows("1", &["1"])]));
     let narrows = start(&before(server.port()));
     let login = Login::new("sbtest", "sbtest").with(capability::DEPRECATE_EOF);
@@ -204,7 +204,7 @@ fn a_client_cannot_become_another_user() {
             if warm {
                 assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"));
             }
-            // The server knows this account, and it has no password; `mysql_users` does not have it.
+            // The server has this account, without a password; `mysql_users` does not.
             let error = client.change_user(&Login::new("root", "")).expect_err("refused");
             assert_eq!(error.code, 1148, "{error:?}");
             assert!(client.is_closed_within(Duration::from_secs(10)));

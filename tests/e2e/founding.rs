@@ -1,5 +1,5 @@
-//! The comparison this project began with: what a proxy that shares connections got wrong, each shown with a client
-//! that people use, and one backend connection for all, so that sharing is certain.
+//! The comparison that started this project: what a connection-sharing proxy got wrong, each case shown with a common
+//! client and a single backend connection, so that sharing is certain.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -36,7 +36,7 @@ fn each_client_keeps_its_character_set() {
             assert_eq!(latin.ask(question), "latin1\tlatin1\tlatin1");
             assert_eq!(unicode.ask(question), "utf8mb4\tutf8mb4\tutf8mb4");
             assert_eq!(named.ask(question), "koi8r\tkoi8r\tkoi8r");
-            // The same letter, one byte in the one and two in the other.
+            // The same letter: one byte in one character set, two in the other.
             assert_eq!(latin.ask(b"SELECT HEX(CONVERT('\xE9' USING utf8mb4))".as_slice()), "C3A9");
             assert_eq!(unicode.ask("SELECT HEX(CONVERT('\u{e9}' USING utf8mb4))"), "C3A9");
         }
@@ -113,7 +113,7 @@ fn on_one_connection(check: impl Fn(&RealServer, &Narrows)) {
     }
 }
 
-/// A running `mariadb` that is told one statement after the other.
+/// A running `mariadb` that receives one statement after another.
 struct Cli {
     child: Child,
     input: Option<ChildStdin>,
@@ -137,7 +137,7 @@ impl Cli {
         cli
     }
 
-    /// Runs a query that has one row; its cells, with tabs between.
+    /// Runs a query that returns one row; returns its cells, separated by tabs.
     fn ask(&mut self, query: impl AsRef<[u8]>) -> String {
         let input = self.input.as_mut().expect("open while it runs");
         input.write_all(&[query.as_ref(), b";\n"].concat()).expect("it reads");
@@ -146,7 +146,7 @@ impl Cli {
         line.trim_end_matches('\n').to_owned()
     }
 
-    /// Runs a statement that has no rows.
+    /// Runs a statement that returns no rows.
     fn tell(&mut self, statement: &str) {
         let input = self.input.as_mut().expect("open while it runs");
         writeln!(input, "{statement};").expect("it reads");
@@ -167,7 +167,7 @@ impl Cli {
 impl Drop for Cli {
     fn drop(&mut self) {
         self.input = None;
-        // One that has ended already needs no signal.
+        // A process that has already ended needs no signal.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -176,8 +176,8 @@ impl Drop for Cli {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
-        // InnoDB renews the list of its transactions only when nobody has looked for a tenth of a second.
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
+        // InnoDB only refreshes its list of transactions if nobody has read it for a tenth of a second.
         std::thread::sleep(Duration::from_millis(150));
     }
 }

@@ -1,4 +1,4 @@
-//! What holds for single hostgroups (`mysql_hostgroup_attributes`), and what is told when none of their servers can be had.
+//! Settings of single hostgroups (`mysql_hostgroup_attributes`), and the errors if none of their servers is available.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn config() -> NarrowsConfig {
     NarrowsConfig::new().user("sbtest", "sbtest", "").variable("connect_timeout_server_max", "300")
 }
 
-/// As it stands in a configuration file.
+/// As written in a configuration file.
 fn attributes(columns: &str) -> NarrowsConfig {
     config().row("mysql_hostgroup_attributes", &format!("hostgroup_id=0 {columns}"))
 }
@@ -36,7 +36,7 @@ fn load(admin: &mut RawClient, change: &str) {
     }
 }
 
-/// The error that a client gets when no server can be had.
+/// The error that a client gets if no server is available.
 fn unavailable(narrows: &Narrows) -> String {
     let error = narrows.client().query(STATEMENT).error().expect("there is no server");
     assert_eq!(error.code, 9001, "{error:?}");
@@ -113,7 +113,7 @@ fn lines_about_servers_that_cannot_be_had_do_not_flood_the_log() {
 
 #[test]
 fn balance_by_chance_keeps_to_weights_and_to_nothing_else() {
-    // With the choice that looks at loads the slow server would have next to nothing.
+    // If loads were considered, the slow server would get next to nothing.
     let slow = Conversation::new()
         .on(STATEMENT, &[Move::Take(Duration::from_millis(5)), Move::rows("who", &["me"])]);
     let servers = [server(), FakeMysql::start(slow)];
@@ -126,7 +126,7 @@ fn balance_by_chance_keeps_to_weights_and_to_nothing_else() {
         assert_eq!(client.query(STATEMENT).error(), None);
     }
     let had = servers.map(|server| server.received().iter().filter(|it| it.body == STATEMENT).count());
-    // Six deviations.
+    // Six standard deviations.
     assert!(had.iter().all(|had| (405..=595).contains(had)), "{had:?}");
     let mut admin = admin(&narrows);
     let changed = "UPDATE mysql_hostgroup_attributes SET hostgroup_settings = '{\"balance\": \"fair\"}'";
@@ -151,7 +151,7 @@ fn a_hostgroup_with_more_servers_online_than_may_be_gets_no_work() {
     assert_eq!(narrows.client().query(STATEMENT).error(), None);
 }
 
-/// One server that never answers `statement`, in front of which a client has sent it; and an administrator.
+/// One server that never answers `statement`, a client that has sent it, and an administrator.
 fn with_one_under_way(statement: &str, wait_ms: u32) -> (FakeMysql, Narrows, RawClient, RawClient) {
     let server = FakeMysql::start(Conversation::new().on(statement, &[Move::Hang]));
     let config = attributes("max_num_online_servers=1")
@@ -177,7 +177,7 @@ fn a_write_is_cut_off_when_more_servers_are_online_than_may_be() {
         "{error:?}"
     );
     load(&mut admin, ONE_ONLINE);
-    assert_eq!(client.query(STATEMENT).error(), None, "the session goes on");
+    assert_eq!(client.query(STATEMENT).error(), None, "the session continues");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_transaction_ends_when_more_servers_are_online_than_may_be() {
     let mut client = narrows.client();
     assert_eq!(client.query("BEGIN").error(), None);
     load(&mut admin(&narrows), NONE_ONLINE);
-    // What is sent before may have reached it.
+    // What was sent before may have reached it.
     server.wait_for_open(0);
     let error = client.query("DO 1").error().expect("the transaction is lost");
     assert!(
@@ -299,7 +299,7 @@ fn what_null_means_for_the_lag_is_up_to_the_hostgroup() {
     }
 }
 
-/// Two servers, of which traffic shuns one after so many failures in a second, for so long, in seconds.
+/// Two servers, one of which is shunned after this many failures in a second, for this many seconds.
 fn one_of_two_is_gone(alive: &FakeMysql, gone: u16, failures: u32, rest_s: u32) -> Narrows {
     let config = NarrowsConfig::new()
         .user("sbtest", "sbtest", "")
@@ -310,7 +310,7 @@ fn one_of_two_is_gone(alive: &FakeMysql, gone: u16, failures: u32, rest_s: u32) 
     start(&config)
 }
 
-/// What the pool says of a server: its status, and how many connects have failed.
+/// A server's state in the pool: its status, and how many connects have failed.
 fn pool(admin: &mut RawClient, port: u16) -> (String, String) {
     let question = format!("SELECT status, ConnERR FROM stats_mysql_connection_pool WHERE srv_port = {port}");
     let rows = admin.query(&question).text_rows();
@@ -324,7 +324,7 @@ fn run_until(narrows: &Narrows, mut done: impl FnMut() -> bool) {
     let give_up = Instant::now() + Duration::from_secs(60);
     while !done() {
         assert_eq!(client.query(STATEMENT).cell().as_deref(), Some("me"));
-        assert!(Instant::now() < give_up, "nothing has come of it: {}", narrows.log());
+        assert!(Instant::now() < give_up, "it did not happen: {}", narrows.log());
     }
 }
 
@@ -374,7 +374,7 @@ fn traffic_shuns_a_server_that_cannot_be_connected_to_and_brings_it_back_when_it
         }
         is_back
     });
-    // On a busy machine the first line may have been written late.
+    // On a busy machine the first line may be written late.
     let rested = (logged_at(&narrows, BACK) - logged_at(&narrows, SHUNNED)).rem_euclid(86_400.0);
     assert!(rested > 1.0, "it has rested for {rested} s");
     assert_eq!(pool(&mut admin, gone).0, "ONLINE");
@@ -414,7 +414,7 @@ fn the_last_server_is_tried_however_often_it_has_failed() {
     let mut client = narrows.client();
     client.send_command(command::QUERY, STATEMENT.as_bytes()).unwrap();
     narrows.wait_for_log(0, |line| line.contains("a server is shunned"));
-    // The other one is the last then, and so is this one when that is no better.
+    // Then the other one is the last one left, and this one is if the other is no better.
     let _again = FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
     assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("me"));
 }
@@ -445,7 +445,8 @@ fn a_server_that_is_back_in_one_hostgroup_is_back_in_all_where_that_is_wanted() 
             assert_eq!(client.query("DO elsewhere").error(), None);
             is(&mut admin, ["SHUNNED", "SHUNNED"])
         });
-        // Where it rests it is tried for want of another; nobody would ever try it in the other hostgroup.
+        // In this hostgroup it is tried while shunned because there is no other server; in the other one nobody would
+        // ever try it.
         let _again =
             FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
         drop(alive);
@@ -464,7 +465,7 @@ fn what_a_client_is_told_of_itself_shuns_no_server() {
         let (alive, refusing) = (server(), FakeMysql::start(conversation.clone()));
         let narrows = one_of_two_is_gone(&alive, refusing.port(), 1, 60);
         for _ in 0..20 {
-            // Whether another server is asked then is not of interest here.
+            // Whether another server is used then does not matter here.
             let _ = narrows.client().query(STATEMENT);
         }
         assert!(refusing.connections() > 0, "{conversation:?}");
@@ -482,7 +483,7 @@ fn a_load_drops_no_connection_that_need_not_drop() {
     }
     let narrows = start(&config);
     let mut clients: Vec<RawClient> = (0..6).map(|_| narrows.client()).collect();
-    // Each has a connection to itself.
+    // Each has its own connection.
     for client in &mut clients {
         assert_eq!(client.query("SET @mine = 1").error(), None);
     }
@@ -587,7 +588,7 @@ fn without_handle_warnings_they_are_forgotten_with_the_connection() {
         let warnings = client.query("SHOW WARNINGS").text_rows().len();
 
         assert_eq!(warnings > 0, kept == 1, "{columns:?}, {variable}: {warnings}");
-        // In a transaction the connection is the session's.
+        // In a transaction the connection belongs to the session.
         client.query("START TRANSACTION");
         client.query("SELECT CAST('x' AS INT)");
         assert_eq!(client.query("SHOW WARNINGS").text_rows().len(), 1);

@@ -1,10 +1,10 @@
-//! Servers that have been taken over: what they say to Narrows must not become what Narrows says to others.
+//! Compromised servers: what they send to Narrows must not become what Narrows sends to others.
 
 use narrows_testkit::{
     Conversation, FakeMysql, Login, Move, Narrows, NarrowsConfig, RawClient, capability, writer,
 };
 
-/// Names and values of session variables that a server may report, none of which is one.
+/// Invalid names and values of session variables that a server may report.
 const REPORTS: &[(&str, &str)] = &[
     ("sql_mode='', @@global.general_log", "1"),
     ("global.general_log", "1"),
@@ -54,7 +54,7 @@ fn a_report_of_one_server_is_no_statement_for_another() {
     }
 }
 
-/// A statement without what stands between single quotes.
+/// A statement without what is between single quotes.
 fn without_literals(text: &str) -> String {
     text.split('\'').step_by(2).collect()
 }

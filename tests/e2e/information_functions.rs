@@ -1,4 +1,5 @@
-//! `CONNECTION_ID()`, `ROW_COUNT()`, `FOUND_ROWS()`, `@@warning_count`: what Narrows puts in their place, and what it leaves alone.
+//! `CONNECTION_ID()`, `ROW_COUNT()`, `FOUND_ROWS()`, `@@warning_count`: what Narrows substitutes for them, and what it
+//! leaves unchanged.
 
 use narrows_testkit::{
     Answer, Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions,
@@ -26,7 +27,7 @@ fn what_is_stored_to_run_later_is_stored_as_it_was_written() {
     for flavour in Flavour::both() {
         let (server, narrows) = stand(flavour);
         let mut client = RawClient::open(&narrows.endpoint(), &login());
-        // Whoever runs it later asks about a session of its own.
+        // Any client that runs it later gets the value of its own session.
         client.query("UPDATE t SET v = v + 1");
         for (statement, table, column) in [
             ("CREATE PROCEDURE p() SELECT CONNECTION_ID(), ROW_COUNT()", "routines", "routine_definition"),

@@ -1,4 +1,4 @@
-//! `PROXYSQL INTERNAL SESSION`, which test suites and supporters of ProxySQL read.
+//! `PROXYSQL INTERNAL SESSION`, which ProxySQL's test suites and support staff read.
 
 use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer};
 use serde_json::Value;

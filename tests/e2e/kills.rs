@@ -1,4 +1,4 @@
-//! `KILL` in whatever form it comes: it ends sessions of Narrows, by Narrows' numbers, and never a server's connection.
+//! `KILL` in any form: it ends sessions of Narrows, by Narrows' ids, and never a server's connection.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn no_form_of_a_kill_reaches_a_connection_of_the_server() {
     for flavour in Flavour::both() {
         let server = RealServer::shared(flavour);
         let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-        // Of the same account, so that the server would let it be killed.
+        // Of the same account, so that the server would allow the kill.
         let mut bystander = open(&server.endpoint());
         let id = id_of(&mut bystander);
         for (form, error) in [
@@ -180,13 +180,13 @@ fn a_routine_that_kills_finds_nobody_by_a_number_of_narrows() {
         let (mut client, mut other) = (open(&narrows.endpoint()), open(&narrows.endpoint()));
         let id = id_of(&mut other);
         let body = "CREATE PROCEDURE kills.p(IN id BIGINT) BEGIN KILL id; END";
-        client.query(body).ok().expect("nobody is killed by writing it down");
+        client.query(body).ok().expect("a KILL inside a text kills nobody");
 
         let error = client.query(format!("CALL kills.p({id})")).error();
 
         assert_eq!(error.map(|error| error.code), Some(1094), "{flavour:?}");
         assert_eq!(id_of(&mut other), id);
-        // No server has had so many connections, and drivers keep numbers of 31 bits.
+        // No server has had this many connections, and drivers store ids in 31 bits.
         assert!((1 << 30..1 << 31).contains(&id), "{id}");
     }
 }

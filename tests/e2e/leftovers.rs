@@ -1,5 +1,5 @@
-//! What a client leaves on a server connection: nobody who has that connection after it finds any of it, whatever the
-//! statement was that left it and whatever was said to take it away.
+//! What a client leaves on a server connection: later clients of that connection find none of it, whatever statement
+//! left it and whatever statement seemed to remove it.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, capability, command,
 };
 
-/// Leaves the lock `job`, and does something that looks like its end and is not.
+/// Leaves the lock `job`, and does something that looks like its release but is not.
 const LOCKS: &[&[&str]] = &[
     &["SELECT GET_LOCK('job', 0)", "SELECT RELEASE_LOCK('job') FROM shared.t WHERE 1 = 0"],
     &["SELECT GET_LOCK('job', 0)", "SELECT RELEASE_LOCK('job') LIMIT 0"],
@@ -37,7 +37,7 @@ const LOCKS: &[&[&str]] = &[
     &["PREPARE taken FROM 'INSERT INTO shared.u SELECT shared.locks() UNION ALL SELECT 1'", "EXECUTE taken"],
 ];
 
-/// The same, where only MariaDB has such a statement.
+/// The same, with statements that only MariaDB has.
 const LOCKS_OF_MARIADB: &[&[&str]] = &[
     &["SET STATEMENT max_statement_time = 50 FOR SELECT shared.locks()"],
     &["SET STATEMENT max_statement_time = 50 FOR INSERT INTO shared.t VALUES (shared.locks())"],
@@ -86,7 +86,7 @@ fn a_lock_is_its_clients_until_the_server_says_that_it_is_free() {
             for statement in statements {
                 one.query(statement);
             }
-            // Whoever waits for the only connection has it once nothing ties the one.
+            // A client that waits for the only connection gets it once the first client is no longer tied to it.
             other.send_command(command::QUERY, b"SELECT 'served'").expect("the client is connected");
             if is_free {
                 assert_eq!(other.answer(command::QUERY).cell().as_deref(), Some("served"), "{statements:?}");
@@ -102,7 +102,8 @@ fn a_lock_is_its_clients_until_the_server_says_that_it_is_free() {
     }
 }
 
-/// Leaves a temporary table that hides `one.real`, `two.real` or `` one.`a b` ``, and does something that looks like its end.
+/// Leaves a temporary table that hides `one.real`, `two.real` or `` one.`a b` ``, and does something that looks like
+/// dropping it.
 const TABLES: &[&[&str]] = &[
     &["USE one", "CREATE TEMPORARY TABLE real_table (n INT)", "USE two", "DROP TABLE IF EXISTS real_table"],
     &["USE one", "CREATE TEMPORARY TABLE real_table (n INT)", "DROP TABLE IF EXISTS two.real_table"],
@@ -132,7 +133,7 @@ const TABLES: &[&[&str]] = &[
     &["CALL shared.makes_table()"],
 ];
 
-/// The same, where only MariaDB has such a statement.
+/// The same, with statements that only MariaDB has.
 const TABLES_OF_MARIADB: &[&[&str]] = &[
     &["SET STATEMENT max_statement_time = 50 FOR CREATE TEMPORARY TABLE one.real_table (n INT)"],
     &[
@@ -156,7 +157,7 @@ fn a_temporary_table_does_not_outlive_its_client() {
                 one.query(statement);
             }
             drop(one);
-            // What was dropped may have been no temporary table.
+            // What was dropped may not have been a temporary table.
             server.execute(REAL_TABLES);
             let mut next = client(&narrows);
             for table in ["one.real_table", "two.real_table", "one.`a b`", "one.`Real_Table`"] {
@@ -272,7 +273,7 @@ fn a_variable_that_the_value_of_another_sets_stays_with_its_client() {
         ] {
             let (mut one, mut other) = (client(&narrows), client(&narrows));
             other.query("SET @set = 'mine'").ok().expect("a variable");
-            // Some fail, and some are no statements to MySQL.
+            // Some fail, and some are not valid statements in MySQL.
             let failed = one.query(statement).error();
             drop(one);
             assert_eq!(
@@ -305,7 +306,7 @@ fn a_role_does_not_outlive_its_client() {
             &["SET ROLE bigger", "DO 1; DO 2"],
             &["PREPARE taken FROM 'SET ROLE bigger'", "EXECUTE taken", "DEALLOCATE PREPARE taken"],
             &["CALL shared.takes_role()"],
-            // MariaDB takes any assignments after these, MySQL takes none.
+            // MariaDB allows any assignments after these, MySQL allows none.
             &["SET DEFAULT ROLE NONE, ROLE bigger"],
             &["SET PASSWORD = PASSWORD('sbtest'), ROLE bigger"],
             &["SET PASSWORD = '*2AFD99E79E4AA23DE141540F4179F64FFB3AC521', ROLE bigger"],
@@ -359,7 +360,7 @@ fn a_prepared_xa_transaction_waits_for_its_end_and_harms_nobody() {
             let answer = client(&narrows).query(format!("INSERT INTO shared.u VALUES ({number})"));
             assert_eq!(answer.error(), None, "{flavour:?}: {number}");
         }
-        // The server may take a moment to let go of the one that has left.
+        // The server may take a moment to end a session that has disconnected.
         let deadline = Instant::now() + Duration::from_secs(10);
         while let Some(error) = client(&narrows).query("XA COMMIT 'g'").error() {
             assert!(Instant::now() < deadline, "{flavour:?}: {error:?}");
@@ -395,12 +396,12 @@ fn a_set_of_thousands_of_variables_holds_up_nobody() {
     assert_eq!(one.query(format!("SET {}", assignments.join(", "))).error(), None);
     assert_eq!(one.query("SELECT @v7 + @v19999").cell().as_deref(), Some("20006"));
     drop(one);
-    // It was half a minute once, and the process was taken for one that hangs.
+    // It once took half a minute, and the process was taken to be hanging.
     other.set_patience(Duration::from_secs(10));
     assert_eq!(other.query("SELECT @v7").cell(), None);
 }
 
-/// What statements that only define something, or call what is built in, do not do.
+/// Statements that only define something, or call built-in functions, do not pin.
 #[test]
 fn definitions_and_built_in_functions_tie_nobody() {
     for flavour in Flavour::both() {
@@ -450,7 +451,7 @@ fn stand(flavour: Flavour) -> (RealServer, Narrows) {
     (server, narrows)
 }
 
-/// The data as they are at the beginning.
+/// The initial data.
 const PUT_BACK: &[&str] = &[
     "DROP TABLE IF EXISTS shared.made",
     "DELETE FROM shared.t",

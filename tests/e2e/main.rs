@@ -1,4 +1,4 @@
-//! The end-to-end tests: the built program in front of real servers and of scripted ones. A module per theme.
+//! The end-to-end tests: the built program in front of real and scripted servers. One module per topic.
 
 mod admin;
 mod advisories;

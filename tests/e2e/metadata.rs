@@ -1,5 +1,5 @@
-//! `CLIENT_OPTIONAL_RESULTSET_METADATA`: Narrows does not offer it and does not ask servers for it, so that every answer has its
-//! column definitions, and a client that sets the flag all the same is served as a server serves one that does not.
+//! `CLIENT_OPTIONAL_RESULTSET_METADATA`: Narrows neither offers it nor requests it from servers, so that every answer
+//! has its column definitions, and a client that sets the flag all the same is served like one that does not.
 
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, capability,
@@ -16,7 +16,7 @@ fn start(port: u16, more: &str) -> Narrows {
 fn clients_are_not_offered_to_leave_column_definitions_out() {
     for flavour in Flavour::both() {
         let narrows = start(RealServer::shared(flavour).port(), "");
-        // Once before a server was seen, and once after.
+        // Once before the first connection to a server, and once after.
         for _ in 0..2 {
             let mut client = RawClient::connect(&narrows.endpoint());
             let offered = client.greeting().expect("a greeting").capabilities;
@@ -38,7 +38,7 @@ fn a_client_that_asks_for_it_all_the_same_gets_whole_answers() {
                 let login = Login::new("sbtest", "sbtest").with(asks);
                 let mut client = RawClient::open(&narrows.endpoint(), &login);
                 let mut direct = RawClient::open(&server.endpoint(), &Login::new("sbtest", "sbtest"));
-                // MySQL refuses it to a client without the capability; MariaDB does not know it.
+                // MySQL refuses it if the client lacks the capability; MariaDB does not support it.
                 let set = "SET SESSION resultset_metadata = NONE";
                 let error = client.query(set).error().map(|error| error.code);
                 assert_eq!(error, direct.query(set).error().map(|error| error.code), "{what}");

@@ -1,7 +1,7 @@
-//! Programs that operators of ProxySQL have, on the admin interface: Ansible's modules, what exporters ask, and the command
-//! line client under a terminal.
+//! The programs of ProxySQL operators on the admin interface: Ansible's modules, exporters' queries, and the command
+//! line client in a terminal.
 //!
-//! `NARROWS_SKIP_DRIVERS=1` skips those that are installed for this (Ansible, Go).
+//! `NARROWS_SKIP_DRIVERS=1` skips those that have to be installed (Ansible, Go).
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,7 +25,7 @@ fn drivers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers")
 }
 
-/// Says that it skips what is not to be installed.
+/// Reports that it skips what is not to be installed.
 fn is_skipped(what: &str) -> bool {
     let skipped = std::env::var("NARROWS_SKIP_DRIVERS").as_deref() == Ok("1");
     if skipped {
@@ -55,7 +55,7 @@ fn ansible_has_its_way_and_then_nothing_to_do() {
         let changed: u32 = changed.expect("a number of changes");
         (changed, text)
     };
-    // Ten tasks change something, and each tells its state the second time.
+    // Ten tasks change something, and each reports its state the second time.
     for options in [&[] as &[&str], &["-e", "wanted=absent"]] {
         let (changed, text) = play(options);
         assert_eq!(changed, 10, "{text}");
@@ -64,7 +64,7 @@ fn ansible_has_its_way_and_then_nothing_to_do() {
     }
 }
 
-/// What `tests/drivers/go-mysql/scrape` prints: figures by the name of their question, labels and column.
+/// What `tests/drivers/go-mysql/scrape` prints: figures by the name of their query, labels and column.
 fn scrape(narrows: &Narrows, user: &str) -> BTreeMap<String, f64> {
     let installer = Command::new(drivers().join("install.sh")).arg("go").output().expect("bash runs scripts");
     assert!(installer.status.success(), "{}", text_of(&installer));
@@ -129,7 +129,7 @@ fn exporters_read_figures_of_what_was_done() {
     );
 }
 
-/// What an operator types, and what must be seen after it.
+/// What an operator types, and what must appear after it.
 const TYPED: &[(&str, &str)] = &[
     (r"\s", "Server version:"),
     ("SHOW DATABASES;", "| stats_history |"),
@@ -159,7 +159,7 @@ const TYPED: &[(&str, &str)] = &[
 fn the_command_line_client_feels_at_home_under_a_terminal() {
     let narrows = narrows(&NarrowsConfig::new());
     let client = format!("mariadb --no-defaults -h127.0.0.1 -P{} -uadmin -padmin", admin_port(&narrows));
-    // It is interactive where it has a terminal, which `script` gives it.
+    // It is interactive if it has a terminal, which `script` provides.
     let mut terminal = Command::new("script")
         .args(["-q", "-e", "-c", &client, "/dev/null"])
         .env("TERM", "dumb")
@@ -169,13 +169,13 @@ fn the_command_line_client_feels_at_home_under_a_terminal() {
         .expect("script is part of every Debian");
     let mut keyboard = terminal.stdin.take().expect("piped");
     for (line, _) in TYPED {
-        writeln!(keyboard, "{line}").expect("the terminal takes it");
+        writeln!(keyboard, "{line}").expect("the terminal accepts it");
     }
-    writeln!(keyboard, "exit").expect("the terminal takes it");
+    writeln!(keyboard, "exit").expect("the terminal accepts it");
     let output = terminal.wait_with_output().expect("it ends");
     let screen = text_of(&output).replace('\r', "");
     assert!(output.status.success(), "{screen}");
-    // What was typed is echoed before the first prompt; what is seen comes after it, in the order of typing.
+    // The input is echoed before the first prompt; the output follows it, in the order of the input.
     let (_, mut rest) = screen.split_once("Welcome to the").expect(&screen);
     for (line, seen) in TYPED {
         let found = rest.find(seen).unwrap_or_else(|| panic!("{line}: no {seen:?} in\n{screen}"));

@@ -1,4 +1,4 @@
-//! A panic in one session: it ends that session alone, and its backend connection is closed, whatever was on it.
+//! A panic in one session: it ends only that session, and its backend connection is closed, whatever its state.
 
 use std::time::{Duration, Instant};
 
@@ -31,10 +31,10 @@ fn a_panic_ends_one_session_and_closes_its_backend_connection() {
                 let before = connections();
                 assert_eq!(before.len(), 1, "all share one connection");
                 let answer = victim.query(panics);
-                // Behind its answer the session is gone too.
+                // After its answer the session is gone too.
                 let lost = answer.lost.or_else(|| victim.query("SELECT 1").lost);
                 assert!(lost.is_some(), "{panics}: {answer:?}");
-                // Its place is free, and nothing that was on it is there.
+                // Its place in the pool is free, and nothing of its state is left.
                 assert_eq!(bystander.query("SELECT COUNT(*) FROM d.t").cell().as_deref(), Some("0"));
                 assert_eq!(bystander.query("SELECT @mine").cell().as_deref(), Some("5"));
                 let deadline = Instant::now() + Duration::from_secs(20);

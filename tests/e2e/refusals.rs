@@ -1,5 +1,5 @@
-//! Servers that refuse an account, or what every new connection runs first: the client learns who has refused it, at once,
-//! and the log is not flooded.
+//! Servers that refuse an account, or the statement that every new connection runs first: the client learns at once
+//! which server refused, and the log is not flooded.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn an_account_that_a_server_refuses_is_named_with_the_server_and_logged_once_a_m
                 let mut client = RawClient::open(&narrows.endpoint(), &Login::new(user, password));
                 let error = client.query("SELECT 1").error().expect("the server's error");
                 assert_eq!((error.code, error.state.as_str()), (1045, "28000"), "{flavour:?}: {error:?}");
-                // MySQL asks those that it does not know for any plugin, also for one that nobody has.
+                // MySQL asks unknown users for any plugin, even for one that nobody has.
                 let address = format!("127.0.0.1:{}", server.port());
                 let refused = error.message.starts_with(&format!("{address} refuses the account '{user}': "));
                 let impossible =
@@ -54,7 +54,7 @@ fn an_init_connect_that_fails_is_the_servers_error_at_once() {
             let start = format!("127.0.0.1:{} refuses init_connect: ", server.port());
             assert!(error.message.starts_with(&start), "{error:?}");
         }
-        // A server that cannot be had is waited for, for ten seconds.
+        // Narrows waits ten seconds for a server that is not available.
         assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
         assert_eq!(narrows.log().matches("refuses an account").count(), 0);
         assert_eq!(narrows.log().matches("init_connect fails").count(), 1, "{}", narrows.log());

@@ -1,4 +1,5 @@
-//! Statements whose server goes away under them: which are run once more, and what the clients of the others are told.
+//! Statements whose server is lost while they run: which are run again, and which errors the clients of the others
+//! receive.
 
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,8 +16,8 @@ fn start(config: &NarrowsConfig) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
 }
 
-/// Serves one connection: everything gets OK. Behind `DO 1` it reads nothing until `go_on`, and closes then. The lengths of the
-/// commands that have come whole.
+/// Serves one connection: everything gets OK. After `DO 1` it reads nothing until `go_on`, and then closes. Returns the
+/// lengths of the commands received completely.
 fn serve(mut stream: UnixStream, go_on: Option<&Receiver<()>>) -> std::io::Result<Vec<usize>> {
     Packet::write(&mut stream, &FakeMysql::greeting(1), 0)?;
     let mut sequence = Packet::read(&mut stream)?.sequence;
@@ -41,7 +42,7 @@ fn serve(mut stream: UnixStream, go_on: Option<&Receiver<()>>) -> std::io::Resul
 fn a_write_that_could_not_be_sent_to_its_end_is_run_elsewhere() {
     let folder = TempFolder::new("retries");
     let path = folder.file("mysql.sock").display().to_string();
-    // A Unix socket takes some 200 KB that nobody reads, and not 900.
+    // A Unix socket buffers some 200 KB that nobody reads, but not 900.
     let listener = UnixListener::bind(&path).unwrap();
     let (go_on, told) = channel();
     let server = std::thread::spawn(move || {
@@ -122,7 +123,8 @@ fn only_what_reads_is_sent_twice_when_its_server_is_lost() {
     }
 }
 
-/// Two servers on which `statement` takes until the test says more, with this at its end. One of them has it by then.
+/// Two servers on which `statement` runs until the test releases it, and then ends with this. One of them has received
+/// it by then.
 fn two_servers(statement: &str, end: &Move) -> ([FakeMysql; 2], NarrowsConfig) {
     let moves = [Move::Wait, end.clone()];
     let servers = [(), ()].map(|()| FakeMysql::start(Conversation::new().on(statement, &moves)));
@@ -138,14 +140,14 @@ fn times(servers: &[FakeMysql; 2], fits: impl Fn(&str) -> bool) -> usize {
 #[test]
 fn a_read_that_was_killed_is_not_sent_twice() {
     let read = "SELECT a FROM t";
-    // Its server is lost with it, or says that it shuts down.
+    // Its server is lost, or reports that it is shutting down.
     for end in [Move::Close, Move::error(1053, "08S01", "Server shutdown in progress")] {
         for (timeout, code) in [("1000", 1907), ("60000", 1317)] {
             let (servers, config) = two_servers(read, &end);
             let narrows = start(&config.variable("default_query_timeout", timeout));
             let mut client = narrows.client();
             let id = client.greeting().expect("a greeting").connection_id;
-            client.send_command(command::QUERY, read.as_bytes()).expect("it takes it");
+            client.send_command(command::QUERY, read.as_bytes()).expect("it is sent");
             while times(&servers, |body| body == read) == 0 {
                 std::thread::yield_now();
             }
@@ -162,7 +164,7 @@ fn a_read_that_was_killed_is_not_sent_twice() {
             assert!([code, 1053].contains(&error.code), "{end:?}: {error:?}");
             assert!(error.code == code || !matches!(end, Move::Close), "{end:?}: {error:?}");
             assert_eq!(times(&servers, |body| body == read), 1, "{end:?}");
-            client.query("DO 1").ok().expect("the session goes on");
+            client.query("DO 1").ok().expect("the session continues");
         }
     }
 }
@@ -180,7 +182,7 @@ fn what_was_killed_while_it_was_prepared_is_not_prepared_elsewhere() {
     let config = servers.iter().fold(config, |config, server| config.server(0, server.port(), ""));
     let narrows = start(&config);
     let mut client = narrows.client();
-    client.send_command(command::STMT_PREPARE, b"SELECT ?").expect("it takes it");
+    client.send_command(command::STMT_PREPARE, b"SELECT ?").expect("it is sent");
     while times(&servers, |body| body.starts_with("KILL QUERY")) == 0 {
         std::thread::yield_now();
     }
@@ -190,7 +192,7 @@ fn what_was_killed_while_it_was_prepared_is_not_prepared_elsewhere() {
 
     assert_eq!(error.code, 1907, "{error:?}");
     assert_eq!(times(&servers, |body| body == "SELECT ?"), 1);
-    client.query("DO 1").ok().expect("the session goes on");
+    client.query("DO 1").ok().expect("the session continues");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `narrows sandbox`: starts, replicates, describes itself, and leaves nothing behind.
+//! `narrows sandbox`: starts, replicates, describes itself, and removes everything when it ends.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn replicas_follow_the_primary_and_refuse_writes() {
     let mut on_replica = app_client(replica.port);
     wait_until("the row is on the replica", || {
         let answer = on_replica.query("SELECT GROUP_CONCAT(n) FROM app.written");
-        // Until the table is there, the answer is an error.
+        // Until the table exists, the answer is an error.
         answer.error().is_none() && answer.cell().as_deref() == Some("7")
     });
     let refused = on_replica.query("INSERT INTO app.written VALUES (8)");
@@ -134,7 +134,7 @@ fn a_sandbox_in_a_folder_is_found_without_its_name() {
     let dir = folder.path().to_str().expect("a plain path");
     let narrows = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_narrows"));
-        // Sandboxes of other tests are not among those that are found.
+        // Sandboxes of other tests are not found.
         command.arg("sandbox").args(arguments).env("TMPDIR", home.path());
         command.output().expect("the program runs")
     };
@@ -164,9 +164,9 @@ fn a_server_that_needs_its_launcher_is_started_by_it() {
         command.args(["sandbox", "start", "--replicas", "0", "--server"]).arg(server);
         String::from_utf8_lossy(&command.output().expect("the program runs").stderr).into_owned()
     };
-    // With nothing to start it by, the error says what the program says.
+    // Without a launcher, the error has the program's output.
     assert!(start("usr/sbin/mysqld").contains("error while loading shared libraries"));
-    // The launcher is asked instead: this one tells a version that is too old to be started.
+    // The launcher is used instead: this one reports a version that is too old to be started.
     write("bin/mysqld", "#!/bin/sh\necho 'mysqld  Ver 5.7.44 for Linux'\n");
     for server in ["usr/sbin/mysqld", "usr/sbin", "usr"] {
         assert!(start(server).contains("MySQL 5.7.44 is older than"), "{server}: {}", start(server));
@@ -178,7 +178,7 @@ pub struct Sandbox {
     child: Child,
     dir: PathBuf,
     servers: Vec<Server>,
-    // Its end is what tells the sandbox to stop.
+    // Closing it makes the sandbox stop.
     input: Option<ChildStdin>,
 }
 
@@ -258,7 +258,7 @@ fn is_running(pid: u32) -> bool {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

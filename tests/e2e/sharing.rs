@@ -1,5 +1,5 @@
-//! Two clients on one backend connection: each statement of the one could meet what the other left there. Every test is
-//! a slip that was found once.
+//! Two clients on one backend connection: each statement of one client could meet what the other left there. Every test
+//! is a defect that was found once.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ fn last_insert_id_is_not_that_of_a_connection_that_was_reset() {
         one.query("INSERT INTO shared.t (v) VALUES (1)");
         other.query("SET @b = 1");
         other.query("INSERT INTO shared.t (v) VALUES (@b)");
-        // The other's variable must go before a statement that could read it.
+        // The other client's variable must be gone before a statement that could read it.
         one.query("INSERT INTO shared.t (id, v) VALUES (1000, @nothing)");
         assert_eq!(cell(one, "SELECT LAST_INSERT_ID()").as_deref(), Some("1"), "the last id was given");
         assert_eq!(cell(other, "SELECT LAST_INSERT_ID()").as_deref(), Some("2"));
@@ -108,7 +108,7 @@ fn last_insert_id_is_fetched_from_an_idle_connection() {
         one.query("INSERT INTO shared.t (v) VALUES (1)");
         one.query("INSERT INTO shared.t (id, v) VALUES (1000, 2)");
         other.query("COMMIT");
-        // On the first one, which was used last.
+        // On the first one, the most recently used.
         one.query("BEGIN");
         assert_eq!(cell(one, "SELECT LAST_INSERT_ID()").as_deref(), Some("1"), "the last id was given");
         one.query("COMMIT");
@@ -121,7 +121,7 @@ fn last_insert_id_outlives_a_client_that_leaves_while_it_is_fetched() {
         let (mut server, narrows) = stand(flavour, 1);
         let mut one = RawClient::open(&narrows.endpoint(), &login().schema("shared"));
         one.query("SELECT LAST_INSERT_ID(25)");
-        // Without a schema: the connection is logged in anew, and is asked before.
+        // Without a schema: the connection is logged in again, and queried before that.
         let mut leaving = RawClient::open(&narrows.endpoint(), &login());
         server.freeze();
         leaving.send_command(command::QUERY, b"SELECT 1").expect("the client is connected");
@@ -258,7 +258,7 @@ fn a_variable_that_is_null_has_the_type_of_none() {
 #[test]
 fn text_is_in_the_collation_from_before_its_set() {
     on_one_connection(|one, other| {
-        // MariaDB reports the one and not the other.
+        // MariaDB reports one of them and not the other.
         for name in ["collation_connection", "@@collation_connection"] {
             one.query("SET NAMES utf8mb4 COLLATE utf8mb4_bin");
             one.query(format!("SET {name} = latin1_bin, @text = 'together'"));
@@ -333,7 +333,7 @@ fn found_rows_are_those_of_statements_without_rows_too() {
 fn found_rows_outlive_a_question_of_our_own() {
     on_one_connection(|one, other| {
         one.query("SELECT SQL_CALC_FOUND_ROWS 1 UNION SELECT 2 UNION SELECT 3 LIMIT 1");
-        // What becomes of the collation is asked for.
+        // The resulting collation is queried.
         one.query("SET CHARACTER SET latin1");
         other.query("SELECT 1");
         assert_eq!(cell(one, "SELECT FOUND_ROWS()").as_deref(), Some("3"));
@@ -374,7 +374,7 @@ fn an_answer_of_our_own_says_whether_a_transaction_is_open() {
         assert!(refused.error().is_some());
         let answer = one.query("SHOW COUNT(*) ERRORS");
         assert_eq!(answer.cell().as_deref(), Some("1"));
-        // The EOF packet behind the rows: warnings, status.
+        // The EOF packet after the rows: warnings, status.
         let end = &answer.packets.last().expect("rows have an end").payload;
         assert_eq!((end[0], end[3] & IN_TRANSACTION), (0xFE, IN_TRANSACTION));
     });
@@ -404,7 +404,7 @@ fn backslashes_mean_what_they_meant_where_the_variable_was_set() {
         one.query(r"SET @p = 'C:\\new\\tab'");
         assert_eq!(cell(one, "SELECT HEX(@p)").as_deref(), path);
     });
-    // The server's own mode: the session has been told of none.
+    // The server's own mode: the session has not set any.
     on_another_connection(&["--sql-mode=NO_BACKSLASH_ESCAPES"], |one, move_on| {
         one.query(r"SET @p = 'C:\new\tab'");
         move_on();
@@ -472,7 +472,7 @@ fn a_session_may_have_more_than_one_statement_carries() {
     });
 }
 
-/// A client, and what keeps the connection at hand from it, if it is not tied to it; on each flavour.
+/// A client, and what makes it get a different connection unless it is tied to the current one; on each flavour.
 fn on_another_connection(options: &[&str], test: impl Fn(&mut RawClient, &mut dyn FnMut())) {
     for flavour in Flavour::both() {
         let server = options.iter().fold(ServerOptions::new(flavour), |all, one| all.option(one)).start();
@@ -493,12 +493,12 @@ fn on_another_connection(options: &[&str], test: impl Fn(&mut RawClient, &mut dy
 /// `SERVER_STATUS_IN_TRANS`.
 const IN_TRANSACTION: u8 = 1;
 
-/// Two clients before a server with one connection for both, on each flavour.
+/// Two clients and a server with one connection for both, on each flavour.
 fn on_one_connection(test: impl Fn(&mut RawClient, &mut RawClient)) {
     before_a_server(1, |_, one, other| test(one, other));
 }
 
-/// The same, where the server itself is asked too.
+/// The same, with queries to the server itself too.
 fn before_a_server(connections: u32, test: impl Fn(&RealServer, &mut RawClient, &mut RawClient)) {
     for flavour in Flavour::both() {
         let (server, narrows) = stand(flavour, connections);
@@ -508,7 +508,7 @@ fn before_a_server(connections: u32, test: impl Fn(&RealServer, &mut RawClient, 
     }
 }
 
-/// A server, and Narrows with so many connections to it.
+/// A server, and Narrows with this many connections to it.
 fn stand(flavour: Flavour, connections: u32) -> (RealServer, Narrows) {
     let server: RealServer = ServerOptions::new(flavour).start();
     server.execute(&[

@@ -1,5 +1,5 @@
-//! Who does not send, does not take, or does not end: clients in the middle of a command, servers that stand still, servers
-//! that ignore a kill. None of them holds what others wait for beyond its time.
+//! Parties that do not send, do not read, or do not end: clients in the middle of a command, stopped servers, servers
+//! that ignore a kill. None of them holds what others wait for longer than its limit.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn start(config: &NarrowsConfig) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
 }
 
-/// In front of a server that takes so many connections.
+/// In front of a server that accepts this many connections.
 fn few_connections(port: u16, count: usize) -> NarrowsConfig {
     NarrowsConfig::new().server(0, port, &format!("max_connections={count}")).user("sbtest", "sbtest", "")
 }
@@ -31,7 +31,7 @@ fn begin_command(client: &mut RawClient, all: usize, sent: usize) {
     let mut bytes = vec![b'x'; sent];
     bytes[..4].copy_from_slice(&(all as u32).to_le_bytes());
     bytes[4..13].copy_from_slice(b"\x03SELECT '");
-    client.send_bytes(&bytes).expect("it takes it");
+    client.send_bytes(&bytes).expect("it is sent");
 }
 
 fn figure(narrows: &Narrows, name: &str) -> u64 {
@@ -74,7 +74,7 @@ fn a_long_command_goes_through_whether_it_is_taken_in_or_streamed() {
             .variable("upload_buffers_total", total);
         let narrows = start(&config);
         let mut client = narrows.client();
-        // Below, at and beyond what one packet takes.
+        // Below, at and above the size of one packet.
         for length in [3 * MIB, (16 << 20) - 1 - 18, 18 << 20] {
             let statement = format!("SELECT LENGTH('{}')", "x".repeat(length));
             assert_eq!(client.query(statement).cell(), Some(length.to_string()), "{size} {total}");
@@ -120,14 +120,14 @@ fn a_client_that_trickles_is_closed_and_one_that_pauses_goes_on() {
     let (mut trickles, mut pauses) = (narrows.client(), narrows.client());
     begin_command(&mut trickles, 8 * MIB, 2 * MIB);
     begin_command(&mut pauses, 4 * MIB - 4, 2 * MIB);
-    // Four pauses of half the limit, each followed by enough.
+    // Four pauses of half the limit, each followed by enough data.
     for _ in 0..4 {
         for _ in 0..10 {
             std::thread::sleep(SECOND / 10);
             // It may be closed by now.
             let _ = trickles.send_bytes(b"x");
         }
-        pauses.send_bytes(&vec![b'x'; MIB / 2]).expect("it goes on");
+        pauses.send_bytes(&vec![b'x'; MIB / 2]).expect("the session continues");
     }
 
     pauses.answer(command::QUERY).ok().expect("an answer");
@@ -144,7 +144,7 @@ fn a_client_that_stops_reading_is_closed() {
     let narrows = start(&config);
     let mut stalled: Vec<RawClient> = (0..2).map(|_| narrows.client()).collect();
     for client in &mut stalled {
-        client.send_command(command::QUERY, b"SELECT endless").expect("it takes it");
+        client.send_command(command::QUERY, b"SELECT endless").expect("it is sent");
     }
     server.wait_for_times("SELECT endless", 2);
 
@@ -160,10 +160,10 @@ fn a_session_has_the_time_that_it_has_set_with_net_write_timeout() {
     let narrows = start(&config);
     let mut client = narrows.client();
     // As Connector/J does before it streams a result.
-    client.query("SET net_write_timeout=600").ok().expect("it takes it");
+    client.query("SET net_write_timeout=600").ok().expect("it is sent");
     let statement = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
                      SELECT REPEAT('x', 60000) FROM n";
-    client.send_command(command::QUERY, statement.as_bytes()).expect("it takes it");
+    client.send_command(command::QUERY, statement.as_bytes()).expect("it is sent");
 
     std::thread::sleep(3 * SECOND);
 
@@ -180,7 +180,7 @@ fn a_client_that_stops_reading_can_be_killed() {
         let narrows = start(&config);
         let mut stalled = narrows.client();
         let id = stalled.greeting().expect("a greeting").connection_id;
-        stalled.send_command(command::QUERY, b"SELECT endless").expect("it takes it");
+        stalled.send_command(command::QUERY, b"SELECT endless").expect("it is sent");
         server.wait_for("SELECT endless");
         let mut client = narrows.client();
 
@@ -203,9 +203,9 @@ fn a_client_that_stops_in_its_file_is_closed() {
     let narrows = start(&config);
     let mut stalled = narrows.client();
     let statement = "LOAD DATA LOCAL INFILE 'f' INTO TABLE stalls.t";
-    stalled.send_command(command::QUERY, statement.as_bytes()).expect("it takes it");
+    stalled.send_command(command::QUERY, statement.as_bytes()).expect("it is sent");
     assert_eq!(stalled.read().expect("the request").payload, b"\xfbf");
-    stalled.send(b"one\ntwo\n").expect("it takes it");
+    stalled.send(b"one\ntwo\n").expect("it is sent");
 
     let error = stalled.answer(command::QUERY).error().expect("an error");
 
@@ -227,7 +227,7 @@ fn a_statement_whose_server_ignores_the_kill_ends_for_its_client() {
 
     assert_eq!(error.code, TIMED_OUT, "{error:?}");
     assert!((SECOND..10 * SECOND).contains(&begun.elapsed()), "after {:?}", begun.elapsed());
-    // The session goes on, over another connection.
+    // The session continues on another connection.
     client.query("DO 1").ok().expect("an answer");
     assert_eq!((server.wait_for("DO slow"), figure(&narrows, "Narrows_ignored_kills")), (0, 1));
     assert!(server.wait_for("DO 1") > 0);
@@ -261,7 +261,7 @@ fn kill_query_ends_a_statement_whose_server_ignores_it_and_a_transaction_with_it
             client.query("BEGIN").ok().expect("a transaction");
         }
         let before = server.received().len();
-        client.send_command(command::QUERY, b"DO slow").expect("it takes it");
+        client.send_command(command::QUERY, b"DO slow").expect("it is sent");
         eventually("it runs", || server.received()[before..].iter().any(|it| it.body == "DO slow"));
 
         other.query(format!("KILL QUERY {id}")).ok().expect("killed");
@@ -271,7 +271,7 @@ fn kill_query_ends_a_statement_whose_server_ignores_it_and_a_transaction_with_it
         if in_transaction {
             assert!(client.is_closed_within(10 * SECOND), "its transaction is gone");
         } else {
-            client.query("DO 1").ok().expect("it goes on");
+            client.query("DO 1").ok().expect("the session continues");
         }
     }
 }
@@ -325,11 +325,11 @@ fn a_client_is_sent_no_more_in_a_second_than_it_may() {
     let answer = client.query("SELECT REPEAT('x', 200000), REPEAT('y', 1000)");
 
     assert_eq!(answer.text_rows()[0][0].as_ref().map(String::len), Some(200_000));
-    // All but the last piece is waited for.
+    // All pieces except the last are waited for.
     assert!(begun.elapsed() >= 3 * SECOND / 2, "after {:?}", begun.elapsed());
-    // And a limit for the answer is none for its end.
+    // And a limit for the answer does not apply to its end.
     let id = client.greeting().expect("a greeting").connection_id;
-    client.send_command(command::QUERY, b"SELECT REPEAT('x', 10000000)").expect("it takes it");
+    client.send_command(command::QUERY, b"SELECT REPEAT('x', 10000000)").expect("it is sent");
     narrows.client().query(format!("KILL {id}")).ok().expect("killed");
     assert!(client.is_closed_within(10 * SECOND));
 }

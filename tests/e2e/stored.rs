@@ -1,4 +1,4 @@
-//! The configuration that is stored: through restarts, flags, crashes and damage, with the program itself.
+//! The stored configuration: through restarts, flags, crashes and damage, with the program itself.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use narrows_testkit::{Endpoint, Login, Process, RawClient, TempFolder, free_port};
 use rustix::process::{Signal, kill_process};
 
-/// A data folder in which the program is started again and again.
+/// A data folder in which the program is started repeatedly.
 struct Site {
     folder: TempFolder,
     admin_port: u16,
@@ -64,7 +64,7 @@ impl Site {
         (process, RawClient::open(&endpoint, &Login::new("admin", "admin")))
     }
 
-    /// Starts what does not come up.
+    /// Starts the program where it must fail.
     fn refused(&self, flags: &[&str], user: Option<u32>) -> Output {
         let mut command = self.command(flags);
         if let Some(user) = user {
@@ -140,7 +140,7 @@ fn a_start_tells_which_sections_of_the_file_are_not_in_force() {
     );
     let log = || fs::read_to_string(site.path("log")).expect("a log");
     let (process, mut admin) = site.start(&[]);
-    // What runs has accounts twice, once for each side.
+    // The runtime table has accounts twice, once for each side.
     run(&mut admin, &["SAVE MYSQL USERS FROM RUNTIME", "SAVE MYSQL USERS TO DISK"]);
     drop(process);
     let (process, mut admin) = site.start(&[]);
@@ -171,7 +171,7 @@ fn a_start_tells_which_sections_of_the_file_are_not_in_force() {
     }
     assert_eq!(said.matches("not in force").count(), 3, "{said}");
     assert!(!said.contains("secret-of-app"), "{said}");
-    // To look is not to take.
+    // Reading it does not load it.
     let servers = column(&mut admin, "SELECT hostname FROM runtime_mysql_servers ORDER BY 1");
     assert_eq!(servers, ["a", "db-only"]);
     drop(process);
@@ -189,9 +189,9 @@ fn a_program_that_is_killed_while_it_saves_starts_with_a_whole_configuration() {
         let found = column(&mut admin, "SELECT comment FROM disk.mysql_servers GROUP BY comment");
         assert!(found.len() <= 1, "round {round}: parts of several saves: {found:?}");
         let found: u64 = found.first().map_or(0, |number| number.parse().expect("a number"));
-        assert!(found >= least, "round {round}: {found} is there, {least} was saved");
+        assert!(found >= least, "round {round}: {found} is stored, {least} was saved");
         least = found;
-        // The rounds end at other moments: a save takes some milliseconds.
+        // The rounds end at different moments: a save takes a few milliseconds.
         let end = Instant::now() + Duration::from_micros(20_000 + round * 3_717);
         let pid = rustix::process::Pid::from_raw(process.pid().cast_signed()).expect("a process");
         let killer = std::thread::spawn(move || {
@@ -237,14 +237,14 @@ fn a_database_that_cannot_be_used_is_a_reason_not_to_start() {
         assert_eq!(fs::read(&path).expect("still there"), bytes, "{damage}: it was written to");
     }
     fs::write(&path, &whole).expect("write it");
-    // All else may be written by anybody: what a killed process was writing lies there too.
+    // All other files may be written by anybody: what a killed process was writing is there too.
     for entry in fs::read_dir(site.folder.path()).expect("its folder").flatten() {
         let mode = if entry.path().is_dir() { 0o777 } else { 0o666 };
         set_mode(&entry.path(), mode);
     }
     set_mode(&path, 0o444);
     set_mode(site.folder.path(), 0o777);
-    // Root may write to whatever he likes.
+    // Root may write to any file.
     let is_root = fs::metadata("/proc/self").expect("a process").uid() == 0;
     let output = site.refused(&[], is_root.then_some(65_534));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! Memory: what is larger than memory goes through in pieces, and a client that stops reading costs a few buffers.
+//! Memory: data larger than memory is passed on in pieces, and a client that stops reading costs a few buffers.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealSer
 
 const MIB: u64 = 1 << 20;
 
-/// The bound that issue and documentation promise for large statements and values.
+/// The bound that the documentation promises for large statements and values.
 const BOUND: u64 = 64 * MIB;
 
 fn narrows() -> (Narrows, &'static RealServer) {
@@ -28,7 +28,7 @@ fn a_gigabyte_of_load_data_local_is_streamed() {
     client.query("SELECT 1");
     let before = narrows.process().resident_bytes();
 
-    // The rows keep the lengths and checksums of the lines, so that the server stores next to nothing.
+    // The rows store the lengths and checksums of the lines, so that the server stores next to nothing.
     let statement = "LOAD DATA LOCAL INFILE 'generated' INTO TABLE streaming_load.t (@line) \
                      SET n = LENGTH(@line), c = CRC32(@line)";
     client.send_command(command::QUERY, statement.as_bytes()).expect("send the statement");
@@ -61,7 +61,7 @@ fn a_blob_of_64_mib_goes_in_and_comes_back() {
 
     let blob: Vec<u8> = (0..64 * MIB).map(|at| b'a' + (at % 23) as u8).collect();
     let statement = [b"INSERT INTO streaming_blob.t VALUES ('", &blob[..], b"')"].concat();
-    assert_eq!(client.query(&statement).ok().expect("the blob goes in").affected_rows, 1);
+    assert_eq!(client.query(&statement).ok().expect("the blob is stored").affected_rows, 1);
     let answer = client.query("SELECT v FROM streaming_blob.t");
 
     let rows: Vec<u8> =
@@ -88,7 +88,7 @@ fn a_client_that_stops_reading_costs_a_few_buffers() {
     assert_growth(&mut narrows, before, 16 * MIB);
     assert_eq!(bystander.query("SELECT 2").cell().as_deref(), Some("2"));
     stalled.vanish();
-    // The statement ends on the server too, instead of filling a connection for ever.
+    // The statement ends on the server too, instead of occupying a connection forever.
     let running = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%AS stalled FROM%' AND ID <> CONNECTION_ID()";
     eventually(|| server.rows(running)[0][0].as_deref() == Some("0"));
     assert_eq!(bystander.query("SELECT 3").cell().as_deref(), Some("3"));
@@ -101,7 +101,7 @@ fn assert_growth(narrows: &mut Narrows, before: u64, bound: u64) {
     assert!(growth < bound, "the resident set grew by {} MiB", growth / MIB);
 }
 
-/// Waits until the program has used no processor time for a while: nothing moves any more.
+/// Waits until the program has used no CPU time for a while: nothing is transferred any more.
 fn wait_until_idle(narrows: &mut Narrows) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut quiet = 0;

@@ -1,5 +1,5 @@
 //! sysbench through the read/write split, on a primary and two replicas: no errors, reads on the replicas, writes and
-//! transactions on the primary, as the servers' own counters have it.
+//! transactions on the primary, as counted by the servers.
 //!
 //! `NARROWS_SYSBENCH_SECONDS` is the length of each run, 30 by default.
 
@@ -38,19 +38,19 @@ fn sysbench_reads_on_replicas_and_writes_on_the_primary() {
     let output = run(&["oltp_read_write", "run", "--threads=64", &seconds]);
     let writes = difference(&before, &counters(&sandbox));
     let [primary, replicas @ ..] = &writes[..] else { panic!("a primary and two replicas") };
-    // A deadlock is the server's word, which sysbench takes by starting the transaction again.
+    // A deadlock is reported by the server, and sysbench restarts the transaction.
     assert_eq!(figure(&output, "ignored errors:"), primary.deadlocks, "{output}");
     assert!(primary.selects >= figure(&output, "read:"), "{writes:?}\n{output}");
     assert!(primary.writes >= figure(&output, "write:"), "{writes:?}\n{output}");
     for replica in replicas {
-        // What a replica applies counts as a write there too; a client's own write it would refuse.
+        // What a replica applies counts as a write there too; it would refuse a client's own write.
         assert_eq!(replica.selects, 0, "{writes:?}");
         assert!(replica.writes <= primary.writes, "{writes:?}");
     }
     narrows.client().query("DO 0").ok().expect("Narrows still serves");
 }
 
-/// Runs it; its output. It ends at the first error that the server's own locks do not explain.
+/// Runs it and returns its output. It ends at the first error not explained by the server's own locks.
 pub fn sysbench(port: u16, arguments: &[&str]) -> String {
     let output = Command::new("sysbench")
         .args([
@@ -69,7 +69,7 @@ pub fn sysbench(port: u16, arguments: &[&str]) -> String {
     text
 }
 
-/// The first number behind a name in sysbench's report.
+/// The first number after a name in sysbench's report.
 pub fn figure(report: &str, name: &str) -> u64 {
     let number = report.split_once(name).and_then(|(_, rest)| rest.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {name} in {report}"))
@@ -84,7 +84,7 @@ fn wait_for_replicas(sandbox: &Sandbox) {
     }
 }
 
-/// What a server has counted.
+/// A server's counter.
 #[derive(Debug, Default)]
 struct Counters {
     selects: u64,

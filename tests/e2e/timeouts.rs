@@ -1,6 +1,6 @@
-//! Limits of time and of number: what ends by itself, what is refused, and what the client is told.
+//! Limits of time and number: what ends by itself, what is refused, and which errors the client receives.
 //!
-//! Tests wait for the event, never for the time; they fail when it comes too early.
+//! Tests wait for the event, never for the time; they fail if it happens too early.
 
 use std::time::{Duration, Instant};
 
@@ -39,16 +39,16 @@ fn a_client_that_rests_between_and_within_its_commands_goes_on_until_wait_timeou
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&NarrowsConfig::in_front_of(server.port()).variable("wait_timeout", "5000"));
     let mut client = narrows.client();
-    // Longer than a session keeps the room for its commands, and shorter than it may be idle.
+    // Longer than a session keeps the buffer for its commands, and shorter than it may be idle.
     let rest = || std::thread::sleep(Duration::from_millis(2_300));
     client.query("DO 1").ok().expect("it serves");
     let statement = b"\x05\0\0\0\x03DO 2";
-    client.send_bytes(&statement[..6]).expect("it takes it");
+    client.send_bytes(&statement[..6]).expect("it is sent");
     rest();
-    client.send_bytes(&statement[6..]).expect("it takes it");
-    client.answer(command::QUERY).ok().expect("it goes on");
+    client.send_bytes(&statement[6..]).expect("it is sent");
+    client.answer(command::QUERY).ok().expect("the session continues");
     rest();
-    client.query("DO 3").ok().expect("it goes on");
+    client.query("DO 3").ok().expect("the session continues");
 
     let farewell = farewell(&mut client, 5 * SECOND);
 
@@ -74,7 +74,7 @@ fn an_idle_transaction_is_rolled_back_and_its_client_sent_away() {
     assert!(farewell.message.contains("max_transaction_idle_time"), "{farewell:?}");
     let locked = "SELECT n FROM idle_transaction.t FOR UPDATE";
     assert!(server.rows(locked).is_empty(), "the row is still there");
-    // Outside a transaction the limit does not hold.
+    // Outside a transaction the limit does not apply.
     let mut other = narrows.client();
     other.query("SELECT 1");
     assert!(!other.is_closed_within(2 * SECOND));
@@ -93,7 +93,7 @@ fn a_long_transaction_ends_though_its_client_is_busy() {
         if let Some(error) = client.query("SELECT 1").error() {
             break error;
         }
-        assert!(begun.elapsed() < 10 * SECOND, "the transaction goes on and on");
+        assert!(begun.elapsed() < 10 * SECOND, "the transaction never ends");
     };
 
     assert!(begun.elapsed() >= SECOND);
@@ -110,7 +110,7 @@ fn a_statement_is_killed_after_default_query_timeout() {
         let mut client = narrows.client();
         let begun = Instant::now();
 
-        // Unlike SLEEP() and BENCHMARK(), which end without an error when they are killed.
+        // Unlike SLEEP() and BENCHMARK(), which end without an error when killed.
         let error = client.query(BILLION_ROWS).error().expect("an error");
 
         assert_eq!(error.code, 1907, "{error:?}");
@@ -135,7 +135,7 @@ fn error_9001_names_a_server_that_is_down() {
     for cause in ["hostgroup 0", &format!("127.0.0.1:{port}"), "refused"] {
         assert!(error.message.contains(cause), "{cause} is missing: {error:?}");
     }
-    // The session goes on, and finds the server once it is there.
+    // The session continues, and finds the server once it is back.
     let server = FakeMysql::start_on(port, Conversation::new());
     client.query("DO 1").ok().expect("an answer");
     server.wait_for("DO 1");
@@ -204,7 +204,7 @@ fn a_hostgroup_opens_no_more_connections_in_a_second_than_it_may() {
         client.query("START TRANSACTION").ok().expect("a transaction");
     }
 
-    // At best the first two in the last moment of a second, two in the next one, and the fifth in the third.
+    // At the earliest, the first two at the end of one second, two in the next, and the fifth in the third.
     assert!(begun.elapsed() >= SECOND, "five in {:?}", begun.elapsed());
 }
 
@@ -239,7 +239,7 @@ fn a_connection_that_does_not_answer_its_ping_is_closed() {
     server.freeze();
     let idle = || established(server.port());
     assert_eq!(idle(), 1);
-    eventually("the connection is given up", || idle() == 0);
+    eventually("the connection is released", || idle() == 0);
     server.thaw();
 
     assert_eq!(client.query("SELECT 2").cell().as_deref(), Some("2"));
@@ -282,11 +282,11 @@ fn one_client_more_than_its_user_may_have_is_refused() {
     eventually("there is room again", || try_login(&narrows).is_ok());
 }
 
-/// The error that comes without having been asked for, and then the end; not before `least` has passed.
+/// Waits for an unsolicited error and then the end of the connection, not before `least` has passed.
 fn farewell(client: &mut RawClient, least: Duration) -> ErrorPacket {
     let begun = Instant::now();
     let packet = client.read().expect("a last word");
-    // The last answer, from which the time counts, came a moment before this clock was read.
+    // The time counts from the last answer, which came a moment before this clock was read.
     assert!(begun.elapsed() > least * 9 / 10, "after {:?}", begun.elapsed());
     assert!(client.is_closed_within(10 * SECOND));
     ErrorPacket::decode(&packet.payload).unwrap_or_else(|| panic!("no error: {packet:?}"))
@@ -296,7 +296,7 @@ fn try_login(narrows: &Narrows) -> Result<Vec<u8>, ErrorPacket> {
     RawClient::connect(&narrows.endpoint()).login(&Login::new("sbtest", "sbtest"))
 }
 
-/// TCP connections of this machine that are established with a port of 127.0.0.1, counted on their far side.
+/// TCP connections of this machine that are established with a port of 127.0.0.1, counted at the other end.
 fn established(port: u16) -> usize {
     const ESTABLISHED: &str = "01";
     let remote = format!("0100007F:{port:04X}");
@@ -316,7 +316,7 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// The server hears of a kill and says nothing: it may still see to it when the statement is long over.
+/// The server receives a kill and does not answer: it may still execute it long after the statement has ended.
 #[test]
 fn a_kill_that_may_still_arrive_meets_no_other_statement() {
     let mut conversation = Conversation::new().on("DO slow", &[Move::Wait, Move::ok()]);
@@ -340,7 +340,7 @@ fn a_kill_that_may_still_arrive_meets_no_other_statement() {
         std::thread::yield_now();
     }
     server.release();
-    assert!(slow.answer(command::QUERY).error().is_none(), "the statement came through");
+    assert!(slow.answer(command::QUERY).error().is_none(), "the statement arrived");
 
     assert!(other.query("DO 1").error().is_none());
 

@@ -1,4 +1,4 @@
-//! What the tests of sqlx ask of their helpers: connections to `DATABASE_URL`, and tests of types made by macros.
+//! The helpers that sqlx's tests need: connections to `DATABASE_URL`, and macros that generate tests of types.
 
 use std::time::Duration;
 
@@ -8,26 +8,27 @@ use sqlx::{Connection, Database, Pool};
 #[doc(hidden)]
 pub use {anyhow, sqlx, sqlx_macros};
 
-/// The place where upstream reads a file of settings; here the environment has them.
+/// Upstream reads a settings file here; these tests use the environment.
 pub fn setup_if_needed() {}
 
 fn database_url() -> String {
     std::env::var("DATABASE_URL").expect("DATABASE_URL is set")
 }
 
-/// A connection of its own.
+/// A separate connection.
 pub async fn new<DB: Database>() -> sqlx::Result<DB::Connection> {
     DB::Connection::connect(&database_url()).await
 }
 
-/// A pool, small enough that tests wait for each other in it.
+/// A pool, small enough that tests have to wait for each other.
 pub async fn pool<DB: Database>() -> sqlx::Result<Pool<DB>> {
     let options = PoolOptions::<DB>::new().max_connections(5).acquire_timeout(Duration::from_secs(30));
     options.connect(&database_url()).await
 }
 
-/// `test_type!(name<Type>(MySql, "SQL" == value, ..))`: the value comes back in both protocols, and the server holds it
-/// equal to the SQL. A text before the pairs is the query, with `{0}` for the SQL; the type may be the name itself.
+/// `test_type!(name<Type>(MySql, "SQL" == value, ..))`: the value is returned unchanged in both protocols, and the
+/// server finds it equal to the SQL. A text before the pairs is the query, with `{0}` for the SQL; the type may double
+/// as the name.
 #[macro_export]
 macro_rules! test_type {
     ($name:ident<$type:ty>($db:ident, $($rest:tt)+)) => {

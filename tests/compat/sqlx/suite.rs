@@ -1,4 +1,5 @@
-//! What sqlx sees of a server: `suite HOST PORT USER PASSWORD` prints `OUTCOME<tab>TEST`, each check with every set of options.
+//! How a server appears to sqlx: `suite HOST PORT USER PASSWORD` prints `OUTCOME<tab>TEST` for each check with every
+//! set of options.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use sqlx::{
 
 type Outcome = Result<String, sqlx::Error>;
 
-/// Types, names and bytes of a row, as they came in either protocol.
+/// Types, names and bytes of a row, as received in either protocol.
 fn text(row: &MySqlRow) -> String {
     let cells = row.columns().iter().map(|column| {
         let value = row.try_get_unchecked::<Option<&[u8]>, _>(column.ordinal());
@@ -35,7 +36,7 @@ async fn plain(db: &mut MySqlConnection, sql: &'static str) -> Outcome {
     Ok(texts(&sqlx::raw_sql(sql).fetch_all(db).await?))
 }
 
-/// The number and SQLSTATE of an error of the server.
+/// The number and SQLSTATE of a server error.
 fn failure<T>(result: Result<T, sqlx::Error>) -> String {
     match result {
         Ok(_) => "no error".to_owned(),
@@ -86,7 +87,7 @@ async fn prepared(db: &mut MySqlConnection) -> Outcome {
     Ok(format!("{first} | {second} | {wider}"))
 }
 
-/// More statements than the cache of 100 holds: those used least recently are closed.
+/// More statements than the cache of 100 holds: the least recently used ones are closed.
 async fn many_prepared(db: &mut MySqlConnection) -> Outcome {
     let mut sum = 0;
     for round in 0..2 {
@@ -149,7 +150,7 @@ async fn stream(db: &mut MySqlConnection) -> Outcome {
         number += usize::from(!row.is_empty());
     }
     drop(rows);
-    // One left in the middle: the rest of its rows is read before the next statement.
+    // A result that is abandoned halfway: the rest of its rows is read before the next statement.
     let mut rows = sqlx::query(SQL).bind(5).fetch(&mut *db);
     let first = rows.try_next().await?.map(|row| row.get::<i64, _>(0));
     drop(rows);
@@ -241,7 +242,7 @@ async fn pool(login: MySqlConnectOptions) -> Outcome {
     Ok(rows)
 }
 
-/// A future that is dropped while its statement runs: the pool goes on with another connection.
+/// A future that is dropped while its statement runs: the pool continues with another connection.
 async fn cancelled(login: MySqlConnectOptions) -> Outcome {
     let pool = MySqlPoolOptions::new().max_connections(1).connect_with(login).await?;
     let late = tokio::time::timeout(Duration::from_millis(300), pool.execute("SELECT SLEEP(1)")).await.is_err();
@@ -259,7 +260,7 @@ async fn report(name: String, check: impl Future<Output = Outcome>) {
     println!("{}\t{name}", outcome.split_whitespace().collect::<Vec<_>>().join(" "));
 }
 
-/// Runs checks, each with a connection of its own.
+/// Runs checks, each on a separate connection.
 macro_rules! checks {
     ($login:expr, $kind:expr, $($check:ident)+) => {$(
         report(format!("{}/{}", $kind, stringify!($check)), async {
@@ -275,7 +276,7 @@ macro_rules! checks {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [host, port, user, password] = arguments.as_slice() else { panic!("HOST PORT USER PASSWORD are wanted") };
+    let [host, port, user, password] = arguments.as_slice() else { panic!("usage: suite HOST PORT USER PASSWORD") };
     let login = MySqlConnectOptions::new()
         .host(host)
         .port(port.parse().expect("a port"))
@@ -299,6 +300,6 @@ async fn main() {
         report(format!("{kind}/pool"), pool(login.clone())).await;
         report(format!("{kind}/cancelled"), cancelled(login.clone())).await;
     }
-    // The certificates of both are their own, so that this one ends before a statement.
+    // Server and proxy have different certificates, so this connection ends before a statement.
     checks!(login.clone().ssl_mode(MySqlSslMode::VerifyCa), "authority unknown", ping);
 }

@@ -1,12 +1,12 @@
-//! Whether an answer is that of the recording; if not, in what it differs.
+//! Whether an answer equals the recorded one; if not, how it differs.
 
 use narrows_testkit::scramble;
 use serde_json::Value;
 
-/// Rows that the recording keeps of an answer at most; of lists of tables it keeps all.
+/// The most rows that the recording keeps of an answer; of lists of tables it keeps all.
 const KEPT: usize = 5;
 
-/// In what `found` differs from `record`; nothing when it is equal.
+/// How `found` differs from `record`; empty if they are equal.
 pub fn differences(record: &Value, found: &Value) -> Vec<String> {
     let mut differences = Vec::new();
     for field in ["error", "ok", "closed", "columns", "count", "rows", "types", "status", "process"] {
@@ -42,9 +42,9 @@ fn is_same(field: &str, record: &Value, then: &Value, now: &Value) -> bool {
             same_rows(record, then, now)
                 || !sql.contains("ORDER BY") && same_rows_in_any_order(record, then, now)
         }
-        // The status of the end of rows was not always noted; that of Narrows is always the same.
+        // The status of the end of rows was not always recorded; Narrows' is always the same.
         "status" => now.is_null() == record["columns"].is_null() && (now.is_null() || now == STATUS),
-        // All columns of Narrows are text, those with numbers too.
+        // All of Narrows' columns are text, including those with numbers.
         "types" => now.is_null(),
         "ok" => same_ok(record, then, now),
         "process" => then.is_null() || then == now,
@@ -53,7 +53,7 @@ fn is_same(field: &str, record: &Value, then: &Value, now: &Value) -> bool {
     }
 }
 
-/// Rows with hashes in place of the passwords in clear that ProxySQL shows of what runs.
+/// Rows with hashes instead of the clear-text passwords that ProxySQL shows in runtime tables.
 fn with_hashes(record: &Value, rows: &Value) -> Value {
     let mut rows = rows.clone();
     let columns = record["columns"].as_array().into_iter().flatten();
@@ -70,25 +70,25 @@ fn with_hashes(record: &Value, rows: &Value) -> Value {
 /// Status flags of every answer: AUTOCOMMIT and NO_BACKSLASH_ESCAPES.
 const STATUS: u64 = 514;
 
-/// Statements of SQLite that change no rows.
+/// SQLite statements that change no rows.
 const REPEATING: &[&str] = &["CREATE ", "DROP ", "SAVEPOINT ", "RELEASE ", "VACUUM", "REINDEX", "ANALYZE"];
 
-/// A LOAD tells as warnings what ProxySQL tells its log.
+/// A LOAD returns as warnings what ProxySQL writes to its log.
 fn same_ok(record: &Value, then: &Value, now: &Value) -> bool {
     let sql = record["sql"].as_str().unwrap_or_default().trim_start().to_ascii_uppercase();
     let warns = sql.starts_with("LOAD ") && sql.contains(" RUN");
     // Statements that change no rows repeat the count of one that did.
     let repeats = REPEATING.iter().any(|word| sql.starts_with(word));
-    // A file has its own length, with its own comments and paths.
+    // The length of a file differs, because its comments and paths do.
     let is_length = then[2].as_str().is_some_and(|info| info.ends_with(" is saved."));
     let repeats = repeats || is_length && then[0].as_u64() > Some(0) && now[0].as_u64() > Some(0);
     let field = |at: usize| then[at] == now[at];
     then.is_array() == now.is_array() && (0..5).all(|at| field(at) || at == 3 && warns || at == 0 && repeats)
 }
 
-/// Long conditions of tables are cut in the recording.
+/// Long table conditions are truncated in the recording.
 fn same_error(then: &Value, now: &Value) -> bool {
-    // ProxySQL has the prefix twice in some.
+    // Some of ProxySQL's errors have the prefix twice.
     let prefix = "ProxySQL Admin Error: ";
     let text = |value: &Value| {
         let text = value[2].as_str().unwrap_or_default();
@@ -116,12 +116,12 @@ fn same_rows(record: &Value, then: &Value, now: &Value) -> bool {
     }
 }
 
-/// Whether the recording has some of the rows only.
+/// Whether the recording has only some of the rows.
 fn is_cut(record: &Value, then: &[Value]) -> bool {
     record["count"].as_u64().is_some_and(|count| count > then.len() as u64)
 }
 
-/// SQL promises no order where none is asked for; of long answers the recording has some rows.
+/// SQL guarantees no order unless one is requested; of long answers the recording has only some rows.
 fn same_rows_in_any_order(record: &Value, then: &Value, now: &Value) -> bool {
     let (Some(then), Some(now)) = (then.as_array(), now.as_array()) else { return false };
     let mut left: Vec<&Value> = now.iter().collect();
@@ -147,7 +147,7 @@ fn same_row(then: &Value, now: &Value) -> bool {
 fn same_cell(then: &Value, now: &Value) -> bool {
     match (then.as_str(), now.as_str()) {
         (Some("<volatile>"), Some(_)) => true,
-        // Checksums are equal when rows are; their values are each program's own.
+        // Checksums are equal if the rows are; the values are specific to each program.
         (Some(then), Some(now)) if is_checksum(then) => then == now || (then != "0x00") && is_checksum(now),
         _ => then == now,
     }
@@ -158,14 +158,14 @@ fn is_checksum(text: &str) -> bool {
         && text.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// What is kept of an answer where it is pinned: as much as the recording keeps, and nothing that is of one run.
+/// What is stored of a pinned answer: as much as the recording keeps, and nothing that depends on the run.
 pub fn kept(id: u64, mut found: Value) -> Value {
     if VOLATILE.contains(&id) {
         found["rows"] = Value::Null;
     }
     if let Some(rows) = found.get_mut("rows").and_then(Value::as_array_mut) {
         rows.truncate(KEPT);
-        // A second may have gone by since the start.
+        // A second may have passed since the start.
         for row in rows.iter_mut().filter(|row| row[0] == "ProxySQL_Uptime") {
             row[1] = Value::from("<volatile>");
         }
@@ -173,5 +173,5 @@ pub fn kept(id: u64, mut found: Value) -> Value {
     found
 }
 
-/// Records whose rows are of one run.
+/// Records whose rows depend on the run.
 const VOLATILE: &[u64] = &[61, 1426, 1434, 1598, 1609, 1611, 1613, 1615, 1616, 1618];

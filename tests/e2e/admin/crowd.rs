@@ -1,4 +1,5 @@
-//! Many at once on the admin port: whoever they are and whatever they ask, an administrator gets in and gets an answer.
+//! Many connections to the admin port at once: whoever they are and whatever they run, an administrator can log in and
+//! gets an answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -51,7 +52,7 @@ fn an_administrator_gets_in_when_clients_have_all_descriptors() {
     let mut admin = admin(&narrows);
     assert_eq!(rows(&mut admin, "SELECT COUNT(*) > 50 FROM stats_mysql_processlist"), [["1"]]);
     assert!(admin.query("SAVE MYSQL USERS TO DISK").error().is_none());
-    // Those that are there are served.
+    // Existing sessions are served.
     assert!(held[0].query("DO 1").error().is_none());
 }
 
@@ -65,7 +66,7 @@ fn users_of_statistics_leave_places_for_administrators() {
             Ok(_) => held.push(client),
             Err(error) => break error,
         }
-        assert!(held.len() < 1_000, "one account has taken all places");
+        assert!(held.len() < 1_000, "one account has all connections");
     };
     assert_eq!((refused.code, refused.message.as_str()), (1040, "Too many connections"));
     assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
@@ -88,7 +89,7 @@ fn statements_without_end_of_users_of_statistics_keep_no_administrator_waiting()
     assert!(text.contains("longer than 2 seconds"), "{text}");
 }
 
-/// Each of them is, or was, a few steps of SQLite's machine that take minutes.
+/// Each of them is, or was, a few steps of SQLite's virtual machine that take minutes.
 const HOSTILE: &[&str] = &[
     "SELECT instr(zeroblob(20000000), zeroblob(10000000)||x'01')",
     "SELECT instr(zeroblob(2000000), zeroblob(1000000)||x'01')",
@@ -118,7 +119,7 @@ fn no_statement_of_a_user_of_statistics_keeps_anybody_waiting() {
         }
         let took = began.elapsed();
         println!("{took:?} for administrators beside {statement}");
-        // Each took minutes; what others do on the machine takes none.
+        // Each took minutes; other load on the machine does not cause that.
         assert!(took < Duration::from_secs(20), "{took:?}: {statement}");
         let (code, text) = match hostile.answer(command::QUERY).error() {
             Some(error) => (error.code, error.message),
@@ -137,7 +138,7 @@ fn statements_of_administrators_run_beside_those_of_users_of_statistics() {
     let (_server, narrows) = narrows();
     let (mut slow, mut admin) = (stats(&narrows), admin(&narrows));
     let ask = "SELECT COUNT(*) > 0 FROM stats_mysql_global";
-    // How many are answered while one runs that ends after 2 s; were they to take turns, those that come before it.
+    // How many are answered while one runs that ends after 2 s; if they took turns, only those before it would be.
     let mut beside = |slow: &mut RawClient| {
         slow.send_command(command::QUERY, ENDLESS.as_bytes()).expect("it reads");
         let is_over = AtomicBool::new(false);
@@ -192,15 +193,15 @@ fn answers_that_nobody_takes_have_one_bound() {
     assert_eq!(refused, 11, "there is room for one of them");
     let grown = narrows.process().peak_resident_bytes().saturating_sub(before) >> 20;
     assert!(grown < 600, "{grown} MiB for twelve slow readers");
-    // Administrators have room of their own.
+    // Administrators have their own quota.
     let mut admin = admin(&narrows);
     assert_eq!(admin.query(BIG).text_rows().len(), 100_000);
-    // What is not taken any more is room for others.
+    // What is no longer used is available to others.
     drop(slow);
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut stats = stats(&narrows);
     while stats.query(BIG).error().is_some() {
-        assert!(Instant::now() < deadline, "the room is not given back");
+        assert!(Instant::now() < deadline, "the memory is not released");
     }
 }
 
@@ -212,7 +213,7 @@ fn a_packet_that_is_announced_and_does_not_come_takes_no_memory() {
     for session in &mut sessions {
         session.send_bytes(&[0xFF, 0xFF, 0xFE, 0, command::QUERY]).expect("it reads");
     }
-    // An answer on another session says that those have been read.
+    // An answer on another session shows that those have been read.
     assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
     let grown = narrows.resident_bytes().saturating_sub(before) >> 20;
     assert!(grown < 100, "{grown} MiB for 50 sessions that have sent five bytes");

@@ -1,4 +1,4 @@
-//! What tools and habits from ProxySQL expect of the admin port.
+//! What ProxySQL tools and users expect of the admin port.
 
 use std::process::{Command, Stdio};
 
@@ -84,11 +84,11 @@ fn variables_are_shown_by_pattern_and_module() {
 fn a_variable_that_there_is_none_of_is_a_warning_that_names_the_nearest() {
     let (_server, narrows) = narrows();
     let mut client = admin(&narrows);
-    let ok = client.query("SET mysql-max_conections=5").ok().expect("OK, as from ProxySQL");
+    let ok = client.query("SET mysql-max_conections=5").ok().expect("OK, as in ProxySQL");
     assert_eq!(ok.warnings, 1);
     let warning = &rows(&mut client, "SHOW WARNINGS")[0];
     assert_eq!(warning[1], "1193");
     assert!(warning[2].contains("'mysql-max_connections' may be meant"), "{warning:?}");
-    // What drivers set is none of ours.
+    // What drivers set is not a variable of ours.
     assert_eq!(client.query("SET SESSION wait_timeout=100").ok().expect("OK").warnings, 0);
 }

@@ -1,5 +1,5 @@
-//! A disk that is full: what is stored there stays, what was to be stored is not lost, and everything goes on when there is
-//! room again.
+//! A full disk: what is stored there stays, what was to be stored is not lost, and everything continues when there is
+//! space again.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn narrows() -> (FakeMysql, Narrows) {
     (server, narrows)
 }
 
-/// How many statements the digests count that are not the administrator's.
+/// How many statements the digests count, excluding the administrator's.
 fn counted(admin: &mut RawClient, table: &str) -> String {
     let query = format!("SELECT COALESCE(SUM(count_star), 0) FROM {table} WHERE digest_text LIKE 'DO %'");
     rows(admin, &query)[0][0].clone()
@@ -76,12 +76,12 @@ fn a_configuration_file_is_replaced_as_a_whole_or_stays() {
     let (code, text) = refusal(&admin.query(&save));
     assert_eq!(code, 1045);
     assert!(text.contains("File too large"), "{text}");
-    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), before);
+    assert_eq!(std::fs::read_to_string(&path).expect("the file exists"), before);
     assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 1, "nothing is left behind");
 
     narrows.process().limit_file_size(None);
     all_done(&mut admin, &[&save]);
-    assert!(std::fs::read_to_string(&path).expect("it is there").contains("another"));
+    assert!(std::fs::read_to_string(&path).expect("the file exists").contains("another"));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn administrators_are_served_after_a_crash_on_a_full_disk() {
     let server = FakeMysql::start(Conversation::new());
     let config = NarrowsConfig::in_front_of(server.port()).supervised().small_disk(16 << 20);
     let narrows = start(&config);
-    // The machine's own disk is not for this to fill.
+    // The machine's own disk must not be filled.
     if !narrows.has_small_disk() {
         return;
     }
@@ -123,7 +123,7 @@ fn administrators_are_served_after_a_crash_on_a_full_disk() {
         &["INSERT INTO mysql_users (username) VALUES ('another')", "LOAD MYSQL USERS TO RUNTIME"],
     );
     assert_eq!(refusal(&admin.query("SAVE MYSQL USERS TO DISK")).0, 1045);
-    std::fs::remove_file(filler).expect("it is there");
+    std::fs::remove_file(filler).expect("the file exists");
     all_done(&mut admin, &["SAVE MYSQL USERS TO DISK"]);
     assert_eq!(rows(&mut admin, "SELECT COUNT(*) FROM disk.mysql_users"), [["2"]]);
 }
@@ -133,14 +133,14 @@ fn an_upgrade_on_a_full_disk_leaves_the_pid_file_and_goes_on() {
     let server = FakeMysql::start(Conversation::new().on("DO 1", &[Move::ok()]));
     let config = NarrowsConfig::in_front_of(server.port()).supervised().pidfile("n.pid").small_disk(16 << 20);
     let mut narrows = start(&config);
-    // The machine's own disk is not for this to fill.
+    // The machine's own disk must not be filled.
     if !narrows.has_small_disk() {
         return;
     }
     let pid = format!("{}\n", narrows.process().pid());
     assert_eq!(std::fs::read_to_string(narrows.data_file("n.pid")).expect("it is written"), pid);
     let filler = make_full(&narrows);
-    // The second one needs a supervisor that is still there after the first.
+    // The second one needs a supervisor that has survived the first.
     for round in 0..2 {
         let before = narrows.log().len();
         let output = Command::new(env!("CARGO_BIN_EXE_narrows"))
@@ -155,10 +155,10 @@ fn an_upgrade_on_a_full_disk_leaves_the_pid_file_and_goes_on() {
     assert!(narrows.process().try_wait().is_none(), "{}", narrows.log());
     narrows.client().query("DO 1").ok().expect("clients are served");
     for file in ["n.pid", "narrows.lock"] {
-        assert_eq!(std::fs::read_to_string(narrows.data_file(file)).expect("it is there"), pid, "{file}");
+        assert_eq!(std::fs::read_to_string(narrows.data_file(file)).expect("the file exists"), pid, "{file}");
     }
     assert!(!narrows.log().contains("pid file"), "{}", narrows.log());
-    std::fs::remove_file(filler).expect("it is there");
+    std::fs::remove_file(filler).expect("the file exists");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn the_query_log_has_whole_lines_and_few_files() {
     let size = std::fs::metadata(&files(&folder)[0]).expect("a file").len();
     narrows.process().limit_file_size(Some(size + 40));
     let skipped = narrows.log().len();
-    // Longer than a log that cannot be written is left alone.
+    // Longer than the pause before a log that could not be written is retried.
     let end = Instant::now() + Duration::from_millis(2_500);
     while Instant::now() < end {
         client.query("DO 'lost'");
@@ -195,7 +195,7 @@ fn the_query_log_has_whole_lines_and_few_files() {
     assert!(line.contains("lost="), "{line}");
 }
 
-/// Takes all the room on the disk of its own; where.
+/// Fills the separate disk; returns the file.
 fn make_full(narrows: &Narrows) -> PathBuf {
     let filler = narrows.data_file("filler");
     let mut file = std::fs::File::create(&filler).expect("a file in the data folder");
@@ -219,7 +219,7 @@ fn logged(folder: &Path) -> String {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -31,7 +31,7 @@ fn stats(narrows: &Narrows) -> RawClient {
     RawClient::open(&narrows.admin_endpoint(), &Login::new("stats", "stats"))
 }
 
-/// Carries out statements that must not fail.
+/// Runs statements that must not fail.
 fn all_done(client: &mut RawClient, statements: &[&str]) {
     for statement in statements {
         let answer = client.query(statement);
@@ -50,7 +50,7 @@ fn rows(client: &mut RawClient, query: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The number and the text of the error that a statement must be answered with.
+/// The number and text of the error that a statement must return.
 fn refusal(answer: &Answer) -> (u16, String) {
     let error = answer.error().expect("an error");
     (error.code, error.message)

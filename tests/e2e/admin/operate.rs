@@ -1,4 +1,4 @@
-//! Commands that have an effect on clients: LOAD, PAUSE, STOP, KILL, and what they tell.
+//! Commands that affect clients: LOAD, PAUSE, STOP, KILL, and what they report.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use narrows_testkit::{
 
 use super::{admin, all_done, refusal, rows, start, stats};
 
-/// In front of a server that says OK to everything.
+/// In front of a server that answers everything with OK.
 fn before_a_fake() -> (FakeMysql, Narrows) {
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&NarrowsConfig::in_front_of(server.port()));
@@ -27,7 +27,7 @@ fn an_account_counts_from_its_load_on() {
     all_done(&mut admin, &["LOAD MYSQL USERS TO RUNTIME"]);
     let mut client = RawClient::open(&narrows.endpoint(), &app);
     all_done(&mut admin, &["DELETE FROM mysql_users WHERE username='app'", "LOAD MYSQL USERS TO RUNTIME"]);
-    assert!(client.query("SELECT 1").ok().is_some(), "who is there goes on");
+    assert!(client.query("SELECT 1").ok().is_some(), "existing clients continue");
     let mut late = RawClient::connect(&narrows.endpoint());
     assert_eq!(late.login(&app).expect_err("gone").code, 1045);
 }
@@ -82,7 +82,7 @@ fn a_load_says_what_it_passed_over() {
     let warnings = rows(&mut admin, "SHOW WARNINGS");
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0][2].contains("rule_id=2: left out: match_digest"), "{warnings:?}");
-    assert_eq!(rows(&mut admin, "SHOW WARNINGS"), warnings, "asking takes nothing away");
+    assert_eq!(rows(&mut admin, "SHOW WARNINGS"), warnings, "reading removes nothing");
     assert_eq!(rows(&mut admin, "SELECT rule_id FROM runtime_mysql_query_rules"), [["1"]]);
     let mut client = narrows.client();
     assert_eq!(refusal(&client.query("SELECT forbidden")), (1148, "no".to_owned()));
@@ -194,7 +194,7 @@ fn accounts_of_administrators_and_their_port_change_with_a_load() {
     assert_eq!(refusal(&watcher.query("LOAD MYSQL USERS TO RUNTIME")).0, 1045);
     let mut former = RawClient::connect(&narrows.admin_endpoint());
     assert_eq!(former.login(&Login::new("stats", "stats")).expect_err("not one any more").code, 1045);
-    assert_eq!(admin.query("SELECT 1").cell().as_deref(), Some("1"), "who is there goes on");
+    assert_eq!(admin.query("SELECT 1").cell().as_deref(), Some("1"), "existing clients continue");
 }
 
 #[test]

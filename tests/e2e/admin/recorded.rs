@@ -1,6 +1,6 @@
-//! The recorded admin statements, replayed: every one of `tests/vectors/admin.jsonl` is answered equally, or differs on
-//! purpose and is listed in [`DIFFERENCES`]. Anything else fails the test. What differs on purpose is held too: the
-//! answers of Narrows are in `tests/vectors/admin_narrows.jsonl`.
+//! The recorded admin statements, replayed: every one in `tests/vectors/admin.jsonl` gets an equal answer, or differs
+//! on purpose and is listed in [`DIFFERENCES`]. Anything else fails the test. Intentional differences are fixed too:
+//! Narrows' answers are in `tests/vectors/admin_narrows.jsonl`.
 //!
 //! The section "Admin statements" of docs/compatibility.md is the same table in prose. With NARROWS_BLESS=1 the tests
 //! write both files, otherwise they check them.
@@ -68,17 +68,17 @@ fn the_compatibility_page_lists_the_same_differences() {
     assert!(current == section, "docs/compatibility.md is stale: run this test with NARROWS_BLESS=1");
 }
 
-/// What each record is answered with now; `None` where there is nothing to compare.
+/// The current answer to each record; `None` if there is nothing to compare.
 fn answers(keys: &Keys) -> Vec<Option<Value>> {
     let mut instance = Instance::start(keys);
-    // A fresh instance, and the statements it has had.
+    // A fresh instance, and the statements it has received.
     let mut fresh: Option<(Instance, Vec<Value>)> = None;
     let answer = |record: &Value| {
         if record["traffic"] == true {
             return None;
         }
         if record["fresh"] != true {
-            // A client of ProxySQL does not get this one answered.
+            // A ProxySQL client gets no answer to this one.
             return (record["note"].is_null()).then(|| instance.ask(record));
         }
         let setup = record["setup"].as_array().cloned().unwrap_or_default();
@@ -105,7 +105,7 @@ fn answers(keys: &Keys) -> Vec<Option<Value>> {
     answers
 }
 
-/// A difference in words.
+/// A difference, described in words.
 fn explain(record: &Value, from_what: &str, differences: &[String]) -> String {
     let (id, user, sql) = (&record["id"], &record["user"], &record["sql"]);
     format!("{id} {user} {sql} (from what was {from_what})\n    {}", differences.join("\n    "))

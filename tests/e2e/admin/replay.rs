@@ -1,4 +1,4 @@
-//! The statements of the recording, sent to Narrows in its order, and the answers in the recording's own form.
+//! The recorded statements, sent to Narrows in the same order, and the answers in the recording's format.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 /// The capabilities of the recording's client: no `DEPRECATE_EOF`.
 const RECORDED: u32 = 958_981;
 
-/// The ports that the recording knows, in place of ours.
+/// The recording's ports, in place of ours.
 const RECORDED_INTERFACES: &str = "127.0.0.1:19033";
 const RECORDED_ADMIN: &str = "127.0.0.1:19032";
 
 /// The type of all columns.
 const VAR_STRING: u8 = 253;
 
-/// The version that the recording's ProxySQL tells.
+/// The version of the recorded ProxySQL.
 const RECORDED_VERSION: &str = "v2.7.1-0-g2726c27";
 
-/// A Narrows with the configuration of the recording, and the two sessions on it.
+/// A Narrows with the recording's configuration, and the two sessions on it.
 pub struct Instance {
     narrows: Narrows,
     admin: RawClient,
     stats: RawClient,
-    /// What is of this run in answers, and what the recording has there.
+    /// Values in answers that depend on this run, and the recording's values for them.
     masks: Vec<(String, &'static str)>,
 }
 
 impl Instance {
-    /// Starts one; keys that another one has made are taken over.
+    /// Starts one; keys that another one has generated are reused.
     pub fn start(keys: &Keys) -> Instance {
         let mut listeners = (String::new(), String::new());
         let seen = std::cell::RefCell::new(&mut listeners);
@@ -54,7 +54,7 @@ impl Instance {
         Instance { narrows, admin, stats, masks }
     }
 
-    /// What a record's statement is answered with now.
+    /// The current answer to a record's statement.
     pub fn ask(&mut self, record: &Value) -> Value {
         let folder = self.narrows.folder().display().to_string();
         let sql = record["sql"].as_str().expect("a statement").replace("<datadir>", &folder);
@@ -72,12 +72,12 @@ impl Instance {
         self.narrows.endpoint()
     }
 
-    /// Takes what is of this run for what the recording has there.
+    /// Replaces values of this run by the recording's.
     pub fn mask(&mut self, ours: String, theirs: &'static str) {
         self.masks.push((ours, theirs));
     }
 
-    /// Another session in place of one that was closed.
+    /// Opens a new session in place of one that was closed.
     fn reconnect(&mut self, user: &str) {
         if self.narrows.process().wait_for(Duration::from_millis(200)).is_some() {
             return;
@@ -92,14 +92,14 @@ impl Instance {
         *(if user == "admin" { &mut self.admin } else { &mut self.stats }) = client;
     }
 
-    /// Whether the process is still there a moment after a statement.
+    /// Whether the process is still alive a moment after a statement.
     pub fn state(&mut self) -> &'static str {
         let ended = self.narrows.process().wait_for(Duration::from_millis(50)).is_some();
         if ended { "ended" } else { "running" }
     }
 }
 
-/// The keys of a first start: making them takes longer than everything else of it.
+/// The keys of a first start: generating them takes longer than everything else.
 pub struct Keys(TempFolder);
 
 impl Keys {
@@ -137,7 +137,7 @@ fn narrows_version(narrows: &Narrows) -> String {
     session(narrows, "admin").query("SELECT version()").cell().expect("a version")
 }
 
-/// The configuration that the recording was made with.
+/// The configuration with which the recording was made.
 fn configuration(interfaces: &str, admin: &str) -> String {
     format!(
         "admin_variables = {{ admin_credentials=\"admin:admin\" mysql_ifaces=\"{admin}\" }}\n\
@@ -147,7 +147,7 @@ fn configuration(interfaces: &str, admin: &str) -> String {
     )
 }
 
-/// An answer in the recording's form.
+/// An answer in the recording's format.
 fn answer(client: &mut RawClient, sql: &str) -> Value {
     let answer = client.query(sql);
     if answer.lost.is_some() {
@@ -158,7 +158,7 @@ fn answer(client: &mut RawClient, sql: &str) -> Value {
     }
     let columns = answer.columns();
     if columns.is_empty() {
-        let ok = answer.ok().expect("OK, where there are neither rows nor an error");
+        let ok = answer.ok().expect("OK, since there are neither rows nor an error");
         let info =
             reader::Bytes::new(&ok.rest).lenenc_bytes().map(String::from_utf8_lossy).unwrap_or_default();
         return json!({"ok": [ok.affected_rows, ok.last_insert_id, info, ok.warnings, ok.status]});
@@ -176,7 +176,7 @@ fn answer(client: &mut RawClient, sql: &str) -> Value {
     found
 }
 
-/// The rows with bytes that are no text as the recording writes them.
+/// The rows, with bytes that are not text in the recording's notation.
 fn rows(packets: &[Packet], columns: usize) -> Vec<Value> {
     let of_rows = packets.iter().skip(2 + columns).take_while(|packet| !is_end(packet));
     let row = |packet: &Packet| {
@@ -211,7 +211,7 @@ fn status(packet: &Packet) -> u64 {
     }
 }
 
-/// Variables that ProxySQL does not have: left out of what is compared.
+/// Variables that ProxySQL does not have: left out of the comparison.
 const OWN_VARIABLES: &[&str] = &[
     "mysql-auto_read_write_split",
     "mysql-auto_read_write_split_functions",
@@ -253,7 +253,7 @@ fn without_own_variables(mut found: Value) -> Value {
     found
 }
 
-/// How many variables ProxySQL has, in all and for MySQL.
+/// How many variables ProxySQL has, in total and for MySQL.
 const ALL_VARIABLES: u64 = 212;
 const MYSQL_VARIABLES: u64 = 163;
 

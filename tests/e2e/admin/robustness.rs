@@ -146,11 +146,11 @@ fn ten_thousand_connections_are_served_or_sent_away() {
     for _ in 0..10 {
         let mut held: Vec<RawClient> = (0..1_000).map(|_| RawClient::connect(&endpoint)).collect();
         assert!(client.query("SELECT 1").ok().is_some());
-        // Those that do not log in make room for those that do.
+        // Connections that do not log in make room for those that do.
         all_done(&mut admin(&narrows), &["SELECT 1"]);
         let is_open = |connection: &mut RawClient| !connection.is_closed_within(Duration::from_secs(10));
         let open = held.iter_mut().take(900).map(is_open).filter(|open| *open).count();
-        assert_eq!(open, 0, "the first are sent away");
+        assert_eq!(open, 0, "the first are closed");
     }
     assert!(client.query("SELECT 1").ok().is_some());
     all_done(&mut admin(&narrows), &["SELECT 1"]);

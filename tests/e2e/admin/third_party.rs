@@ -1,14 +1,14 @@
-//! The statements of programs that operate ProxySQL: each is answered, in the shape that its program reads.
+//! The statements of programs that operate ProxySQL: each gets an answer in the form that its program reads.
 
 use narrows_testkit::{Conversation, FakeMysql, NarrowsConfig, RawClient};
 
 use super::{admin, start, stats};
 
-/// What a statement must be answered with.
+/// The answer that a statement must get.
 enum Shape {
     /// OK.
     Done,
-    /// Rows with these columns; none are named: any.
+    /// Rows with these columns; if none are named, any.
     Rows(&'static [&'static str]),
 }
 
@@ -143,7 +143,7 @@ const PERCONA_ADMIN: &[(&str, Shape)] = &[
     ("SHOW TABLES LIKE 'mysql_users'", Rows(&["tables"])),
 ];
 
-/// What Percona's exporter, PMM, Datadog and Netdata ask as users of statistics.
+/// What Percona's exporter, PMM, Datadog and Netdata query as statistics users.
 const MONITORING: &[(&str, Shape)] = &[
     (
         "SELECT Variable_Name, Variable_Value FROM stats_mysql_global",
@@ -200,7 +200,7 @@ const MONITORING: &[(&str, Shape)] = &[
     ),
 ];
 
-/// Orchestrator, operators of Kubernetes, Puppet, Chef and scripts.
+/// Orchestrator, Kubernetes operators, Puppet, Chef and scripts.
 const ORCHESTRATION: &[(&str, Shape)] = &[
     ("UPDATE mysql_servers SET status='OFFLINE_SOFT' WHERE hostname='h' AND port=1 AND hostgroup_id=0", Done),
     (
@@ -255,7 +255,7 @@ const ORCHESTRATION: &[(&str, Shape)] = &[
     ("SELECT * FROM main.runtime_mysql_users", Rows(&[])),
 ];
 
-/// What drivers and clients say of themselves when they connect.
+/// What drivers and clients send about themselves when they connect.
 const CHATTER: &[(&str, Shape)] = &[
     ("SELECT @@version_comment LIMIT 1", Rows(&[])),
     ("SET AUTOCOMMIT = 0", Done),
@@ -307,7 +307,7 @@ fn patterns_are_those_of_mysql() {
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&NarrowsConfig::in_front_of(server.port()));
     let mut admin = admin(&narrows);
-    // As mysqldump asks whether a table is there.
+    // How mysqldump checks whether a table exists.
     assert_eq!(super::rows(&mut admin, r"SHOW TABLES LIKE 'mysql\_users'"), [["mysql_users"]]);
     assert_eq!(super::rows(&mut admin, r"SHOW TABLE STATUS LIKE 'mysql\_users'")[0][0], "mysql_users");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The recorded reads of statistics, after the traffic that the recording had before them.
+//! The recorded reads of statistics, after the same traffic as in the recording.
 
 use narrows_testkit::{Flavour, Login, RawClient, RealServer, ServerOptions, command};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ const OPERATOR: &[&str] = &[
     "INSERT INTO mysql_users (username,password) VALUES ('u_nobe','p_nobe')",
     "LOAD MYSQL USERS TO RUNTIME",
     "UPDATE global_variables SET variable_value='2000' WHERE variable_name='mysql-connect_timeout_server_max'",
-    // What ProxySQL has at first.
+    // ProxySQL's initial state.
     "SET mysql-default_schema='information_schema'",
     "SET mysql-query_digests_track_hostname='false'",
     "LOAD MYSQL VARIABLES TO RUNTIME",
@@ -56,7 +56,7 @@ const RESETS: &[&str] = &[
     "SELECT COUNT(*) FROM stats_mysql_connection_pool_reset",
 ];
 
-/// What the records of reads after traffic are answered with now.
+/// The current answers to the recorded reads after traffic.
 pub fn answers(keys: &Keys, records: &[&Value]) -> Vec<Value> {
     let server = server();
     let mut instance = Instance::start(keys);

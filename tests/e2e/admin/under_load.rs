@@ -1,7 +1,7 @@
 //! A thousand LOADs while sysbench runs: no error, and clients wait no longer than without.
 //!
-//! The percentiles are printed, not held: other tests run beside this one. `NARROWS_SYSBENCH_SECONDS` is the length of each
-//! run, 5 by default; rounds with and without LOADs take turns.
+//! The percentiles are printed but not checked, because other tests run at the same time. `NARROWS_SYSBENCH_SECONDS` is
+//! the length of each run, 5 by default; rounds with and without LOADs alternate.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn a_thousand_loads_disturb_nobody() {
     assert!(narrows.client().query("DO 0").ok().is_some());
 }
 
-/// A LOAD of what has changed since the last.
+/// A LOAD of what has changed since the last one.
 fn load(administrator: &mut RawClient, number: usize) {
     let (table, module) = [
         ("mysql_query_rules", "MYSQL QUERY RULES"),

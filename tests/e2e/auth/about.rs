@@ -1,4 +1,4 @@
-//! What clients say about themselves (connection attributes), as servers show it in `session_connect_attrs`.
+//! Connection attributes, as servers show them in `session_connect_attrs`.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ fn narrows(server: &RealServer, more: &str) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
 }
 
-/// What the server is to know of a client, beside what Narrows says of itself.
+/// What the server must know about a client, besides what Narrows sends about itself.
 type Known<'k> = &'k [(&'k str, &'k str)];
 
 type Pairs = BTreeMap<String, Option<String>>;
 
-/// What the server knows of the connection that serves `client`.
+/// What the server knows about the connection that serves `client`.
 fn known(client: &mut RawClient) -> Pairs {
     pairs(&client.query(
         "SELECT attr_name, attr_value FROM performance_schema.session_connect_attrs \
@@ -94,7 +94,7 @@ fn a_connection_says_who_it_was_logged_in_for() {
         let mut first =
             RawClient::open(&narrows.endpoint(), &login("told").attribute("program_name", "first"));
         assert_eq!(known(&mut first), expected(&[("program_name", "first")]), "{flavour:?}");
-        // The connection as it is.
+        // The connection unchanged.
         let mut second =
             RawClient::open(&narrows.endpoint(), &login("told").attribute("program_name", "second"));
         assert_eq!(known(&mut second), expected(&[("program_name", "first")]), "{flavour:?}");
@@ -102,7 +102,7 @@ fn a_connection_says_who_it_was_logged_in_for() {
         let third = login("told_too").attribute("program_name", "third");
         let mut third = RawClient::open(&narrows.endpoint(), &third);
         assert_eq!(known(&mut third), expected(&[("program_name", "third")]), "{flavour:?}");
-        // And once more, for a client that has become another user, with other attributes or with those of its login.
+        // And once more, for a client that has changed user, with other attributes or with those of its login.
         second.change_user(&login("told").attribute("program_name", "fourth")).expect("the same password");
         let own_attributes = second.capabilities() & capability::CONNECT_ATTRS != 0;
         assert!(own_attributes, "{flavour:?}");
@@ -112,7 +112,7 @@ fn a_connection_says_who_it_was_logged_in_for() {
     }
 }
 
-/// Logs in with these bytes for attributes; the error's code, or 0 where the connection is closed without one.
+/// Logs in with these bytes for attributes; returns the error code, or 0 if the connection is closed without an error.
 fn raw(client: &mut RawClient, attributes: &[u8]) -> Result<(), u16> {
     let greeting = client.greeting().expect("a greeting").clone();
     let said = login("told").with(capability::CONNECT_ATTRS);
@@ -120,13 +120,13 @@ fn raw(client: &mut RawClient, attributes: &[u8]) -> Result<(), u16> {
     // Without attributes it ends with their length, zero.
     assert_eq!(response.pop(), Some(0));
     response.extend(narrows_testkit::writer::lenenc_bytes(attributes));
-    // One that is refused for its length may be closed before all of it was sent.
+    // If it is refused for its length, the connection may be closed before all of it was sent.
     let _ = client.send(&response);
     loop {
         let Ok(packet) = client.read() else { return Err(0) };
         match packet.first() {
             0 => return Ok(()),
-            // caching_sha2_password: the fast path went through.
+            // caching_sha2_password: the fast path succeeded.
             1 => {}
             _ => {
                 let error = narrows_testkit::ErrorPacket::decode(&packet.payload);
@@ -148,9 +148,9 @@ fn what_cannot_be_read_goes_no_further() {
         // No name; no text.
         (b"\0\x01b\x01a\x01b", &[("a", "b"), ("program_name", "narrows")]),
         (b"\x01a\x01\xFF\x01\xFF\x01b\x01c\x01d", &[("c", "d"), ("program_name", "narrows")]),
-        // What Narrows says of itself.
+        // What Narrows sends about itself.
         (b"\x0B_proxy_name\x01b", &[("program_name", "narrows")]),
-        // Beyond the bound, and what comes after it.
+        // Above the limit, and what comes after it.
         (&[&too_long[..], b"\x01a\x01b"].concat(), &[("a", "b"), ("program_name", "narrows")]),
     ];
     for flavour in Flavour::both() {
@@ -167,7 +167,7 @@ fn what_cannot_be_read_goes_no_further() {
         let found = known(&mut client);
         assert!(found.contains_key("l"), "{flavour:?} {found:?}");
         let mut client = RawClient::connect(&narrows.endpoint());
-        assert!(raw(&mut client, &[0; 65_536]).is_err(), "{flavour:?}: more than servers take");
+        assert!(raw(&mut client, &[0; 65_536]).is_err(), "{flavour:?}: more than servers accept");
     }
 }
 

@@ -1,13 +1,14 @@
-//! The collation of a login and of a COM_CHANGE_USER: which numbers are refused, and which character sets the others lead to.
+//! The collation of a login and of a COM_CHANGE_USER: which ids are refused, and which character sets the others
+//! select.
 
 use narrows_testkit::{Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer};
 
-/// What a number comes to: the session's character sets, or the error.
+/// The result of an id: the session's character sets, or the error.
 type Outcome = Result<Vec<Option<String>>, (u16, String, String)>;
 
 const ASKED: &str = "SELECT @@character_set_client, @@character_set_connection, @@character_set_results, @@collation_connection";
 
-/// Up to beyond the last number that a server has.
+/// Past the last id that a server has.
 const NUMBERS: std::ops::RangeInclusive<u16> = 0..=2400;
 
 fn login(collation: u16) -> Login {
@@ -33,7 +34,7 @@ fn logins(endpoint: &Endpoint) -> Vec<Outcome> {
     (0..=255).map(one).collect()
 }
 
-/// MariaDB takes a second for each COM_CHANGE_USER that it refuses, so many clients share the numbers.
+/// MariaDB takes a second for each COM_CHANGE_USER that it refuses, so many clients share the ids.
 fn changes(endpoint: &Endpoint) -> Vec<Outcome> {
     let share = |first: u16| {
         let numbers = NUMBERS.skip(usize::from(first)).step_by(usize::from(CLIENTS));
@@ -43,7 +44,7 @@ fn changes(endpoint: &Endpoint) -> Vec<Outcome> {
             let outcome = client.change_user(&login(number));
             let outcome = told(&mut client, outcome);
             if outcome.is_err() {
-                // MySQL closes the connection, and so does Narrows; MariaDB goes on with the user that was there.
+                // MySQL closes the connection, and so does Narrows; MariaDB continues with the old user.
                 client = open();
             }
             (number, outcome)
@@ -63,12 +64,12 @@ const CLIENTS: u16 = 40;
 fn narrows(server: &RealServer) -> Narrows {
     let config = NarrowsConfig::in_front_of(server.port());
     let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
-    // Which family of servers it is, Narrows knows after the first connection.
+    // Narrows learns the server family from the first connection.
     assert!(narrows.client().query("DO 1").ok().is_some());
     narrows
 }
 
-/// `utf8mb4_0900_ai_ci`: known to MySQL, though it leads where unknown numbers lead.
+/// `utf8mb4_0900_ai_ci`: known to MySQL, although it has the same result as unknown ids.
 const MYSQL_DEFAULT: usize = 255;
 
 fn compare(run: impl Fn(&Endpoint) -> Vec<Outcome>) {
@@ -83,15 +84,15 @@ fn compare(run: impl Fn(&Endpoint) -> Vec<Outcome>) {
             let what = format!("{:?}, collation {number}: {their:?}", server.flavour());
             let by_all: Vec<&Outcome> = direct.iter().map(|outcomes| &outcomes[number]).collect();
             match our {
-                // What all servers refuse is refused in the same words, and nothing else.
+                // What all servers refuse is refused with the same message, and nothing else is refused.
                 Err(_) => assert!(by_all.iter().all(|by_one| *by_one == our), "{what}: {our:?}"),
                 Ok(_) if servers.len() > 1 => {
                     assert!(by_all.iter().any(|by_one| by_one.is_ok()), "{what}: {our:?}");
                 }
                 Ok(_) => {}
             }
-            // A number that this server does not know leaves its default, unless another family knows it and this one has
-            // its character set: that says which one is meant.
+            // An id that this server does not know leaves the default, unless another family knows it and this server
+            // has its character set: then it is clear which one is meant.
             let is_known_elsewhere = direct.iter().any(|outcomes| {
                 let is_default = outcomes[number] == outcomes[0] && number != MYSQL_DEFAULT;
                 outcomes != theirs && outcomes[number].is_ok() && !is_default

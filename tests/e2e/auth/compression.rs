@@ -1,4 +1,4 @@
-//! The compressed protocol, with clients that ask for it and servers that are marked for it.
+//! The compressed protocol, with clients that request it and servers that are configured for it.
 
 use std::process::{Command, Stdio};
 

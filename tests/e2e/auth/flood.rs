@@ -1,16 +1,16 @@
-//! Many logins at once whose passwords are costly to verify: sessions that stand, and logins that cost nothing, go on.
+//! Many logins at once whose passwords are costly to verify: existing sessions and cheap logins continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use narrows_testkit::{Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer};
 
-/// A hash as MySQL stores it, of a password that nobody has, with as many thousand rounds as three hexadecimal digits say.
+/// A hash as MySQL stores it, of a password that nobody has; three hexadecimal digits give its rounds in thousands.
 fn hash(thousands: &str) -> String {
     format!("$A${thousands}$narrowsnarrowsnarrow{}", "a".repeat(43))
 }
 
-/// One worker, in front of a server with an account whose password is in clear, and one whose password is costly.
+/// One worker, in front of a server, with an account whose password is in clear text, and one whose password is costly.
 fn start(server: &RealServer, thousands: &str, connect_timeout: &str) -> Narrows {
     let config = NarrowsConfig::new()
         .server(0, server.port(), "")
@@ -21,7 +21,8 @@ fn start(server: &RealServer, thousands: &str, connect_timeout: &str) -> Narrows
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
 }
 
-/// Begins this many logins with a wrong password, each over a connection of its own; the errors they end with, and how many have.
+/// Starts this many logins with a wrong password, each on a separate connection; returns the errors they end with, and
+/// how many have ended.
 fn flood(narrows: &Narrows, count: usize) -> (Vec<std::thread::JoinHandle<(u16, String)>>, Arc<AtomicUsize>) {
     let ended = Arc::new(AtomicUsize::new(0));
     let log_in = |_| {
@@ -57,7 +58,7 @@ fn statements_and_other_logins_go_on_beside_a_flood_of_logins() {
         for login in logins {
             assert_eq!(login.join().expect("no panic").0, 1045, "{flavour:?}: all of them have their turn");
         }
-        // A worker that hashes itself serves a session once or twice between two logins.
+        // A worker that hashes by itself would serve a session once or twice between two logins.
         assert!(statements > 5 * LOGINS, "{flavour:?}: {statements} statements beside {LOGINS} logins");
     }
 }
@@ -67,7 +68,7 @@ fn a_login_that_finds_no_room_in_time_is_told_so() {
     let narrows = start(RealServer::shared(Flavour::MariaDb), "FFF", "4000");
     let login = Login::new("sbtest", "sbtest");
     let mut client = RawClient::open(&narrows.endpoint(), &login);
-    // More than are taken up at a time.
+    // More than are accepted at a time.
     let (logins, ended) = flood(&narrows, 100);
     while ended.load(Ordering::Relaxed) < 100 {
         assert!(client.query("DO 1").ok().is_some());

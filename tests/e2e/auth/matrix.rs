@@ -1,7 +1,7 @@
 //! Every plugin, transport and stored form with the clients that people use, in front of both servers.
 //!
-//! Each cell is a user of its own, so that nothing an earlier login has revealed helps it. `docs/logins.md` is what this
-//! test has seen; `NARROWS_WRITE_DOCS=1` writes it anew.
+//! Each cell has its own user, so that nothing revealed by an earlier login helps it. `docs/logins.md` contains this
+//! test's results; `NARROWS_WRITE_DOCS=1` writes it again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ const TRANSPORTS: &[(&str, &str)] = &[("tcp", "TCP"), ("tls", "TLS"), ("unix", "
 const STORED: &[(&str, &str, &str)] =
     &[("text", PASSWORD, "clear text"), ("nh", NATIVE_HASH, "native hash"), ("sh", SHA2_HASH, "sha2 hash")];
 
-/// What came of a login.
+/// The outcome of a login.
 type Results = BTreeMap<(Flavour2, Cell), String>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +90,8 @@ fn every_client_logs_in_or_is_refused_as_documented() {
         server.execute(&accounts.iter().map(String::as_str).collect::<Vec<_>>());
         let mut greeted = RawClient::connect(&server.endpoint());
         let version = match flavour {
-            // To Connector/J MariaDB's own is a 5.5 without caching_sha2_password, or a 10 with MySQL 8's variables.
+            // Connector/J takes MariaDB's own version for a 5.5 without caching_sha2_password, or for a 10 with MySQL
+            // 8's variables.
             Flavour::MariaDb => "5.7.19".to_owned(),
             Flavour::MySql9 => greeted.greeting().expect("a greeting").version.clone(),
         };
@@ -99,7 +100,7 @@ fn every_client_logs_in_or_is_refused_as_documented() {
             config = config.variable("default_authentication_plugin", announced);
             // Connector/J chooses its first statements by it.
             config = config.variable("server_version", &version);
-            // Many programs start at once, on whatever cores there are.
+            // Many programs start at once, on however many cores there are.
             for name in ["connect_timeout_client", "connect_timeout_server", "connect_timeout_server_max"] {
                 config = config.variable(name, "60000");
             }
@@ -147,7 +148,7 @@ fn every_client_logs_in_or_is_refused_as_documented() {
     let differs = page.lines().zip(written.lines()).find(|(seen, written)| seen != written);
     assert!(
         written == page,
-        "{path:?} is not what was seen; NARROWS_WRITE_DOCS=1 writes it anew: {differs:?}"
+        "{path:?} differs from the results; NARROWS_WRITE_DOCS=1 writes it again: {differs:?}"
     );
 }
 
@@ -238,7 +239,7 @@ fn command_line(name: &str, cell: &Cell, address: &str) -> String {
     text.lines().filter(|line| line.contains("ERROR")).map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// What the table says of an answer.
+/// The table's entry for an answer.
 fn in_short(answer: &str) -> String {
     let words = [
         ("only its mysql_native_password hash is known", "hash"),

@@ -1,4 +1,4 @@
-//! Single logins, packet by packet: what is asked, what is learnt, what a refusal says.
+//! Single logins, packet by packet: what is requested, what is learnt, what a refusal says.
 
 use std::collections::BTreeSet;
 
@@ -113,7 +113,7 @@ fn a_clear_password_is_taken_over_tls_only() {
     let login = Login::new("clear", PASSWORD).plugin("mysql_clear_password");
     let ca = std::fs::read_to_string(narrows.folder().join("proxysql-ca.pem")).expect("made");
     RawClient::open_tls(&narrows.endpoint(), &tls_client(&ca, None), &login);
-    // Elsewhere another answer is asked for; this client has one.
+    // Elsewhere another answer is requested; this client has one.
     let mut switched = RawClient::connect(&narrows.endpoint());
     let packets = switched.login(&login);
     assert!(packets.is_ok(), "{packets:?}");
@@ -136,7 +136,7 @@ fn a_refusal_does_not_tell_whether_the_user_exists() {
     }
 }
 
-/// What Narrows says to a client over the Unix socket that has the wrong password, but for nonces and the user's name.
+/// What Narrows sends to a client with a wrong password over the Unix socket, except for nonces and the user name.
 fn conversation(narrows: &Narrows, user: &str, plugin: &str) -> Vec<Vec<u8>> {
     let mut client = RawClient::connect(&narrows_testkit::Endpoint::Unix(narrows.socket()));
     let greeting = client.greeting().expect("a greeting").clone();
@@ -162,7 +162,7 @@ fn conversation(narrows: &Narrows, user: &str, plugin: &str) -> Vec<Vec<u8>> {
 fn a_server_elsewhere_is_not_asked_for_its_key() {
     // Every address of this host is local to the server; to Narrows only loopback is.
     let Some(address) = own_address() else {
-        eprintln!("this host has no address but loopback: nothing to be tested");
+        eprintln!("this host has only loopback addresses: nothing to test");
         return;
     };
     if !Flavour::both().contains(&Flavour::MySql9) {
@@ -184,7 +184,7 @@ fn a_server_elsewhere_is_not_asked_for_its_key() {
     }
 }
 
-/// An address of this host that is not loopback. Nothing is sent to find it.
+/// A non-loopback address of this host. Finding it sends nothing.
 fn own_address() -> Option<String> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;

@@ -1,4 +1,4 @@
-//! Whose connection it is, in the word of a balancer that is trusted; and in nobody else's.
+//! The client's address, as given by a trusted load balancer, and by nobody else.
 
 use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer};
 
@@ -10,7 +10,7 @@ fn narrows(networks: &str) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
 }
 
-/// The address that a refused login is told of, which is the client's as Narrows knows it.
+/// The address in the error of a refused login, which is the client's as Narrows knows it.
 fn address_behind(narrows: &Narrows, header: &[u8]) -> Option<String> {
     let mut client = RawClient::connect(&narrows.endpoint());
     client.send_bytes(header).expect("it reads");
@@ -34,7 +34,7 @@ fn a_trusted_balancer_says_whose_connection_it_is() {
         (b"PROXY TCP6 2001:db8::7 ::1 40218 6033\r\n".to_vec(), "2001:db8::7"),
         (v2(0x21, 0x11, &body), "203.0.113.7"),
         (v2(0x21, 0x11, &[&body[..], b"\x03\0\x04abcd"].concat()), "203.0.113.7"),
-        // It does not say, and the connection is its own.
+        // The header names no client, so the connection is the balancer's own.
         (b"PROXY UNKNOWN\r\n".to_vec(), "127.0.0.1"),
         (v2(0x20, 0x00, &[]), "127.0.0.1"),
         (v2(0x20, 0x11, &body), "127.0.0.1"),
@@ -98,6 +98,6 @@ fn failures_are_counted_by_the_address_that_the_balancer_names() {
     assert_eq!(login("203.0.113.7", "wrong"), Err(1045));
     assert_eq!(login("203.0.113.7", "sbtest"), Ok(()), "a success forgives");
     assert_eq!([login("203.0.113.7", "wrong"), login("203.0.113.7", "wrong")], [Err(1045), Err(1045)]);
-    assert_eq!(login("203.0.113.7", "sbtest"), Err(2013), "closed without a word");
-    assert_eq!(login("203.0.113.8", "sbtest"), Ok(()), "another address is another matter");
+    assert_eq!(login("203.0.113.7", "sbtest"), Err(2013), "closed without an error");
+    assert_eq!(login("203.0.113.8", "sbtest"), Ok(()), "the header of another address is not trusted");
 }

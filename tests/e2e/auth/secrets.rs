@@ -1,4 +1,4 @@
-//! Passwords and keys are nowhere but where they belong, after a run in which everything was logged.
+//! Passwords and keys are only where they belong, after a run in which everything was logged.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn no_secret_is_in_a_log_an_error_or_a_core_file() {
         let mut secrets = vec![line(&key), line(&rsa_key), "qX7-".to_owned()];
         secrets.extend([HASHED_NATIVE, HASHED_SHA2].map(str::to_owned));
 
-        // The worst end there is: where cores are written, this would be one.
+        // The worst possible end: if core files were written, this would write one.
         narrows.process().signal(SIGABRT);
         let status = narrows.process().wait_for(Duration::from_secs(30)).expect("the signal ends it");
         assert_eq!((status.signal(), status.core_dumped()), (Some(SIGABRT), false));
@@ -50,7 +50,7 @@ fn no_secret_is_in_a_log_an_error_or_a_core_file() {
         for secret in &secrets {
             assert!(!log.contains(secret), "{secret:?} is in the log:\n{log}");
             assert!(!errors.contains(secret), "{secret:?} is in an error:\n{errors}");
-            // What the operator has stored as a hash is shown as it is stored.
+            // A password that the operator has stored as a hash is shown as stored.
             let stored = secret == HASHED_NATIVE || secret == HASHED_SHA2;
             assert!(stored || !shown.contains(secret), "{secret:?} is shown:\n{shown}");
         }
@@ -60,7 +60,7 @@ fn no_secret_is_in_a_log_an_error_or_a_core_file() {
 
 const SIGABRT: i32 = 6;
 
-/// Logs in in every way, wrongly too; all the errors that came of it.
+/// Logs in in every way, including wrong ones; returns all the errors.
 fn use_everything(narrows: &Narrows) -> String {
     let mut errors = String::new();
     let ca = std::fs::read_to_string(narrows.folder().join("proxysql-ca.pem")).expect("made");
@@ -97,7 +97,7 @@ fn use_everything(narrows: &Narrows) -> String {
     errors
 }
 
-/// All that the admin interface shows to those who may not read configurations, and what runs of the accounts.
+/// Everything that the admin interface shows to users who may not read configurations, and the runtime accounts.
 fn ask_everything(narrows: &Narrows) -> String {
     let mut shown = String::new();
     let ask = |client: &mut RawClient, statement: &str| {

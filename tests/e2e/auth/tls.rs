@@ -1,4 +1,4 @@
-//! TLS on both sides: versions, certificates, resumption, what is required of whom.
+//! TLS on both sides: versions, certificates, resumption, who requires what.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -35,7 +35,7 @@ fn a_certificate_is_made_that_clients_can_verify_and_sessions_are_resumed() {
     let mut second = RawClient::open_tls(&narrows.endpoint(), &trust, &Login::new("sbtest", "sbtest"));
     assert_eq!(second.query("SELECT 1").text_rows()[0][0].as_deref(), Some("1"));
     assert_eq!(second.is_resumed(), Some(true));
-    // A statement longer than any buffer on the way.
+    // A statement longer than any buffer on its path.
     let long = format!("SELECT LENGTH('{}')", "y".repeat(3_000_000));
     assert_eq!(second.query(long).text_rows()[0][0].as_deref(), Some("3000000"));
 }
@@ -74,7 +74,7 @@ fn versions_before_1_2_are_refused() {
 fn old_hello(minor: u8) -> Vec<u8> {
     let mut hello = vec![3, minor];
     hello.extend([7; 32]);
-    // No session, two suites of that time, no compression; no extensions.
+    // No session, two cipher suites of that time, no compression; no extensions.
     hello.extend([0, 0, 4, 0xC0, 0x14, 0x00, 0x2F, 1, 0]);
     let mut message = vec![1, 0, 0, hello.len() as u8];
     message.extend(hello);
@@ -113,7 +113,7 @@ fn an_account_may_require_tls_and_a_certificate() {
         .user("needs_tls", "sbtest", "use_ssl=1")
         .user("needs_spiffe", "sbtest", r#"attributes="{\"spiffe_id\":\"spiffe://example/app\"}""#)
         .user("needs_subject", "sbtest", r#"attributes="{\"subject\":\"/CN=reports\"}""#);
-    // The authority of clients is in the folder before the first start; the certificate is made beside it.
+    // The clients' authority is in the folder before the first start; the certificate is created next to it.
     let narrows = start_with_ca(&config, &authority);
     let shown = |identity: Option<&Certificate>| {
         let server_certificate =
@@ -140,7 +140,7 @@ fn an_account_may_require_tls_and_a_certificate() {
         let mut client = RawClient::connect(&narrows.endpoint());
         client.start_tls(&shown(identity)).expect("a handshake");
         match client.login(&login(user)) {
-            Ok(_) => assert!(fits, "{user} was let in"),
+            Ok(_) => assert!(fits, "{user} logged in"),
             Err(error) => {
                 assert!(
                     !fits && error.code == 1045 && error.message.contains("certificate"),
@@ -158,14 +158,14 @@ fn an_account_may_require_tls_and_a_certificate() {
     );
 }
 
-/// A Narrows whose folder has an authority of clients from the beginning.
+/// A Narrows whose folder contains an authority for clients from the beginning.
 fn start_with_ca(config: &NarrowsConfig, authority: &Authority) -> Narrows {
     Narrows::start_prepared(env!("CARGO_BIN_EXE_narrows"), config, |path| {
         std::fs::write(path.join("proxysql-ca.pem"), authority.pem()).expect("a new folder");
     })
 }
 
-/// Files of a server with TLS, in a folder of their own.
+/// The files of a server with TLS, in a separate folder.
 struct ServerFiles {
     folder: TempFolder,
 }
@@ -212,7 +212,7 @@ fn servers_are_reached_by_tls_and_their_certificates_are_checked() {
             .server(0, server.port(), "use_ssl=1")
             .user("sbtest", "sbtest", "")
             .variable("ssl_p2s_ca", &ca.display().to_string())
-            // However long the first attempt takes: what it fails with is told.
+            // However long the first attempt takes, its error is reported.
             .variable("connect_timeout_server", "30000")
             .variable("connect_timeout_server_max", "1500");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
@@ -227,7 +227,7 @@ fn servers_are_reached_by_tls_and_their_certificates_are_checked() {
         if refusal.is_none() {
             continue;
         }
-        // Nobody looks at it where no authority is given.
+        // It is not checked if no authority is given.
         let config = NarrowsConfig::new()
             .server(0, server.port(), "use_ssl=1")
             .user("sbtest", "sbtest", "")
@@ -252,7 +252,7 @@ fn a_statement_over_tls_is_killed_and_a_session_moves_between_users() {
             .variable("default_query_timeout", "1000");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
         let mut client = narrows.client();
-        // Killed, it is an error on MariaDB, and on MySQL a row that says so.
+        // If killed, it is an error on MariaDB, and a row with the result on MySQL.
         let killed = client.query("SELECT SLEEP(50)");
         match killed.error() {
             Some(error) => assert_eq!(error.code, 1907, "{flavour:?}"),
@@ -277,7 +277,7 @@ fn a_server_without_tls_is_not_spoken_to_where_tls_is_asked_for() {
     assert!(error.message.contains("does not offer TLS"), "{error:?}");
 }
 
-/// Somebody on the way to a server puts an OK behind its greeting, where nothing is encrypted yet.
+/// A man in the middle inserts an OK after the server's greeting, where nothing is encrypted yet.
 #[test]
 fn what_comes_before_tls_is_not_read_as_if_it_came_inside() {
     let authority = Authority::new("servers");
@@ -288,7 +288,7 @@ fn what_comes_before_tls_is_not_read_as_if_it_came_inside() {
     let upstream = server.port();
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            // Whoever goes away ends it.
+            // It ends when either side disconnects.
             let _ = between(client, upstream);
         }
     });
@@ -300,10 +300,10 @@ fn what_comes_before_tls_is_not_read_as_if_it_came_inside() {
     let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     let answer = narrows.client().query("SELECT 'true'");
     let error = answer.error().unwrap_or_else(|| panic!("an answer to something else: {answer:?}"));
-    assert!(error.message.contains("bytes behind the greeting"), "{error:?}");
+    assert!(error.message.contains("bytes after the greeting"), "{error:?}");
 }
 
-/// Passes on what client and server say, and says something in the server's name behind its greeting.
+/// Forwards what client and server send, and inserts something in the server's name after its greeting.
 fn between(client: TcpStream, upstream: u16) -> std::io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", upstream))?;
     let greeting = Packet::read(&mut &server)?;

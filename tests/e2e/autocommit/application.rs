@@ -1,7 +1,7 @@
-//! `tests/drivers/python/split.py`: a Python application, with each of its usual ways to a server, over a read/write split
-//! and on one server, held against each other.
+//! `tests/drivers/python/split.py`: a Python application, with each of the usual drivers, over a read/write split and
+//! on one server; the two are compared.
 //!
-//! `NARROWS_SPLIT_STEPS` is how many steps each way takes; `NARROWS_SEED` makes other scripts.
+//! `NARROWS_SPLIT_STEPS` is the number of steps per driver; `NARROWS_SEED` generates other scripts.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,7 +30,7 @@ fn django_works_over_a_split() {
     run("django");
 }
 
-/// Steps of a way in the suite: what is wrong shows within some dozens.
+/// Steps per driver in the suite: a defect shows within a few dozen.
 const STEPS: &str = "400";
 
 fn run(client: &str) {

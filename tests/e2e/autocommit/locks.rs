@@ -1,5 +1,5 @@
-//! Metadata locks: what a statement of a session without autocommit has locked is locked until its transaction ends, and no
-//! longer, whatever engine the table has and whatever the server says of a transaction.
+//! Metadata locks: what a statement of a session without autocommit locks stays locked until its transaction ends, and
+//! no longer, whatever the table's engine and whatever the server reports about a transaction.
 
 use narrows_testkit::{Answer, Flavour, Narrows, NarrowsConfig, RawClient, RealServer};
 
@@ -12,7 +12,7 @@ fn engines(flavour: Flavour) -> &'static [&'static str] {
     }
 }
 
-/// Whether nobody has locked the table.
+/// Whether the table is unlocked.
 fn is_free(server: &RealServer, table: &str) -> bool {
     let mut root = server.root();
     tell(&mut root, "SET lock_wait_timeout = 1");
@@ -39,7 +39,7 @@ fn what_is_locked_is_free_after_the_transaction_and_after_the_client() {
         let servers = Replicated::start(flavour, 0);
         make_tables(&servers.primary, flavour);
         let narrows = start(&NarrowsConfig::in_front_of(servers.primary.port()));
-        // They take what is free, and keep the pool moving.
+        // They take free connections, and keep the pool moving.
         let mut other = without_autocommit(&narrows);
         for engine in engines(flavour) {
             for statement in [format!("SELECT * FROM {engine}"), format!("SELECT nothing FROM {engine}")] {
@@ -75,7 +75,7 @@ fn run_any(client: &mut RawClient, statement: &str) {
 }
 
 fn run_executed(client: &mut RawClient, statement: &str) {
-    // One that is refused has locked nothing.
+    // A refused statement has locked nothing.
     if let Ok(prepared) = crate::prepared::Statement::try_prepare(client, statement) {
         assert_eq!(prepared.execute(client, &[]).error(), None);
     }
@@ -105,7 +105,7 @@ fn a_read_from_a_replica_does_not_hold_up_its_replication() {
                     tell(&mut client, "COMMIT");
                     let what = format!("{flavour:?}: {engine} on the primary, enforced {enforced}");
                     wait_until(&what, || is_free(&servers.primary, engine));
-                    // It waits a minute for the replica to alter the table too.
+                    // Waits a minute for the replica to alter the table too.
                     servers.wait_for_replicas();
                     drop(client);
                 }

@@ -1,5 +1,5 @@
-//! Sessions with autocommit off, as Python drivers have it by default, over a read/write split by rules: a real primary,
-//! real replicas that would take writes, and the rules that everybody begins with.
+//! Sessions with autocommit off, the default of Python drivers, over a read/write split by rules: a real primary, real
+//! replicas that would accept writes, and the rules that everybody starts with.
 
 mod application;
 mod locks;
@@ -11,7 +11,7 @@ use narrows_testkit::{Answer, Flavour, Login, Narrows, NarrowsConfig, RawClient,
 use crate::model::wait_until;
 use crate::prepared::Statement;
 
-/// A primary and replicas. Replicas are not read-only: what is sent to one by mistake is written there.
+/// A primary and replicas. Replicas are not read-only: a write sent to one by mistake succeeds there.
 struct Replicated {
     flavour: Flavour,
     primary: RealServer,
@@ -66,7 +66,7 @@ impl Replicated {
         replicated
     }
 
-    /// Reads go to the replicas, all else to the primary.
+    /// Reads go to the replicas, everything else to the primary.
     fn config(&self) -> NarrowsConfig {
         let mut config = NarrowsConfig::in_front_of(self.primary.port())
             .rule("rule_id=1 match_digest=\"^SELECT.*FOR UPDATE\" destination_hostgroup=0 apply=1")
@@ -81,7 +81,7 @@ impl Replicated {
         config
     }
 
-    /// Waits until all replicas have all that the primary has.
+    /// Waits until all replicas have everything that the primary has.
     fn wait_for_replicas(&self) {
         let (position, wait, status) = match self.flavour {
             Flavour::MariaDb => ("gtid_binlog_pos", "MASTER_GTID_WAIT", "SHOW SLAVE STATUS"),
@@ -95,11 +95,11 @@ impl Replicated {
         }
     }
 
-    /// Whether no replica has written anything of its own.
+    /// Whether no replica has any writes of its own.
     fn replicas_have_written_nothing(&self) -> bool {
         self.wait_for_replicas();
         let executed = match self.flavour {
-            // What it applies is not in its own binary log.
+            // What it applies is not written to its own binary log.
             Flavour::MariaDb => "SELECT @@global.gtid_binlog_pos = ''",
             Flavour::MySql9 => {
                 "SELECT @@global.gtid_executed NOT LIKE CONCAT('%', @@global.server_uuid, '%')"
@@ -185,7 +185,7 @@ fn reads_run_outside_of_a_transaction_until_something_opens_one() {
             for end in ["COMMIT", "ROLLBACK"] {
                 tell(&mut client, "SELECT v FROM t");
                 assert_ne!(server_id(&mut client), PRIMARY, "{flavour:?}: before {opener}");
-                // The last one fails, and its transaction is open nevertheless.
+                // The last one fails, but its transaction is open nevertheless.
                 let _ = client.query(opener);
                 assert_eq!(server_id(&mut client), PRIMARY, "{flavour:?}: after {opener}");
                 tell(&mut client, "SELECT v FROM t");

@@ -5,7 +5,7 @@ use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealSer
 use super::{ask, start, tell, wait_until};
 use crate::prepared::Statement;
 
-/// Two servers, each with a table: what names `rights` goes to the second.
+/// Two servers, each with a table: statements that name `rights` go to the second.
 struct Two {
     servers: [RealServer; 2],
     narrows: Narrows,
@@ -38,7 +38,7 @@ impl Two {
         RawClient::open(&self.narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("shop"))
     }
 
-    /// What is committed on both.
+    /// The committed rows on both.
     fn rows(&self) -> [usize; 2] {
         [("lefts", 0), ("rights", 1)]
             .map(|(table, number)| self.servers[number].rows(&format!("SELECT * FROM shop.{table}")).len())
@@ -48,7 +48,7 @@ impl Two {
     fn wait_for_end(&self) {
         for server in &self.servers {
             wait_until("no transaction is open", || {
-                // InnoDB fills this table again only when nobody has read it for a tenth of a second.
+                // InnoDB only refreshes this table if nobody has read it for a tenth of a second.
                 std::thread::sleep(std::time::Duration::from_millis(120));
                 server.rows("SELECT trx_id FROM information_schema.innodb_trx").is_empty()
             });
@@ -96,7 +96,7 @@ fn commit_and_rollback_follow_the_open_transactions() {
                             wanted[1] += tables.iter().filter(|table| **table == "rights").count();
                         }
                         assert_eq!(two.rows(), wanted, "{begin}, {tables:?}, {end}, prepared {prepared}");
-                        // The session goes on, with nothing open.
+                        // The session continues, with nothing open.
                         tell(&mut client, "SELECT 1");
                         two.wait_for_end();
                     }
@@ -115,7 +115,7 @@ fn a_session_sees_what_it_has_done_on_each_server() {
         tell(&mut client, "INSERT INTO rights (v) VALUES (4)");
         assert_eq!(ask(&mut client, "SELECT LAST_INSERT_ID()"), "20");
         assert_eq!(ask(&mut client, "SELECT v FROM lefts"), "3");
-        // It was another session's in between.
+        // Another session used it in between.
         tell(&mut two.client(), "INSERT INTO lefts (v) VALUES (9)");
         assert_eq!(ask(&mut client, "SELECT LAST_INSERT_ID()"), "20");
         tell(&mut client, "INSERT INTO lefts (v) VALUES (5)");
@@ -159,7 +159,7 @@ fn switching_autocommit_on_commits_all_transactions() {
         tell(&mut client, "INSERT INTO rights (v) VALUES (1)");
         tell(&mut client, "INSERT INTO lefts (v) VALUES (1)");
         tell(&mut client, "SET autocommit = 1");
-        // The answer is there before the others have ended.
+        // The answer arrives before the others have ended.
         tell(&mut client, "SELECT 1");
         assert_eq!(two.rows(), [1, 1]);
         two.wait_for_end();

@@ -1,4 +1,4 @@
-//! Which answers are kept.
+//! Which answers are cached.
 
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Login, Move, NarrowsConfig, RawClient, RealServer, capability, writer,
@@ -8,7 +8,7 @@ use crate::prepared::{Statement, Value, cell};
 
 use super::{caching, executions, figure, hits, is_cached, start};
 
-/// A server with a table of two rows in a schema of its own.
+/// A server with a table of two rows in a separate schema.
 fn with_table(flavour: Flavour, schema: &str) -> &'static RealServer {
     let server = RealServer::shared(flavour);
     let create = format!("CREATE OR REPLACE TABLE {schema}.t (n INT)");
@@ -174,7 +174,7 @@ fn executions_are_kept_by_what_their_parameters_are() {
             for (word, n) in [("a", 1), ("a", 2), ("b", 1)] {
                 let values = [Value::Text(word), Value::Integer(n)];
                 let first = statement.execute(&mut client, &values);
-                // What was bound by an answer from the cache is bound.
+                // Parameters bound in an execution answered from the cache stay bound.
                 let again = statement.execute_again(&mut client, &values);
                 assert_eq!(cell(&first), format!("is {word}"), "{flavour:?}");
                 assert_eq!(first.packets, again.packets, "{flavour:?}");
@@ -184,7 +184,7 @@ fn executions_are_kept_by_what_their_parameters_are() {
         let rounds: Vec<_> =
             told.chunks(3).map(|round| round.iter().map(|(_, it)| it).collect::<Vec<_>>()).collect();
         assert!(rounds.iter().all(|round| *round == rounds[0]), "{flavour:?}");
-        assert_eq!(hits(&narrows), 2 * 6, "{flavour:?}: the first of each is a server's");
+        assert_eq!(hits(&narrows), 2 * 6, "{flavour:?}: the first of each comes from a server");
     }
 }
 
@@ -206,7 +206,7 @@ fn pages_are_kept_and_found_rows_behind_them_is_right() {
         }
         assert!(
             !is_cached(&narrows, &mut client, "SELECT n FROM t LIMIT 7, 1"),
-            "nothing says how many there are"
+            "the number of rows is unknown"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Many clients that want the same at the same time.
+//! Many clients that run the same statement at the same time.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn a_thousand_clients_that_want_what_has_expired_cost_one_execution() {
     let narrows = start(&caching(server.port(), TTL.as_millis() as u32).variable("threads", "4"));
     let mut clients = clients(&narrows, 1_000);
     assert_eq!(clients[0].query(SLOW).cell().as_deref(), Some("answer"));
-    // Time is what is waited for.
+    // The test waits for time to pass.
     std::thread::sleep(TTL);
 
     clients.iter_mut().for_each(ask);
@@ -41,8 +41,8 @@ fn a_thousand_clients_that_want_what_has_expired_cost_one_execution() {
     assert_eq!(hits(&narrows), 999);
 }
 
-/// A server that answers the slow statement when the test lets it, with some clients that want its answer: the first has
-/// made the server run it.
+/// A server that answers the slow statement when the test lets it, and some clients that want its answer: the first one
+/// has made the server run it.
 struct Queue {
     server: FakeMysql,
     narrows: Narrows,
@@ -71,7 +71,7 @@ impl Queue {
         wait_until("another one runs it", || executions(&self.server, SLOW) == count);
     }
 
-    /// The first has left its statement: one of the others makes the server run it again, for all of them.
+    /// The first one has abandoned its statement: one of the others makes the server run it again, for all of them.
     fn another_one_runs_it(&mut self) {
         self.wait_for_executions(2);
         self.server.release();
@@ -112,7 +112,7 @@ fn one_that_waits_can_be_killed_and_go_away_like_any_other() {
     let id = admin(&queue.narrows).query(waiting).cell().expect("one that waits");
     admin(&queue.narrows).query(format!("KILL QUERY {id}")).ok().expect("killed");
     queue.others.pop().expect("one of them").vanish();
-    wait_until("it has gone", || figure(&queue.narrows, "Client_Connections_connected") == 5);
+    wait_until("it has disconnected", || figure(&queue.narrows, "Client_Connections_connected") == 5);
 
     queue.server.release();
 
@@ -133,7 +133,7 @@ fn a_statement_that_fails_is_run_once_more_and_then_by_everybody() {
     for client in queue.others.iter_mut().chain([&mut queue.first]) {
         assert_eq!(client.answer(command::QUERY).error().map(|error| error.code), Some(1146));
     }
-    assert_eq!(executions(&queue.server, SLOW), 6, "errors are nobody else's");
+    assert_eq!(executions(&queue.server, SLOW), 6, "errors are not shared");
     assert_eq!((hits(&queue.narrows), figure(&queue.narrows, "Query_Cache_Entries")), (0, 0));
 }
 

@@ -1,4 +1,4 @@
-//! Who shares answers with whom.
+//! Which clients share answers.
 
 use narrows_testkit::{
     Answer, Conversation, Endpoint, FakeMysql, Flavour, Login, Move, NarrowsConfig, RawClient, RealServer,
@@ -22,7 +22,7 @@ const QUESTIONS: &[&str] = &[
     "SELECT n FROM t ORDER BY n",
 ];
 
-/// What a client does before it asks.
+/// What a client does before its statement.
 struct Kind {
     user: &'static str,
     schema: &'static str,
@@ -65,7 +65,7 @@ fn sessions_that_differ_never_share_an_answer_and_those_that_are_alike_do() {
             "INSERT INTO cache_two.t VALUES (3), (4)",
         ]);
         let narrows = start(&caching(server.port(), 3_600_000).user("other", "other", ""));
-        // Twice: the second time everybody is answered by the cache.
+        // Twice: the second time the cache answers everybody.
         for round in 0..2 {
             for kind in KINDS {
                 let mut direct = open(&Endpoint::Unix(server.socket()), kind);

@@ -1,4 +1,4 @@
-//! How long answers are good for, and how they are renewed and forgotten.
+//! How long answers are valid, and how they are refreshed and removed.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn an_answer_is_given_again_until_its_time_is_over() {
     assert_eq!(client.query(WHO).cell().as_deref(), Some("one"));
     server.say(saying("two"));
     assert_eq!(client.query(WHO).cell().as_deref(), Some("one"));
-    wait_until("its time is over", || client.query(WHO).cell().as_deref() == Some("two"));
+    wait_until("it has expired", || client.query(WHO).cell().as_deref() == Some("two"));
     assert_eq!(executions(&server, WHO), 2);
 }
 
@@ -95,10 +95,10 @@ fn one_client_renews_what_is_getting_old_while_the_others_get_it() {
     }
     server.say(Conversation::new().on(WHO, &[Move::Wait, Move::rows("who", &["two"])]));
     let mut renewing = narrows.client();
-    // From 600 ms on whoever comes first renews it, and waits for the server.
+    // From 600 ms on the first client refreshes it, and waits for the server.
     std::thread::sleep(Duration::from_millis(650));
     renewing.send_command(command::QUERY, WHO.as_bytes()).expect("send");
-    wait_until("the server was asked again", || executions(&server, WHO) == 2);
+    wait_until("the server ran it again", || executions(&server, WHO) == 2);
     for client in &mut clients {
         assert_eq!(client.query(WHO).cell().as_deref(), Some("one"), "nobody else waits");
     }
@@ -106,7 +106,7 @@ fn one_client_renews_what_is_getting_old_while_the_others_get_it() {
     server.release();
 
     assert_eq!(renewing.answer(command::QUERY).cell().as_deref(), Some("two"));
-    wait_until("everybody gets the new one", || {
+    wait_until("everybody gets the new answer", || {
         clients.iter_mut().all(|client| client.query(WHO).cell().as_deref() == Some("two"))
     });
     assert_eq!(executions(&server, WHO), 2);

@@ -4,7 +4,7 @@ use narrows_testkit::{Flavour, RealServer};
 
 use super::{caching, figure, hits, start};
 
-/// Bytes of the cache, and what the process may grow by for it.
+/// The cache's size in bytes, and how much the process may grow for it.
 const SIZE: u64 = 256 << 20;
 const MOST: u64 = 280 << 20;
 
@@ -24,7 +24,7 @@ fn a_full_cache_takes_what_it_may_and_no_more() {
         (figure(&narrows, "Query_Cache_Memory_bytes"), figure(&narrows, "Query_Cache_bytes_IN"));
     let grown = narrows.resident_bytes() - before;
     println!(
-        "{} MiB were put in, {} MiB are there in {} entries, and the process has grown by {} MiB",
+        "{} MiB were added, {} MiB are cached in {} entries, and the process has grown by {} MiB",
         sum >> 20,
         bytes >> 20,
         figure(&narrows, "Query_Cache_Entries"),
@@ -56,7 +56,8 @@ fn a_scan_leaves_what_is_read_again_and_again() {
     assert_eq!(hits(&narrows) - before, 50);
 }
 
-/// Statements with answers of every length: mostly short, some of a megabyte; a few of them again and again.
+/// Statements with answers of every length: mostly short, some of a megabyte; a few of them are repeated again and
+/// again.
 fn load(
     narrows: &narrows_testkit::Narrows,
     thread: usize,

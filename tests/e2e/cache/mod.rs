@@ -13,7 +13,7 @@ fn start(config: &NarrowsConfig) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
 }
 
-/// One server, and a rule that has every SELECT cached for that many milliseconds.
+/// One server, and a rule that caches every SELECT for this many milliseconds.
 fn caching(port: u16, ttl_ms: u32) -> NarrowsConfig {
     NarrowsConfig::in_front_of(port)
         .rule(&format!("rule_id=1 match_digest=\"^(SELECT|SHOW)\" cache_ttl={ttl_ms} apply=1"))
@@ -40,7 +40,7 @@ fn hits(narrows: &Narrows) -> u64 {
     figure(narrows, "Query_Cache_count_GET_OK")
 }
 
-/// Sends a statement twice, and says whether the second answer came from the cache.
+/// Sends a statement twice; returns whether the second answer came from the cache.
 fn is_cached(narrows: &Narrows, client: &mut RawClient, statement: &str) -> bool {
     let first = client.query(statement);
     let before = hits(narrows);

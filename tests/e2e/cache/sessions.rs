@@ -1,4 +1,4 @@
-//! What the session of a client is behind an answer from the cache, and when it is asked at all.
+//! A client's session state after an answer from the cache, and when the cache is consulted at all.
 
 use narrows_testkit::{Endpoint, Flavour, Login, RawClient, RealServer};
 
@@ -36,7 +36,7 @@ fn what_is_asked_behind_an_answer_from_the_cache_is_what_a_server_would_say() {
             ("SELECT 1", "SELECT DATABASE()"),
         ] {
             let asked = |endpoint: &Endpoint| {
-                // On the same rows.
+                // With the same rows.
                 server.execute(&[
                     "TRUNCATE cache_sessions.t",
                     "INSERT INTO cache_sessions.t (n) VALUES (1), (2), (3)",
@@ -44,7 +44,7 @@ fn what_is_asked_behind_an_answer_from_the_cache_is_what_a_server_would_say() {
                 let mut client = RawClient::open(endpoint, &login);
                 client.query(before);
                 let rows = client.query(read).text_rows().len();
-                // What the cache has is as old as it is; only how many rows it gave counts.
+                // The cached answer may be old; only its number of rows matters.
                 (client.query(question).text_rows(), rows)
             };
             let before_hits = hits(&narrows);

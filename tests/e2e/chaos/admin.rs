@@ -1,4 +1,4 @@
-//! Administrators who change and load everything, all the time, and look whether what they have loaded and saved is there.
+//! Administrators who change and load everything, all the time, and check that what they loaded and saved is there.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use narrows_testkit::{Endpoint, ErrorPacket, Login, RawClient};
 use super::cluster::MARKER;
 use super::load::{Shared, What};
 
-/// Changes of all kinds, one burst after the other.
+/// Changes of all kinds, one burst after another.
 pub struct Bursts {
     endpoint: Endpoint,
-    /// How many want nothing changed.
+    /// How many callers have suspended changes.
     guards: AtomicU64,
-    /// Whether somebody is in the middle of a burst.
+    /// Whether a burst is in progress.
     is_busy: AtomicBool,
 }
 
-/// As long as it lives administrators are not there.
+/// While it exists, administrators change nothing.
 pub struct Pause<'a>(&'a Bursts);
 
 /// What was acknowledged.
@@ -34,8 +34,8 @@ impl Bursts {
         Bursts { endpoint, guards: AtomicU64::new(0), is_busy: AtomicBool::new(false) }
     }
 
-    /// Has nobody change anything meanwhile: as is wise where a primary changes, and as it has to be where processes are
-    /// counted, for each load has a waiting one replaced.
+    /// Suspends all changes: this is wise while a primary changes, and necessary while processes are counted, because
+    /// each load replaces a waiting process.
     pub fn pause(&self) -> Pause<'_> {
         self.guards.fetch_add(1, Ordering::SeqCst);
         while self.is_busy.load(Ordering::SeqCst) {
@@ -44,7 +44,7 @@ impl Bursts {
         Pause(self)
     }
 
-    /// Goes on until all clients are to end.
+    /// Continues until all clients are to end.
     pub fn go_on(&self, shared: &Shared) {
         let mut acknowledged = Acknowledged::default();
         let mut visit: Option<(RawClient, u64)> = None;
@@ -63,7 +63,7 @@ impl Bursts {
         }
     }
 
-    /// One burst; the connection where it goes on.
+    /// One burst; returns the connection if it is still usable.
     fn visit(
         &self,
         visit: Option<(RawClient, u64)>,
@@ -87,7 +87,7 @@ impl Bursts {
         let mut admin = RawClient::try_connect(&self.endpoint).map_err(|error| ErrorPacket {
             code: 2002,
             state: "HY000".to_owned(),
-            message: format!("no administrator is let in: {error}"),
+            message: format!("no administrator can log in: {error}"),
         })?;
         admin.login(&Login::new("admin", "admin"))?;
         Ok(admin)
@@ -135,7 +135,7 @@ impl Acknowledged {
             }
             let found = answer.cell().and_then(|cell| cell.parse::<u64>().ok());
             if found.is_none_or(|found| found < wanted) {
-                shared.wrong(format!("{table} has {found:?}, and {wanted} was acknowledged"));
+                shared.wrong(format!("{table} has {found:?}, but {wanted} was acknowledged"));
             }
         }
         Ok(())
@@ -151,7 +151,7 @@ impl Acknowledged {
     }
 }
 
-/// Rules come and go that concern nobody.
+/// Adds and removes rules that match nothing.
 fn load_rules(admin: &mut RawClient) -> Result<(), ErrorPacket> {
     let row = |id: u32| format!("({id}, 1, '^BURST {id} .*$', 1)");
     let rows: Vec<String> = (1_000..1_050).map(row).collect();
@@ -180,5 +180,5 @@ const PACE: Duration = Duration::from_millis(100);
 /// How many are a burst.
 const BURST: u64 = 10;
 
-/// After a burst: long enough for a process that waits to be made.
+/// After a burst: long enough for a standby to be started.
 const REST: Duration = Duration::from_secs(1);

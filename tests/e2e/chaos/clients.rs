@@ -1,5 +1,5 @@
-//! Clients that stop in the middle, and many of them at once: what others wait for they do not hold, and the memory that they
-//! took is given back.
+//! Clients that stop halfway, and many clients at once: they do not hold what others wait for, and the memory that they
+//! used is released.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::{Scene, short_or_long};
 
 /// Half of them send the rest after a while, and are answered.
 pub fn stop_sending(scene: &mut Scene, report: &mut Report) {
-    report.peak("clients stop in the middle of an upload", |load| {
+    report.peak("clients stop during an upload", |load| {
         let mut clients: Vec<Upload> = (0..PLACES + 20).map(|number| Upload::begin(scene, number)).collect();
         let since = Instant::now();
         others_go_on(scene, load, since);
@@ -26,16 +26,16 @@ pub fn stop_sending(scene: &mut Scene, report: &mut Report) {
     });
 }
 
-/// All of them are closed for it, in time for those who wait for their places.
+/// All of them are closed for it, in time for those that wait for their connections.
 pub fn stop_reading(scene: &mut Scene, report: &mut Report) {
     report.peak("clients stop reading a large result", |load| {
         let before = stalled(scene);
         let count = 2 * PLACES + 10;
         let mut clients: Vec<RawClient> = (0..count).map(|_| scene.client()).collect();
         for client in &mut clients {
-            client.send_command(command::QUERY, LARGE_RESULT.as_bytes()).expect("it takes it");
+            client.send_command(command::QUERY, LARGE_RESULT.as_bytes()).expect("it is sent");
         }
-        wait_until("all that do not read are closed", || stalled(scene) >= before + count as u64);
+        wait_until("all clients that do not read are closed", || stalled(scene) >= before + count as u64);
         let stay = clients.iter_mut().filter_map(|client| (!client.is_closed_within(SOON)).then_some(()));
         let defects = stay.map(|()| "a client that does not read is counted and not closed".to_owned());
         let defects = defects.collect();
@@ -46,7 +46,7 @@ pub fn stop_reading(scene: &mut Scene, report: &mut Report) {
     });
 }
 
-/// They come, ask, stay for a while, and leave.
+/// They connect, run a statement, stay for a while, and disconnect.
 pub fn crowd(scene: &mut Scene, report: &mut Report) {
     report.peak("many clients come at once", |load| {
         let count = short_or_long(500, 3_000);
@@ -56,7 +56,7 @@ pub fn crowd(scene: &mut Scene, report: &mut Report) {
             let answer = client.query(format!("SELECT value + {number} FROM chaos.facts WHERE id = 1"));
             match answer.error() {
                 Some(error) => defects.push(format!("one of many: {} {}", error.code, error.message)),
-                None => assert_eq!(answer.cell(), Some((7 + number).to_string()), "another one's answer"),
+                None => assert_eq!(answer.cell(), Some((7 + number).to_string()), "another client's answer"),
             }
         }
         others_go_on(scene, load, Instant::now());
@@ -73,7 +73,7 @@ fn others_go_on(scene: &Scene, load: &Load, since: Instant) {
     wait_until("others write", || load.has_written_since(since));
 }
 
-/// How many clients Narrows has closed for being in the middle of something for too long.
+/// How many clients Narrows has closed because they stalled for too long.
 fn stalled(scene: &Scene) -> u64 {
     let rows = scene.admin().query("SHOW NARROWS STATUS").text_rows();
     let row = rows.iter().find(|row| row[0].as_deref() == Some("Narrows_stalled_clients"));
@@ -84,7 +84,7 @@ fn stalled(scene: &Scene) -> u64 {
 struct Upload {
     client: RawClient,
     statement: Vec<u8>,
-    /// Whether it is answered with how long it is.
+    /// Whether the answer is its length.
     is_read: bool,
 }
 
@@ -99,18 +99,19 @@ impl Upload {
         let mut begun = ((ALL + 1) as u32).to_le_bytes().to_vec();
         begun.push(command::QUERY);
         begun.extend(&statement[..SENT]);
-        client.send_bytes(&begun).expect("it takes it");
+        client.send_bytes(&begun).expect("it is sent");
         Upload { client, statement, is_read }
     }
 
-    /// Sends the rest; what is wrong with the answer.
+    /// Sends the rest; returns what is wrong with the answer.
     fn finish(mut self) -> Option<String> {
-        // One that is streamed has a server connection, and may have been closed for that: then that is its answer.
+        // If its command is streamed, it holds a server connection, and may have been closed for that: then the error
+        // is its answer.
         let _ = self.client.send_bytes(&self.statement[SENT..]);
         let answer = self.client.answer(command::QUERY);
         match answer.error() {
             Some(error) if error.code == NOT_SENT => None,
-            Some(error) => Some(format!("an upload that went on: {} {}", error.code, error.message)),
+            Some(error) => Some(format!("an upload that continued: {} {}", error.code, error.message)),
             None if !self.is_read => None,
             None => {
                 let expected = ALL - "SELECT LENGTH('')".len();
@@ -121,7 +122,7 @@ impl Upload {
     }
 }
 
-/// Bytes of the statement, and of those that come before it stops.
+/// Length of the statement, and of the part sent before it stops, in bytes.
 const ALL: usize = 8 << 20;
 const SENT: usize = 2 << 20;
 
@@ -131,5 +132,5 @@ const NOT_SENT: u16 = 1159;
 /// 60 MB.
 const LARGE_RESULT: &str = "SELECT REPEAT('x', 60000) FROM chaos.facts";
 
-/// How long a client that is closed may have to see it.
+/// How long a closed client may take to notice.
 const SOON: Duration = Duration::from_secs(10);

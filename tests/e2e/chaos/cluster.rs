@@ -1,9 +1,10 @@
 //! A primary with two replicas that lose no acknowledged write, and what an orchestrator does with them.
 //!
-//! Replication is semi-synchronous (AFTER_SYNC, without an end to its patience): a write is acknowledged when a replica has it.
-//! Every server is read-only by its configuration and becomes writable by hand only, so that one that comes back from a crash
-//! takes no writes: that is the fencing, and it is the servers' own. A primary of MariaDB that was killed forgets what no replica
-//! has acknowledged, and follows; one of MySQL keeps that, and is filled anew: it clones the primary that took its place.
+//! Replication is semi-synchronous (AFTER_SYNC, without a timeout): a write is acknowledged when a replica has it.
+//! Every server is read-only by configuration and only becomes writable by hand, so that one that comes back from a
+//! crash accepts no writes: this is the fencing, and the servers do it themselves. A killed MariaDB primary discards
+//! what no replica has acknowledged, and follows; a MySQL primary keeps it, and is rebuilt: it clones the primary that
+//! replaced it.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::{short_or_long, sysbench};
 /// One server.
 pub struct Node {
     pub server: RealServer,
-    /// Where the others and Narrows reach it.
+    /// The address at which the others and Narrows reach it.
     pub address: String,
     /// Its `server_id`.
     pub id: u32,
@@ -25,7 +26,7 @@ pub struct Cluster {
     pub flavour: Flavour,
     pub nodes: Vec<Node>,
     pub primary: usize,
-    /// The network of the last node, where there may be namespaces.
+    /// The network of the last node, if namespaces are allowed.
     pub namespace: Option<Namespace>,
 }
 
@@ -42,7 +43,7 @@ impl Cluster {
         };
         let mut cluster = Cluster { flavour, nodes: (1..=NODES).map(node).collect(), primary: 0, namespace };
         if flavour == Flavour::MySql9 {
-            // What each has made of itself at its start is no history to share.
+            // What each has written at its start is not part of the shared history.
             cluster.nodes.iter().for_each(|node| node.server.execute(&["RESET BINARY LOGS AND GTIDS"]));
         }
         cluster.primary().execute(&["SET GLOBAL read_only = 0"]);
@@ -58,17 +59,17 @@ impl Cluster {
             cluster.follow(replica);
         }
         cluster.wait_for_replicas();
-        // From now on it waits for them.
+        // From now on the primary waits for the replicas.
         cluster.primary().execute(&[&cluster.wait_for_acknowledgements(1)]);
         cluster
     }
 
-    /// Narrows in front of it: reads go to the replicas, all else to the primary. A server of another kind, at that port, is
-    /// asked by statements that say so.
+    /// Narrows in front of it: reads go to the replicas, everything else to the primary. Statements marked for it go to
+    /// a server of another kind, at the given port.
     pub fn config(&self, deaf: u16) -> NarrowsConfig {
         let mut config = NarrowsConfig::new()
             .supervised()
-            // Longer than anybody waits for clients to leave who are told to.
+            // Longer than the tests wait for clients that are told to disconnect.
             .drain_timeout(180)
             .small_disk(64 << 20)
             .monitor()
@@ -82,15 +83,15 @@ impl Cluster {
             .server(9, deaf, "max_connections=20")
             .variable("monitor_username", "app")
             .variable("monitor_password", "app")
-            // Of MySQL, whose servers are reached by a network that is not the loopback.
+            // For MySQL, whose servers are reached over a network other than the loopback.
             .variable("get_server_public_key", "true")
-            // No longer than it takes to see that a server is back, and is not there yet.
+            // Short enough to see that a server is back, before it is fully available.
             .variable("shun_recovery_time_sec", "1")
             .variable("monitor_ping_interval", "250")
-            // A machine that works for an hour may leave a server alone for longer.
+            // On a machine under load for an hour, a server may be unresponsive for longer.
             .variable("monitor_ping_timeout", short_or_long("500", "1500"))
             .variable("monitor_read_only_interval", "250")
-            // Shorter than others wait for a place.
+            // Shorter than others wait for a connection.
             .variable("stall_timeout_client", short_or_long("2000", "5000"))
             .variable("kill_timeout_server", "1000")
             .variable("free_connections_pct", "25")
@@ -103,7 +104,7 @@ impl Cluster {
         config
     }
 
-    /// The one that is written to.
+    /// The current primary.
     pub fn primary(&self) -> &RealServer {
         &self.nodes[self.primary].server
     }
@@ -136,7 +137,7 @@ impl Cluster {
             "SET GLOBAL read_only = 1",
             &self.wait_for_acknowledgements(0),
             "STOP SLAVE",
-            // What a primary has written itself counts for where it goes on as a replica.
+            // A former primary continues as a replica after its own last write.
             "SET GLOBAL gtid_slave_pos = @@global.gtid_current_pos",
             &format!(
                 "CHANGE MASTER TO MASTER_HOST='{host}', MASTER_PORT={port}, MASTER_USER='sbtest', \
@@ -147,7 +148,7 @@ impl Cluster {
         ]);
     }
 
-    /// Makes another server the primary: of those that still run the one that has most, after it has applied all of it.
+    /// Makes another server the primary: the most advanced of those still running, after it has applied everything.
     pub fn promote(&mut self) {
         let candidates = self.replicas();
         let mut position = |index: &usize| match self.flavour {
@@ -168,7 +169,7 @@ impl Cluster {
         ]);
     }
 
-    /// Starts a primary that was killed, `pause` before it follows the one that took its place.
+    /// Starts a killed primary again, and after `pause` makes it follow the one that replaced it.
     pub fn bring_back(&mut self, index: usize, pause: Duration) {
         match self.flavour {
             Flavour::MariaDb => {
@@ -180,7 +181,8 @@ impl Cluster {
         self.follow(index);
     }
 
-    /// Has a server of MySQL replace its data by the primary's. Nobody reaches it meanwhile: what it has is not what others have.
+    /// Makes a MySQL server replace its data by the primary's. Nobody can reach it in the meantime, because its data
+    /// differs from the others'.
     fn clone_primary(&mut self, index: usize) {
         let primary = &self.nodes[self.primary];
         let (host, port) = (primary.address.clone(), primary.server.port());
@@ -189,20 +191,20 @@ impl Cluster {
         server.execute(&[&format!("SET GLOBAL clone_valid_donor_list = '{host}:{port}'")]);
         let clone = format!("CLONE INSTANCE FROM 'sbtest'@'{host}':{port} IDENTIFIED BY 'sbtest'");
         let error = server.root().query(clone).error().expect("it shuts down, and says so");
-        // Nobody is there to start it again.
+        // Nothing restarts it.
         assert_eq!(error.code, 3707, "{error:?}");
         assert!(server.process().wait_for(Duration::from_secs(60)).is_some(), "it does not shut down");
         server.restart();
     }
 
-    /// The statement that has a server wait for replicas before it acknowledges a write, or not.
+    /// The statement that makes a server wait for replicas before it acknowledges a write, or not.
     fn wait_for_acknowledgements(&self, on: u8) -> String {
         let source = if self.flavour == Flavour::MySql9 { "source" } else { "master" };
         format!("SET GLOBAL rpl_semi_sync_{source}_enabled = {on}")
     }
 
-    /// Waits until all replicas acknowledge what the primary writes. Where one of two does not yet, and the other one is killed, every
-    /// write waits in the primary, without a limit.
+    /// Waits until all replicas acknowledge what the primary writes. If one of two does not yet, and the other one is
+    /// killed, every write waits in the primary without limit.
     pub fn wait_for_acknowledgers(&self) {
         let source = if self.flavour == Flavour::MySql9 { "source" } else { "master" };
         let status = format!("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_{source}_clients'");
@@ -212,7 +214,7 @@ impl Cluster {
         });
     }
 
-    /// Has all servers run, reachable, and follow the one that is the primary or takes its place.
+    /// Makes all servers run, be reachable, and follow the primary or the one that replaces it.
     pub fn heal(&mut self) {
         self.namespace.iter().for_each(Namespace::mend);
         self.nodes.iter_mut().for_each(|node| node.server.thaw());
@@ -230,7 +232,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until all replicas have all that the primary has.
+    /// Waits until all replicas have everything that the primary has.
     pub fn wait_for_replicas(&self) {
         let (position, wait, status) = match self.flavour {
             Flavour::MariaDb => ("gtid_binlog_pos", "MASTER_GTID_WAIT", "SHOW SLAVE STATUS"),
@@ -251,7 +253,7 @@ impl Cluster {
     }
 }
 
-/// A network that can be cut off, where there may be namespaces.
+/// A network that can be cut off, if namespaces are allowed.
 pub fn namespace() -> Option<Namespace> {
     let skipped = |why: &String| eprintln!("SKIPPED: no server is cut off from its network here: {why}");
     Namespace::new().inspect_err(skipped).ok()
@@ -276,7 +278,7 @@ fn options(flavour: Flavour, id: u32, address: &str, inside: Option<&Namespace>)
         &format!("--bind-address=127.0.0.1{loopback}"),
         "--read-only=1",
         "--log-bin=binlog",
-        // What a server has said is kept when its process is killed; the machine is not.
+        // What a server has acknowledged survives a kill of its process; the machine itself does not crash.
         "--innodb-flush-log-at-trx-commit=1",
     ] {
         options = options.option(option);
@@ -304,7 +306,7 @@ const MARIADB: [&str; 8] = [
     "--binlog-format=ROW",
     "--gtid-strict-mode=1",
     "--slave-net-timeout=2",
-    // A primary that was killed forgets what no replica has acknowledged.
+    // A killed primary discards what no replica has acknowledged.
     "--init-rpl-role=SLAVE",
     "--rpl-semi-sync-slave-enabled=1",
     "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
@@ -326,7 +328,8 @@ const MYSQL9: [&str; 11] = [
     "--innodb-doublewrite=ON",
 ];
 
-/// Stops what a replica receives, waits until it has applied all of it, and tells how many transactions that are.
+/// Stops a replica's receiver, waits until everything received has been applied, and returns how many transactions that
+/// is.
 fn applied_on_mariadb(server: &RealServer) -> u64 {
     server.execute(&["STOP SLAVE IO_THREAD"]);
     wait_until("a replica has applied what it has received", || {
@@ -347,7 +350,7 @@ fn applied_on_mysql9(server: &mut RealServer) -> u64 {
     let received = "SELECT received_transaction_set FROM performance_schema.replication_connection_status";
     let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET(({received}), 30)");
     let executed = || transactions(&cell("SELECT @@global.gtid_executed"));
-    // It may lag by minutes, as long as it goes on.
+    // It may lag by minutes, as long as it makes progress.
     let mut before = executed();
     while cell(&wait) != "0" {
         let now = executed();
@@ -359,15 +362,15 @@ fn applied_on_mysql9(server: &mut RealServer) -> u64 {
     executed
 }
 
-/// What the applier of a replica of MySQL does.
+/// What the applier of a MySQL replica does.
 fn applier(server: &RealServer) -> Vec<Vec<Option<String>>> {
     server.rows(
         "SELECT id, command, time, state, info FROM performance_schema.processlist WHERE user = 'system user'",
     )
 }
 
-/// Stops a replica of MySQL. One that waits for the other half of a transaction, for a minute, is started again, which makes it
-/// forget what it has of that.
+/// Stops a MySQL replica. If it waits a minute for the other half of a transaction, it is restarted, which makes it
+/// discard the first half.
 fn stop_replica(server: &mut RealServer) {
     let Some(error) = server.root().query("STOP REPLICA").error() else { return };
     assert_eq!(error.code, 1875, "{error:?}");
@@ -388,7 +391,7 @@ fn transactions(set: &str) -> u64 {
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
     begun.elapsed()
@@ -400,7 +403,7 @@ pub const FACTS: u64 = 1_000;
 /// How many connections Narrows may have to each server.
 pub const PLACES: usize = 40;
 
-/// The account by which administrators see whether what they have done is in force.
+/// The account with which administrators check that their changes are in force.
 pub const MARKER: &str = "marker";
 
 const NODES: u32 = 3;

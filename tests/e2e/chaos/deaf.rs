@@ -1,4 +1,4 @@
-//! Servers that ignore kills, whether they are made so or stopped: their statements end for clients all the same.
+//! Servers that ignore kills, by design or because they are stopped: clients' statements end all the same.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::servers::recovered;
 use super::verdict::{Report, Times};
 use super::{Scene, short_or_long};
 
-/// Who does what it is told, but for one statement, which it never ends.
+/// A server that does what it is told, except for one statement, which it never ends.
 pub fn server() -> FakeMysql {
     FakeMysql::start(Conversation::new().on("DO deaf", &[Move::Hang]))
 }
@@ -34,7 +34,7 @@ fn deaf_statements(scene: &Scene) -> Vec<String> {
     let before = heard(scene);
     let begun = Instant::now();
     for client in &mut clients {
-        client.send_command(command::QUERY, b"DO deaf").expect("it takes it");
+        client.send_command(command::QUERY, b"DO deaf").expect("it is sent");
     }
     wait_until("it has all of them", || heard(scene) == before + clients.len());
     let mut other = scene.client();
@@ -51,7 +51,7 @@ fn deaf_statements(scene: &Scene) -> Vec<String> {
         let code = answer.error().map(|error| error.code);
         let wanted: &[u16] = match number % 3 {
             0 => &[TIMED_OUT],
-            // Its time may have been over first.
+            // It may have timed out first.
             1 => &[INTERRUPTED, TIMED_OUT],
             _ => &[INTERRUPTED, TIMED_OUT, LOST],
         };
@@ -62,21 +62,21 @@ fn deaf_statements(scene: &Scene) -> Vec<String> {
                 answer.error()
             ));
         }
-        // Who was not killed goes on.
+        // A client that was not killed continues.
         if number % 3 != 2 && client.query("DO hears").ok().is_none() {
-            defects.push("a session whose server was deaf does not go on".to_owned());
+            defects.push("a session whose server was deaf does not continue".to_owned());
         }
     }
     defects.extend(too_late(begun));
     defects
 }
 
-/// The same of a server that is stopped.
+/// The same with a server that is stopped.
 fn frozen_statements(scene: &mut Scene, replica: usize) -> Vec<String> {
     let mut clients: Vec<RawClient> = (0..EACH).map(|_| scene.client()).collect();
     let begun = Instant::now();
     for client in &mut clients {
-        client.send_command(command::QUERY, b"SELECT SLEEP(0.05) FROM chaos.facts").expect("it takes it");
+        client.send_command(command::QUERY, b"SELECT SLEEP(0.05) FROM chaos.facts").expect("it is sent");
     }
     std::thread::sleep(Duration::from_millis(300));
     scene.cluster.nodes[replica].server.freeze();
@@ -84,7 +84,7 @@ fn frozen_statements(scene: &mut Scene, replica: usize) -> Vec<String> {
     let late = too_late(begun);
     scene.cluster.nodes[replica].server.thaw();
     let wrong = answers.iter().filter(|answer| answer.error().is_none_or(|error| error.code != TIMED_OUT));
-    let wrong = wrong.map(|answer| format!("a statement whose time is over: {:?}", answer.error()));
+    let wrong = wrong.map(|answer| format!("a statement that timed out: {:?}", answer.error()));
     wrong.chain(late).collect()
 }
 
@@ -93,7 +93,7 @@ fn too_late(begun: Instant) -> Option<String> {
     (took > LIMIT).then(|| format!("statements whose servers are deaf ended after {took:?}"))
 }
 
-/// How many of its statement that server has had.
+/// How often that server has received its statement.
 fn heard(scene: &Scene) -> usize {
     scene.deaf.received().iter().filter(|received| received.body == "DO deaf").count()
 }
@@ -101,10 +101,10 @@ fn heard(scene: &Scene) -> usize {
 /// Statements of each kind.
 const EACH: usize = 5;
 
-/// A second by their rule, one for the kill, and what else a machine has to do.
+/// A second by their rule, one for the kill, and time for other load on the machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
 const INTERRUPTED: u16 = 1317;
 const TIMED_OUT: u16 = 1907;
-/// Error 2013, by which a client sees that it is closed.
+/// Error 2013, which shows a client that its connection was closed.
 const LOST: u16 = 2013;

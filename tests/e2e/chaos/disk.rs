@@ -1,6 +1,6 @@
-//! A disk without room: what is stored there stays, clients notice nothing, and everything goes on when there is room again.
+//! A full disk: what is stored there stays, clients notice nothing, and everything continues when there is space again.
 //!
-//! The data folder is on a small disk of its own where one can be mounted; otherwise no file may grow.
+//! The data folder is on a separate small disk if one can be mounted; otherwise no file may grow.
 
 use std::fs;
 use std::io::Write;
@@ -17,7 +17,7 @@ use super::servers::recovered;
 use super::verdict::{Excuse, Report, Times};
 use super::{Scene, short_or_long};
 
-/// Everything that is stored is tried, and some processes have their end meanwhile.
+/// Everything that is stored is tried, and some processes are killed in the meantime.
 pub fn fill(scene: &mut Scene, report: &mut Report) {
     report.scenario("the disk is full", |load| {
         let mut defects = Vec::new();
@@ -37,9 +37,9 @@ pub fn fill(scene: &mut Scene, report: &mut Report) {
             }
             is_refused
         };
-        // What others do at that moment may leave room: a journal that ends, a log that is rotated.
+        // Other activity may free space at that moment: a journal is removed, a log is rotated.
         if !(0..5).any(|_| is_refused()) {
-            defects.push("a file is said to be saved on a full disk".to_owned());
+            defects.push("saving a file on a full disk is said to have succeeded".to_owned());
         }
         done(&mut admin, "UPDATE mysql_users SET max_connections = 9999 WHERE username = 'app'");
         done(&mut admin, "LOAD MYSQL USERS TO RUNTIME");
@@ -60,7 +60,7 @@ pub fn fill(scene: &mut Scene, report: &mut Report) {
         }
         let is_upgraded = scene.random.below(2) == 0 && upgrade(scene).0;
         std::thread::sleep(short_or_long(Duration::from_millis(300), Duration::from_secs(10)));
-        // They may be those who make room.
+        // They may be what frees space.
         wait_until("administrators are served on a full disk", || {
             let mut admin = RawClient::try_connect(&scene.narrows.admin_endpoint()).ok();
             let login = Login::new("admin", "admin");
@@ -84,13 +84,13 @@ pub fn fill(scene: &mut Scene, report: &mut Report) {
     });
 }
 
-/// What is wrong although there is room again.
+/// What is wrong although there is space again.
 fn stores_again(scene: &Scene, saved: &Path, save: &str) -> Vec<String> {
     let mut defects = Vec::new();
     let mut admin = scene.admin();
     for statement in [save, "SAVE MYSQL USERS TO DISK", "SAVE MYSQL DIGEST TO DISK"] {
         if let Some(error) = admin.query(statement).error() {
-            defects.push(format!("{statement} with room again: {error:?}"));
+            defects.push(format!("{statement} with space again: {error:?}"));
         }
     }
     let text = fs::read_to_string(saved).unwrap_or_default();
@@ -127,12 +127,12 @@ fn done(admin: &mut RawClient, statement: &str) {
     assert!(error.is_none(), "{statement}: {error:?}");
 }
 
-/// An administrator is told what could not be saved.
+/// An administrator gets an error for what could not be saved.
 fn cannot_be_stored(failure: &Failure) -> bool {
     failure.what == What::Admin && failure.text.contains(", at SAVE ")
 }
 
-/// Takes all the room there is.
+/// Fills the disk.
 fn make_full(narrows: &mut Narrows) {
     if !narrows.has_small_disk() {
         return limit_files(narrows, Some(0));
@@ -144,12 +144,12 @@ fn make_full(narrows: &mut Narrows) {
     }
 }
 
-/// Gives it back.
+/// Frees the space again.
 pub fn free(narrows: &Narrows) {
     if !narrows.has_small_disk() {
         return limit_files(narrows, None);
     }
-    // There is none where none was made.
+    // It does not exist if none was created.
     let _ = fs::remove_file(narrows.data_file(FILLER));
 }
 
@@ -158,7 +158,7 @@ fn limit_files(narrows: &Narrows, most: Option<u64>) {
         let mut limit = getrlimit(Resource::Fsize);
         limit.current = most;
         let pid = Pid::from_raw(i32::try_from(pid).expect("a process")).expect("a process");
-        // One that has ended needs no limit.
+        // A process that has ended needs no limit.
         let _ = prlimit(Some(pid), Resource::Fsize, limit);
     }
 }

@@ -1,8 +1,8 @@
-//! Clients that never stop, and write down what they were told.
+//! Clients that never stop, and record every answer.
 //!
-//! Readers ask for facts, whose answers are known, some of them with session state that must be their own. Writers put a
-//! number into the ledger, each in a statement or two in a transaction, and note whether that was acknowledged, may have
-//! happened, or cannot have.
+//! Readers query facts whose answers are known, some of them with session state that must be their own. Writers insert
+//! numbers into the ledger, one in a statement or two in a transaction, and record whether the write was acknowledged,
+//! may have happened, or cannot have happened.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,17 +22,17 @@ pub enum What {
     Read,
     /// The same, right after a statement that set a session variable.
     AfterSetting,
-    /// The same by sysbench, whose answers are long.
+    /// The same in sysbench, whose answers are long.
     LongRead,
-    /// The same of a prepared statement.
+    /// The same with a prepared statement.
     Prepared,
-    /// A write on its own.
+    /// A single write.
     Write,
     /// A statement of a transaction.
     Transaction,
     /// A statement that sets a session variable.
     Setting,
-    /// A statement of an administrator.
+    /// An administrator's statement.
     Admin,
 }
 
@@ -43,60 +43,60 @@ impl What {
     }
 }
 
-/// An error that a client was told.
+/// An error that a client received.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub what: What,
-    /// When the client was answered last before it, or began to connect: what went wrong has gone wrong since.
+    /// When the client last received an answer before it, or began to connect: the fault happened after that.
     pub from: Instant,
     pub to: Instant,
     pub text: String,
 }
 
-/// All that clients have seen.
+/// Everything that clients have seen.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub reads: u64,
     pub slowest_read: Duration,
     pub slowest_write: Duration,
-    /// Answers that are not what they must be.
+    /// Wrong answers.
     pub wrong: Vec<String>,
     pub failures: Vec<Failure>,
     /// The numbers of each acknowledged write or transaction.
     pub acknowledged: Vec<Vec<u64>>,
     /// When the last of them began.
     pub written: Option<Instant>,
-    /// Those of which nobody has said whether they happened.
+    /// The writes whose outcome is unknown.
     pub uncertain: Vec<Vec<u64>>,
-    /// Those that cannot have happened, by what the client was told.
+    /// The writes that cannot have happened, according to the error.
     pub refused: Vec<Vec<u64>>,
 }
 
-/// The clients; they stop when told.
+/// The clients; they run until they are stopped.
 pub struct Load {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Others beside them.
+    /// The sysbench runs.
     sysbench: Option<Sysbench>,
 }
 
-/// What all clients have in common.
+/// What all clients share.
 pub struct Shared {
     endpoint: Endpoint,
     stop: AtomicBool,
-    /// Whether the readers that came later are to stay.
+    /// Whether the additional readers are to stay.
     crowded: AtomicBool,
     /// How often all clients were told to connect again.
     generation: AtomicU64,
     begun: Instant,
     next: AtomicU64,
     tally: Mutex<Tally>,
-    /// When each server has answered a read last, by its `server_id`, in us since the beginning.
+    /// When each server last answered a read, by `server_id`, in us since the beginning.
     answered: Mutex<BTreeMap<u32, u64>>,
 }
 
 impl Load {
-    /// Starts them, and sysbench beside them.
+    /// Starts them and sysbench.
     pub fn start(endpoint: Endpoint, port: u16) -> Load {
         let mut load = Load::of_readers(endpoint);
         load.sysbench = Some(Sysbench::start(port));
@@ -107,7 +107,7 @@ impl Load {
         load
     }
 
-    /// Starts those that read.
+    /// Starts the readers.
     pub fn of_readers(endpoint: Endpoint) -> Load {
         let shared = Arc::new(Shared {
             endpoint,
@@ -129,19 +129,19 @@ impl Load {
         load
     }
 
-    /// One more reader for each connection that a server is to be asked for.
+    /// Adds a reader for each connection that a server is to have.
     pub fn add_readers(&mut self, count: usize) {
         self.shared.crowded.store(true, Ordering::SeqCst);
         let read = |shared: &Shared| shared.read(|| shared.crowded.load(Ordering::SeqCst));
         (0..count).for_each(|_| self.spawn(read));
     }
 
-    /// Has those leave again.
+    /// Ends those readers.
     pub fn remove_readers(&mut self) {
         self.shared.crowded.store(false, Ordering::SeqCst);
     }
 
-    /// Has all clients leave and come back, each between two statements or transactions.
+    /// Makes all clients reconnect, each between two statements or transactions.
     pub fn renew(&mut self) {
         self.shared.generation.fetch_add(1, Ordering::SeqCst);
         self.sysbench.iter_mut().for_each(Sysbench::renew);
@@ -153,12 +153,12 @@ impl Load {
         self.threads.push(std::thread::spawn(move || run(&shared)));
     }
 
-    /// What was seen so far, as `look` has it.
+    /// What has been seen so far, as selected by `look`.
     pub fn look<T>(&self, look: impl FnOnce(&mut Tally) -> T) -> T {
         look(&mut self.shared.tally.lock().expect("no panic while held"))
     }
 
-    /// Whether that server has answered a read that began after `since`.
+    /// Whether the given server has answered a read that began after `since`.
     pub fn is_answered_by(&self, server: u32, since: Instant) -> bool {
         let last = self.shared.answered.lock().expect("no panic while held").get(&server).copied();
         last.is_some_and(|last| self.shared.begun + Duration::from_micros(last) > since)
@@ -174,7 +174,7 @@ impl Load {
         self.look(|tally| tally.written.is_some_and(|written| written > since))
     }
 
-    /// Ends the clients; what they have seen, and what came of sysbench.
+    /// Ends the clients; returns what they have seen, and the outcome of sysbench.
     pub fn stop(mut self) -> (Tally, Vec<Outcome>) {
         self.shared.stop.store(true, Ordering::SeqCst);
         for thread in self.threads.drain(..) {
@@ -188,13 +188,13 @@ impl Load {
 }
 
 impl Drop for Load {
-    /// Where the test has failed nobody waits for the clients.
+    /// If the test has failed, nothing waits for the clients.
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
     }
 }
 
-/// A client, when it came, and when it was answered last.
+/// A client, when it connected, and when it was last answered.
 struct Visit {
     client: RawClient,
     generation: u64,
@@ -212,7 +212,7 @@ impl Shared {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Notes an answer that is not what it must be.
+    /// Records a wrong answer.
     pub fn wrong(&self, text: String) {
         println!("WRONG {text}");
         self.tally(|tally| tally.wrong.push(text));
@@ -222,7 +222,7 @@ impl Shared {
         change(&mut self.tally.lock().expect("no panic while held"))
     }
 
-    /// A client of Narrows; one that is refused is a failure of what it was to do.
+    /// A client of Narrows; a refused connection counts as a failure of its next action.
     fn client(&self, what: What) -> Option<Visit> {
         let from = Instant::now();
         while !self.is_over() {
@@ -230,7 +230,7 @@ impl Shared {
             let client = RawClient::try_connect(&self.endpoint).map_err(|error| ErrorPacket {
                 code: 2002,
                 state: "HY000".to_owned(),
-                message: format!("nobody is let in: {error}"),
+                message: format!("cannot log in: {error}"),
             });
             let at_login = |error: ErrorPacket| ErrorPacket {
                 message: format!("{} (at the login)", error.message),
@@ -248,7 +248,7 @@ impl Shared {
         None
     }
 
-    /// Goes on, or comes back where all are to; `None` at the end.
+    /// Continues, or reconnects if all clients are to; `None` at the end.
     fn stay(&self, visit: Visit, what: What) -> Option<Visit> {
         if self.is_over() {
             return None;
@@ -260,7 +260,7 @@ impl Shared {
         self.client(what)
     }
 
-    /// Notes an error that a client was told.
+    /// Records an error that a client received.
     pub fn fail(&self, what: What, from: Instant, error: &ErrorPacket) {
         let text = format!("{} {}", error.code, error.message);
         let failure = Failure { what, from, to: Instant::now(), text };
@@ -281,7 +281,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::read`], in a session that has something of its own.
+    /// As [`Shared::read`], in a session with its own state.
     fn read_with_state(&self, number: u64) {
         let mut place = self.client(What::Setting);
         while let Some(mut visit) = place {
@@ -311,7 +311,7 @@ impl Shared {
         }
     }
 
-    /// Reads one row, whose cells after the first are to be these; whether the client goes on.
+    /// Reads one row, whose cells after the first must be these; returns whether the client continues.
     fn check_read(&self, visit: &mut Visit, what: What, query: &str, expected: &[String]) -> bool {
         let from = Instant::now();
         let answer = visit.client.query(query);
@@ -372,7 +372,7 @@ impl Shared {
         }
     }
 
-    /// Goes on, after an error as somebody else.
+    /// Continues; after an error, with a new connection.
     fn after(&self, mut visit: Visit, what: What, error: Option<ErrorPacket>) -> Option<Visit> {
         if let Some(error) = error {
             self.fail(what, visit.answered, &error);
@@ -397,7 +397,8 @@ impl Shared {
     }
 }
 
-/// Whether an error leaves open what became of its statement. Who says nothing of that says that it has not run.
+/// Whether an error leaves the outcome of its statement open. An error that says nothing about it means that the
+/// statement has not run.
 fn may_have_run(error: &ErrorPacket) -> bool {
     error.message.contains("It may have run") || error.message.starts_with("connection lost")
 }
@@ -408,11 +409,11 @@ fn insert(id: u64) -> String {
 
 const READERS: usize = 4;
 const READERS_WITH_STATE: u64 = 3;
-/// As many write single statements as write transactions.
+/// Half of the writers write single statements, the other half transactions.
 const WRITERS: usize = 2;
 
-/// Reads between two changes of the session's state.
+/// Number of reads between two changes of the session's state.
 const READS_PER_SETTING: u64 = 20;
 
-/// Between two statements of a client: a load, and not a test of speed.
+/// Pause between two statements of a client: this is a load, not a test of speed.
 const PACE: Duration = Duration::from_millis(3);

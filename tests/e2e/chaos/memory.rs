@@ -1,4 +1,4 @@
-//! What all processes of Narrows have in memory: now, at most, and whether it goes back to what it was.
+//! The memory of all Narrows processes: now, at its peak, and whether it returns to what it was.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Endpoint, Login, Narrows, RawClient, workers_and_keepers};
 
-/// Looks at the memory as long as it lives.
+/// Samples the memory for as long as it lives.
 pub struct Meter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// How many processes there are where nothing ends and nothing begins.
+    /// How many processes there are while none starts or ends.
     usual: usize,
 }
 
@@ -31,12 +31,12 @@ pub struct Memory {
     pub before: u64,
     pub peak: u64,
     pub after: u64,
-    /// How long it took until it was what it was before.
+    /// How long it took to return to what it was before.
     pub settled: Option<Duration>,
 }
 
 impl Meter {
-    /// Begins to look.
+    /// Starts sampling.
     pub fn start(narrows: &mut Narrows, workers_and_keepers: usize) -> Meter {
         let shared = Arc::new(Shared {
             supervisor: narrows.process().pid(),
@@ -55,20 +55,20 @@ impl Meter {
         Meter { shared, thread: Some(thread), usual: workers_and_keepers + 1 }
     }
 
-    /// Begins: what is there now is where the memory is to come back to.
+    /// Starts a period: the memory must return to its current value.
     pub fn begin(&self) -> Memory {
         let before = self.shared.resident();
         self.shared.peak.store(before, Ordering::SeqCst);
         Memory { before, ..Memory::default() }
     }
 
-    /// Ends, and looks at what there is.
+    /// Ends the period, and reads the current value.
     pub fn end(&self, memory: &mut Memory) {
         memory.after = self.shared.resident();
         memory.peak = self.shared.peak.load(Ordering::SeqCst).max(memory.after);
     }
 
-    /// Waits until the memory is what it was before something; what is wrong where it does not become that.
+    /// Waits until the memory has returned to what it was; returns an error if it does not.
     pub fn settle(&self, memory: &mut Memory) -> Result<(), String> {
         let begun = Instant::now();
         while self.shared.pids().len() != self.usual || self.shared.resident() > bound(memory.before) {
@@ -88,7 +88,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Waits until there are as many processes as there were; what is wrong where some stay or lack.
+    /// Waits until there are as many processes as before; returns an error if there are too many or too few.
     pub fn wait_for_processes(&self) -> Result<(), String> {
         let begun = Instant::now();
         while self.shared.pids().len() != self.usual {
@@ -108,25 +108,25 @@ impl Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        // It has nothing to panic about.
+        // It cannot panic.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
 impl Shared {
-    /// All processes of Narrows.
+    /// All Narrows processes.
     fn pids(&self) -> Vec<u32> {
         let mut pids = workers_and_keepers(&self.folder);
         pids.push(self.supervisor);
         pids
     }
 
-    /// What is resident and no file's: the pages of the program's own file the system takes back when it needs them.
+    /// Resident memory without file pages: the system reclaims pages of the program file when it needs them.
     fn resident(&self) -> u64 {
         self.pids().iter().map(|pid| field(*pid, "RssAnon:") + field(*pid, "RssShmem:")).sum()
     }
 
-    /// What each process has, for a message.
+    /// The memory of each process, for a message.
     fn tell(&self) -> String {
         let of = |pid: &u32| {
             let mib = |name| field(*pid, name) >> 20;
@@ -138,7 +138,7 @@ impl Shared {
         format!("{processes}; {}", self.metrics())
     }
 
-    /// What Narrows says of its memory.
+    /// What Narrows reports about its memory.
     fn metrics(&self) -> String {
         let mut admin = RawClient::open(&self.admin, &Login::new("admin", "admin"));
         let rows = admin.query("SELECT Variable_Name, Variable_Value FROM stats_memory_metrics").text_rows();
@@ -148,13 +148,13 @@ impl Shared {
     }
 }
 
-/// As much may be left as was there before, a fifth more, or what a cache or two are in each process.
+/// What may remain: as much as before plus a fifth, or the size of a cache or two in each process.
 fn bound(before: u64) -> u64 {
     before + (before / 5).max(TOLERANCE)
 }
 
 fn field(pid: u32, name: &str) -> u64 {
-    // One that has ended has nothing.
+    // A process that has ended has none.
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
@@ -162,5 +162,5 @@ fn field(pid: u32, name: &str) -> u64 {
 
 const TOLERANCE: u64 = 8 << 20;
 
-/// Memory may be given back by and by.
+/// Memory may be returned gradually.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(60);

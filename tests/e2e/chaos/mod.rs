@@ -1,12 +1,12 @@
-//! All that goes wrong around Narrows, under clients that never stop: servers that crash, hang, are cut off, are full and change
-//! roles; clients that stop in the middle; processes of Narrows that are killed, sent signals and upgraded; disks that are full;
-//! administrators who change everything. What is counted is what must never be: wrong answers, acknowledged writes that are
-//! lost, writes on two primaries, reads that fail, and all else that `docs/restart.md` and `docs/configuration.md` promise
-//! clients not to see.
+//! Everything that can go wrong around Narrows, under clients that never stop: servers that crash, hang, are cut off,
+//! are full and change roles; clients that stop halfway; Narrows processes that are killed, sent signals and upgraded;
+//! full disks; administrators who change everything. The test counts what must never happen: wrong answers, lost
+//! acknowledged writes, writes on two primaries, failed reads, and everything else that `docs/restart.md` and
+//! `docs/configuration.md` rule out.
 //!
-//! Each fault is there once, for seconds. `NARROWS_CHAOS=long` has them in rounds, each in another order (`NARROWS_SEED` has it
-//! again), for `NARROWS_CHAOS_MINUTES` (60), and as long as an operator would see them. `NARROWS_CHAOS_FAULTS=kill_workers,flap` has
-//! only these, in both forms.
+//! Each fault occurs once, for seconds. `NARROWS_CHAOS=long` runs them in rounds of random order (`NARROWS_SEED`
+//! repeats an order) for `NARROWS_CHAOS_MINUTES` (60), and each lasts as long as it would in production.
+//! `NARROWS_CHAOS_FAULTS=kill_workers,flap` runs only these, in both modes.
 
 mod admin;
 mod clients;
@@ -47,7 +47,7 @@ fn clients_go_on_whatever_goes_wrong_with_mysql9() {
     }
 }
 
-/// Something that goes wrong, and what comes of it.
+/// A fault, and its verdict.
 type Fault = fn(&mut Scene, &mut Report);
 
 const FAULTS: [(&str, Fault); 14] = [
@@ -67,14 +67,14 @@ const FAULTS: [(&str, Fault); 14] = [
     ("send_signals", processes::send_signals),
 ];
 
-/// Where it goes wrong.
+/// The scene of the faults.
 pub struct Scene {
     pub cluster: Cluster,
     pub narrows: Narrows,
-    /// A server that ends nothing, whatever is killed.
+    /// A server that ignores all kills.
     pub deaf: FakeMysql,
     pub random: Random,
-    /// What administrators do meanwhile.
+    /// The administrators, who work in the meantime.
     pub bursts: Arc<Bursts>,
 }
 
@@ -87,7 +87,7 @@ impl Scene {
         Scene { cluster, narrows, deaf, random, bursts }
     }
 
-    /// A client of Narrows with the account of all of them.
+    /// A client of Narrows with the shared account.
     pub fn client(&self) -> RawClient {
         RawClient::open(&self.narrows.endpoint(), &Login::new("app", "app"))
     }
@@ -97,17 +97,17 @@ impl Scene {
         RawClient::open(&self.narrows.admin_endpoint(), &Login::new("admin", "admin"))
     }
 
-    /// Waits until another worker process than `former` serves.
+    /// Waits until a worker process other than `former` serves.
     pub fn wait_for_another(&self, former: u32) {
         wait_until("another worker process serves", || self.narrows.worker() != former);
     }
 
-    /// Has clients leave processes that an upgrade has replaced, and waits until those have ended.
+    /// Makes clients leave processes that an upgrade has replaced, and waits until those have ended.
     pub fn leave_former_processes(&self, load: &mut Load) {
         let _pause = self.bursts.pause();
         let mut renewed: Option<Instant> = None;
-        wait_until("worker processes that no client is left in have ended", || {
-            // Another upgrade may have come in between.
+        wait_until("worker processes without clients have ended", || {
+            // There may have been another upgrade in between.
             if renewed.is_none_or(|renewed| renewed.elapsed() > Duration::from_secs(10)) {
                 load.renew();
                 renewed = Some(Instant::now());
@@ -116,7 +116,7 @@ impl Scene {
         });
     }
 
-    /// Puts everything back to work that a fault has left as it is not to stay.
+    /// Repairs everything that a fault left broken.
     fn heal(&mut self) {
         disk::free(&self.narrows);
         self.cluster.heal();
@@ -150,7 +150,7 @@ fn run_chaos(flavour: Flavour) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What the log says of clients that were closed for another reason than that they were tied to their process.
+/// Prints the log lines about clients that were closed for a reason other than being tied to their process.
 fn tell_of_lost_clients(narrows: &Narrows) {
     let log = narrows.log();
     let of_lost = |line: &&str| {
@@ -162,7 +162,7 @@ fn tell_of_lost_clients(narrows: &Narrows) {
     log.lines().filter(of_lost).take(100).for_each(|line| println!("{line}"));
 }
 
-/// Rounds of all faults until the time is over.
+/// Runs rounds of all faults until the time is over.
 fn run_rounds(scene: &mut Scene, report: &mut Report) {
     let minutes = std::env::var("NARROWS_CHAOS_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
     let end = Instant::now() + Duration::from_secs(60 * minutes.unwrap_or(60));
@@ -172,7 +172,7 @@ fn run_rounds(scene: &mut Scene, report: &mut Report) {
         scene.random.shuffle(&mut faults);
         println!("{:?}: round {round}", scene.cluster.flavour);
         for fault in faults {
-            // What goes wrong again and again is not learned of any better.
+            // Nothing more is learnt from a failure that repeats itself.
             if Instant::now() >= end || undone > 5 {
                 return;
             }
@@ -185,14 +185,18 @@ fn run_rounds(scene: &mut Scene, report: &mut Report) {
     }
 }
 
-/// All faults, or those that the environment names.
+/// All faults, or those named in the environment.
 fn faults() -> Vec<Fault> {
     let Ok(wanted) = std::env::var("NARROWS_CHAOS_FAULTS") else {
         return FAULTS.iter().map(|(_, fault)| *fault).collect();
     };
     let of_name = |name: &str| {
         let found = FAULTS.iter().find(|(known, _)| *known == name);
-        found.unwrap_or_else(|| panic!("NARROWS_CHAOS_FAULTS names {name:?}; there are {FAULTS:?}")).1
+        found
+            .unwrap_or_else(|| {
+                panic!("unknown fault {name:?} in NARROWS_CHAOS_FAULTS; the faults are {FAULTS:?}")
+            })
+            .1
     };
     wanted.split(',').map(str::trim).map(of_name).collect()
 }
@@ -206,5 +210,5 @@ fn short_or_long<T>(short: T, long: T) -> T {
     if is_long() { long } else { short }
 }
 
-/// Worker processes and keepers of Narrows where nothing ends and nothing begins: one serves and one waits, each with two keepers.
+/// Narrows' worker processes and keepers while none starts or ends: one serves and one waits, each with two keepers.
 const PROCESSES: usize = 6;

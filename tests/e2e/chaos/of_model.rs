@@ -1,5 +1,5 @@
-//! Clients of the model, whose every answer is known, read from servers that are killed, stopped and cut off, while all that
-//! they change is on one that stays. They are compared as strictly as where nothing fails.
+//! The model's clients, whose every answer is known, read from servers that are killed, stopped and cut off, while
+//! everything they change is on a server that stays up. They are compared as strictly as without faults.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ fn hold(flavour: Flavour) {
             .monitor()
             .user("app", "app", "default_hostgroup=1")
             .rule(&format!("rule_id=1 active=1 {RULE} destination_hostgroup=1 apply=1"))
-            // An account that no client has.
+            // An account that no client uses.
             .variable("monitor_username", "sbtest")
             .variable("monitor_password", "sbtest")
             .variable("get_server_public_key", "true")
@@ -65,7 +65,7 @@ impl Spares {
             let address = &addresses[index];
             let server = prepared_server(flavour, CLIENTS, |options| {
                 let options = options.option(&format!("--server-id={}", index + 1)).account("app", "app");
-                // A server that is killed may have written half a page.
+                // A killed server may have written half a page.
                 let options = options.option("--innodb-doublewrite=ON");
                 match namespace.as_ref().filter(|_| index == 1) {
                     Some(inside) => {
@@ -87,12 +87,12 @@ impl Spares {
         });
         Spares { servers, addresses, namespace }
     }
-    /// Where they are.
+    /// Their addresses.
     fn rows(&self) -> [(String, u16); 2] {
         [0, 1].map(|index: usize| (self.addresses[index].clone(), self.servers[index].port()))
     }
 
-    /// All that befalls them, so many times, beside readers of our own.
+    /// Runs all their faults this many times, alongside readers of our own.
     fn fail(&mut self, narrows: &Narrows, rounds: usize) {
         let load = Load::of_readers(narrows.endpoint());
         let pause = if is_long() { Duration::from_secs(5) } else { MOMENT };
@@ -138,7 +138,7 @@ impl Spares {
     }
 }
 
-/// How many statements ran on the servers that fail, by Narrows' own count.
+/// How many statements ran on the servers that fail, as counted by Narrows.
 fn reads_of(narrows: &Narrows, whose: &str) -> u64 {
     let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
     let query =
@@ -146,5 +146,5 @@ fn reads_of(narrows: &Narrows, whose: &str) -> u64 {
     admin.query(query).cell().and_then(|cell| cell.parse().ok()).unwrap_or(0)
 }
 
-/// How long a fault lasts where nobody is to wait for it.
+/// How long a fault lasts if no client is supposed to wait.
 const MOMENT: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Processes of Narrows that are killed, sent signals and replaced: what clients see of it is what `docs/restart.md` says.
+//! Narrows processes that are killed, sent signals and replaced: clients see what `docs/restart.md` says.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::verdict::{Excuse, Report, Times};
 use super::{Scene, short_or_long};
 use crate::restart::keepers;
 
-/// Clients that cannot be gone on with are closed, all others notice nothing.
+/// Clients that cannot be continued are closed, all others notice nothing.
 pub fn kill_workers(scene: &mut Scene, report: &mut Report) {
     report.scenario("worker processes are killed", |load| {
         let kills = (0..short_or_long(2, 5)).map(|_| {
@@ -25,7 +25,7 @@ pub fn kill_workers(scene: &mut Scene, report: &mut Report) {
     });
 }
 
-/// One of the two is killed, and at once or after a while the process whose clients they keep.
+/// One of the two is killed, and at once or after a while the process whose clients they hold.
 pub fn kill_keepers(scene: &mut Scene, report: &mut Report) {
     report.scenario("keepers are killed, and worker processes", |load| {
         let kills = (0..short_or_long(2, 5)).map(|_| {
@@ -39,7 +39,7 @@ pub fn kill_keepers(scene: &mut Scene, report: &mut Report) {
     });
 }
 
-/// Each is obeyed, and no client is told anything: those who leave the process that was replaced come to the new one.
+/// Each is obeyed, and no client receives an error: those that leave the replaced process connect to the new one.
 pub fn send_signals(scene: &mut Scene, report: &mut Report) {
     report.scenario("bursts of signals around upgrades", |load| {
         let from = Instant::now();
@@ -50,14 +50,14 @@ pub fn send_signals(scene: &mut Scene, report: &mut Report) {
             send_burst(scene, 20);
             wait_until("an upgrade is done", || upgrade(scene).0);
             send_burst(scene, 300);
-            // It is known by the name of a thread, which that gives itself.
+            // It is recognised by a thread name, which the thread sets itself.
             scene.wait_for_another(former);
             defects.extend(idle.iter_mut().filter_map(Idle::check));
             if let Some(status) = scene.narrows.process().try_wait() {
                 defects.push(format!("the supervisor has ended: {status}"));
             }
         }
-        // The last of those that a signal has asked for is over when another one is done.
+        // The last upgrade requested by a signal is over once another one has finished.
         wait_until("an upgrade is done", || upgrade(scene).0);
         drop(idle);
         let excuses = vec![Excuse { during: (from, Instant::now()), covers: is_administrator_of_former }];
@@ -66,7 +66,8 @@ pub fn send_signals(scene: &mut Scene, report: &mut Report) {
     });
 }
 
-/// Some signals that end nothing, with pauses of up to so many milliseconds before each: to the supervisor and to the worker process.
+/// Sends signals that end nothing to the supervisor and to the worker process, each after a pause of up to this many
+/// milliseconds.
 fn send_burst(scene: &mut Scene, most_ms: u64) {
     for _ in 0..=scene.random.below(4) {
         std::thread::sleep(Duration::from_millis(scene.random.below(most_ms)));
@@ -76,12 +77,12 @@ fn send_burst(scene: &mut Scene, most_ms: u64) {
             _ => scene.narrows.process().pid(),
         };
         let target = Pid::from_raw(i32::try_from(target).expect("a process")).expect("a process");
-        // A worker process may have been replaced in between, and left by all.
+        // A worker process may have been replaced in the meantime and have no more clients.
         let _ = kill_process(target, signal);
     }
 }
 
-/// Runs `narrows upgrade`; whether it worked, and what it said.
+/// Runs `narrows upgrade`; returns whether it worked, and its output.
 pub fn upgrade(scene: &Scene) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_narrows"))
         .args(["upgrade", "-D"])
@@ -92,14 +93,14 @@ pub fn upgrade(scene: &Scene) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A worker process that was killed, and what came of it.
+/// A killed worker process, and the consequences.
 struct Killing {
     excuse: Excuse,
     defects: Vec<String>,
 }
 
 impl Killing {
-    /// Kills it, so long after one of its keepers.
+    /// Kills it, this long after one of its keepers.
     fn of_worker(scene: &Scene, after_keeper: Option<Duration>) -> Killing {
         let mut idle: Vec<Idle> = (0..20).map(|number| Idle::begin(scene, number)).collect();
         let mut bound: Vec<RawClient> = (0..6).map(|number| bound_client(scene, number)).collect();
@@ -117,7 +118,7 @@ impl Killing {
         if open > 0 {
             defects.push(format!("{open} clients with transactions or prepared statements are not closed"));
         }
-        // Who is closed sees it at the next statement.
+        // A closed client notices at its next statement.
         let excuse = Excuse { during: (from, Instant::now() + SOON / 2), covers: lost_by_a_kill };
         Killing { excuse, defects }
     }
@@ -142,7 +143,7 @@ fn bound_client(scene: &Scene, number: usize) -> RawClient {
     client
 }
 
-/// A client that does nothing for now, and has a session of its own.
+/// A client that is idle and has session state.
 pub struct Idle {
     client: RawClient,
     expected: [Option<String>; 3],
@@ -169,8 +170,8 @@ impl Idle {
     }
 }
 
-/// Who waits for a write, has sent a statement that is no read, is in a transaction, has prepared statements, has a part of an
-/// answer or administers is closed.
+/// Clients that wait for a write, have sent a statement other than a read, are in a transaction, have prepared
+/// statements, have part of an answer, or are administrators are closed.
 pub fn lost_by_a_kill(failure: &Failure) -> bool {
     failure.what != What::Read && is_lost(failure)
 }
@@ -180,10 +181,10 @@ fn is_administrator_of_former(failure: &Failure) -> bool {
     failure.what == What::Admin && is_lost(failure)
 }
 
-/// Error 2013 or 2006, by which libraries tell that a connection was closed.
+/// Error 2013 or 2006, with which libraries report that a connection was closed.
 fn is_lost(failure: &Failure) -> bool {
     failure.text.starts_with("2013") || failure.text.starts_with("2006")
 }
 
-/// How long a client that is closed may have to see it.
+/// How long a closed client may take to notice.
 const SOON: Duration = Duration::from_secs(10);

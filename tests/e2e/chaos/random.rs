@@ -1,4 +1,4 @@
-//! Numbers that are others each time; `NARROWS_SEED` has them again.
+//! Random numbers; `NARROWS_SEED` repeats them.
 
 pub struct Random(u64);
 
@@ -11,7 +11,7 @@ impl Random {
         Random(seed | 1)
     }
 
-    /// One below `most`.
+    /// A number below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         // xorshift64 (Marsaglia)
         self.0 ^= self.0 << 13;
@@ -20,7 +20,7 @@ impl Random {
         self.0 % most
     }
 
-    /// Another order.
+    /// Shuffles.
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for last in (1..all.len()).rev() {
             all.swap(last, self.below(last as u64 + 1) as usize);

@@ -44,12 +44,12 @@ pub fn cut_off(scene: &mut Scene, report: &mut Report) {
             recovered(cluster, load, last)
         });
     }
-    // There is one such network, and the primary may be in it by now.
+    // There is one such network, and the primary may now be in it.
     report.scenario("the primary is cut off from the network", |load| {
         let from = Instant::now();
         cut();
         let mended = Instant::now();
-        wait_until("writes go on", || load.has_written_since(mended));
+        wait_until("writes continue", || load.has_written_since(mended));
         let writes = Some(from.elapsed());
         let excuses = vec![Excuse { during: (from, Instant::now()), covers: needs_primary }];
         Times { writes, excuses, ..recovered(cluster, load, last) }
@@ -80,7 +80,7 @@ pub fn flap(scene: &mut Scene, report: &mut Report) {
 }
 
 pub fn fail_over_and_back(scene: &mut Scene, report: &mut Report) {
-    // What runs would be loaded as it was before.
+    // The former runtime configuration would be loaded.
     let bursts = Arc::clone(&scene.bursts);
     let _no_loads = bursts.pause();
     report.scenario("the primary is killed, and another takes its place", |load| {
@@ -98,7 +98,7 @@ fn restart_replica(cluster: &mut Cluster, load: &mut Load, pause: Duration) -> T
     recovered(cluster, load, replica)
 }
 
-/// Every place of a replica is taken by others, while more clients come.
+/// Others use all connections of a replica, while more clients connect.
 fn take_all_places(cluster: &Cluster, load: &mut Load, long: bool) -> Times {
     let replica = cluster.replicas()[0];
     let node = &cluster.nodes[replica];
@@ -127,18 +127,18 @@ fn fail_over(cluster: &mut Cluster, load: &mut Load, pause: Duration) -> Times {
     let (promoted, begins) = (Instant::now(), load.next_number());
     let change = Change { ends, begins, server: cluster.nodes[cluster.primary].id };
     let excuses = vec![Excuse { during: (killed, promoted), covers: needs_primary }];
-    wait_until("writes go on", || load.has_written_since(promoted));
+    wait_until("writes continue", || load.has_written_since(promoted));
     let writes = Some(killed.elapsed());
-    // It comes back read-only, as it is configured, and without knowing of the other.
+    // It comes back read-only, as configured, and does not know about the other one.
     cluster.bring_back(old, pause);
     Times { writes, change: Some(change), excuses, ..recovered(cluster, load, old) }
 }
 
-/// Waits until a server that is well again answers reads.
+/// Waits until a server that has recovered answers reads.
 pub fn recovered(cluster: &Cluster, load: &Load, server: usize) -> Times {
     let since = Instant::now();
     let id = cluster.nodes[server].id;
-    let reads = wait_until("a server that is well again gets reads", || load.is_answered_by(id, since));
+    let reads = wait_until("a server that has recovered gets reads", || load.is_answered_by(id, since));
     Times { reads, ..Times::default() }
 }
 
@@ -149,5 +149,5 @@ pub fn wait_for_reads_of(cluster: &Cluster, load: &Load, servers: &[usize], sinc
     }
 }
 
-/// How long a fault lasts where nobody is to wait for it.
+/// How long a fault lasts if no client is supposed to wait.
 pub const MOMENT: Duration = Duration::from_secs(1);

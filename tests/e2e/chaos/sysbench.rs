@@ -1,7 +1,7 @@
-//! sysbench beside the clients: reads outside of transactions, as prepared statements and as text, of which none may fail,
-//! and transactions, whose errors are taken down.
+//! sysbench alongside the clients: reads outside of transactions, as prepared statements and as text, of which none may
+//! fail, and transactions, whose errors are recorded.
 //!
-//! It runs through `until_told.lua` until the faults are over, which nobody knows before.
+//! It runs with `until_told.lua` until the faults are over, because the duration is not known in advance.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use super::cluster::wait_until;
 use super::load::{Failure, What};
 use crate::sysbench::figure;
 
-/// All runs of it; they end when told.
+/// All its runs; they end when told.
 pub struct Sysbench {
     runs: Vec<Run>,
     folder: TempFolder,
     generation: u64,
 }
 
-/// One that goes on.
+/// A run in progress.
 struct Run {
     order: &'static Order,
     process: Process,
@@ -35,7 +35,7 @@ struct Order {
     arguments: &'static [&'static str],
 }
 
-/// What came of a run.
+/// The outcome of a run.
 pub struct Outcome {
     /// For the report.
     pub line: String,
@@ -55,7 +55,7 @@ const ORDERS: [Order; 3] = [
         script: "oltp_read_only",
         arguments: &["--skip-trx=on", "--threads=2", "--db-ps-mode=disable"],
     },
-    // One client, which gets into no deadlock: what it is told is of faults.
+    // One client, which cannot run into deadlocks: its errors are caused by faults.
     Order {
         name: "transactions",
         what: What::Transaction,
@@ -64,7 +64,7 @@ const ORDERS: [Order; 3] = [
     },
 ];
 
-/// Makes its tables on a server.
+/// Creates its tables on a server.
 pub fn prepare(server: &RealServer) {
     server.execute(&["CREATE DATABASE sbtest"]);
     let mut command = command("sbtest");
@@ -74,7 +74,7 @@ pub fn prepare(server: &RealServer) {
 }
 
 impl Sysbench {
-    /// Starts all runs against Narrows, and waits until they have begun: nothing is to fail before.
+    /// Starts all runs against Narrows, and waits until they have begun: nothing must fail before that.
     pub fn start(port: u16) -> Sysbench {
         let folder = TempFolder::new("sysbench");
         let runs = ORDERS.iter().map(|order| Run { order, process: order.start(port, &folder) }).collect();
@@ -85,16 +85,16 @@ impl Sysbench {
         Sysbench { runs, folder, generation: 0 }
     }
 
-    /// Has all of them connect again.
+    /// Makes all of them reconnect.
     pub fn renew(&mut self) {
         self.generation += 1;
-        // Nobody is to read one half of it.
+        // Nobody must read half of it.
         let (new, place) = (self.folder.file("renew.new"), self.folder.file(RENEW));
         fs::write(&new, self.generation.to_string()).expect("write the number of the generation");
         fs::rename(new, place).expect("it is in its folder");
     }
 
-    /// Ends them; what came of each.
+    /// Ends them; returns the outcome of each.
     pub fn stop(mut self) -> Vec<Outcome> {
         fs::write(self.folder.file(STOP), "").expect("write the file that ends them");
         self.runs.iter_mut().map(|run| run.finish(&self.folder)).collect()
@@ -151,7 +151,7 @@ impl Run {
     }
 }
 
-/// An error as `until_told.lua` tells it.
+/// An error as `until_told.lua` reports it.
 fn failure(what: What, line: &str) -> Option<Failure> {
     let mut words = line.strip_prefix("FAILED ")?.splitn(3, ' ');
     let mut time = || Some(SystemTime::UNIX_EPOCH + Duration::from_micros(words.next()?.parse().ok()?));
@@ -175,7 +175,7 @@ fn command(user: &str) -> Command {
 /// The name of the file that ends them.
 const STOP: &str = "stop";
 
-/// The name of the file whose change has them connect again.
+/// The name of the file whose change makes them reconnect.
 const RENEW: &str = "renew";
 
 const INSTALLED: &str = "sysbench is installed; scripts/setup.sh load does that";

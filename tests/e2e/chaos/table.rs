@@ -1,4 +1,4 @@
-//! The faults in a table: how often each was, what clients did and saw meanwhile, and the memory.
+//! The faults in a table: how often each occurred, what clients did and saw during it, and the memory.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct Row {
     pub reads: u64,
     pub writes: u64,
     pub failed_reads: usize,
-    /// Reads that failed among them.
+    /// Failed reads among them.
     pub errors: usize,
     pub slowest_read: Duration,
     pub slowest_write: Duration,
@@ -22,7 +22,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Takes another fault of the same kind in; the memory is that of the higher peak.
+    /// Adds another fault of the same kind; the memory is that of the higher peak.
     fn take_in(&mut self, other: &Row) {
         self.times += other.times;
         self.took += other.took;

@@ -1,4 +1,4 @@
-//! What came of it: a line for each fault, and what must not have been.
+//! The outcome: a line for each fault, and everything that must not have happened.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -16,30 +16,30 @@ use super::table::{Row, Table};
 /// How long it took until everything was as before, from the end of a fault.
 #[derive(Debug, Default)]
 pub struct Times {
-    /// Until the server in question had reads again.
+    /// Until the affected server received reads again.
     pub reads: Duration,
-    /// From the fault until writes went on.
+    /// From the fault until writes continued.
     pub writes: Option<Duration>,
     /// Another server has become the primary.
     pub change: Option<Change>,
-    /// What clients might see.
+    /// The errors that clients are allowed to see.
     pub excuses: Vec<Excuse>,
-    /// What was not as it must be.
+    /// What was wrong.
     pub defects: Vec<String>,
 }
 
 /// From one primary to the next.
 #[derive(Debug)]
 pub struct Change {
-    /// Writes below this number have begun before the old one's end.
+    /// Writes below this number began before the old primary's end.
     pub ends: u64,
-    /// Those from this number on have begun after the new one was made.
+    /// Writes from this number on began after the new primary was promoted.
     pub begins: u64,
     /// Its `server_id`.
     pub server: u32,
 }
 
-/// Errors that clients might be told meanwhile, as the documents have it.
+/// Errors that the documents allow clients to receive during it.
 #[derive(Debug, Clone)]
 pub struct Excuse {
     pub during: (Instant, Instant),
@@ -52,18 +52,18 @@ impl Excuse {
     }
 }
 
-/// The load, and what is told of it.
+/// The load, and the report on it.
 pub struct Report {
-    /// Of which servers, before each line.
+    /// The servers, printed before each line.
     whose: String,
     begun: Instant,
     load: Load,
     bursts: Arc<Bursts>,
     meter: Meter,
     table: Table,
-    /// What is wrong so far, beside what the load has seen.
+    /// What is wrong so far, besides what the load has seen.
     defects: Vec<String>,
-    /// Whether the last fault has left something undone.
+    /// Whether the last fault left something to repair.
     is_undone: bool,
     /// The first primary, and those after it.
     first: u32,
@@ -88,33 +88,33 @@ impl Report {
         }
     }
 
-    /// A fault that could not be made.
+    /// A fault that could not be caused.
     pub fn skip(&mut self, name: &'static str) {
         self.table.skip(name);
     }
 
-    /// Notes what is wrong.
+    /// Records an error.
     pub fn defect(&mut self, what: String) {
         println!("{} DEFECT {what}", self.place());
         self.defects.push(what);
     }
 
-    /// Of which servers a line is, and of which second.
+    /// The servers and the second of a line.
     fn place(&self) -> String {
         format!("{:<8} {:4} s", self.whose, self.begun.elapsed().as_secs())
     }
 
-    /// Whether the last fault has left something undone; asked once.
+    /// Whether the last fault left something to repair; resets the flag.
     pub fn was_left_undone(&mut self) -> bool {
         std::mem::take(&mut self.is_undone)
     }
 
-    /// Runs a fault, and notes what clients have seen meanwhile.
+    /// Runs a fault, and records what clients saw during it.
     pub fn scenario(&mut self, name: &'static str, run: impl FnOnce(&mut Load) -> Times) {
         self.run(name, false, run);
     }
 
-    /// Runs a fault that takes memory, all of which is to be given back.
+    /// Runs a fault that uses memory, all of which must be released.
     pub fn peak(&mut self, name: &'static str, run: impl FnOnce(&mut Load) -> Times) {
         self.run(name, true, run);
     }
@@ -135,7 +135,7 @@ impl Report {
         let begun = Instant::now();
         let times = match catch_unwind(AssertUnwindSafe(|| run(&mut self.load))) {
             Ok(times) => times,
-            // In an hour of faults one that goes wrong is not to end all.
+            // In an hour of faults a single failure must not end the run.
             Err(panic) if is_long() => {
                 self.defect(format!("{name}: {}", text_of(&*panic)));
                 self.is_undone = true;
@@ -179,7 +179,7 @@ impl Report {
         self.table.add(row);
     }
 
-    /// Ends the load and judges; what is wrong.
+    /// Ends the load and judges; returns what is wrong.
     pub fn finish(self, cluster: &Cluster) -> Vec<String> {
         let Report { whose, load, table, first, changes, excuses, defects, .. } = self;
         let (tally, outcomes) = load.stop();
@@ -209,13 +209,13 @@ impl Report {
         let found = [
             ("wrong answers", tally.wrong.clone()),
             ("acknowledged writes lost", lost),
-            ("writes that a client was told not to have run, and that have", denied),
+            ("writes reported as not run that did run", denied),
             ("writes that reached a server that was not the primary", astray),
             ("writes that not all servers have", strays.map(u64::to_string).collect()),
-            ("transactions of which a half is there", halves.map(|ids| format!("{ids:?}")).collect()),
+            ("transactions that were half executed", halves.map(|ids| format!("{ids:?}")).collect()),
             ("reads outside of transactions that failed", of_reads.into_iter().map(told).collect()),
             ("other errors that no document explains", others.into_iter().map(told).collect()),
-            ("promises that were not kept otherwise", defects),
+            ("other broken promises", defects),
         ];
         println!(
             "{} reads, {} writes and transactions acknowledged, {uncertain} uncertain, {} refused, {} errors in all",
@@ -248,15 +248,16 @@ fn told(failure: &Failure) -> String {
 
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()
 }
 
-/// Whether there is no primary for it: what is covered while there is none.
+/// Whether the error only means that there is no primary, which is allowed while there is none.
 pub fn needs_primary(failure: &Failure) -> bool {
     !failure.what.is_read() && failure.what != What::Admin
 }
 
-/// Who may have taken the write of that number: the primary of its time, or of two where it began between them.
+/// The servers that may have executed the write with this number: the primary of its time, or two if it began between
+/// them.
 fn primaries_at(id: u64, first: u32, changes: &[Change]) -> Vec<u32> {
     let mut primaries = vec![first];
     for change in changes {
@@ -269,7 +270,8 @@ fn primaries_at(id: u64, first: u32, changes: &[Change]) -> Vec<u32> {
     primaries
 }
 
-/// The writes that the primary has in the end, and those of each of the others: by number, which server took them.
+/// The writes that the primary has in the end, and those of each other server: by number, with the server that executed
+/// them.
 fn ledgers(cluster: &Cluster) -> (Ledger, Vec<Ledger>) {
     cluster.wait_for_replicas();
     let of = |index: usize| -> Ledger {

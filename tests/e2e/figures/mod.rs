@@ -1,5 +1,5 @@
-//! The figures of the data plane against what real servers counted themselves, under real traffic. The data plane runs
-//! in the test's own process, where it can be asked without an admin interface between.
+//! Compares the data plane's figures with the real servers' own counters, under real traffic. The data plane runs in
+//! the test's process, where it can be queried without an admin interface.
 
 mod traffic;
 
@@ -37,7 +37,8 @@ fn figures_equal_what_was_sent_and_what_servers_counted() {
         assert_eq!(queries, [(0, sent.statements() - sent.reads), (1, sent.reads)], "{flavour:?}");
         assert!(pool.iter().all(|line| line.used == 0 && line.free > 0 && line.failed == 0), "{pool:?}");
         assert!(pool.iter().all(|line| line.most_used <= 6 && line.most_used > 0), "{pool:?}");
-        // Every answer has a packet at least, every row its bytes; what servers call sent has our own questions too.
+        // Every answer has at least one packet, every row its bytes; the servers' counts also include the answers to
+        // our own queries.
         let received: u64 = pool.iter().map(|line| line.bytes_received).sum();
         let told = after["Bytes_sent"] - before["Bytes_sent"];
         assert!(
@@ -47,7 +48,7 @@ fn figures_equal_what_was_sent_and_what_servers_counted() {
         let bytes_sent: u64 = pool.iter().map(|line| line.bytes_sent).sum();
         assert_eq!(bytes_sent, sent.bytes, "{flavour:?}");
         assert_eq!(global.client_bytes_received, sent.bytes + sent.quits, "{flavour:?}");
-        // Both sides speak the same form here, so that answers are passed on byte for byte.
+        // Both sides use the same form here, so that answers are passed on byte for byte.
         assert_eq!(global.client_bytes_sent, sent.answer_bytes, "{flavour:?}");
 
         let digests = wait(plane.observer.digests(Take::Copy));
@@ -116,12 +117,12 @@ fn a_running_statement_is_seen_and_killed_by_the_administrator() {
         let killed = wait(plane.observer.kill(line.id, KillKind::Query));
         assert_eq!(killed, narrows_proxy::worker::KillAnswer::Done);
         let answer = running.answer(command::QUERY);
-        // A server may answer with an error, or with the 1 of a sleep that was cut short.
+        // A server may answer with an error, or with the 1 of an interrupted SLEEP.
         let cut =
             answer.error().map_or_else(|| answer.cell().as_deref() == Some("1"), |error| error.code == 1317);
         assert!(cut, "{flavour:?}: {answer:?}");
         until(|| (!running_on(&server)).then_some(()));
-        assert_eq!(running.query("SELECT 2").cell().as_deref(), Some("2"), "the session goes on");
+        assert_eq!(running.query("SELECT 2").cell().as_deref(), Some("2"), "the session continues");
         assert_eq!(wait(plane.observer.global()).killed_statements, 1);
     }
 }
@@ -146,12 +147,12 @@ fn reading_every_figure_all_the_time_harms_no_statement() {
         });
         rounds += 1;
     }
-    let sent = traffic.join().expect("every answer was the right one");
+    let sent = traffic.join().expect("every answer was correct");
     assert!(rounds > 0);
     assert_eq!(wait(plane.observer.global()).questions, sent.statements());
 }
 
-/// The classic split: what reads goes to hostgroup 1.
+/// The classic split: reads go to hostgroup 1.
 fn split() -> Vec<RuleRow> {
     let rule = |rule_id, pattern: &str, hostgroup| RuleRow {
         rule_id,
@@ -175,7 +176,7 @@ fn server(flavour: Flavour) -> RealServer {
     server
 }
 
-/// What the server has counted of all its sessions.
+/// The server's counters over all its sessions.
 fn server_status(server: &RealServer) -> BTreeMap<String, u64> {
     let rows = server.rows("SHOW GLOBAL STATUS");
     let number = |row: &Vec<Option<String>>| Some((row[0].clone()?, row[1].as_ref()?.parse().ok()?));
@@ -190,14 +191,14 @@ fn command(observer: &Observer, class: &str) -> u64 {
     wait(observer.commands()).iter().find(|line| line.command == class).expect("a class of the table").total
 }
 
-/// What `look` finds, once it does.
+/// Waits until `look` finds something, and returns it.
 fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "it did not come about in 30 s");
+        assert!(Instant::now() < deadline, "it did not happen within 30 s");
         std::thread::yield_now();
     }
 }

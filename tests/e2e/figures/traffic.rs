@@ -1,10 +1,10 @@
-//! Traffic of which everything is known: how many statements of each digest, their rows and their bytes.
+//! Fully known traffic: how many statements of each digest, their rows and their bytes.
 
 use std::collections::BTreeMap;
 
 use narrows_testkit::{Answer, Endpoint, Login, RawClient, command};
 
-/// What was sent and what came back.
+/// What was sent and received.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// By class.
@@ -21,12 +21,12 @@ pub struct Traffic {
     pub quits: u64,
     /// Bytes of the answers.
     pub answer_bytes: u64,
-    /// Bytes of the cells of their rows, at least.
+    /// Bytes of the cells of their rows: a lower bound.
     pub row_bytes: u64,
 }
 
 impl Traffic {
-    /// Has `clients` send `rounds` rounds each at the same time.
+    /// Makes `clients` clients send `rounds` rounds each, concurrently.
     pub fn run(endpoint: &Endpoint, clients: u64, rounds: u64) -> Traffic {
         let threads: Vec<_> = (0..clients)
             .map(|client| {
@@ -36,7 +36,7 @@ impl Traffic {
             .collect();
         let mut sum = Traffic::default();
         for thread in threads {
-            sum.add(thread.join().expect("every answer is the right one"));
+            sum.add(thread.join().expect("every answer is correct"));
         }
         sum
     }
@@ -57,7 +57,7 @@ impl Traffic {
             traffic.send(&mut connection, end, end, end, 0);
         }
         traffic.send(&mut connection, "DELETE", "DELETE FROM missing", "DELETE FROM missing", 0);
-        // The answer is counted before it is known to have been read only by whoever comes after it.
+        // Only a later statement can be sure that the answer has been counted.
         traffic.send(&mut connection, "SELECT", "SELECT ?", "SELECT 1", 1);
         connection.send_command(command::QUIT, b"").expect("connected");
         traffic.quits += 5;
@@ -103,7 +103,7 @@ impl Traffic {
         }
     }
 
-    /// Statements in all.
+    /// Total number of statements.
     pub fn statements(&self) -> u64 {
         self.classes.values().sum()
     }

@@ -28,7 +28,7 @@ fn ten_thousand_clients_on_twenty_connections_wait_alike() {
     let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     let mut swarm = Swarm::log_in(narrows.port(), clients_allowed(10_000));
     (0..swarm.len()).for_each(|client| swarm.ask(client, STATEMENT));
-    // Until every client has had an answer the crowd is still forming.
+    // The measurement starts once every client has had an answer.
     measure(&mut swarm, 1);
     let (cpu, begun) = (narrows.process().cpu(), Instant::now());
     let mut waits = measure(&mut swarm, ROUNDS);
@@ -47,19 +47,19 @@ fn ten_thousand_clients_on_twenty_connections_wait_alike() {
         at(1000).as_secs_f64() / at(500).as_secs_f64(),
         cpu.as_secs_f64() * 1e6 / waits.len() as f64
     );
-    assert!(at(1000) <= at(500) * 5, "somebody waited for {:?}, most for {:?}", at(1000), at(500));
+    assert!(at(1000) <= at(500) * 5, "one client waited for {:?}, most for {:?}", at(1000), at(500));
     let connected = server.rows("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'sbtest'");
     assert!(connected[0][0].as_ref().expect("a number").parse::<u32>().expect("a number") <= 20);
 }
 
-/// Keeps everybody asking until each client has had at least one answer and `rounds` on average; the waits.
+/// Keeps all clients busy until each has had at least one answer and `rounds` on average; returns the waits.
 fn measure(swarm: &mut Swarm, rounds: usize) -> Vec<Duration> {
     let mut waits = Vec::new();
     let mut answers = vec![0_usize; swarm.len()];
     let mut unanswered = swarm.len();
     while unanswered > 0 || waits.len() < rounds * swarm.len() {
         let batch = swarm.answers(Duration::from_secs(15));
-        assert!(!batch.is_empty(), "nobody is answered; {unanswered} clients have had no answer");
+        assert!(!batch.is_empty(), "no more answers; {unanswered} clients have had no answer");
         for answer in batch {
             assert_eq!(answer.error, None, "client {}", answer.client);
             unanswered -= usize::from(answers[answer.client] == 0);

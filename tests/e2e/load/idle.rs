@@ -1,4 +1,4 @@
-//! What a client costs that does nothing.
+//! What an idle client costs.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn idle_clients_cost_less_than_a_page_each_and_no_processor_time() {
     let _alone = alone();
     let server = FakeMysql::start(Conversation::new());
     let config = open_to_all(server.port())
-        // No connection comes and goes while memory is measured.
+        // No connection is opened or closed while memory is measured.
         .variable("free_connections_pct", "100");
     let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     Swarm::log_in(narrows.port(), 100).ask_all("DO 1");
@@ -34,7 +34,7 @@ fn idle_clients_cost_less_than_a_page_each_and_no_processor_time() {
         std::thread::sleep(IDLE);
         (narrows.process().cpu() - before).as_secs_f64() / IDLE.as_secs_f64()
     };
-    // What the logins have left of memory is given back in the first seconds, by a few looks and trims of 150 ms each.
+    // Memory left over from the logins is released in the first seconds, in a few checks and trims of 150 ms each.
     let cpu = (0..8).map(|_| idle()).find(|cpu| *cpu < 0.01).unwrap_or_else(&mut idle);
 
     println!(
@@ -48,7 +48,7 @@ fn idle_clients_cost_less_than_a_page_each_and_no_processor_time() {
     swarm.ask_all("DO 3");
 }
 
-/// Resident memory per idle client over TLS, its keys included.
+/// Resident memory per idle client over TLS, including its keys.
 const TLS_BOUND: u64 = 24 * 1024;
 
 #[test]

@@ -28,7 +28,8 @@ fn ten_thousand_idle_clients_outlive_their_process() {
         );
     }
     let log = narrows.log();
-    let told: Vec<&str> = log.lines().filter(|line| line.contains("of the former process continue")).collect();
+    let told: Vec<&str> =
+        log.lines().filter(|line| line.contains("of the former process continue")).collect();
     assert_eq!(told.len(), 2, "{log}");
     told.iter().for_each(|line| assert!(line.contains("closed=0"), "{line}"));
     println!("{}", told.join("\n"));

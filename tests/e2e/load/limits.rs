@@ -1,10 +1,11 @@
-//! How many clients there may be: what Narrows is told, and how many files a process may have open. Every client is one in
-//! Narrows and one in the test.
+//! How many clients there may be: Narrows' configuration, and how many files a process may have open. Every client is
+//! one file in Narrows and one in the test.
 
 use narrows_testkit::NarrowsConfig;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Files that are no clients: log, listeners, libraries, the runtime's own, and the 256 that Narrows lets clients not have.
+/// Files other than clients: log, listeners, libraries, the runtime's own, and the 256 that Narrows does not give to
+/// clients.
 const RESERVE: u64 = 200 + 256;
 
 /// How many clients of `wanted` the machine's limit allows; raises this process's limit, which Narrows inherits, as
@@ -15,7 +16,7 @@ pub fn clients_allowed(wanted: u64) -> usize {
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         let mut more = limit;
         (more.current, more.maximum) = (Some(needed), Some(needed));
-        // Only root may, and not everywhere: what there is has to do then.
+        // Only root may do this, and not everywhere; otherwise the current limit has to do.
         if setrlimit(Resource::Nofile, more).is_ok() {
             limit = more;
         }
@@ -26,7 +27,7 @@ pub fn clients_allowed(wanted: u64) -> usize {
     }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(needed).saturating_sub(RESERVE).min(wanted);
     println!("{allowed} clients of {wanted}, by the limit of open files");
-    usize::try_from(allowed).expect("fewer than fit into memory")
+    usize::try_from(allowed).expect("fewer than would fit into memory")
 }
 
 /// Twenty connections to the server at `port`, for as many clients as come.

@@ -1,6 +1,6 @@
-//! Many clients at once: what they wait, whether they are served in turn, what an idle one costs.
+//! Many clients at once: how long they wait, whether they are served in turn, what an idle one costs.
 //!
-//! A program of its own, and one test at a time: a latency measured beside other tests says nothing.
+//! A separate program, and one test at a time: a latency measured alongside other tests is meaningless.
 
 mod crowd;
 mod idle;
@@ -13,9 +13,9 @@ mod turns;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Taken by every test for as long as it runs.
+/// Held by every test while it runs.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    // A test that failed leaves nothing behind that the next could trip over.
+    // A failed test leaves nothing that could affect the next one.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

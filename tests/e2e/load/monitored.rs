@@ -1,4 +1,4 @@
-//! What it costs to look after a thousand servers.
+//! What it costs to monitor a thousand servers.
 //!
 //! `cargo test --release --test load monitored` holds it to five percent of a core.
 
@@ -14,8 +14,8 @@ use super::alone;
 
 const SERVERS: usize = 1_000;
 
-/// As many servers as there are addresses of this machine, on one port and one thread. They let everybody in, may be
-/// written to, replicate nothing, and do what they are told.
+/// As many servers as this machine has addresses, on one port and one thread. They accept every login, are writable, do
+/// not replicate, and answer everything.
 fn crowd() -> u16 {
     let mut listener = TcpListener::bind("0.0.0.0:0".parse().unwrap()).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -30,7 +30,7 @@ fn crowd() -> u16 {
                 if event.token() == Token(0) {
                     while let Ok((mut stream, _)) = listener.accept() {
                         poll.registry().register(&mut stream, Token(next), Interest::READABLE).unwrap();
-                        // A socket that has just been opened takes a greeting.
+                        // A socket that has just been opened has room for a greeting.
                         let _ = stream.write_all(&packet(0, &FakeMysql::greeting(next as u32)));
                         connections.insert(next, (stream, Vec::new(), false));
                         next += 1;
@@ -46,7 +46,7 @@ fn crowd() -> u16 {
     port
 }
 
-/// Answers what has come; whether the connection lives on.
+/// Answers what has arrived; returns whether the connection stays open.
 fn converse((stream, bytes, is_in): &mut (TcpStream, Vec<u8>, bool)) -> bool {
     let mut part = [0; 4_096];
     loop {
@@ -104,7 +104,7 @@ fn a_thousand_servers_are_looked_after_by_one_thread_at_little_cost() {
         .user("sbtest", "sbtest", "")
         .monitor()
         .row("mysql_replication_hostgroups", "writer_hostgroup=0 reader_hostgroup=1");
-    // What is measured is what checks cost; on a machine that is busy they must not fail for that.
+    // The test measures the cost of checks; on a busy machine they must not fail because of it.
     for check in ["ping", "connect", "read_only", "replication_lag"] {
         config = config.variable(&format!("monitor_{check}_timeout"), "30000");
     }
@@ -123,7 +123,7 @@ fn a_thousand_servers_are_looked_after_by_one_thread_at_little_cost() {
     let pid = narrows.process().pid();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count();
     let (before, begun) = (narrows.process().cpu(), Instant::now());
-    // Nothing is waited for: this is the time over which is measured, at the intervals that ProxySQL has too.
+    // This is not a wait but the length of the measurement, with ProxySQL's intervals.
     std::thread::sleep(Duration::from_secs(10));
     let (took, used) = (begun.elapsed(), narrows.process().cpu() - before);
     let percent = used.as_secs_f64() / took.as_secs_f64() * 100.0;

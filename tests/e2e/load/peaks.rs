@@ -1,5 +1,5 @@
-//! What peaks cost, and whether the memory is given back behind them. With NARROWS_LOAD=long each peak is ten times as
-//! high, and the memory is looked at for up to a minute.
+//! What peaks cost, and whether the memory is released after them. With NARROWS_LOAD=long each peak is ten times as
+//! high, and the memory is watched for up to a minute.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -15,10 +15,10 @@ fn scale(short: u64) -> u64 {
     if std::env::var("NARROWS_LOAD").is_ok_and(|load| load == "long") { short * 10 } else { short }
 }
 
-/// Memory may be given back by and by.
+/// Memory may be released gradually.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is left may be more than what was by a fifth, and by what a few pages more or less are.
+/// Afterwards there may be a fifth more than before, plus a few pages.
 fn settles(narrows: &mut Narrows, before: u64, what: &str) {
     let bound = before + before / 5;
     let began = Instant::now();
@@ -41,11 +41,11 @@ fn settles(narrows: &mut Narrows, before: u64, what: &str) {
 fn config(port: u16) -> NarrowsConfig {
     open_to_all(port)
         .variable("free_connections_pct", "100")
-        // Nobody is sent away while memory is measured.
+        // No client is closed while memory is measured.
         .variable("connect_timeout_client", "600000")
 }
 
-/// Memory once everything is in use that stays in use.
+/// The memory once everything permanent is in use.
 fn warm(narrows: &mut Narrows) -> u64 {
     for _ in 0..2 {
         Swarm::log_in(narrows.port(), 500).ask_all("DO 1");
@@ -53,7 +53,7 @@ fn warm(narrows: &mut Narrows) -> u64 {
     narrows.process().resident_bytes()
 }
 
-/// Clients that have been greeted and send `bytes`, and no more.
+/// Clients that have received the greeting and send `bytes`, and no more.
 fn half_open(narrows: &Narrows, count: usize, bytes: &[u8]) -> Vec<TcpStream> {
     let open = |_| {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, narrows.port())).expect("Narrows listens");
@@ -65,7 +65,7 @@ fn half_open(narrows: &Narrows, count: usize, bytes: &[u8]) -> Vec<TcpStream> {
     (0..count).map(open).collect()
 }
 
-/// What was sent before has been read once those who came later have been served.
+/// Once later clients have been served, what was sent before has been read.
 fn all_was_read(narrows: &Narrows) {
     Swarm::log_in(narrows.port(), 200).ask_all("DO 1");
 }
@@ -76,7 +76,7 @@ fn logins_that_are_announced_and_do_not_come_cost_what_came() {
     let server = FakeMysql::start(Conversation::new());
     let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config(server.port()));
     let before = warm(&mut narrows);
-    // A packet of 256 KiB, of which nothing follows; one of 64 KiB, of which nothing follows.
+    // The header of a packet of 256 KiB without its payload; one of 64 KiB without its payload.
     for announced in [[0, 0, 4, 1], [0xFF, 0xFF, 0, 1]] {
         let clients = half_open(&narrows, clients_allowed(scale(1_000)), &announced);
         all_was_read(&narrows);
@@ -98,7 +98,7 @@ fn commands_that_are_announced_and_do_not_come_cost_what_came() {
     let login = Login::new("sbtest", "sbtest");
     let open = |_| {
         let mut client = RawClient::open(&narrows.endpoint(), &login);
-        // The beginning of the longest packet there is.
+        // The beginning of the longest possible packet.
         client.send_bytes(&[0xFF, 0xFF, 0xFF, 0, command::QUERY]).expect("room in the socket");
         client
     };
@@ -131,7 +131,7 @@ fn memory_is_given_back_behind_peaks_of_clients_and_of_statements() {
         let mut packet = Vec::new();
         Packet::write(&mut packet, &[&[command::QUERY], text.as_slice()].concat(), 0)
             .expect("writing to a Vec cannot fail");
-        // All but its end.
+        // Everything except its end.
         client.send_bytes(&packet[..packet.len() - 1]).expect("Narrows reads");
     }
     for client in &mut clients {

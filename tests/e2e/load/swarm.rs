@@ -8,7 +8,7 @@ use mio::{Events, Interest, Poll, Token};
 use narrows_testkit::{ErrorPacket, Greeting, Login, Packet, command};
 use socket2::{Domain, Socket, Type};
 
-/// Connections from one source address at most: the kernel has some 28,000 ports to give.
+/// The most connections from one source address: the kernel has some 28,000 ports.
 const PER_ADDRESS: usize = 20_000;
 
 /// How long a login may take.
@@ -27,18 +27,18 @@ struct Client {
     asked_at: Option<Instant>,
 }
 
-/// What a statement of a client came to.
+/// The outcome of a client's statement.
 pub struct Answered {
     /// Which client.
     pub client: usize,
-    /// From the sending of the statement to the end of its answer.
+    /// From sending the statement to the end of its answer.
     pub wait: Duration,
     /// What went wrong.
     pub error: Option<String>,
 }
 
 impl Swarm {
-    /// Logs `count` clients in as `sbtest`, one after the other.
+    /// Logs in `count` clients as `sbtest`, one after another.
     pub fn log_in(port: u16, count: usize) -> Swarm {
         let poll = Poll::new().expect("an epoll instance");
         let mut clients = Vec::with_capacity(count);
@@ -57,20 +57,20 @@ impl Swarm {
         self.clients.len()
     }
 
-    /// Sends a statement in the name of a client that waits for nothing.
+    /// Sends a statement for a client that has none outstanding.
     pub fn ask(&mut self, client: usize, statement: &str) {
         let client = &mut self.clients[client];
-        assert!(client.asked_at.is_none(), "a client asks one thing at a time");
+        assert!(client.asked_at.is_none(), "a client has one statement at a time");
         let mut packet = Vec::with_capacity(statement.len() + 5);
         Packet::write(&mut packet, &[&[command::QUERY], statement.as_bytes()].concat(), 0)
             .expect("writing to a Vec cannot fail");
         client.asked_at = Some(Instant::now());
-        // The socket's buffer is empty and larger than any statement here. A connection that was closed shows at
-        // the next read.
+        // The socket's buffer is empty and larger than any statement here. A closed connection is noticed at the next
+        // read.
         let _ = client.stream.write_all(&packet);
     }
 
-    /// Waits for answers, `limit` at most.
+    /// Waits for answers, for at most `limit`.
     pub fn answers(&mut self, limit: Duration) -> Vec<Answered> {
         match self.poll.poll(&mut self.events, Some(limit)) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Vec::new(),
@@ -86,12 +86,12 @@ impl Swarm {
         ready.into_iter().filter_map(answer).collect()
     }
 
-    /// Has every client ask once and waits for all answers.
+    /// Makes every client send one statement and waits for all answers.
     ///
     /// # Panics
-    /// When one is an error or does not come.
+    /// If one is an error or does not arrive.
     pub fn ask_all(&mut self, statement: &str) {
-        // In parts, so that no statement waits for longer than the proxy lets it.
+        // In batches, so that no statement waits longer than the proxy allows.
         for first in (0..self.len()).step_by(1000) {
             let part = first..self.len().min(first + 1000);
             part.clone().for_each(|client| self.ask(client, statement));
@@ -109,17 +109,17 @@ impl Swarm {
 }
 
 impl Drop for Swarm {
-    /// Says COM_QUIT, as libraries do.
+    /// Sends COM_QUIT, as libraries do.
     fn drop(&mut self) {
         for client in &mut self.clients {
-            // One that was closed by the other side needs no word.
+            // A connection that the other side closed needs no COM_QUIT.
             let _ = client.stream.write_all(&[1, 0, 0, 0, command::QUIT]);
         }
     }
 }
 
 impl Client {
-    /// Reads what is there; tells when the answer is complete, and its error.
+    /// Reads what has arrived; returns whether the answer is complete, and its error.
     fn read(&mut self) -> Option<Result<(), String>> {
         let mut buffer = [0; 4096];
         loop {
@@ -131,7 +131,7 @@ impl Client {
             }
         }
         let result = whole_answer(&self.inbox)?;
-        // An idle client holds no memory here either.
+        // An idle client uses no memory here either.
         self.inbox = Vec::new();
         Some(result)
     }

@@ -10,8 +10,8 @@ use crate::swarm::Swarm;
 const CLIENTS: usize = 1000;
 const ROUNDS: usize = 10;
 
-/// By how many that came later a statement may be overtaken, at most and on average: workers see what has arrived only
-/// when they look, and each looks by itself, when the machine lets it run.
+/// By how many later statements a statement may be overtaken, at most and on average: workers only see what has arrived
+/// when they poll, and each polls independently, when the machine lets it run.
 const OVERTAKEN: (usize, f64) = (CLIENTS / 4, 10.0);
 
 #[test]
@@ -51,7 +51,7 @@ fn a_thousand_clients_of_one_connection_are_served_in_turn() {
     let received = server.received();
     let order: Vec<usize> = received.iter().filter_map(|received| number(&received.body)).collect();
     let overtaken = overtakings(&order);
-    // The first round comes at once: who of it came first is for the workers to find out, not for the sender.
+    // The first round is sent at once: its order of arrival is determined by the workers, not by the sender.
     let overtaken: Vec<usize> =
         order.iter().zip(overtaken).filter(|(n, _)| **n >= CLIENTS).map(|(_, k)| k).collect();
     let mean = overtaken.iter().sum::<usize>() as f64 / overtaken.len() as f64;
@@ -63,7 +63,7 @@ fn a_thousand_clients_of_one_connection_are_served_in_turn() {
     );
     assert_eq!(order.len(), CLIENTS * ROUNDS);
     assert_eq!(server.connections(), 1);
-    assert!(*most <= OVERTAKEN.0, "a statement was overtaken by {most} that came after it");
+    assert!(*most <= OVERTAKEN.0, "a statement was overtaken by {most} later ones");
     assert!(mean <= OVERTAKEN.1, "statements were overtaken by {mean} on average");
     assert!(*longest <= service * CLIENTS as u32 * 3, "a statement waited for {longest:?}");
 }
@@ -76,7 +76,7 @@ fn number(statement: &str) -> Option<usize> {
     statement.strip_prefix("DO ")?.parse().ok()
 }
 
-/// For each statement in the order of service, how many that came later were served before it.
+/// For each statement in the order of service, how many later ones were served before it.
 fn overtakings(order: &[usize]) -> Vec<usize> {
     // Those served so far, in order of arrival.
     let mut served: Vec<usize> = Vec::with_capacity(order.len());

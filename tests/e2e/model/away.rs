@@ -1,8 +1,9 @@
-//! Reads that go to other servers than all else: those that need nothing but the session's state and what never changes, outside
-//! of transactions. They answer there what they would answer here, whatever becomes of the servers.
+//! Reads that go to different servers than everything else: those outside of transactions that need nothing but the
+//! session's state and data that never changes. Their answers there are the same as here, whatever happens to the
+//! servers.
 //!
-//! Narrows does not look at which they are: they are marked by a comment, for a rule. The answer of the server itself is known
-//! before, so that it is told from that whether a statement warns or a transaction is open.
+//! Narrows does not determine which they are: a comment marks them for a rule. The answer of the server itself is known
+//! in advance, and shows whether a statement warns or a transaction is open.
 
 use super::exceptions::Past;
 use super::observe;
@@ -30,7 +31,7 @@ const MARK: &[u8] = b"/* away */ ";
 
 const AUTOCOMMIT: u16 = 2;
 
-/// How they begin: variables, literals, tables that nobody changes.
+/// Their beginnings: variables, literals, tables that never change.
 const READS: &[&str] = &[
     "SELECT @",
     "SELECT 1",
@@ -48,7 +49,7 @@ const READS: &[&str] = &[
     "SHOW VARIABLES ",
 ];
 
-/// What only the connection knows that ran something before, or what leaves something behind. Where such a statement goes is
-/// Narrows' own business: also to a connection that a marked one was on, and that is lost.
+/// Statements about what only the connection that ran an earlier statement knows, or that leave something. Narrows
+/// decides where they go, which may be a connection that a marked one used and that is lost.
 const ASKS: &[&str] =
     &[":=", " INTO ", ";", "LAST_INSERT_ID", "@@identity", "ROW_COUNT", "FOUND_ROWS", "_count", "LOCK"];

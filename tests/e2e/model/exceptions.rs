@@ -1,11 +1,11 @@
-//! What may differ from a connection of one's own, and nothing else. `docs/compatibility.md` has the same list.
+//! The only permitted differences from a dedicated connection. `docs/compatibility.md` has the same list.
 //!
-//! Each exception names the statements it is about and takes away from both answers what may differ; what is left must
-//! be equal. How often each was needed is counted and printed.
+//! Each exception names its statements and removes from both answers what may differ; the rest must be equal. The
+//! number of uses of each is printed.
 //!
-//! Three more differences are not looked at in the first place: the variable `session_track_system_variables`, which
-//! Narrows uses itself (`mod.rs`), and of status flags those about the server's plans and those of the EOF packet behind the
-//! columns, which Narrows sends before it knows them (`observe.rs`).
+//! Three more differences are never compared: the variable `session_track_system_variables`, which Narrows uses itself
+//! (`mod.rs`), the status flags about the server's plans, and those of the EOF packet after the columns, which Narrows
+//! sends before it knows them (`observe.rs`).
 
 use narrows_testkit::Flavour;
 
@@ -27,36 +27,36 @@ pub struct Case<'a> {
     flavour: Flavour,
 }
 
-/// What a client has done so far, as far as exceptions ask for it.
+/// What a client has done so far, as far as exceptions need it.
 #[derive(Debug, Default)]
 pub struct Past {
     /// A statement whose effect on `FOUND_ROWS()` is not defined came after the last `SELECT`.
     found_rows_undefined: bool,
     /// A routine was called since the session began.
     routine: bool,
-    /// A transaction was open behind the last answer that told.
+    /// A transaction was open after the last answer with status flags.
     in_transaction: bool,
-    /// The status flags of the last answer; `None` where it told none.
+    /// The status flags of the last answer; `None` if it had none.
     pub status: Option<u16>,
-    /// A statement has failed in a transaction, and no OK came since.
+    /// A statement has failed in a transaction, with no OK since.
     failed_in_transaction: bool,
-    /// A temporary table was dropped, and nobody has asked for the warnings of a write since.
+    /// A temporary table was dropped, and the warnings of a write have not been read since.
     temporary_dropped: bool,
-    /// `KILL` has failed, and nothing but questions about that came since.
+    /// `KILL` has failed, followed only by queries about the error.
     kill_failed: bool,
     /// A row was written since then.
     written_since: bool,
     /// `sql_auto_is_null` was set, and no row was inserted since.
     null_is_set: bool,
-    /// `COM_CHANGE_USER` came in this session.
+    /// This session has used `COM_CHANGE_USER`.
     user_changed: bool,
-    /// The collation of the schema was set to DEFAULT behind that.
+    /// The collation of the schema was set to DEFAULT after that.
     collation_by_default: bool,
-    /// A user variable was made of another in the same session, which may be a number.
+    /// A user variable was set from another one in the same session, which may be a number.
     text_made: bool,
-    /// A text whose reading is in doubt has run, and nothing that replaces the conditions since.
+    /// A text that cannot be parsed with certainty has run, and nothing since that replaces the conditions.
     doubtful: bool,
-    /// `COM_INIT_DB` has failed, and nothing but questions about that came since.
+    /// `COM_INIT_DB` has failed, followed only by queries about the error.
     init_db_failed: bool,
     /// `max_error_count` is 0 or 1.
     keeps_few: bool,
@@ -67,44 +67,52 @@ pub struct Past {
 }
 
 const EXCEPTIONS: &[Exception] = &[
-    // The manual: transient, and undefined behind anything but a successful SELECT. It is what the statements within have
-    // left, and MariaDB lets SELECTs that fail and subqueries of SET change it; the answer tells neither.
-    Exception { name: "FOUND_ROWS() behind several statements, routines and errors", mask: found_rows },
-    // The flag tells of reports; which of a routine's packets has it depends on what else was reported on the connection.
+    // The manual: transient, and undefined after anything but a successful SELECT. It is the value that the inner
+    // statements left, and in MariaDB failing SELECTs and subqueries of SET change it; the answer shows neither.
+    Exception { name: "FOUND_ROWS() after several statements, routines and errors", mask: found_rows },
+    // The flag announces reports; which of a routine's packets has it depends on what else was reported on the
+    // connection.
     Exception { name: "SERVER_SESSION_STATE_CHANGED in rows of a routine", mask: flag_of_routine },
-    // A routine enters the schema it is in and comes back; the server reports that later, with any OK.
-    Exception { name: "report of the schema behind a routine", mask: schema_behind_routine },
-    // A statement that fails may end a transaction; MySQL tells so in the next OK of that connection, whoever gets it.
+    // A routine switches to its own schema and back; the server reports that later, with any OK.
+    Exception { name: "report of the schema after a routine", mask: schema_behind_routine },
+    // A failing statement may end a transaction; MySQL reports that in the next OK of that connection, whichever client
+    // gets it.
     Exception { name: "report of a transaction that an error has ended", mask: transaction_behind_error },
-    // MySQL adds the error to what was there, and counts both; the statement before may have run on another connection.
-    Exception { name: "other conditions behind a COM_INIT_DB that failed", mask: conditions },
-    // MariaDB keeps them over statements without a table; what cannot be read for certain may have one.
+    // MySQL adds the error to the existing conditions, and counts both; the statement before may have run on another
+    // connection.
+    Exception { name: "other conditions after a COM_INIT_DB that failed", mask: conditions },
+    // MariaDB keeps them across statements without a table; a text that cannot be parsed with certainty may have one.
     Exception {
-        name: "conditions from before a text whose reading is in doubt",
+        name: "conditions from before a text that cannot be parsed with certainty",
         mask: conditions_before_doubt,
     },
     // MariaDB forgets the number of conditions with their rows, and with max_error_count = 0 there are none: the number is still
     // there after COM_RESET_CONNECTION.
-    Exception { name: "a number of conditions that max_error_count = 0 has not kept", mask: counts_unkept },
-    // `KILL` is answered by Narrows, whose sessions the numbers are, and errors of its own are in English.
-    // MySQL leaves the conditions of the statement before as they are, and counts them again.
-    Exception { name: "warnings of a COM_INIT_DB behind a KILL of nobody", mask: counts_of_init_db },
+    Exception { name: "a number of conditions that max_error_count = 0 did not keep", mask: counts_unkept },
+    // Narrows answers `KILL`, because the ids are those of its sessions, and its own errors are in English. MySQL
+    // leaves the conditions of the statement before unchanged, and counts them again.
+    Exception { name: "warnings of a COM_INIT_DB after a KILL of an unknown id", mask: counts_of_init_db },
     Exception { name: "KILL of nobody, in the language of lc_messages", mask: kill_of_nobody },
-    // MySQL 9 counts what was written to a dropped temporary table of another engine to the transaction that comes next.
+    // MySQL 9 attributes writes to a dropped temporary table of another engine to the next transaction.
     Exception {
         name: "a warning about the engine of a temporary table that is gone",
         mask: engines_combined,
     },
-    // Whether an id still counts for it is known to the connection that inserted, and lives longer there than where it was set.
-    Exception { name: "rows WHERE id IS NULL behind SET sql_auto_is_null", mask: null_behind_set },
-    // Without a schema, servers take that of the schema before the change of user, of which a session should know nothing.
-    Exception { name: "DEFAULT of collation_database behind COM_CHANGE_USER", mask: collation_by_default },
-    // A number remembers the character set of the connection that it was sent in; its value and its own collation do not.
-    Exception { name: "column definition of text made of a number in a user variable", mask: text_of_number },
+    // Only the connection that inserted knows whether an id still counts for it, which lasts longer there than where
+    // the variable was set.
+    Exception { name: "rows WHERE id IS NULL after SET sql_auto_is_null", mask: null_behind_set },
+    // Without a schema, servers use that of the schema before the change of user, which a session should not know.
+    Exception { name: "DEFAULT of collation_database after COM_CHANGE_USER", mask: collation_by_default },
+    // A number remembers the character set of the connection in which it was sent; its value and its own collation do
+    // not.
+    Exception {
+        name: "column definition of text made from a number in a user variable",
+        mask: text_of_number,
+    },
 ];
 
 impl Past {
-    /// Takes note of a step and its answer.
+    /// Records a step and its answer.
     pub fn note(&mut self, step: &Step, flavour: Flavour, answer: &[String]) {
         self.status = observe::last_status(answer);
         match self.status {
@@ -124,11 +132,11 @@ impl Past {
                 self.doubtful &= !(failed || writes(&text) || text.contains(" FROM "));
                 self.doubtful |= in_doubt && flavour == Flavour::MariaDb;
                 self.note_unkept(&text, failed, flavour);
-                // The statement that may warn, and the question about it.
+                // The statement that may warn, and the query for its warnings.
                 self.temporary_dropped &= !(asks_conditions(&text) && self.written_since);
                 self.written_since = self.temporary_dropped && (self.written_since || writes(&text));
                 self.temporary_dropped |= text.starts_with("DROP TEMPORARY");
-                // A row that was there already, named by LAST_INSERT_ID(id), is none.
+                // An existing row, named by LAST_INSERT_ID(id), does not count as inserted.
                 let told = |line: &String| {
                     line.starts_with("OK ") && !line.contains(" id=0 ") && !line.contains(" affected=0 ")
                 };
@@ -159,7 +167,7 @@ impl Past {
         }
     }
 
-    /// Takes note of conditions that count and that the server does not keep.
+    /// Records conditions that are counted but that the server does not keep.
     fn note_unkept(&mut self, text: &str, failed: bool, flavour: Flavour) {
         if let Some((_, set)) = text.split_once("max_error_count").filter(|_| text.starts_with("SET ")) {
             let value = set.trim_start_matches([' ', ':', '=', '`']);
@@ -174,7 +182,7 @@ impl Past {
     }
 }
 
-/// The exceptions that make the two answers equal; `None` when they do not.
+/// The exceptions that make the two answers equal; `None` if they do not.
 pub fn explain(
     (step, past, flavour): (&Step, &Past, Flavour),
     expected: &[String],
@@ -229,7 +237,7 @@ fn schema_behind_routine(case: &Case<'_>, line: &str) -> Option<String> {
     }
     match line.split_once(' ')?.0 {
         "OK" => Some(without_reports(line, "\"1:")),
-        // The flag alone, where there is no room for a report.
+        // The flag alone, in packets that cannot carry a report.
         "END" => Some(without_flag(line)),
         _ => None,
     }
@@ -241,7 +249,7 @@ fn transaction_behind_error(case: &Case<'_>, line: &str) -> Option<String> {
     }
     match line.split_once(' ')?.0 {
         "OK" => Some(without_reports(line, "\"5:")),
-        // The flag alone, where there is no room for a report.
+        // The flag alone, in packets that cannot carry a report.
         "END" => Some(without_flag(line)),
         _ => None,
     }
@@ -261,7 +269,7 @@ fn without_reports(line: &str, beginning: &str) -> String {
     }
 }
 
-/// How the words begin and end in German, French (whatever the character set of the rest is) and English.
+/// How the message begins and ends in German, French (whatever the character set of the rest) and English.
 const NOBODY: [(&str, &str); 3] =
     [("Unbekannte Thread-ID", "Thread-ID"), ("Num", "che inconnu"), ("Unknown thread id", "thread id")];
 
@@ -302,7 +310,7 @@ fn conditions_before_doubt(case: &Case<'_>, line: &str) -> Option<String> {
     (asks && line.starts_with("ROW | ")).then(String::new)
 }
 
-/// What stands for the text of a `COM_INIT_DB`.
+/// The placeholder for the text of a `COM_INIT_DB`.
 const INIT_DB: &str = "COM_INIT_DB";
 
 fn engines_combined(case: &Case<'_>, line: &str) -> Option<String> {
@@ -343,7 +351,7 @@ fn text_of_number(case: &Case<'_>, line: &str) -> Option<String> {
     if case.text.contains("CONCAT(@b, 'x') AS s") && line.starts_with("COLUMN s ") {
         return Some("COLUMN s".to_owned());
     }
-    // What was made of it has its own character set, but the length of one that was converted.
+    // A value derived from it has its own character set, but the length of a converted one.
     let made = case.past.text_made && (line.starts_with("COLUMN @a ") || line.starts_with("COLUMN @A "));
     let (before, behind) = line.split_once(" length=").filter(|_| made)?;
     Some(format!("{before} {}", behind.split_once(' ').map_or("", |(_, rest)| rest)))
@@ -383,16 +391,16 @@ fn without_flag(line: &str) -> String {
     format!("{start}status={status:?} {end}").trim_end().to_owned()
 }
 
-/// Whether what a statement does to `FOUND_ROWS()` is not known; `None`: it does nothing to it.
+/// Whether a statement's effect on `FOUND_ROWS()` is unknown; `None`: it has no effect.
 fn leaves_found_rows_undefined(text: &str, flavour: Flavour, answer: &[String]) -> Option<bool> {
     let upper = text.to_ascii_uppercase();
     let first = upper.trim_start_matches(['(', ' ']).split([' ', '\n']).next().unwrap_or_default().to_owned();
     let has_rows = answer.iter().any(|line| line.starts_with("END "));
     let failed = answer.last().is_none_or(|line| line.starts_with("ERR") || line == "LOST");
     match first.as_str() {
-        // What ran within, and how far it got, is not told.
+        // Which inner statements ran, and how far they got, is not reported.
         _ if upper.contains("; ") => Some(true),
-        // MariaDB counts subqueries and what a SELECT has found before it failed; MySQL does not.
+        // MariaDB counts subqueries and what a SELECT found before it failed; MySQL does not.
         "SELECT" if failed => (flavour == Flavour::MariaDb).then_some(true),
         "SET" => (flavour == Flavour::MariaDb && upper.contains("(SELECT")).then_some(true),
         "EXECUTE" | "CALL" if !has_rows => Some(true),
@@ -400,7 +408,7 @@ fn leaves_found_rows_undefined(text: &str, flavour: Flavour, answer: &[String]) 
         "SHOW" if has_rows && !upper.contains("SHOW WARNINGS") && !upper.contains("SHOW ERRORS") => {
             Some(false)
         }
-        // What it has found MySQL 9.7 says from the second statement behind it on.
+        // MySQL 9.7 returns what it found from the second statement after it on.
         "CREATE" if flavour == Flavour::MySql9 && upper.contains("SELECT") => Some(true),
         _ if failed => None,
         // Narrows reads these off their answers.

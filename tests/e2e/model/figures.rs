@@ -1,4 +1,4 @@
-//! What a run did: figures for its summary.
+//! What a run did, in figures for its summary.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -54,7 +54,7 @@ impl Figures {
         }
     }
 
-    /// The summary, with what the log of Narrows tells of pins.
+    /// The summary, with the pins from Narrows' log.
     pub fn summary(&self, log: &str) -> String {
         let mut pins: BTreeMap<&str, usize> = BTreeMap::new();
         for line in log.lines().filter(|line| line.contains("narrows_proxy::pins")) {
@@ -68,12 +68,12 @@ impl Figures {
         );
         let ends: Vec<String> = self.ends.iter().map(|(name, count)| format!("{count} {name}")).collect();
         let pins: Vec<String> = pins.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        writeln!(text, "    {}", ends.join(", ")).expect("a String takes all");
-        writeln!(text, "    pins: {}", pins.join(", ")).expect("a String takes all");
+        writeln!(text, "    {}", ends.join(", ")).expect("writing to a String cannot fail");
+        writeln!(text, "    pins: {}", pins.join(", ")).expect("writing to a String cannot fail");
         let total: usize = self.exceptions.values().sum();
-        write!(text, "    {total} answers differ as documented").expect("a String takes all");
+        write!(text, "    {total} answers differ as documented").expect("writing to a String cannot fail");
         for (name, count) in &self.exceptions {
-            write!(text, "\n      {count} x {name}").expect("a String takes all");
+            write!(text, "\n      {count} x {name}").expect("writing to a String cannot fail");
         }
         text
     }

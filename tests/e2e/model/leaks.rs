@@ -1,5 +1,5 @@
-//! What is left when all clients have gone: nothing, neither on the server nor on the backend connections that the
-//! next clients get.
+//! What remains after all clients have disconnected: nothing, neither on the server nor on the backend connections that
+//! the next clients get.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::observe;
 use super::script::USERS;
 use super::side::wait_until;
 
-/// Looks for it; a line per thing found.
+/// Looks for leftovers; returns a line for each one found.
 pub fn left_behind(
     narrows: &Endpoint,
     truth: &RealServer,
@@ -17,10 +17,10 @@ pub fn left_behind(
     clients: usize,
     variables: &str,
 ) -> Vec<String> {
-    // Who left last is still being cleaned up behind.
+    // The server may still be cleaning up after the last client.
     wait_until("the locks of all clients are free", || locks_in_use(twin, clients) == 0);
     wait_until("no transaction is open", || {
-        // InnoDB renews this list only when nobody has looked for a tenth of a second.
+        // InnoDB only refreshes this list if nobody has read it for a tenth of a second.
         std::thread::sleep(Duration::from_millis(150));
         twin.rows("SELECT trx_id FROM information_schema.innodb_trx").is_empty()
     });
@@ -35,7 +35,7 @@ pub fn left_behind(
     let login = Login::new("ma", "ma").schema("common");
     let looks = looks(truth.flavour(), variables);
     let expected = look(&mut RawClient::open(&Endpoint::Unix(truth.socket()), &login), &looks);
-    // Each holds one of the connections, so that both are seen.
+    // Each holds one of the connections, so that both are checked.
     let mut fresh: Vec<RawClient> = (0..2).map(|_| RawClient::open(narrows, &login)).collect();
     for (number, client) in fresh.iter_mut().enumerate() {
         client.query(format!("DO GET_LOCK('held{number}', 5)"));

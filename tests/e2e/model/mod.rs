@@ -1,15 +1,16 @@
 //! The model-based test of multiplexing: many clients share two backend connections, and each must see what it would
-//! see with a connection to itself.
+//! see on a connection of its own.
 //!
-//! Every client runs a script that follows from a seed, on its own data. Each burst of steps is run on a server
-//! without Narrows first, which tells what the right answers are, and then through Narrows in front of a twin of that
-//! server, while all the other clients do the same. Every answer is compared to the last flag.
+//! Every client runs a script generated from a seed, on its own data. Each burst of steps is first run on a server
+//! without Narrows, which gives the right answers, and then through Narrows in front of a twin of that server, while
+//! all other clients do the same. Every answer is compared down to the last flag.
 //!
-//! What may differ nevertheless is listed in `exceptions.rs`; each use of it is counted.
+//! The permitted differences are listed in `exceptions.rs`; each use is counted.
 //!
-//! `NARROWS_SEED` makes other scripts, `NARROWS_STEPS` makes it longer, `NARROWS_CLIENTS` sets the number of clients,
-//! `NARROWS_REPORTS` the number of differences reported in full and `NARROWS_HISTORY` that of statements before each;
-//! `NARROWS_GENERAL_LOG` is how many lines of the general log it shows, which say what ran on which backend connection.
+//! `NARROWS_SEED` generates other scripts, `NARROWS_STEPS` sets the length of the run, `NARROWS_CLIENTS` the number of
+//! clients, `NARROWS_REPORTS` the number of differences reported in full, `NARROWS_HISTORY` that of statements before
+//! each, and `NARROWS_GENERAL_LOG` the number of lines shown from the general log, which tell what ran on which backend
+//! connection.
 
 mod away;
 mod exceptions;
@@ -52,11 +53,11 @@ fn no_client_sees_another_on_mysql9() {
     }
 }
 
-/// The scripts of a run that is asked for nothing else: a change is held against the same statements as the one before it,
-/// interleaved as the moment has it. `make model` takes new ones each time.
+/// The default seed: a change is tested with the same statements as the one before it, although their interleaving
+/// varies. `make model` uses a new seed each time.
 const SEED: u64 = 63;
 
-/// Steps of a run, shared out among the servers. `NARROWS_STEPS` is for each.
+/// Steps of a run, divided among the servers. `NARROWS_STEPS` is per server.
 const STEPS: usize = 100_000;
 
 /// After how many differences a run gives up.
@@ -68,9 +69,9 @@ fn run_model(flavour: Flavour) {
     run_model_beside(flavour, (steps, clients), &[], |config| config, |_| ());
 }
 
-/// So many steps of so many clients, and further ones until `beside` has returned, with a configuration that `configure` has
-/// changed. Where there are `others`, whose variables these are, reads that need nothing but the session's state are marked for
-/// them, and a rule of the configuration sends them there.
+/// Runs this many steps of this many clients, and more until `beside` has returned, with a configuration changed by
+/// `configure`. If there are `others`, with these variables, reads that need nothing but the session's state are marked
+/// for them, and a rule in the configuration sends them there.
 pub fn run_model_beside(
     flavour: Flavour,
     (steps, clients): (usize, usize),
@@ -142,7 +143,7 @@ pub fn run_model_beside(
     assert!(found.count() == 0, "{what}\n{}", found.report());
 }
 
-/// What goes on beside the clients; when it is dropped it is over, by a panic too.
+/// The activity alongside the clients; dropping it marks it as over, even after a panic.
 struct Over<'s>(&'s AtomicBool);
 
 impl Drop for Over<'_> {
@@ -176,7 +177,7 @@ fn with_log(options: ServerOptions, log: Option<(&Path, usize)>) -> ServerOption
     options.option("--general-log=ON").option(&format!("--general-log-file={}", path.display()))
 }
 
-/// A server with the accounts and the data of so many clients.
+/// A server with the accounts and data of this many clients.
 pub fn prepared_server(
     flavour: Flavour,
     clients: usize,
@@ -187,9 +188,9 @@ pub fn prepared_server(
         // MariaDB's next session on a cached thread would see the `FOUND_ROWS()` of the one before.
         .option("--thread-cache-size=0")
         .option("--table-open-cache=4000")
-        // An id that is given moves InnoDB's counter on by the `auto_increment_increment` that the same table handle has
-        // last generated ids with, not by the session's. Handles are cached for each instance, and sessions spread over
-        // instances by their numbers: with several, the next id depends on who has which number.
+        // An explicit id advances InnoDB's counter by the `auto_increment_increment` with which the same table handle
+        // last generated ids, not by the session's. Handles are cached per instance, and sessions are spread over
+        // instances by their ids: with several instances, the next id depends on which session has which id.
         .option("--table-open-cache-instances=1")
         .option("--innodb-lock-wait-timeout=60");
     for user in USERS {
@@ -219,7 +220,7 @@ fn comparable_variables(truth: &RealServer, others: &[Variables]) -> String {
     for moving in ["timestamp", "pseudo_thread_id", "rand_seed1", "rand_seed2", "statement_id"] {
         left_out.push(format!("'{moving}'"));
     }
-    // Narrows' own use of it shows; documented.
+    // Narrows' own use of it is visible; this is documented.
     left_out.push("'session_track_system_variables'".to_owned());
     format!("SHOW SESSION VARIABLES WHERE Variable_name NOT IN ({})", left_out.join(", "))
 }
@@ -228,21 +229,21 @@ fn comparable_variables(truth: &RealServer, others: &[Variables]) -> String {
 struct Run<'s> {
     flavour: Flavour,
     seed: u64,
-    /// Of each client.
+    /// Steps of each client.
     steps: usize,
     variables: String,
     /// Whether reads go elsewhere; see `mark`.
     sends_away: bool,
-    /// Whether what goes on beside the clients does.
+    /// Whether the activity alongside the clients is still running.
     goes_on: AtomicBool,
     truth: &'s RealServer,
     twin: &'s RealServer,
     narrows: &'s Narrows,
-    /// The general log of the server behind Narrows, where it is wanted, and how much of it.
+    /// The general log of the server behind Narrows, if requested, and how much of it to show.
     log: Option<(&'s Path, usize)>,
     /// How many differences are reported in full.
     reports: usize,
-    /// How many statements a report tells before the one that differs.
+    /// How many statements a report shows before the one that differs.
     history: usize,
     found: Mutex<Found>,
     watch: Watch,
@@ -265,7 +266,7 @@ impl Found {
     fn report(&self) -> String {
         let mut text = String::new();
         for (class, count) in &self.classes {
-            writeln!(text, "{count:5} x {class}").expect("a String takes all");
+            writeln!(text, "{count:5} x {class}").expect("writing to a String cannot fail");
         }
         text + &self.reports.join("\n")
     }
@@ -313,7 +314,7 @@ impl Run<'_> {
                 past.note(step, self.flavour, expected);
                 if !equal {
                     self.explain_warnings(expected, &actual, (&mut direct, &mut through));
-                    // Metadata that differ do not make the next answers differ.
+                    // Different metadata does not make the next answers differ.
                     differs |= without_columns(expected) != without_columns(&actual);
                     if differs {
                         break;
@@ -337,7 +338,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a burst on the server itself. What a change has warned of is asked at once, on both sides.
+    /// Runs a burst on the server itself. The warnings of a change are read at once, on both sides.
     fn run_direct(&self, client: usize, burst: &mut Burst, direct: &mut Side<'_>) -> Vec<Vec<String>> {
         let mut answers = Vec::with_capacity(burst.steps.len() + 1);
         let mut steps = Vec::with_capacity(burst.steps.len() + 1);
@@ -367,7 +368,7 @@ impl Run<'_> {
         format!("{} -> {}{id}", step.text(), shortened(actual))
     }
 
-    /// Whether the two answers are equal, but for what is documented; reports it where they are not.
+    /// Whether the two answers are equal, apart from documented differences; reports it if they are not.
     fn compare(
         &self,
         class: &str,
@@ -388,7 +389,7 @@ impl Run<'_> {
         false
     }
 
-    /// Adds to the last report what warnings were about, where they differ.
+    /// Adds the differing warnings to the last report.
     fn explain_warnings(
         &self,
         expected: &[String],
@@ -407,7 +408,7 @@ impl Run<'_> {
         let mut found = self.found.lock().expect("no client panics while it reports");
         if let Some(report) = found.reports.last_mut() {
             writeln!(report, "  warnings expected: {expected:?}\n  actual: {actual:?}")
-                .expect("a String takes all");
+                .expect("writing to a String cannot fail");
         }
     }
 
@@ -441,17 +442,17 @@ impl Run<'_> {
     fn report(&self, class: &str, client: usize, history: &History, expected: &[String], actual: &[String]) {
         let mut text = format!("--- {class}: client {client}\n");
         for line in history {
-            writeln!(text, "    {line}").expect("a String takes all");
+            writeln!(text, "    {line}").expect("writing to a String cannot fail");
         }
         for line in expected.iter().filter(|line| !actual.contains(line)) {
-            writeln!(text, "  expected {line}").expect("a String takes all");
+            writeln!(text, "  expected {line}").expect("writing to a String cannot fail");
         }
         for line in actual.iter().filter(|line| !expected.contains(line)) {
-            writeln!(text, "  actual   {line}").expect("a String takes all");
+            writeln!(text, "  actual   {line}").expect("writing to a String cannot fail");
         }
         if let Some((log, lines)) = self.log {
             writeln!(text, "  the last statements by backend connection:\n{}", last_lines(log, lines))
-                .expect("a String takes all");
+                .expect("writing to a String cannot fail");
         }
         if actual.last().is_some_and(|line| line == "LOST") {
             let log = self.narrows.log();
@@ -459,8 +460,8 @@ impl Run<'_> {
             let id = format!(" id={} ", last.trim_end_matches(')'));
             let lines = log.lines().filter(|line| line.contains("WARN") || line.contains(&id));
             let lines: Vec<&str> = lines.collect();
-            writeln!(text, "  narrows said of it, and its warnings:\n{}", lines.join("\n"))
-                .expect("a String takes all");
+            writeln!(text, "  narrows logged this, and its warnings:\n{}", lines.join("\n"))
+                .expect("writing to a String cannot fail");
         }
         let statement = history.back().and_then(|line| line.split(" -> ").next()).unwrap_or_default();
         let statement: String = statement.chars().filter(|char| !char.is_ascii_digit()).take(60).collect();

@@ -1,8 +1,8 @@
-//! What a client can see of an answer, as lines of text that can be compared and read.
+//! What a client can see of an answer, as readable lines of text that can be compared.
 
 use narrows_testkit::{Answer, Column, ErrorPacket, OkPacket, Packet, capability, reader};
 
-/// The server found no good index, or none, or the statement slow: about its plans, not about the session.
+/// The server used no good index, or none, or the statement was slow: this is about its plans, not about the session.
 const ABOUT_PLANS: u16 = 16 | 32 | 2048;
 
 /// The lines of an answer to `COM_QUERY`.
@@ -18,7 +18,7 @@ pub fn results(answer: &Answer, capabilities: u32) -> Vec<String> {
         let count = reader::Bytes::new(&head.payload).lenenc().unwrap_or(0) as usize;
         lines.extend(packets.by_ref().take(count).map(column));
         if !deprecate_eof {
-            // Its flags are not known yet when Narrows makes it; see the differential test.
+            // Its flags are not known yet when Narrows creates it; see the differential test.
             packets.next();
         }
         for packet in packets.by_ref() {
@@ -39,7 +39,7 @@ pub fn results(answer: &Answer, capabilities: u32) -> Vec<String> {
     lines
 }
 
-/// The lines of an answer of one packet.
+/// The lines of a one-packet answer.
 pub fn reply(answer: &Answer) -> Vec<String> {
     let mut lines: Vec<String> = answer.packets.iter().map(single).collect();
     if answer.lost.is_some() {
@@ -48,7 +48,7 @@ pub fn reply(answer: &Answer) -> Vec<String> {
     lines
 }
 
-/// A line for an error.
+/// The line for an error.
 pub fn error(error: &ErrorPacket) -> String {
     match error.code {
         2013 => "LOST".to_owned(),
@@ -58,7 +58,7 @@ pub fn error(error: &ErrorPacket) -> String {
     }
 }
 
-/// The status flags of the answer's end, where it has any.
+/// The status flags at the end of the answer, if there are any.
 pub fn last_status(lines: &[String]) -> Option<u16> {
     let line = lines.last()?;
     let (_, after) = line.split_once("status=")?;
@@ -86,7 +86,7 @@ fn single(packet: &Packet) -> String {
 fn information(ok: &OkPacket) -> String {
     const SESSION_STATE_CHANGED: u16 = 1 << 14;
     if ok.status & SESSION_STATE_CHANGED == 0 {
-        // With or without its length in front, as the client has CLIENT_SESSION_TRACK or not.
+        // With or without its length in front, depending on the client's CLIENT_SESSION_TRACK.
         let text = match ok.rest.split_first() {
             Some((length, text)) if usize::from(*length) == text.len() => text,
             _ => &ok.rest,

@@ -1,4 +1,4 @@
-//! Numbers that look random and follow from a seed: a failing run can be repeated.
+//! Pseudo-random numbers from a seed, so that a failing run can be repeated.
 
 /// A splitmix64 generator.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// True this many times in a hundred.
+    /// True in this percentage of calls.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,7 +1,7 @@
-//! What one client does: bursts of steps that follow from a seed and from nothing another client does.
+//! What one client does: bursts of steps that depend on a seed, and not on what other clients do.
 //!
-//! Whatever ties a client to a backend connection is let go after a few steps, since two connections serve all; no
-//! step waits for another client.
+//! Whatever ties a client to a backend connection is released after a few steps, because two connections serve all
+//! clients; no step waits for another client.
 
 use narrows_testkit::{Flavour, capability};
 
@@ -13,10 +13,10 @@ use super::variables;
 /// Steps that belong together.
 #[derive(Debug)]
 pub struct Burst {
-    /// By which a difference is counted.
+    /// The name under which differences are counted.
     pub name: &'static str,
     pub steps: Vec<Step>,
-    /// Something was left that only the end of the session takes away.
+    /// It leaves something that only the end of the session removes.
     pub ties: bool,
 }
 
@@ -27,7 +27,7 @@ impl Burst {
     }
 }
 
-/// The script of one client, made as it runs: it sees the answers of the server without Narrows.
+/// The script of one client, generated as it runs: it sees the answers of the server without Narrows.
 #[derive(Debug)]
 pub struct Script {
     pub random: Random,
@@ -35,14 +35,14 @@ pub struct Script {
     pub flavour: Flavour,
     /// The schema that only this client uses.
     pub own: String,
-    /// Status flags as last seen.
+    /// The last status flags.
     pub status: u16,
     pub capabilities: u32,
     pub variables: Vec<(&'static str, &'static [&'static str])>,
     number: usize,
-    /// Bursts until what ties the session for good has to go.
+    /// Bursts until the session has to end because it is tied for good.
     tied: Option<usize>,
-    /// Bursts for which a transaction has been open.
+    /// How many bursts a transaction has been open for.
     open_for: usize,
 }
 
@@ -64,7 +64,7 @@ impl Script {
         }
     }
 
-    /// A number not used before by this client.
+    /// A number that this client has not used before.
     pub fn number(&mut self) -> usize {
         self.number += 1;
         self.number
@@ -74,7 +74,7 @@ impl Script {
     pub fn log_in(&mut self) -> LogIn {
         let mut capabilities = 0;
         for (one, percent) in [
-            // Backend connections differ in it: each change costs a login.
+            // Backend connections differ in this: each change costs a login.
             (capability::FOUND_ROWS, 15),
             (capability::DEPRECATE_EOF, 40),
             (capability::SESSION_TRACK, 40),
@@ -120,7 +120,7 @@ impl Script {
         burst
     }
 
-    /// What ends an open transaction, when it has been open for long enough.
+    /// The step that ends a transaction that has been open for long enough.
     pub fn settle(&mut self) -> Option<Step> {
         if self.status & IN_TRANSACTION == 0 {
             self.open_for = 0;
@@ -134,7 +134,7 @@ impl Script {
         Some(Step::Query(format!("{word} AND NO CHAIN NO RELEASE").into_bytes()))
     }
 
-    /// The session has begun anew.
+    /// The session has started again.
     pub fn untie(&mut self) {
         self.tied = None;
         self.status = 2;
@@ -149,7 +149,7 @@ pub fn own_schema(client: usize) -> String {
     format!("c{client:03}")
 }
 
-/// The statements that make a client's schema as it is at the beginning.
+/// The statements that set up a client's schema.
 pub fn preparation(client: usize) -> Vec<String> {
     let own = own_schema(client);
     vec![
@@ -163,7 +163,7 @@ pub fn preparation(client: usize) -> Vec<String> {
     ]
 }
 
-/// The statements that make what all clients share and none changes.
+/// The statements that set up what all clients share and none changes.
 pub fn shared_preparation() -> Vec<String> {
     let mut statements = Vec::new();
     for (schema, charset) in [("common", "utf8mb4"), ("latin", "latin1")] {

@@ -1,4 +1,4 @@
-//! One of the two places where a script runs: the server itself, or Narrows in front of its twin.
+//! One of the two targets of a script: the server itself, or Narrows in front of its twin.
 
 use std::time::{Duration, Instant};
 
@@ -20,18 +20,18 @@ pub struct LogIn {
 pub enum Leave {
     Quit,
     Vanish,
-    /// While a statement of its runs on the server.
+    /// While one of its statements runs on the server.
     VanishInStatement,
 }
 
-/// What is killed of a second session of the same user.
+/// What to kill in a second session of the same user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Victim {
     /// A session idle in a transaction.
     IdleInTransaction,
     /// A statement.
     Statement,
-    /// A session while its statement runs.
+    /// A session during its statement.
     Running,
 }
 
@@ -57,18 +57,18 @@ impl Step {
     }
 }
 
-/// One client on one of the two places.
+/// One client on one of the two targets.
 pub struct Side<'s> {
     endpoint: Endpoint,
     server: &'s RealServer,
-    /// Whether what this place is put in front of outlives its clients' statements.
+    /// Whether statements on this target's server outlive their clients.
     kills_left_statements: bool,
     login: LogIn,
     client: Option<RawClient>,
 }
 
 impl<'s> Side<'s> {
-    /// The server itself; by its socket, where any authentication plugin works.
+    /// The server itself, over its socket, where any authentication plugin works.
     pub fn direct(server: &'s RealServer, login: &LogIn) -> Side<'s> {
         let endpoint = Endpoint::Unix(server.socket());
         Side { endpoint, server, kills_left_statements: false, login: login.clone(), client: None }
@@ -79,7 +79,7 @@ impl<'s> Side<'s> {
         Side { endpoint, server, kills_left_statements: true, login: login.clone(), client: None }
     }
 
-    /// Leaves, if there is anybody, and logs in anew.
+    /// Disconnects, if connected, and logs in again.
     pub fn start(&mut self, login: &LogIn) -> Vec<String> {
         self.client = None;
         self.login = login.clone();
@@ -92,12 +92,12 @@ impl<'s> Side<'s> {
         }
     }
 
-    /// What the place calls this session.
+    /// The target's id of this session.
     pub fn id(&mut self) -> Option<u32> {
         self.client.as_mut()?.greeting().ok().map(|greeting| greeting.connection_id)
     }
 
-    /// Leaves for now.
+    /// Disconnects for now.
     pub fn leave(&mut self) {
         self.client = None;
     }
@@ -109,7 +109,7 @@ impl<'s> Side<'s> {
         Ok(client)
     }
 
-    /// Does one step; what the client sees.
+    /// Does one step; returns what the client sees.
     pub fn run(&mut self, step: &Step) -> Vec<String> {
         match step {
             Step::Query(text) => {
@@ -121,7 +121,7 @@ impl<'s> Side<'s> {
             Step::ResetConnection => {
                 self.with_client(|client| observe::reply(&client.command(command::RESET_CONNECTION, b"")))
             }
-            // Narrows and MariaDB answer with the packet the capabilities ask for; only that it worked counts.
+            // Narrows and MariaDB answer with the packet that the capabilities require; only its success matters.
             Step::MultiStatements(on) => self.with_client(|client| {
                 let answer = client.command(command::SET_OPTION, &[u8::from(!on), 0]);
                 vec![format!("{:?}", answer.error())]
@@ -158,7 +158,7 @@ impl<'s> Side<'s> {
         }
     }
 
-    /// A server notices that a client has gone when its statement is through; Narrows at once, and kills the
+    /// A server only notices a disconnected client when its statement has ended; Narrows notices at once, and kills the
     /// statement.
     fn vanish_in_statement(&self, mut client: RawClient) {
         let is_over = client.query("SELECT 'leaving'").lost.is_some();
@@ -174,7 +174,7 @@ impl<'s> Side<'s> {
         wait_until("the statement of a vanished client is killed", || !self.is_running(&tag));
     }
 
-    /// Whether the statement sleeps already: killed before, it ends in an error, and by a row when it sleeps.
+    /// Whether the statement is already sleeping: killed before that, it ends with an error, afterwards with a row.
     fn is_running(&self, tag: &str) -> bool {
         let found = self.server.rows(&format!(
             "SELECT id FROM information_schema.processlist \
@@ -187,12 +187,16 @@ impl<'s> Side<'s> {
         let deadline = Instant::now() + PATIENCE;
         while !self.is_running(tag) {
             let sessions = || self.server.rows("SHOW FULL PROCESSLIST");
-            assert!(Instant::now() < deadline, "waited in vain for the statement of {id}: {:#?}", sessions());
+            assert!(
+                Instant::now() < deadline,
+                "timed out waiting for the statement of {id}: {:#?}",
+                sessions()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Opens a second session, lets it do something, and kills it or its statement from the first.
+    /// Opens a second session, makes it do something, and kills it or its statement from the first one.
     fn kill(&mut self, victim: Victim, table: &str, number: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let mut other = match self.open() {
@@ -215,7 +219,7 @@ impl<'s> Side<'s> {
                     lines.extend(observe::results(&other.query(statement), capabilities));
                 }
                 lines.extend(kill(self, format!("KILL {id}")));
-                // A farewell, or the end of the stream: it is gone.
+                // An error packet or the end of the stream: it is gone.
                 lines.push(format!("gone: {}", other.query("SELECT 1").error().is_some()));
             }
             Victim::Statement | Victim::Running => {
@@ -235,7 +239,7 @@ impl<'s> Side<'s> {
                 }
             }
         }
-        // What it had begun is undone, if need be after the lock of its row is gone.
+        // Its transaction is rolled back, possibly only after its row lock is released.
         for statement in [
             format!("INSERT INTO {table} (id) VALUES ({number})"),
             format!("DELETE FROM {table} WHERE id = {number}"),
@@ -263,14 +267,14 @@ fn query(client: &RawClient, statement: &str) -> Vec<u8> {
     [attributes, statement.as_bytes()].concat()
 }
 
-/// How long what must come soon may take.
+/// How long something that must happen soon may take.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Waits for something that must come soon.
+/// Waits for something that must happen soon.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,8 +1,8 @@
-//! The session variables that clients of the model set, with values of which none changes what time it takes.
+//! The session variables that the model's clients set, with values that do not affect the duration.
 
 use narrows_testkit::Flavour::{self, MariaDb, MySql9};
 
-/// Variables by name, with values as they stand in SQL, and where they exist; `None`: on both.
+/// Variables by name, with values as written in SQL, and the flavour that has them; `None`: both.
 pub const VARIABLES: &[(&str, &[&str], Option<Flavour>)] = &[
     ("sql_mode", SQL_MODES, None),
     ("time_zone", &["'+02:00'", "'-05:30'", "'SYSTEM'", "\"+00:00\""], None),

@@ -1,4 +1,4 @@
-//! Sees when a run stands still, and says who waits for what.
+//! Notices when a run stands still, and reports who waits for what.
 
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Login, Narrows, RawClient, RealServer};
 
-/// How long a step may take before it is told. On a loaded machine half a minute is spent in the queue of two connections.
+/// How long a step may take before it is reported. On a loaded machine, waiting for one of the two connections takes
+/// half a minute.
 const TOO_LONG: Duration = Duration::from_secs(45);
 
 /// What each client does, and since when.
@@ -21,17 +22,17 @@ impl Watch {
         Watch { doing: Mutex::new(vec![None; clients]) }
     }
 
-    /// A client begins with something.
+    /// A client starts something.
     pub fn note(&self, client: usize, what: String) {
         self.doing.lock().expect("nobody panics with it")[client] = Some((Instant::now(), what));
     }
 
-    /// A client is through with everything.
+    /// A client has finished everything.
     pub fn done(&self, client: usize) {
         self.doing.lock().expect("nobody panics with it")[client] = None;
     }
 
-    /// Looks on until the other end of `over` is dropped; reports the first stand-still.
+    /// Watches until the other end of `over` is dropped; reports the first standstill.
     pub fn run(&self, over: &Receiver<()>, narrows: &Narrows, servers: [(&str, &RealServer); 2]) {
         while over.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
             let slow = self.slow();
@@ -55,10 +56,10 @@ impl Watch {
 fn circumstances(narrows: &Narrows, servers: [(&str, &RealServer); 2]) -> String {
     let mut text = String::new();
     let mut add = |what: &str, rows: Vec<Vec<Option<String>>>| {
-        writeln!(text, "  {what}").expect("a String takes all");
+        writeln!(text, "  {what}").expect("writing to a String cannot fail");
         for row in rows {
             let row: Vec<String> = row.into_iter().map(Option::unwrap_or_default).collect();
-            writeln!(text, "    {}", row.join(" | ")).expect("a String takes all");
+            writeln!(text, "    {}", row.join(" | ")).expect("writing to a String cannot fail");
         }
     };
     let mut admin = RawClient::connect(&narrows.admin_endpoint());

@@ -1,4 +1,4 @@
-//! Work that is under way on a server when that goes out.
+//! Statements in progress on a server that is taken out of service.
 
 use narrows_testkit::{Conversation, FakeMysql, Move, NarrowsConfig, RawClient};
 
@@ -11,12 +11,12 @@ fn answers() -> Conversation {
     Conversation::new().on(READ, &[Move::rows("slow", &["done"])])
 }
 
-/// One that takes a statement and never answers it.
+/// A server that accepts a statement and never answers it.
 fn hangs() -> Conversation {
     Conversation::new().on(READ, &[Move::Hang]).on(WRITE, &[Move::Hang])
 }
 
-/// Two servers of which the first gets all there is to do, until it is out.
+/// Two servers, of which the first gets everything until it is taken out of service.
 fn with_a_spare(first: &FakeMysql, spare: &FakeMysql) -> NarrowsConfig {
     watched().server(0, first.port(), "max_replication_lag=10 weight=10000000").server(
         0,
@@ -116,7 +116,7 @@ fn offline_hard_ends_a_write_and_says_that_it_may_have_run() {
     let parts =
         [format!("127.0.0.1:{} after ", first.port()), " ms: OFFLINE_HARD). It may have run.".to_owned()];
     assert!(parts.iter().all(|part| error.message.contains(part)), "{error:?}");
-    assert_eq!(client.query(READ).cell().as_deref(), Some("done"), "the session goes on");
+    assert_eq!(client.query(READ).cell().as_deref(), Some("done"), "the session continues");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn offline_hard_ends_a_transaction_and_says_that_the_statement_has_not_run() {
     client.query("BEGIN");
     first.wait_for("BEGIN");
     out(&mut admin(&narrows), &first, "OFFLINE_HARD");
-    // What is sent before may have reached it.
+    // What was sent before may have reached it.
     first.wait_for_open(0);
     let error = client.query(WRITE).error().unwrap();
     assert_eq!(error.code, 2013);

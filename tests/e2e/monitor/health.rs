@@ -1,4 +1,4 @@
-//! Servers that do not answer, or lag, get no work until they are well again.
+//! Servers that do not answer, or lag, get no statements until they have recovered.
 
 use narrows_testkit::{Conversation, FakeMysql, Flavour, Login, Move, RawClient, ServerOptions, command};
 
@@ -164,7 +164,7 @@ fn a_heartbeat_table_tells_the_lag_where_one_is_named() {
 #[test]
 fn servers_that_ask_for_tls_are_checked_over_tls() {
     if !Flavour::both().contains(&Flavour::MySql9) {
-        // MySQL makes its certificates itself; `Flavour::both` has said that it is skipped.
+        // MySQL generates its certificates itself; `Flavour::both` has reported that it is skipped.
         return;
     }
     let mut options = ServerOptions::new(Flavour::MySql9).account("watcher", "a secret");
@@ -194,7 +194,7 @@ fn a_statement_of_an_administrator_gives_way_to_what_is_found() {
     let narrows = start(&watched().server(0, server.port(), ""));
     let (mut busy, mut admin) = (admin(&narrows), admin(&narrows));
     wait_for_rows(&mut admin, "SELECT count(*) >= 2 FROM monitor.mysql_server_ping_log", &["1"]);
-    // As long as it takes: a statement that nobody waits for has ten seconds.
+    // As long as it takes: a statement that no client waits for has ten seconds.
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
     busy.send_command(command::QUERY, endless.as_bytes()).unwrap();
     server.say(Conversation::new().at_connect(&[Move::Close]));
@@ -216,7 +216,7 @@ fn what_is_found_does_not_wait_for_a_user_of_statistics() {
     server.say(Conversation::new().at_connect(&[Move::Close]));
     server.hang_up();
     wait_for_rows(&mut admin, "SELECT status FROM runtime_mysql_servers", &["SHUNNED"]);
-    // It has had all of its time: nothing waited for it.
+    // It has had all of its time: nobody waited for it.
     let error = busy.answer(command::QUERY).error().expect("it has no end");
     assert!(error.message.contains("longer than 2 seconds"), "{error:?}");
 }

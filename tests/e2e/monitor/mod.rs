@@ -1,4 +1,4 @@
-//! The monitor: what it finds out of servers, what follows from that.
+//! The monitor: what it finds out about servers, and what it does about it.
 
 mod cut_off;
 mod health;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Login, Narrows, NarrowsConfig, RawClient};
 
-/// A configuration whose monitor checks so often that tests need not wait long, and logs in as `sbtest`.
+/// A configuration whose monitor checks often enough that tests need not wait long, and logs in as `sbtest`.
 fn watched() -> NarrowsConfig {
     let mut config = NarrowsConfig::new().user("sbtest", "sbtest", "").monitor();
     for (name, value) in [
@@ -33,7 +33,7 @@ fn admin(narrows: &Narrows) -> RawClient {
     RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
 }
 
-/// The rows of a query, one text each, cells with blanks between.
+/// The rows of a query, one text each, with cells separated by blanks.
 fn rows(client: &mut RawClient, query: &str) -> Vec<String> {
     let answer = client.query(query);
     assert_eq!(answer.error(), None, "{query}");
@@ -42,7 +42,7 @@ fn rows(client: &mut RawClient, query: &str) -> Vec<String> {
     answer.text_rows().into_iter().map(text).collect()
 }
 
-/// Asks until the rows are these; how long that took.
+/// Repeats the query until it returns these rows; returns how long that took.
 fn wait_for_rows(client: &mut RawClient, query: &str, expected: &[&str]) -> Duration {
     let begun = Instant::now();
     loop {
@@ -55,5 +55,5 @@ fn wait_for_rows(client: &mut RawClient, query: &str, expected: &[&str]) -> Dura
     }
 }
 
-/// Much more than anything here takes on a machine that has other things to do too.
+/// Much longer than anything here takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! Host names: resolved ahead of connections, and followed when they move, as after the failover of a provider. The program runs
-//! with a hosts file of its own, in a mount namespace, which takes the rights of an administrator.
+//! Host names: resolved before they are connected to, and followed when their address changes, as after a cloud
+//! provider's failover. The program runs with its own hosts file, in a mount namespace, which needs root.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use super::*;
 
 const STATEMENT: &str = "SELECT who";
 
-/// A hosts file that one program alone sees.
+/// A hosts file that only one program sees.
 struct Hosts(TempFolder);
 
 impl Hosts {
@@ -75,7 +75,7 @@ fn connections_follow_a_name_that_moves_and_stay_when_it_is_lost() {
     while who(&mut client) == "old" {
         assert!(begun.elapsed() < DEADLINE, "it stays where it was: {}", narrows.log());
     }
-    // What ran goes on to its end, and then its connection is of no use any more.
+    // A running statement continues to its end, after which its connection is not used any more.
     old.release();
     assert_eq!(busy.answer(command::QUERY).error(), None);
     let served_by_old = || old.received().iter().filter(|received| received.body == STATEMENT).count();

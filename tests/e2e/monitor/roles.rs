@@ -17,7 +17,7 @@ fn pair(writer: u16, reader: u16, columns: &str) -> NarrowsConfig {
         .row("mysql_replication_hostgroups", &format!("writer_hostgroup=0 reader_hostgroup=1 {columns}"))
 }
 
-/// A server that says this of itself.
+/// A server with these values.
 fn says(question: &str, value: &str) -> Conversation {
     Conversation::new().on(question, &[Move::rows("read_only", &[value])])
 }
@@ -48,7 +48,7 @@ fn reads_and_writes_follow_a_switch() {
     }
 }
 
-/// Every `check_type`, each for a pair of hostgroups of its own, with one server in all of them.
+/// Every `check_type`, each with its own pair of hostgroups, with one server in all of them.
 const CHECK_TYPES: [&str; 5] = [
     "read_only",
     "innodb_read_only",
@@ -73,7 +73,7 @@ fn every_check_type_is_asked_of_real_servers() {
         let narrows = start(&config);
         let mut admin = admin(&narrows);
         let mut wait_for = |readers: [bool; 5]| {
-            // MariaDB has no super_read_only: the question is an error there, which moves nothing.
+            // MariaDB has no super_read_only: the query is an error there, which moves nothing.
             let asked = if flavour == Flavour::MariaDb { 4 } else { 5 };
             let place = |pair: usize| 2 * pair + usize::from(pair >= asked || readers[pair]);
             let expected: Vec<String> = (0..5).map(|pair| place(pair).to_string()).collect();
@@ -93,7 +93,7 @@ fn every_check_type_is_asked_of_real_servers() {
     }
 }
 
-/// Asks until writes are answered by one server and reads by another; how long that took.
+/// Repeats until writes are answered by one server and reads by another; returns how long that took.
 fn wait_until_served_by(client: &mut RawClient, writer: u16, reader: u16) -> Duration {
     let begun = Instant::now();
     let port = |client: &mut RawClient, query: &str| {
@@ -153,7 +153,7 @@ fn three_timeouts_take_a_writer_out_and_a_connection_error_does_not() {
     let (one_port, two_port) = (one.port(), two.port());
     let config = pair(one_port, two_port, "")
         .variable("monitor_read_only_interval", "200")
-        // On a busy machine a check takes its time, and three in a row must not take this long.
+        // On a busy machine a check may be slow, but three in a row must not take this long.
         .variable("monitor_read_only_timeout", "1000")
         .variable("monitor_ping_interval", "60000");
     let narrows = start(&config);

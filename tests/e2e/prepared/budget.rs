@@ -1,4 +1,4 @@
-//! How many statements servers are burdened with, and what Narrows keeps of those that are closed.
+//! How many statements servers have to hold, and what Narrows keeps of closed ones.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ fn echo(number: usize) -> String {
     format!("SELECT CONCAT('{number}:', ?)")
 }
 
-/// Executes statements in turn, so that the one needed next is always one that was not used for longest.
+/// Executes statements in turn, so that the next one needed is always the least recently used.
 fn take_turns(client: &mut RawClient, statements: &[Statement], rounds: usize) {
     for round in 0..rounds {
         for (number, statement) in statements.iter().enumerate() {
@@ -31,7 +31,7 @@ fn the_texts_of_one_clients_statements_are_bounded() {
     let refused = Statement::try_prepare(&mut one, &long(3)).expect_err("one too many");
     assert_eq!((refused.code, refused.state.as_str()), (1461, "42000"), "{refused:?}");
     assert!(refused.message.contains("mysql-max_stmts_bytes_per_client"), "{refused:?}");
-    assert_eq!(cell(&second.execute(&mut one, &[])), "2", "those that are there go on");
+    assert_eq!(cell(&second.execute(&mut one, &[])), "2", "existing ones still work");
     Statement::prepare(&mut other, &long(3)).close(&mut other);
 
     first.close(&mut one);
@@ -65,7 +65,7 @@ fn the_servers_own_limit_is_no_error_for_clients() {
         let options = ServerOptions::new(flavour).option("--max-prepared-stmt-count=6");
         let scene = Scene::start_with(options, flavour, 4, &[("max_stmts_per_connection", "100")]);
         let mut clients: Vec<RawClient> = (0..4).map(|_| scene.client()).collect();
-        // All four connections are in use at once, and then idle.
+        // All four connections are used at once, and then idle.
         for client in &mut clients {
             client.query("BEGIN");
         }
@@ -82,7 +82,7 @@ fn the_servers_own_limit_is_no_error_for_clients() {
             }
         }
         assert!(scene.statements() <= 6, "{}", scene.statements());
-        // What others have prepared there counts as well.
+        // Statements that others have prepared there count as well.
         let mut foreign = scene.server.root();
         let mut taken = 0;
         while Statement::try_prepare(&mut foreign, "SELECT 1").is_ok() && taken < 5 {
@@ -112,7 +112,7 @@ fn the_servers_limit_is_an_error_when_nothing_can_be_closed() {
     }
 }
 
-/// `NARROWS_STATEMENTS` is how many.
+/// `NARROWS_STATEMENTS` is the number of statements.
 #[test]
 fn nothing_is_kept_of_statements_that_were_closed() {
     let count = std::env::var("NARROWS_STATEMENTS").ok().and_then(|text| text.parse().ok());
@@ -141,7 +141,7 @@ fn nothing_is_kept_of_statements_that_were_closed() {
     assert!(scene.statements() <= 40, "{} on the server", scene.statements());
 }
 
-/// `NARROWS_STATEMENT_CLIENTS` is how many clients.
+/// `NARROWS_STATEMENT_CLIENTS` is the number of clients.
 #[test]
 fn however_many_clients_prepare_the_same_the_server_has_it_once_for_each_connection() {
     let clients = std::env::var("NARROWS_STATEMENT_CLIENTS").ok().and_then(|text| text.parse().ok());

@@ -1,4 +1,4 @@
-//! Cursors of the server: the connection is their client's while they are open, and no longer.
+//! Server-side cursors: the connection belongs to their client while they are open, and no longer.
 
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,7 @@ fn one_clients_cursor_leaves_nothing_behind_for_another() {
     });
 }
 
-/// What kind of packets an answer has.
+/// The kinds of packets in an answer.
 fn shape(answer: &Answer) -> Vec<&'static str> {
     let kind = |payload: &[u8]| match payload.first() {
         Some(0xFF) => "ERR",
@@ -93,7 +93,7 @@ fn shape(answer: &Answer) -> Vec<&'static str> {
     answer.packets.iter().map(|packet| kind(&packet.payload)).collect()
 }
 
-/// A client of that form, which has had a backend connection opened.
+/// A client with this form, for which a backend connection has been opened.
 fn opened_by(narrows: &Narrows, form: u32) -> RawClient {
     let login = Login::new("sbtest", "sbtest").without(capability::DEPRECATE_EOF).with(form);
     let mut opener = RawClient::open(&narrows.endpoint(), &login);
@@ -101,7 +101,7 @@ fn opened_by(narrows: &Narrows, form: u32) -> RawClient {
     opener
 }
 
-/// Checks that sequence numbers follow each other, and that the session is in step.
+/// Checks that sequence numbers are consecutive, and that the session is in step.
 fn is_in_step(client: &mut RawClient, answer: &Answer) {
     let numbers: Vec<u8> = answer.packets.iter().map(|packet| packet.sequence).collect();
     assert!(numbers.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)), "{numbers:?}");
@@ -135,7 +135,7 @@ fn an_error_in_the_place_of_a_cursor_is_all_that_follows_the_columns_in_every_fo
             .variable("threads", "1")
             .user("sbtest", "sbtest", "");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
-        // The only connection takes the form of who needs it first.
+        // The only connection takes the form of the first client that needs it.
         let _opener = opened_by(&narrows, server_form);
         for client_form in [0, capability::DEPRECATE_EOF] {
             let login = Login::new("sbtest", "sbtest").without(capability::DEPRECATE_EOF).with(client_form);
@@ -148,7 +148,7 @@ fn an_error_in_the_place_of_a_cursor_is_all_that_follows_the_columns_in_every_fo
             assert_eq!(shape(&answer), ["count", "column", "ERR"], "{forms}");
             is_in_step(&mut client, &answer);
 
-            // Without a cursor the columns have their end, which comes before the error.
+            // Without a cursor the columns end with a packet, which precedes the error.
             server.say(conversation(&rows));
             let answer = statement.execute(&mut client, &[]);
             let expected: &[&str] = match client_form {

@@ -37,7 +37,7 @@ fn a_part_for_a_parameter_that_is_not_there_harms_nobody_else() {
         let text = "SELECT CONCAT('<', ?, '>')";
         let (by_one, by_other) = (Statement::prepare(&mut one, text), Statement::prepare(&mut other, text));
         by_one.send(&mut one, 9, b"nowhere");
-        // MariaDB says so, MySQL does not.
+        // MariaDB reports this, MySQL does not.
         by_one.execute(&mut one, &[Value::Text("a")]);
         by_one.reset(&mut one);
         assert_eq!(cell(&by_other.execute(&mut other, &[Value::Text("b")])), "<b>");
@@ -79,7 +79,7 @@ fn megabytes_in_parts_and_in_one_piece() {
         assert!(measured.starts_with("6291456 "), "{measured}");
         let piece = by_one.execute(&mut one, &[Value::Text(&whole), Value::Text(&whole)]);
         assert_eq!(cell(&piece), measured);
-        // Around the length at which a packet is continued by another; the types that are put in move that.
+        // Around the length at which a second packet is needed, which the inserted types change.
         for length in [0xFF_FFFF - 30, 0xFF_FFFF - 20, 0xFF_FFFF - 12, 20 << 20] {
             let text = "y".repeat(length);
             assert!(by_one.execute(&mut one, &[Value::Text(""), Value::Text(&text)]).error().is_none());

@@ -1,7 +1,7 @@
-//! Prepared statements through shared connections: what each client sees must be what a connection of its own would
-//! show, and servers must not be burdened with more statements than they are told to have.
+//! Prepared statements through shared connections: each client must see what it would see on its own connection, and
+//! servers must not have to hold more statements than configured.
 //!
-//! `bench/` and `tests/e2e/load` have the figures; here is the behaviour, on MariaDB and on MySQL 9.
+//! `bench/` and `tests/e2e/load` have the figures; these tests check the behaviour, on MariaDB and on MySQL 9.
 
 mod budget;
 mod cursors;
@@ -17,7 +17,7 @@ use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealSer
 
 pub use statement::{Statement, Value, cell};
 
-/// A server of its own, since its statements are counted, and Narrows in front of it.
+/// A separate server, because its statements are counted, and Narrows in front of it.
 pub struct Scene {
     pub server: RealServer,
     pub narrows: Narrows,
@@ -25,7 +25,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// With so many backend connections, and these variables.
+    /// With this many backend connections, and these variables.
     pub fn start(flavour: Flavour, connections: u32, variables: &[(&str, &str)]) -> Scene {
         Scene::start_with(ServerOptions::new(flavour), flavour, connections, variables)
     }
@@ -84,7 +84,7 @@ impl Scene {
             || root.query("SELECT id FROM information_schema.processlist WHERE user = 'sbtest'").text_rows();
         let open = ids();
         for id in open.iter().filter_map(|row| row[0].as_deref()) {
-            // One that has gone by itself meanwhile needs no killing.
+            // A connection that has ended by itself in the meantime need not be killed.
             let _ = self.server.root().query(format!("KILL {id}"));
         }
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -95,7 +95,7 @@ impl Scene {
     }
 }
 
-/// Runs a test on each flavour with so many backend connections.
+/// Runs a test on each flavour with this many backend connections.
 fn on_each(connections: u32, test: impl Fn(&Scene)) {
     for flavour in Flavour::both() {
         test(&Scene::start(flavour, connections, &[]));

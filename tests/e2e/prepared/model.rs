@@ -1,8 +1,8 @@
-//! Scripts by chance: several clients on Narrows with few connections, and for each a twin on a server of its own. Whatever
-//! one is answered, the other must be. Clients share schemas, so that they share statements; tables are changed between
-//! preparing and executing, and backend connections are cut.
+//! Random scripts: several clients on Narrows with few connections, and for each a twin on a separate server. Both must
+//! get the same answers. Clients share schemas, so that they share statements; tables are changed between preparing and
+//! executing, and backend connections are killed.
 //!
-//! `NARROWS_MODEL_SEED` repeats a run that failed, `NARROWS_MODEL_STEPS` sets how long one is.
+//! `NARROWS_MODEL_SEED` repeats a failed run, `NARROWS_MODEL_STEPS` sets the length of a run.
 
 use narrows_testkit::{
     Answer, Endpoint, ErrorPacket, Flavour, Login, OkPacket, RawClient, ServerOptions, command,
@@ -12,10 +12,10 @@ use super::{Scene, Statement, Value};
 
 const CLIENTS: usize = 4;
 
-/// What is prepared, and how many parameters it has. Not `ROW_COUNT()` and `FOUND_ROWS()`: what they answer right after a
-/// statement was prepared or reset is that of a connection on which that has happened, which here it may not have.
-/// What some say depends on the schema, on `sql_mode`, on what was run
-/// before, or on the types of the parameters.
+/// What is prepared, and how many parameters it has. `ROW_COUNT()` and `FOUND_ROWS()` are left out: right after a
+/// statement is prepared or reset, they return the value of a connection on which that happened, which may not be the
+/// case here. Some results depend on the schema, on `sql_mode`, on earlier statements, or on the types of the
+/// parameters.
 const TEXTS: &[(&str, usize)] = &[
     ("SELECT ?", 1),
     ("SELECT CONCAT('<', ?, '>'), ?", 2),
@@ -49,22 +49,22 @@ struct Pair {
 
 /// A statement that both have open.
 struct Open {
-    /// The server's number and Narrows': servers count on when they prepare anew by themselves.
+    /// The server's id and Narrows': servers use up ids when they prepare again by themselves.
     statement: [Statement; 2],
     text: &'static str,
     params: usize,
-    /// It is executed with a cursor, or never: MySQL 9 does not answer properly when both happen.
+    /// It is either always or never executed with a cursor: MySQL 9 does not answer properly if both happen.
     with_cursor: bool,
     cursor: bool,
     parts: bool,
-    /// A part of it was sent once: servers know its first parameter as a long one.
+    /// A parameter was sent in parts once: servers treat its first parameter as long data.
     was_sent: bool,
     /// Its first parameter was a number once.
     number: bool,
     /// The types that its parameters were bound with.
     bound: Option<Vec<bool>>,
-    /// On MySQL: which of its parameters are numbers, always. What a client has bound before shows in the lengths of columns
-    /// there, and a server that prepares a statement anew for Narrows has not seen that.
+    /// On MySQL: which of its parameters are always numbers. Earlier bindings of a client show in the lengths of
+    /// columns there, and a server that prepares a statement again for Narrows has not seen them.
     always: Option<Vec<bool>>,
 }
 
@@ -122,11 +122,11 @@ impl Run {
         let mut run = Run { random: seed | 1, twin, scene, pairs: Vec::new(), wide: false, log: Vec::new() };
         for number in 0..CLIENTS {
             let login = Login::new("sbtest", "sbtest").schema(["one", "two"][number % 2]);
-            // By its socket, where any authentication plugin works.
+            // Over its socket, where any authentication plugin works.
             let direct = RawClient::open(&Endpoint::Unix(run.twin.socket()), &login);
             let through = RawClient::open(&run.scene.narrows.endpoint(), &login);
             let mut pair = Pair { direct, through, statements: Vec::new() };
-            // Servers are configured alike, but for what Narrows tells them of itself.
+            // Servers are configured alike, except for what Narrows sends them about itself.
             for client in [&mut pair.direct, &mut pair.through] {
                 client.query("SET SESSION sql_mode = ''");
             }
@@ -173,7 +173,7 @@ impl Run {
         }
     }
 
-    /// Lets both do the same, and compares what they are answered.
+    /// Makes both do the same, and compares the answers.
     fn both(
         &mut self,
         client: usize,
@@ -227,7 +227,7 @@ impl Run {
         let open = &mut self.pairs[client].statements[index];
         let binds = binds || open.bound.is_none() || open.parts;
         if binds {
-            // A number where parts were sent before is what MariaDB gets wrong the other way round.
+            // Binding a number after sending parts is the reverse case, which MariaDB also gets wrong.
             open.bound = Some(if open.was_sent { vec![false; 2] } else { kinds });
             open.number |= open.bound.as_ref().is_some_and(|kinds| kinds[0]);
         }
@@ -280,7 +280,7 @@ impl Run {
 
     fn send_part(&mut self, client: usize) {
         let pair = &mut self.pairs[client];
-        // MariaDB takes parts for a number where the parameter was one.
+        // MariaDB reads the parts as a number if the parameter was one before.
         let takes = |open: &&mut Open| {
             let text = open.always.as_ref().or(open.bound.as_ref()).is_none_or(|kinds| !kinds[0]);
             open.params > 0 && !open.cursor && !open.number && text
@@ -297,7 +297,7 @@ impl Run {
         self.pairs.iter().any(|pair| pair.statements.iter().any(tied))
     }
 
-    /// Another column, or one less.
+    /// One column more, or one less.
     fn change_table(&mut self) {
         if self.pairs.iter().any(|pair| pair.statements.iter().any(|open| open.cursor)) {
             return;
@@ -312,7 +312,7 @@ impl Run {
         }
     }
 
-    /// Replaces all backend connections, when none has anything of a client.
+    /// Replaces all backend connections, while none has any state of a client.
     fn cut(&mut self) {
         if self.is_tied() {
             return;
@@ -352,8 +352,8 @@ fn has_cursor(answer: &Answer) -> bool {
     answer.packets.last().is_some_and(|packet| packet.payload.len() == 5 && packet.payload[3] & 0x40 != 0)
 }
 
-/// What of an answer must be equal. Status flags that tell of the server's plan, of changes that only Narrows asked to be
-/// told of, and of a statement prepared anew are left out, and so are warnings in front of rows.
+/// The part of an answer that must be equal. Status flags about the server's plan, about changes that only Narrows
+/// tracks, and about a statement that was prepared again are left out, and so are warnings before rows.
 fn seen(answer: &Answer) -> Vec<String> {
     const CURSOR_AND_TRANSACTION: u8 = 0xC1;
     let mut lines = vec![format!("{:?}", answer.lost)];

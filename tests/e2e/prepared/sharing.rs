@@ -1,4 +1,4 @@
-//! Several clients, one statement of the server.
+//! Several clients share one server statement.
 
 use narrows_testkit::{Flavour, RawClient, command};
 
@@ -40,7 +40,7 @@ fn a_client_goes_by_the_types_that_it_has_bound() {
             );
             assert_eq!(cell(&by_other.execute_again(&mut other, &[Value::Text("again")])), "<again>");
         }
-        // Who has bound none has none, whatever others have bound.
+        // A client that has bound no types has none, whatever others have bound.
         let direct = missing_types(scene, &mut scene.server.root());
         let error = by_third.execute_again(&mut third, &[Value::Integer(1)]).error().expect("no types");
         assert_eq!((error.code, error.message), direct);
@@ -48,7 +48,7 @@ fn a_client_goes_by_the_types_that_it_has_bound() {
     });
 }
 
-/// What the server itself says of an execution without types.
+/// The server's own answer to an execution without types.
 fn missing_types(scene: &Scene, client: &mut RawClient) -> (u16, String) {
     client.query("USE one");
     let statement = Statement::prepare(client, ECHO);
@@ -64,7 +64,7 @@ fn what_one_client_binds_makes_nothing_of_anothers_strings() {
         let by_one = Statement::prepare(&mut one, "SELECT ?");
         let by_other = Statement::prepare(&mut other, "SELECT ?");
         for _ in 0..2 {
-            // MySQL makes a number of every string that comes after a number.
+            // MySQL converts every string that follows a number into a number.
             assert!(by_one.execute(&mut one, &[Value::Integer(7)]).error().is_none());
             assert_eq!(cell(&by_other.execute(&mut other, &[Value::Text("text")])), "text");
         }
@@ -191,7 +191,7 @@ fn mariadb_executes_for_many_rows_at_once() {
     let (mut one, mut other) = (scene.client(), scene.client());
     let text = "INSERT INTO t (id, v) VALUES (?, ?)";
     let (by_one, by_other) = (Statement::prepare(&mut one, text), Statement::prepare(&mut other, text));
-    // The types, then each value behind an indicator that says that it has one.
+    // The types, then each value after an indicator that says that there is one.
     let rows = |numbers: std::ops::Range<i64>, types: bool| {
         let mut body = by_one.id.to_le_bytes().to_vec();
         body.extend(if types { 128_u16 } else { 0 }.to_le_bytes());
@@ -213,7 +213,7 @@ fn mariadb_executes_for_many_rows_at_once() {
     assert_eq!(bulk(&mut one, &rows(100..200, true)), 0);
     let answer = by_other.execute(&mut other, &[Value::Text("500"), Value::Integer(5)]);
     assert!(answer.error().is_none(), "{:?}", answer.error());
-    assert_eq!(bulk(&mut one, &rows(200..300, false)), 0, "by the types that it bound before");
+    assert_eq!(bulk(&mut one, &rows(200..300, false)), 0, "with the types that it bound before");
     let count = one.query("SELECT CONCAT(COUNT(*), ' ', SUM(id)) FROM t WHERE v = 'bulk'");
     assert_eq!(count.cell().as_deref(), Some("200 39900"));
 }

@@ -1,13 +1,13 @@
-//! A prepared statement of a raw client: every field of its packets is the test's to choose.
+//! A prepared statement of a raw client: the test chooses every field of its packets.
 
 use narrows_testkit::{Answer, ErrorPacket, RawClient, command, writer};
 
-/// What a parameter is given.
+/// The value of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'v> {
     Integer(i64),
     Text(&'v str),
-    /// The same, bound with the type that parameters sent in parts have.
+    /// The same, bound with the type of parameters sent in parts.
     Bytes(&'v str),
     /// It was sent in parts.
     Sent,
@@ -63,7 +63,7 @@ impl Statement {
         client.command(command::STMT_EXECUTE, &self.execution(0, values, true))
     }
 
-    /// `COM_STMT_EXECUTE` that goes by the types bound before.
+    /// `COM_STMT_EXECUTE` that uses the types bound before.
     pub fn execute_again(self, client: &mut RawClient, values: &[Value]) -> Answer {
         client.command(command::STMT_EXECUTE, &self.execution(0, values, false))
     }
@@ -121,10 +121,10 @@ impl Statement {
     }
 }
 
-/// The only cell of the only row of an execution's answer, a string.
+/// The only cell of the only row of an execution's answer, as a string.
 ///
 /// # Panics
-/// When the answer is an error, or has no such cell.
+/// If the answer is an error, or has no such cell.
 pub fn cell(answer: &Answer) -> String {
     assert!(answer.error().is_none(), "{:?}", answer.error());
     let columns = answer.columns().len();
@@ -133,7 +133,7 @@ pub fn cell(answer: &Answer) -> String {
     first_cell(&rows[0].payload, columns)
 }
 
-/// The first cell of a row in binary form (manual: "Binary Protocol Resultset Row"), a string; empty where it is NULL.
+/// The first cell of a row in binary form (manual: "Binary Protocol Resultset Row"), as a string; empty if it is NULL.
 fn first_cell(row: &[u8], columns: usize) -> String {
     let nulls = (columns + 9) / 8;
     if row[1] & 0b100 != 0 {

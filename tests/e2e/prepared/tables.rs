@@ -25,7 +25,7 @@ fn a_change_of_columns_shows_in_the_next_execution() {
         scene.server.execute(&["DROP TABLE one.d"]);
         for _ in 0..2 {
             assert_eq!(all.execute(&mut one, &[]).error().map(|error| error.code), Some(1146));
-            // Also where it must be prepared first.
+            // Also if it must be prepared first.
             scene.cut();
         }
         assert_eq!(one.query("SELECT 1").cell().as_deref(), Some("1"));

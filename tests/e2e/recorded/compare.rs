@@ -1,26 +1,25 @@
-//! Comparing what a record says with what was found, with what is put right for all records: see
-//! `differences::EVERYWHERE`.
+//! Compares a record with what was found, after the normalisation for all records: see `differences::EVERYWHERE`.
 
 use serde_json::Value;
 
-/// Flags of a status that the recording had by accident, SESSION_STATE_CHANGED, or lost: the ANSI_QUOTES of MariaDB.
+/// Status flags that the recording has by accident (SESSION_STATE_CHANGED) or lost (MariaDB's ANSI_QUOTES).
 const ACCIDENTAL: u64 = 0x4000 | 0x8000;
 const IN_TRANSACTION: u64 = 1;
-/// IN_TRANS, MORE_RESULTS, NO_GOOD_INDEX_USED and NO_INDEX_USED: before the rows the recording has those of the statement
-/// before, and none of the server's.
+/// IN_TRANS, MORE_RESULTS, NO_GOOD_INDEX_USED and NO_INDEX_USED: before the rows the recording has those of the
+/// statement before, and none from the server.
 const BEFORE_ROWS: u64 = IN_TRANSACTION | 8 | 0x10 | 0x20;
-/// A flag of columns that is no business of the wire: client libraries set it for numbers, and ProxySQL, which is
-/// built on one, sends it on.
+/// A column flag that does not belong on the wire: client libraries set it for numbers, and ProxySQL, which is built on
+/// one, passes it on.
 const NUM: u64 = 0x8000;
 
-/// The capabilities that a greeting may lack without a difference: what waits for later parts of Narrows.
+/// The capabilities that a greeting may lack without counting as a difference: features that Narrows does not have yet.
 const NOT_YET_OFFERED: u64 = 1 << 5 | 1 << 11;
 
-/// The differences, in words; empty when there is none that matters.
+/// The differences, as text; empty if none matters.
 pub fn differences(record: &Value, found: &Value) -> Vec<String> {
     let mut differences = Vec::new();
     let Some(found) = found.as_object() else { return differences };
-    // Record 155 asks for the port of the server, which is another one in each run.
+    // Record 155 reads the port of the server, which differs in each run.
     let volatile = record.get("volatile").is_some() || record["id"] == 155;
     let mut after_error = false;
     for (field, now) in found {
@@ -29,7 +28,7 @@ pub fn differences(record: &Value, found: &Value) -> Vec<String> {
             let (then, now) = (then.as_array(), now.as_array());
             for (number, (then, now)) in then.into_iter().flatten().zip(now.into_iter().flatten()).enumerate()
             {
-                // What an administrator would see is a part of its own.
+                // What an administrator would see is tested separately.
                 if then.get("admin").is_some() {
                     continue;
                 }
@@ -94,14 +93,14 @@ fn same_error(then: &Value, now: &Value) -> bool {
     let message = text(&then[2]).trim_start_matches("ProxySQL Error: ").to_owned();
     let message = crate::differential::expand(&message);
     if then[0] == 9001 {
-        // Both name the hostgroup; what follows is of this run.
+        // Both name the hostgroup; the rest depends on the run.
         let hostgroup =
             message.split(" hostgroup ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?");
         return now[0] == 9001
             && now[1] == then[1]
             && text(&now[2]).to_lowercase().contains(&format!("hostgroup {hostgroup}"));
     }
-    // The server has another port in each run.
+    // The server's port differs in each run.
     let refused = |text: &str| text.split_once(" refuses the account ").map(|(_, rest)| rest.to_owned());
     let same_text = text(&now[2]) == message
         || refused(&message).is_some_and(|then| refused(text(&now[2])).is_some_and(|now| now == then));
@@ -110,7 +109,7 @@ fn same_error(then: &Value, now: &Value) -> bool {
 
 fn same_ok(then: &Value, now: &Value, volatile: bool, after_error: bool) -> bool {
     let number = |value: &Value, at: usize| value[at].as_u64().unwrap_or(u64::MAX);
-    // Affected rows, the last id, warnings and the text; the status by its own rule.
+    // Affected rows, the last id, warnings and the text; the status has its own rule.
     number(then, 0) == number(now, 0)
         && (volatile || number(then, 1) == number(now, 1))
         && same_status(number(then, 2), number(now, 2), after_error)
@@ -163,7 +162,7 @@ fn same_columns(then: &Value, now: &Value) -> bool {
             .collect()
     };
     let (then, now) = (flat(then), flat(now));
-    // Long names are cut in the records.
+    // Long names are truncated in the records.
     then.len() == now.len()
         && then
             .iter()
@@ -173,12 +172,12 @@ fn same_columns(then: &Value, now: &Value) -> bool {
 
 fn same_capabilities(then: &Value, now: &Value) -> bool {
     let (then, now) = (then.as_u64().unwrap_or(0), now.as_u64().unwrap_or(0));
-    // What is offered beyond the recording is more that clients may use.
+    // Capabilities beyond the recording only offer clients more.
     then & !NOT_YET_OFFERED & !now & OFFERED == 0
 }
 
-/// The capabilities that the recorded greeting offers and whose lack a client would notice; REMEMBER_OPTIONS,
-/// IGNORE_SIGPIPE and the reserved bit mean nothing to a server.
+/// The capabilities in the recorded greeting whose absence a client would notice; REMEMBER_OPTIONS, IGNORE_SIGPIPE and
+/// the reserved bit mean nothing to a server.
 const OFFERED: u64 = !(1 << 31 | 1 << 12 | 1 << 14);
 
 fn text(value: &Value) -> &str {

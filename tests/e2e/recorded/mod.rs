@@ -1,7 +1,7 @@
-//! The recorded answers of ProxySQL 2.7.1, replayed: every interaction of `tests/vectors/client.jsonl` is answered
-//! equally, or differs on purpose and is listed in [`DIFFERENCES`], or is listed in [`LATER`]: as something that another test
-//! shows, or that Narrows does not have yet. Anything else fails the test. What differs on purpose is held too: the answers of
-//! Narrows are in `tests/vectors/client_narrows.jsonl`.
+//! The recorded answers of ProxySQL 2.7.1, replayed: every interaction in `tests/vectors/client.jsonl` gets an equal
+//! answer, or differs on purpose and is listed in [`DIFFERENCES`], or is listed in [`LATER`]: covered by another test,
+//! or a feature that Narrows does not have yet. Anything else fails the test. Intentional differences are fixed too:
+//! Narrows' answers are in `tests/vectors/client_narrows.jsonl`.
 //!
 //! The section "Wire behaviour" of docs/compatibility.md is the same tables in prose. With NARROWS_BLESS=1 the tests
 //! write both files, otherwise they check them.
@@ -88,7 +88,7 @@ fn what_other_tests_show_is_there() {
     }
 }
 
-/// A difference in words.
+/// A difference, described in words.
 fn explain(record: &Value, from_what: &str, differences: &[String]) -> String {
     let name = record["name"].as_str().unwrap_or_default();
     let group = record["group"].as_str().unwrap_or_default();
@@ -99,7 +99,7 @@ fn explain(record: &Value, from_what: &str, differences: &[String]) -> String {
     )
 }
 
-/// The record with the answers of Narrows in place of those of ProxySQL.
+/// The record with Narrows' answers in place of ProxySQL's.
 fn as_recorded(record: &Value, pinned: &Value) -> Value {
     let mut record = record.clone();
     for (field, answer) in pinned["found"].as_object().into_iter().flatten() {
@@ -119,7 +119,7 @@ fn records() -> Vec<Value> {
     records
 }
 
-/// What Narrows answers where it differs on purpose.
+/// Narrows' answers where they differ on purpose.
 fn pinned() -> Vec<Value> {
     lines(PINNED)
 }

@@ -1,4 +1,4 @@
-//! Doing what a record did, and writing down the answers in the record's own form.
+//! Does what a record did, and records the answers in the same format.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const RECORDED: u32 = 958_981;
 /// Long enough for an answer that comes at all.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// Does what the record did; the result has the record's fields as they are now.
+/// Does what the record did; the result has the record's fields with their current values.
 pub fn replay(world: &mut World, record: &Value) -> Value {
     let id = record["id"].as_u64().expect("every record has a number");
     match record["group"].as_str().unwrap_or_default() {
@@ -97,7 +97,7 @@ fn conversation(world: &mut World, id: u64, record: &Value) -> Value {
     found["steps"] = steps.into_iter().map(|reply| json!({"reply": reply})).collect();
     found["ping"] = ping(&mut session.client);
     if connect["port"] == "admin" && found["ping"].is_u64() {
-        // Of the admin port the recording has no status here.
+        // The recording has no status from the admin port here.
         found["ping"] = json!("OK");
     }
     found
@@ -125,7 +125,7 @@ fn ping(client: &mut RawClient) -> Value {
 
 struct Session {
     client: RawClient,
-    /// The ids of the statements by the order of their preparing, which is what the records call them.
+    /// The ids of the statements in the order in which they were prepared, by which the records refer to them.
     statements: HashMap<u64, [u8; 4]>,
     /// The flag that executions carry.
     cursor: u8,
@@ -159,7 +159,7 @@ impl Session {
         if let Some(raw) = step["raw"].as_str() {
             let payload = bytes(raw);
             let header = [payload.len() as u8, 0, 0, step["sequence"].as_u64().unwrap_or(0) as u8];
-            // A connection that is closed already shows when reading.
+            // An already closed connection is noticed when reading.
             let _ = self.client.send_bytes(&[&header, &payload[..]].concat());
             let answer = self.client.answer(command::QUERY);
             return answer_reply(&answer, self.client.capabilities());
@@ -171,7 +171,7 @@ impl Session {
         self.statement_command(step)
     }
 
-    /// The commands about a prepared statement that have a field of their own.
+    /// The commands about a prepared statement that have their own field.
     fn statement_command(&mut self, step: &Value) -> Value {
         for (name, code, tail) in [
             ("COM_STMT_RESET", command::STMT_RESET, vec![]),
@@ -209,7 +209,7 @@ impl Session {
 
     fn command(&mut self, code: u8, body: &[u8]) -> Value {
         if matches!(code, command::QUIT | command::STMT_CLOSE | command::STMT_SEND_LONG_DATA) {
-            // A connection that is closed already shows at the next step.
+            // An already closed connection is noticed at the next step.
             let _ = self.client.send_command(code, body);
             return Value::Null;
         }
@@ -232,7 +232,7 @@ impl Session {
     }
 }
 
-/// KILL of a session that sleeps, by another one; and of one's own.
+/// KILL of a sleeping session from another one; and of the own session.
 fn kill(world: &mut World, id: u64, record: &Value) -> Value {
     let endpoint = world.narrows_for(id).endpoint();
     let open = |user: &str, password: &str| {
@@ -288,7 +288,7 @@ fn lost_backend(world: &mut World, id: u64, record: &Value) -> Value {
     json!({"reply": answer_reply(&reply, RECORDED), "next": next})
 }
 
-/// A client that says nothing after the greeting.
+/// A client that sends nothing after the greeting.
 fn idle_login(world: &mut World, id: u64) -> Value {
     let mut client = RawClient::connect(&world.narrows_for(id).endpoint());
     client.greeting().expect("a greeting");
@@ -362,7 +362,7 @@ fn error_reply(error: &ErrorPacket) -> Value {
 }
 
 fn ok_reply(ok: &OkPacket, capabilities: u32) -> Value {
-    // With session tracking the text has a length in front of it and the changes behind it.
+    // With session tracking, a length precedes the text and the changes follow it.
     let info = if capabilities & capability::SESSION_TRACK != 0 {
         reader::Bytes::new(&ok.rest).lenenc_bytes().unwrap_or_default().to_vec()
     } else {
@@ -384,7 +384,7 @@ fn end(payload: &[u8]) -> Value {
     OkPacket::decode(payload).map_or(Value::Null, |ok| json!([ok.warnings, ok.status]))
 }
 
-/// The whole answer: one reply, or several where there are several results.
+/// The whole answer: one reply, or several if there are several results.
 fn answer_reply(answer: &Answer, capabilities: u32) -> Value {
     let mut replies = Vec::new();
     let mut packets = answer.packets.iter();
@@ -402,7 +402,7 @@ fn answer_reply(answer: &Answer, capabilities: u32) -> Value {
     if replies.len() == 1 { replies.remove(0) } else { Value::Array(replies) }
 }
 
-/// The rows of a cursor, in the form of executed statements, or what came instead.
+/// The rows of a cursor, in the format of executed statements, or what was received instead.
 fn fetched(answer: &Answer) -> Value {
     match answer.packets.split_last() {
         Some((last, rows)) if answer.lost.is_none() && last.first() == 0xFE => {
@@ -467,7 +467,7 @@ fn column(payload: &[u8]) -> Value {
     }
 }
 
-/// A row as text cells; as hexadecimal digits when it is a binary one.
+/// A row as text cells, or as hexadecimal digits if it is binary.
 fn row(payload: &[u8], columns: usize) -> Value {
     let mut bytes = reader::Bytes::new(payload);
     let mut cells = Vec::new();

@@ -1,5 +1,6 @@
-//! The servers, users and rules of the recording, and Narrows in front of them. The recording changed settings by
-//! admin statements as it went; here Narrows is restarted wherever a record needs other settings than the last one.
+//! The servers, users and rules of the recording, and Narrows in front of them. During the recording, settings were
+//! changed with admin statements; here Narrows is restarted whenever a record needs settings different from the last
+//! one's.
 
 use narrows_testkit::{FakeMysql, Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions, scramble};
 
@@ -16,13 +17,13 @@ const USERS: &[(&str, &str, &str)] = &[
     ("u_hg1", "p_hg1", "default_hostgroup=1"),
     ("u_baddb", "p_baddb", "default_schema=\"nodb\""),
     ("u_nopw", "", ""),
-    // Narrows knows its hash only.
+    // Narrows only knows its hash.
     ("u_hash", "p_hash", ""),
     ("u_be", "mine", ""),
     ("u_nobe", "p_nobe", ""),
 ];
 
-/// What the recording's servers held.
+/// The data of the recording's servers.
 const OBJECTS: &[&str] = &[
     "CREATE DATABASE db1",
     "CREATE DATABASE db2",
@@ -32,7 +33,7 @@ const OBJECTS: &[&str] = &[
     "INSERT INTO db1.u VALUES (1)",
 ];
 
-/// The world of the recording.
+/// The recording's environment.
 pub struct World {
     server: RealServer,
     narrows: Option<(Vec<(String, String)>, Narrows)>,
@@ -60,16 +61,16 @@ impl World {
         World { server, narrows: None, down: FakeMysql::nobody() }
     }
 
-    /// The server behind.
+    /// The server behind Narrows.
     pub fn server(&self) -> &RealServer {
         &self.server
     }
 
-    /// Narrows with the settings that this record was recorded with.
+    /// Narrows with the settings of this record.
     pub fn narrows_for(&mut self, id: u64) -> &Narrows {
         let settings = settings(id);
         if self.narrows.as_ref().is_none_or(|(current, _)| *current != settings) {
-            // The old one goes first: its place in the tables of the server is taken back.
+            // The old one is stopped first: its rows in the server's tables are reused.
             self.narrows = None;
             let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &self.config(&settings));
             self.narrows = Some((settings, narrows));
@@ -96,7 +97,7 @@ impl World {
     }
 }
 
-/// The settings of a record beside those of all.
+/// The settings of a record in addition to the common ones.
 fn settings(id: u64) -> Vec<(String, String)> {
     let settings: &[(&str, &str)] = match id {
         5 => &[("enable_client_deprecate_eof", "false")],
@@ -112,7 +113,7 @@ fn settings(id: u64) -> Vec<(String, String)> {
     settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The rules that the recording made before record 322, as far as they route or cache.
+/// The rules that the recording created before record 322, as far as they route or cache.
 fn with_rules(config: NarrowsConfig) -> NarrowsConfig {
     config
         .rule("rule_id=1 active=1 match_pattern=\"HG1\" destination_hostgroup=1 apply=1")

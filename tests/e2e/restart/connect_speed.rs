@@ -1,11 +1,11 @@
-//! `narrows connect-speed`: what it counts, over each kind of connection.
+//! `narrows connect-speed`: what it counts, on each kind of connection.
 
 use std::process::Command;
 
 use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig, free_port};
 use serde_json::Value;
 
-/// Runs it; its exit code and what it printed.
+/// Runs it; returns its exit code and output.
 pub fn connect_speed(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_narrows"))
         .arg("connect-speed")

@@ -1,4 +1,4 @@
-//! Processes that are killed: nobody who connects is refused, and nothing that was configured is lost.
+//! Killed processes: no connecting client is refused, and no configuration is lost.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use narrows_testkit::{Login, Narrows, RawClient, command, kill};
 
 use super::{BINARY, Connects, scene, wait_for_another};
 
-/// Kills the worker process five times while `threads` connect; what came of 3,000 connects.
+/// Kills the worker process five times while `threads` connect; returns the outcome of 3,000 connects.
 fn five_kills(threads: &str) {
     let (_server, narrows) = scene(|config| config);
     let mut connects = Connects::begin(&narrows, &["-i", "2000", "-c", "3000", "-q", "1", "-t", threads]);
@@ -18,7 +18,7 @@ fn five_kills(threads: &str) {
         if worker == last {
             continue;
         }
-        // Some work between one death and the next.
+        // Some statements between one death and the next.
         std::thread::sleep(Duration::from_millis(60));
         kill(worker);
         (last, kills) = (worker, kills + 1);
@@ -28,7 +28,7 @@ fn five_kills(threads: &str) {
     assert_eq!(kills, 5);
     let number = |name: &str| report[name].as_u64().expect("a number");
     assert_eq!(number("ok") + number("err"), 3_000);
-    // Nobody finds the door closed, and what the killed process had in its hands the next one goes on with.
+    // No connect is refused, and the next process continues what the killed one was doing.
     assert_eq!((number("refused"), number("lost")), (0, 0), "{report}\n{}", narrows.log());
 }
 
@@ -63,7 +63,7 @@ fn what_runs_goes_on_after_a_crash_and_what_is_saved_is_there() {
     let mut admin = self::admin(&narrows);
     let names = |table: &str| format!("SELECT COUNT(*) FROM {table} WHERE username IN ('saved', 'loaded')");
     assert_eq!(admin.query(names("mysql_users")).cell().as_deref(), Some("1"));
-    // One row for clients and one for servers.
+    // One row for the client side and one for the server side.
     assert_eq!(admin.query(names("runtime_mysql_users")).cell().as_deref(), Some("4"));
 }
 
@@ -73,13 +73,13 @@ fn a_killed_supervisor_is_followed_by_one_that_finds_the_worker_process() {
     let mut client = narrows.client();
     let worker = narrows.worker();
     narrows.process().kill();
-    // Those who are there go on, and others come.
+    // Existing clients continue, and new ones connect.
     client.query("DO 1").ok().expect("the worker process lives");
     narrows.client().query("DO 1").ok().expect("it accepts");
     narrows.start_again(BINARY);
     assert_eq!(narrows.worker(), worker);
     client.query("DO 1").ok().expect("the worker process lives");
-    // The new supervisor does what the old one did.
+    // The new supervisor takes over the old one's tasks.
     kill(worker);
     wait_for_another(&narrows, worker);
     narrows.client().query("DO 1").ok().expect("another one serves");
@@ -100,7 +100,7 @@ fn a_folder_is_used_by_one_supervisor_only() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("another Narrows uses this folder"), "{text}");
-    narrows.client().query("DO 1").ok().expect("the first one goes on");
+    narrows.client().query("DO 1").ok().expect("the first one continues");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn whatever_is_killed_while_it_saves_the_configuration_is_there_again() {
         let worker = narrows.worker();
         let mut admin = admin(&narrows);
         let saver = std::thread::spawn(move || save_until_cut(&mut admin));
-        // Somewhere in the midst of it, each time elsewhere.
+        // At a different point each time.
         std::thread::sleep(Duration::from_millis(20 + 17 * round));
         let kills_supervisor = round % 3 != 0;
         if kills_supervisor {
@@ -134,7 +134,7 @@ fn whatever_is_killed_while_it_saves_the_configuration_is_there_again() {
     }
 }
 
-/// Saves one number after the other; the last one that was acknowledged.
+/// Saves one number after another; returns the last one that was acknowledged.
 fn save_until_cut(admin: &mut RawClient) -> u64 {
     let mut ask = |statement: &str| {
         admin.send_command(command::QUERY, statement.as_bytes()).is_ok() && admin.read().is_ok()

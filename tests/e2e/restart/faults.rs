@@ -1,4 +1,4 @@
-//! Worker processes that end of their own doing, or hang: who goes on, and what is left to look at.
+//! Worker processes that crash or hang: which clients continue, and what is left for diagnosis.
 
 use std::fs;
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use narrows_testkit::{
 
 use super::{scene, start_with_log_file, wait_for_another};
 
-/// How long a client that is closed may have to see it.
+/// How long a closed client may take to notice.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
@@ -20,10 +20,10 @@ fn a_statement_that_has_the_process_abort_is_not_repeated_and_leaves_a_back_trac
     let mut idle = narrows.client();
     let mut client = narrows.client();
     let worker = narrows.worker();
-    client.send_command(command::QUERY, b"SELECT 1 /* abort */").expect("it takes it");
+    client.send_command(command::QUERY, b"SELECT 1 /* abort */").expect("it is sent");
     assert!(client.is_closed_within(SOON), "{}", narrows.log());
     wait_for_another(&narrows, worker);
-    idle.query("DO 1").ok().expect("who did nothing goes on");
+    idle.query("DO 1").ok().expect("an idle client continues");
     assert!(server.received().iter().all(|command| !command.body.contains("abort")));
     let place = narrows.folder().join(format!("narrows.backtrace.{worker}"));
     let text = fs::read_to_string(&place).expect("a back-trace");
@@ -42,13 +42,13 @@ fn a_process_that_hangs_is_killed_and_its_clients_go_on() {
     let mut idle: Vec<RawClient> = (0..4).map(|_| narrows.client()).collect();
     let mut client = narrows.client();
     let worker = narrows.worker();
-    // It must have said that it is alive before it can be missed.
+    // It must have sent a heartbeat before one can be missed.
     client.query("DO 1").ok().expect("it serves");
     std::thread::sleep(Duration::from_secs(3));
-    client.send_command(command::QUERY, b"SELECT 1 /* hang */").expect("it takes it");
+    client.send_command(command::QUERY, b"SELECT 1 /* hang */").expect("it is sent");
     assert!(client.is_closed_within(SOON), "{}", narrows.log());
     wait_for_another(&narrows, worker);
-    idle.iter_mut().for_each(|client| drop(client.query("DO 1").ok().expect("who did nothing goes on")));
+    idle.iter_mut().for_each(|client| drop(client.query("DO 1").ok().expect("an idle client continues")));
     assert!(narrows.log().contains("does nothing any more"), "{}", narrows.log());
     let place = narrows.folder().join(format!("narrows.backtrace.{worker}"));
     let text = fs::read_to_string(&place).expect("a back-trace");
@@ -67,7 +67,7 @@ fn the_log_is_opened_again_by_all_processes() {
     let mut client = RawClient::open(&endpoint, &Login::new("admin", "admin"));
     client.query("PROXYSQL FLUSH LOGS").ok().expect("it does so");
     kill(serving_worker(folder.path()).expect("one serves"));
-    // The supervisor says it.
+    // The supervisor reports it.
     wait_for(&log, "the worker process has died");
     assert!(!fs::read_to_string(&moved).expect("a log").contains("has died"));
     wait_for(&log, "administrators are served");

@@ -1,5 +1,5 @@
-//! What becomes of clients whose worker process is killed: those who can honestly be gone on with notice nothing, the others
-//! are closed.
+//! What happens to clients whose worker process is killed: those that can be continued correctly notice nothing, the
+//! others are closed.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BINARY, scene, wait_for_another};
 
-/// How long a client that is closed may have to see it.
+/// How long a closed client may take to notice.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Kills the worker process, and waits until another one serves.
@@ -31,7 +31,7 @@ fn admin(narrows: &Narrows) -> RawClient {
     RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
 }
 
-/// What the greeting calls the connection.
+/// The connection id in the greeting.
 fn id(client: &mut RawClient) -> u32 {
     client.greeting().expect("a greeting").connection_id
 }
@@ -71,7 +71,7 @@ fn clients_that_go_on_count_under_the_limits() {
     killed(&narrows);
     clients.iter_mut().for_each(|client| drop(client.query("DO 1").ok().expect("it serves")));
     let mut other = RawClient::connect(&narrows.endpoint());
-    let refusal = other.login(&Login::new("sbtest", "sbtest")).expect_err("there are as many as may be");
+    let refusal = other.login(&Login::new("sbtest", "sbtest")).expect_err("there are as many as allowed");
     assert!(refusal.message.contains("max_user_connections"), "{refusal:?}");
 }
 
@@ -82,10 +82,10 @@ fn a_login_goes_on_at_whatever_point() {
     let number = id(&mut greeted);
     killed(&narrows);
     killed(&narrows);
-    greeted.login(&Login::new("sbtest", "sbtest")).expect("the same challenge counts");
+    greeted.login(&Login::new("sbtest", "sbtest")).expect("the same challenge is valid");
     greeted.query("DO 1").ok().expect("it serves");
     assert_eq!(id(&mut greeted), number);
-    // A wrong password is one in the next process too.
+    // A wrong password is also wrong in the next process.
     let mut stranger = RawClient::connect(&narrows.endpoint());
     id(&mut stranger);
     killed(&narrows);
@@ -98,17 +98,17 @@ fn a_read_that_runs_is_run_again() {
     let server = FakeMysql::start(Conversation::new().on("SELECT n FROM t", &reads));
     let narrows = before(&server);
     let mut client = narrows.client();
-    client.send_command(command::QUERY, b"SELECT n FROM t").expect("it takes it");
+    client.send_command(command::QUERY, b"SELECT n FROM t").expect("it is sent");
     server.wait_for("SELECT n FROM t");
     killed(&narrows);
     server.wait_for_times("SELECT n FROM t", 2);
-    // The connection of the killed process waits too.
+    // The killed process's connection waits too.
     server.release();
     server.release();
     assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("1"), "{}", narrows.log());
     let times = server.received().iter().filter(|command| command.body == "SELECT n FROM t").count();
     assert_eq!(times, 2);
-    client.query("DO 1").ok().expect("it goes on");
+    client.query("DO 1").ok().expect("the session continues");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_read_that_runs_at_every_death_does_not_run_for_ever() {
     let server = FakeMysql::start(Conversation::new().on("SELECT n FROM t", &[Move::Hang]));
     let narrows = before(&server);
     let mut client = narrows.client();
-    client.send_command(command::QUERY, b"SELECT n FROM t").expect("it takes it");
+    client.send_command(command::QUERY, b"SELECT n FROM t").expect("it is sent");
     for times in 1..=3 {
         server.wait_for_times("SELECT n FROM t", times);
         killed(&narrows);
@@ -131,7 +131,7 @@ fn a_write_that_runs_is_not_repeated() {
         FakeMysql::start(Conversation::new().on("INSERT INTO t VALUES (1)", &[Move::Wait, Move::ok()]));
     let narrows = before(&server);
     let mut client = narrows.client();
-    client.send_command(command::QUERY, b"INSERT INTO t VALUES (1)").expect("it takes it");
+    client.send_command(command::QUERY, b"INSERT INTO t VALUES (1)").expect("it is sent");
     server.wait_for("INSERT INTO t VALUES (1)");
     killed(&narrows);
     server.release();
@@ -147,11 +147,11 @@ fn half_a_command_is_kept_and_the_next_process_reads_the_rest() {
     let mut client = narrows.client();
     client.query("DO 1").ok().expect("it serves");
     let statement = b"\x0a\0\0\0\x03DO 1 + 23";
-    client.send_bytes(&statement[..7]).expect("it takes it");
-    // What was sent before it on another connection has arrived, so this has.
+    client.send_bytes(&statement[..7]).expect("it is sent");
+    // Something sent earlier on another connection has arrived, so this has too.
     narrows.client().query("DO 1").ok().expect("it serves");
     killed(&narrows);
-    client.send_bytes(&statement[7..]).expect("it takes it");
+    client.send_bytes(&statement[7..]).expect("it is sent");
     assert!(client.answer(command::QUERY).ok().is_some(), "{}", narrows.log());
     server.wait_for("DO 1 + 23");
 }
@@ -209,7 +209,7 @@ fn what_only_the_killed_process_knew_is_not_made_up() {
         assert!(refusal.message.contains("has died"), "{refusal:?}");
         assert!(client.is_closed_within(SOON));
     }
-    // Who has done nothing yet has nothing to forget; and another statement has other answers.
+    // A client that has done nothing yet has nothing to lose; and another statement has other answers.
     assert_eq!(others[0].query("SELECT LAST_INSERT_ID()").cell().as_deref(), Some("0"));
     others[1].query("SELECT 1");
     assert_eq!(others[1].query("SELECT FOUND_ROWS()").cell().as_deref(), Some("1"));
@@ -222,8 +222,8 @@ fn clients_outlive_their_process_under_another_supervisor_too() {
     narrows.process().kill();
     narrows.start_again(BINARY);
     killed(&narrows);
-    client.query("DO 1").ok().expect("it goes on");
-    // With both gone there is nobody to go on with anything, and nobody is kept waiting.
+    client.query("DO 1").ok().expect("the session continues");
+    // With both gone nothing can be continued, and no client is kept waiting.
     let worker = narrows.worker();
     narrows.process().kill();
     kill(worker);
@@ -237,7 +237,7 @@ fn a_keeper_that_is_killed_is_replaced() {
     for round in 0..3 {
         let worker = narrows.worker();
         for _ in 0..2 {
-            // The longest-lived one first, so that each of them has its turn.
+            // The longest-lived one first, so that each of them is killed in turn.
             let former = two_keepers(&narrows, worker);
             let before = narrows.log().len();
             kill(former[0]);
@@ -265,7 +265,7 @@ fn clients_that_are_closed_are_counted_whatever_they_speak() {
         (0..3).map(|_| RawClient::open_tls(&narrows.endpoint(), &trust, &login)).collect();
     let before = narrows.log().len();
     killed(&narrows);
-    plain.query("DO 1").ok().expect("it goes on");
+    plain.query("DO 1").ok().expect("the session continues");
     assert!(secure.iter_mut().all(|client| client.is_closed_within(SOON)));
     let line =
         narrows.wait_for_log(before, |line| line.contains("the clients of the former process continue"));
@@ -277,7 +277,7 @@ fn clients_without_a_keeper_are_not_said_to_be_kept() {
     let (_server, narrows) = scene(|config| config);
     let mut client = narrows.client();
     let worker = narrows.worker();
-    // Neither has the time to replace the other.
+    // Neither has time to replace the other.
     let keepers = two_keepers(&narrows, worker);
     keepers.iter().for_each(|keeper| stop(*keeper));
     keepers.iter().for_each(|keeper| kill(*keeper));
@@ -297,19 +297,19 @@ fn nobody_is_lost_with_a_process_that_dies_while_it_goes_on_with_others() {
         kill(worker);
         wait_for_another(&narrows, worker);
         let heir = narrows.worker();
-        // It has just begun to take them.
+        // It has just begun to receive them.
         std::thread::sleep(Duration::from_micros(700 * round));
         kill(heir);
         wait_for_another(&narrows, heir);
         let log = narrows.log();
         let lost = clients.iter_mut().filter_map(|client| client.query("DO 1").error()).count();
         assert_eq!(lost, 0, "round {round}:\n{log}");
-        // Deaths at the start count as faults of the start when there are many in a row.
+        // Many deaths in a row during the start count as failures to start.
         std::thread::sleep(Duration::from_millis(300));
     }
 }
 
-/// The keepers of a worker process, the one that has been there for longest first.
+/// The keepers of a worker process, the oldest first.
 fn two_keepers(narrows: &Narrows, worker: u32) -> Vec<u32> {
     let deadline = Instant::now() + SOON;
     loop {
@@ -323,7 +323,7 @@ fn two_keepers(narrows: &Narrows, worker: u32) -> Vec<u32> {
     }
 }
 
-/// When each keeper of a worker process began, and its number.
+/// When each keeper of a worker process started, and its pid.
 pub(crate) fn keepers(worker: u32) -> Vec<(u64, u32)> {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

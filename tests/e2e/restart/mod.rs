@@ -1,4 +1,4 @@
-//! What clients see of the end of a process, whoever ends it; and the tool that shows it.
+//! What clients notice when a process ends, for whatever reason; and the tool that measures it.
 
 mod connect_speed;
 mod crash;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_narrows");
 
-/// A server, and a supervised Narrows before it.
+/// A server, and a supervised Narrows in front of it.
 fn scene(config: impl Fn(NarrowsConfig) -> NarrowsConfig) -> (FakeMysql, Narrows) {
     let server = FakeMysql::start(Conversation::new().on("DO 1", &[Move::ok()]));
     let config = config(NarrowsConfig::in_front_of(server.port())).supervised();
@@ -29,7 +29,7 @@ fn scene(config: impl Fn(NarrowsConfig) -> NarrowsConfig) -> (FakeMysql, Narrows
     (server, narrows)
 }
 
-/// `narrows connect-speed` at work.
+/// A running `narrows connect-speed`.
 struct Connects(Child);
 
 impl Connects {
@@ -54,7 +54,7 @@ impl Connects {
     }
 }
 
-/// Runs `narrows upgrade`; whether it worked, and what it said.
+/// Runs `narrows upgrade`; returns whether it worked, and its output.
 fn upgrade(program: &Path, narrows: &Narrows) -> (bool, String) {
     let output = Command::new(program)
         .args(["upgrade", "-D"])
@@ -76,7 +76,7 @@ fn start_with_log_file(folder: &TempFolder, port: u16, admin: u16) -> Process {
     Process::spawn(program).expect("it starts")
 }
 
-/// Waits until another worker process than `former` serves.
+/// Waits until a worker process other than `former` serves.
 fn wait_for_another(narrows: &Narrows, former: u32) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while narrows.worker() == former {

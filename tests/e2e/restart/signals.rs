@@ -1,4 +1,4 @@
-//! Signals at whatever moment, to whichever process: each is obeyed, and none ends what it is not for.
+//! Signals at any moment, to any process: each is obeyed, and none ends anything else.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +16,7 @@ const SIGUSR1: i32 = 10;
 const SIGUSR2: i32 = 12;
 const SIGTERM: i32 = 15;
 
-/// How long an end may take: nothing is drained here.
+/// How long a shutdown may take: nothing is drained here.
 const SOON: Duration = Duration::from_secs(30);
 
 #[test]
@@ -37,7 +37,7 @@ fn signals_around_an_upgrade_are_obeyed() {
         };
         upgraded(&narrows);
         for signal in burst {
-            // Half of them while the supervisor becomes another program.
+            // Half of them while the supervisor replaces its program.
             let most = if random.below(2) == 0 { 20 } else { 300 };
             let pause = Duration::from_millis(random.below(most + 1));
             println!("round {round}: {signal} after {pause:?}");
@@ -66,7 +66,7 @@ fn a_stop_at_whatever_moment_of_an_upgrade_stops() {
         narrows.process().signal(SIGUSR2);
         std::thread::sleep(Duration::from_millis(pause_ms));
         narrows.process().signal(SIGTERM);
-        client.query("DO 1").ok().expect("who is there has time to leave");
+        client.query("DO 1").ok().expect("existing clients have time to disconnect");
         drop(client);
         let status = narrows.process().wait_for(SOON);
         let status = status.unwrap_or_else(|| panic!("{pause_ms} ms: it does not stop:\n{}", narrows.log()));
@@ -88,13 +88,13 @@ fn a_worker_process_that_is_told_to_end_is_followed_by_another_one() {
         }
         assert!(narrows.process().try_wait().is_none(), "{signal:?}:\n{}", narrows.log());
     }
-    // Signals that are not about an end leave it as it is.
+    // Signals that do not request a shutdown do not affect it.
     let worker = narrows.worker();
     for signal in [Signal::HUP, Signal::USR1, Signal::USR2] {
         kill_process(pid(worker), signal).expect("it lives");
     }
     narrows.wait_for_log(0, |line| line.contains("SIGUSR2 has no effect here"));
-    clients.iter_mut().for_each(|client| drop(client.query("DO 1").ok().expect("it goes on")));
+    clients.iter_mut().for_each(|client| drop(client.query("DO 1").ok().expect("the session continues")));
     assert_eq!(narrows.worker(), worker);
 }
 
@@ -107,7 +107,7 @@ fn a_worker_process_without_a_supervisor_stops_in_order() {
     narrows.wait_for_log(0, |line| line.contains("the supervisor has ended"));
     kill_process(pid(worker), Signal::TERM).expect("it lives");
     narrows.wait_for_log(0, |line| line.contains("stopping signal=\"SIGTERM\""));
-    client.query("DO 1").ok().expect("who is there has time to leave");
+    client.query("DO 1").ok().expect("existing clients have time to disconnect");
     drop(client);
     wait_for_nobody(&narrows);
 }
@@ -122,7 +122,7 @@ fn sighup_opens_the_log_again_and_sigquit_stops() {
     });
     fs::rename(&log, &moved).expect("it is moved");
     process.signal(SIGHUP);
-    wait_until("the log is there again", || log.exists());
+    wait_until("the log exists again", || log.exists());
     assert!(process.try_wait().is_none(), "it goes on");
     process.signal(SIGQUIT);
     let status = process.wait_for(SOON).expect("it stops");
@@ -134,7 +134,7 @@ fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).expect("a process")).expect("a process")
 }
 
-/// Upgrades, once another upgrade that a signal has asked for is over.
+/// Upgrades, once another upgrade that a signal requested is over.
 fn upgraded(narrows: &Narrows) {
     let deadline = Instant::now() + SOON;
     loop {
@@ -154,12 +154,12 @@ fn wait_for_nobody(narrows: &Narrows) {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + SOON;
     while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Numbers that are others each time; NARROWS_SEED has them again.
+/// Random numbers; NARROWS_SEED repeats them.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Orderly ends: clients have time to leave, and no more than that.
+//! Orderly shutdowns: clients have time to disconnect, and no more than that.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,13 @@ fn clients_finish_what_they_do_before_the_process_ends() {
     narrows.process().signal(SIGTERM);
     narrows.wait_for_log(0, |line| line.contains("stopping signal=\"SIGTERM\""));
     let deadline = Instant::now() + Duration::from_secs(10);
-    // Nobody new is let in, and nobody waits in vain.
+    // New clients are refused, and none waits in vain.
     while std::net::TcpStream::connect(("127.0.0.1", narrows.port())).is_ok() {
-        assert!(Instant::now() < deadline, "clients still come in");
+        assert!(Instant::now() < deadline, "clients can still connect");
         std::thread::sleep(Duration::from_millis(5));
     }
     for _ in 0..10 {
-        client.query("DO 1").ok().expect("who is there goes on");
+        client.query("DO 1").ok().expect("existing clients continue");
     }
     assert!(narrows.process().try_wait().is_none());
     drop(client);
@@ -42,7 +42,7 @@ fn administrators_start_it_again_and_end_it() {
     ask(&narrows, "PROXYSQL RESTART");
     wait_for_another(&narrows, former);
     narrows.client().query("DO 1").ok().expect("it serves again");
-    // A supervisor that has not started the worker process understands it all the same.
+    // A supervisor that did not start the worker process understands it all the same.
     narrows.process().kill();
     narrows.start_again(BINARY);
     ask(&narrows, "PROXYSQL SHUTDOWN");
@@ -60,7 +60,7 @@ fn a_second_signal_ends_it_at_once() {
     assert!(narrows.process().try_wait().is_none());
     narrows.process().signal(SIGTERM);
     let status =
-        narrows.process().wait_for(Duration::from_secs(10)).expect("it does not wait for the client");
+        narrows.process().wait_for(Duration::from_secs(10)).expect("it does not wait for the idle client");
     assert!(status.success());
 }
 

@@ -1,4 +1,4 @@
-//! `PROXYSQL STOP`: nobody is served, nobody waits in vain, and nobody takes it for a fault.
+//! `PROXYSQL STOP`: no client is served, none waits in vain, and nothing treats it as a fault.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use narrows_testkit::{Login, Narrows, RawClient};
 
 use super::{BINARY, scene, upgrade};
 
-/// Longer than a process lives that misses its heartbeats, where it may miss one.
+/// Longer than a process lives that misses its heartbeats, if one may be missed.
 const WATCHED: Duration = Duration::from_millis(8_500);
 
 fn admin(narrows: &Narrows) -> RawClient {
@@ -21,7 +21,7 @@ fn a_stopped_proxy_stays_stopped_and_refuses_clients() {
     let mut admin = admin(&narrows);
     let worker = narrows.worker();
     narrows.client().query("DO 1").ok().expect("it serves");
-    // It must have said that it is alive before it can be missed.
+    // It must have sent a heartbeat before one can be missed.
     std::thread::sleep(Duration::from_secs(2));
     admin.query("PROXYSQL STOP").ok().expect("it stops");
     wait_until_refused(&narrows);
@@ -61,7 +61,7 @@ fn wait_until_refused(narrows: &Narrows) {
     loop {
         match TcpStream::connect(("127.0.0.1", narrows.port())) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return,
-            _ => assert!(Instant::now() < deadline, "clients are let in, and wait for nobody"),
+            _ => assert!(Instant::now() < deadline, "clients can log in, and wait for nothing"),
         }
         std::thread::sleep(Duration::from_millis(5));
     }

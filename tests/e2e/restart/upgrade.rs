@@ -1,4 +1,4 @@
-//! A newer program takes the place of one that runs; one that cannot does not.
+//! A newer program replaces the running one; a program that cannot serve does not.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use narrows_testkit::{
 use super::{BINARY, Connects, upgrade};
 use crate::sysbench::{figure, sysbench};
 
-/// A program in a folder of its own, that can be replaced while it runs.
+/// A program in a separate folder, which can be replaced while it runs.
 struct Program {
     _folder: tempfile::TempDir,
     path: PathBuf,
@@ -28,7 +28,7 @@ impl Program {
         program
     }
 
-    /// Puts another program in its place, as an installer does.
+    /// Replaces it with another program, as an installer does.
     fn replace(&self, install: impl Fn(&Path)) {
         let new = self.path.with_extension("new");
         install(&new);
@@ -44,8 +44,8 @@ impl Program {
         self.write("printf %s \"$1\" > \"$2\"", text);
     }
 
-    /// A file that is open for writing cannot be started, and what other tests start meanwhile has open what is open here: another
-    /// process writes.
+    /// A file that is open for writing cannot be executed, and processes that other tests start inherit the files that
+    /// are open here, so another process writes it.
     fn write(&self, command: &str, what: &str) {
         self.replace(|new| {
             let status = Command::new("sh").args(["-c", command, "sh", what]).arg(new).status();
@@ -78,7 +78,7 @@ fn an_upgrade_refuses_nobody_and_loses_nobody() {
         let (done, text) = upgrade(Path::new(BINARY), &narrows);
         assert!(done, "round {round}: {text}\n{}", narrows.log());
         assert!(text.starts_with("upgraded: process "), "{text}");
-        client.query("DO 1").ok().expect("who was there goes on");
+        client.query("DO 1").ok().expect("existing clients continue");
     }
     let report = connects.report();
     println!("{report}");
@@ -88,7 +88,7 @@ fn an_upgrade_refuses_nobody_and_loses_nobody() {
     assert!(narrows.process().try_wait().is_none());
     let running = fs::read_link(format!("/proc/{supervisor}/exe")).expect("it runs");
     assert_eq!(running, program.path);
-    // The former process waits for its client, and for nothing else.
+    // The old process waits for its client, and for nothing else.
     assert!(Path::new(&format!("/proc/{former}")).exists());
     drop(client);
     wait_for_end(former);
@@ -103,7 +103,7 @@ fn sysbench_with_transactions_sees_nothing_of_an_upgrade() {
     let program = Program::new();
     let narrows = program.start_before(server.port());
     let (former, port) = (narrows.worker(), narrows.port());
-    // All of its clients connect anew every three seconds.
+    // All of its clients reconnect every three seconds.
     let work = std::thread::spawn(move || {
         (0..5).map(|_| sysbench(port, &["oltp_read_write", "run", "--threads=64", "--time=3"])).collect()
     });
@@ -118,7 +118,7 @@ fn sysbench_with_transactions_sees_nothing_of_an_upgrade() {
         let (done, text) = upgrade(Path::new(BINARY), &narrows);
         assert!(done, "{text}");
     }
-    // Each report is of a run without any error but those that the server's own locks explain.
+    // Each report must be of a run without errors, apart from those explained by the server's own locks.
     let reports: Vec<String> = work.join().expect("no error");
     wait_for_end(former);
     for report in &reports {
@@ -138,7 +138,7 @@ fn what_is_loaded_during_an_upgrade_runs_after_it() {
                 let asked = admin.send_command(command::QUERY, statement.as_bytes());
                 asked.is_ok() && admin.read().is_ok_and(|answer| answer.first() == 0)
             };
-            // Until the process that is asked is not the one any more.
+            // Until the process that receives the request has been replaced.
             for number in loaded + 1.. {
                 let change = format!("UPDATE mysql_users SET comment = '{number}'");
                 if !(is_done(&mut admin, &change) && is_done(&mut admin, "LOAD MYSQL USERS TO RUNTIME")) {
@@ -167,7 +167,7 @@ fn a_program_that_ends_or_hangs_or_refuses_the_configuration_changes_nothing() {
         let (done, text) = upgrade(Path::new(BINARY), &narrows);
         assert!(!done && text.contains("nothing was changed: ") && text.contains(reason), "{text}");
         assert_eq!(narrows.worker(), worker);
-        client.query("DO 1").ok().expect("the old one goes on");
+        client.query("DO 1").ok().expect("the old one continues");
         narrows.client().query("DO 1").ok().expect("and accepts");
     };
     program.script("#!/bin/sh\nexit 3\n");
@@ -207,7 +207,7 @@ fn a_pid_file_that_cannot_be_written_does_not_end_an_upgrade() {
     assert!(warning.contains("WARN") && warning.contains("n.pid"), "{warning}");
     narrows.client().query("DO 1").ok().expect("clients are served");
 
-    // The same supervisor upgrades once more, and writes the file where it can.
+    // The same supervisor upgrades once more, and writes the file if it can.
     fs::create_dir(&place).expect("it is ours");
     let (done, text) = upgrade(Path::new(BINARY), &narrows);
     assert!(done, "{text}\n{}", narrows.log());

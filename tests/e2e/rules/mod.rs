@@ -1,4 +1,4 @@
-//! What query rules, annotations and the firewall do to a statement, seen from the client and from the servers.
+//! What query rules, annotations and the firewall do to a statement, as seen by the client and the servers.
 
 mod split;
 
@@ -14,7 +14,7 @@ fn start(config: &NarrowsConfig) -> Narrows {
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
 }
 
-/// Two servers that say who they are to `SELECT who`, in hostgroups 0 and 1.
+/// Two servers that answer `SELECT who` with their name, in hostgroups 0 and 1.
 struct Pair {
     writer: FakeMysql,
     reader: FakeMysql,
@@ -197,7 +197,7 @@ fn a_hint_has_a_connection_opened_for_a_statement() {
     let opened = thread(&format!("/* create_new_connection=1 */ SELECT {variable}"));
     assert_ne!(opened, first);
     let again = thread(&format!("/* create_new_connection=1 */ SELECT {variable}"));
-    assert!(again != first && again != opened, "each statement has one opened");
+    assert!(again != first && again != opened, "each statement opens one");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_statement_that_takes_longer_than_its_rule_allows_is_killed() {
 
         assert_eq!(error.code, 1907, "{error:?}");
         assert!(error.message.contains("query_timeout exceeded"), "{error:?}");
-        assert_eq!(client.query("SELECT 7").cell().as_deref(), Some("7"), "the session goes on");
+        assert_eq!(client.query("SELECT 7").cell().as_deref(), Some("7"), "the session continues");
     }
 }
 
@@ -358,7 +358,7 @@ fn a_text_that_begins_with_a_read_goes_where_its_first_write_goes() {
     assert_eq!(heard(&pair.reader, &reads), reads);
     assert_eq!(heard(&pair.writer, &writes), writes);
     assert!(heard(&pair.reader, &writes).is_empty());
-    // The rule for a schema holds for every part.
+    // The rule for a schema applies to every part.
     assert_eq!(heard(&shard, &writes), writes);
     let lock = "SELECT 1; SELECT GET_LOCK('x', 0)";
     assert_eq!(narrows.client().query(lock).error(), None);
@@ -481,7 +481,7 @@ fn the_firewall_asks_about_executions_too() {
     assert_eq!(Statement::try_prepare(&mut client, "SELECT 1, 2").expect_err("refused").code, 1148);
     let listed = Statement::prepare(&mut client, "SELECT 7");
     assert_eq!(listed.execute(&mut client, &[]).error(), None);
-    // What is listed is listed for that schema.
+    // Whitelist entries are for that schema only.
     assert_eq!(client.query("USE mysql").error(), None);
     assert_eq!(listed.execute(&mut client, &[]).error().expect("refused").code, 1148);
 }

@@ -1,4 +1,4 @@
-//! What administrators change is in the log: who, from where, what is different since; passwords are not.
+//! What administrators change is logged: who, from where, and what changed; passwords are not.
 
 use narrows_testkit::NarrowsConfig;
 
@@ -62,7 +62,7 @@ fn a_script_of_thousands_of_statements_leaves_few_lines() {
     }
     narrows.wait_for_log(0, |log| log.contains("mysql_query_rules"));
     let lines = narrows.log().matches("administrator: ").count();
-    // Two windows of 200 lines each, where the machine is slow.
+    // Two windows of 200 lines each, if the machine is slow.
     assert!(lines <= 650, "{lines} lines");
     let added = narrows.log();
     let added =

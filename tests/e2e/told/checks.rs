@@ -1,4 +1,4 @@
-//! Checks of the monitor that fail are shown: in the log, once; in metrics, in EXPLAIN ROUTE, in SHOW NARROWS STATUS.
+//! Failing checks of the monitor are shown: once in the log, and in metrics, EXPLAIN ROUTE and SHOW NARROWS STATUS.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn status(admin: &mut RawClient) -> Vec<(String, String)> {
     rows.into_iter().map(pair).collect()
 }
 
-/// Asks until the status has a row like that.
+/// Repeats until the status has such a row.
 fn wait_for_status(admin: &mut RawClient, name: &str, fits: impl Fn(&str) -> bool) {
     let begun = Instant::now();
     loop {
@@ -57,7 +57,7 @@ fn a_monitor_that_is_not_let_in_or_lacks_a_privilege_is_told_of_everywhere() {
             && row.iter().flatten().any(|cell| cell.contains("1227"))
     };
     assert!(route.iter().any(is_told), "{route:?}");
-    // It fails again and again, and is told of once; that it succeeds is told of too.
+    // It fails repeatedly, and is reported once; its recovery is reported too.
     server.wait_for_times("SHOW REPLICA STATUS", 5);
     assert_eq!(narrows.log().matches("a check of the monitor fails").count(), 1, "{}", narrows.log());
     server.say(Conversation::new());

@@ -1,4 +1,4 @@
-//! Settings that nobody acts on: accepted, shown, and warned of wherever they are set.
+//! Settings without effect: accepted, shown, and warned about wherever they are set.
 
 use std::process::Command;
 
@@ -46,7 +46,7 @@ fn each_load_warns_of_what_has_no_effect() {
         assert_eq!(warnings(&mut admin, load), Vec::<String>::new(), "{load}");
         let skipped = narrows.log().len();
         run(&mut admin, &[insert]);
-        // The second time it is no news, and has no effect all the same.
+        // The second time it is not reported again, but it still has no effect.
         for _ in 0..2 {
             let found = warnings(&mut admin, load);
             assert!(found.len() == 1 && found[0].starts_with(expected), "{load}: {found:?}");
@@ -73,7 +73,7 @@ fn each_load_warns_of_rows_that_do_not_go_together() {
     ] {
         run(&mut admin, &[change]);
         assert_eq!(warnings(&mut admin, load), [expected]);
-        // The server may come later, and go again.
+        // The server may be added later, and removed again.
         assert!(warnings(&mut admin, "LOAD MYSQL SERVERS TO RUNTIME").contains(&expected.to_owned()));
     }
     run(

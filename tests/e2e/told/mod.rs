@@ -1,4 +1,4 @@
-//! What operators learn without asking: changes, checks of the monitor that fail, settings without effect.
+//! What operators are notified of: changes, failing checks of the monitor, settings without effect.
 
 mod audit;
 mod checks;
@@ -22,7 +22,7 @@ fn run(admin: &mut RawClient, statements: &[&str]) {
     }
 }
 
-/// The messages that SHOW WARNINGS has after `statement`, which counts them too.
+/// The messages in SHOW WARNINGS after `statement`, whose count of warnings must match.
 fn warnings(admin: &mut RawClient, statement: &str) -> Vec<String> {
     let counted = admin.query(statement).ok().unwrap_or_else(|| panic!("{statement} is not OK")).warnings;
     let rows = admin.query("SHOW WARNINGS").text_rows();

@@ -1,5 +1,5 @@
-//! Query attributes stand in front of the text of a `COM_QUERY`. Whoever reads them as longer or shorter than the server
-//! does reads another text than the one that runs.
+//! Query attributes precede the text of a `COM_QUERY`. A proxy that reads them as longer or shorter than the server
+//! does sees a text other than the one that runs.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use narrows_testkit::{
 use super::random_cases;
 use crate::model::random::Random;
 
-/// MySQL 9, which writes down what it runs, and Narrows, which writes down what it has read.
+/// MySQL 9, which logs what it runs, and Narrows, which logs what it has read.
 struct Witness {
     server: RealServer,
     narrows: Narrows,
     client: RawClient,
-    /// Payloads that were sent, their errors, and the number that each ends with.
+    /// The payloads sent, their errors, and the number that each ends with.
     sent: Vec<(Vec<u8>, Option<u16>)>,
 }
 
@@ -32,7 +32,7 @@ impl Witness {
             .variable("eventslog_filename", "queries")
             .variable("eventslog_default_log", "1");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
-        // What servers can do is offered once one was seen.
+        // Servers' capabilities are offered once a server is known.
         narrows.client().query("SELECT 1");
         let login = Login::new("sbtest", "sbtest").schema("shop").with(capability::QUERY_ATTRIBUTES);
         let client = RawClient::open(&narrows.endpoint(), &login);
@@ -40,16 +40,16 @@ impl Witness {
         Witness { server, narrows, client, sent: Vec::new() }
     }
 
-    /// Sends attributes, and what stands behind them; returns the error.
+    /// Sends attributes and what follows them; returns the error.
     fn send(&mut self, attributes: &[u8], text: &str) -> Option<u16> {
         let payload = [attributes, text.as_bytes(), mark(self.sent.len()).as_bytes()].concat();
         let error = self.client.command(command::QUERY, &payload).error().map(|error| error.code);
-        assert_ne!(error, Some(2013), "the session goes on after {:?}", payload.escape_ascii().to_string());
+        assert_ne!(error, Some(2013), "the session continues after {:?}", payload.escape_ascii().to_string());
         self.sent.push((payload, error));
         error
     }
 
-    /// What Narrows has read of each payload up to `last`.
+    /// What Narrows has read in each payload up to `last`.
     fn read(&self, last: usize) -> HashMap<usize, String> {
         let log = self.narrows.folder().join("queries.00000001");
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -75,9 +75,9 @@ impl Witness {
         texts.filter_map(|hex| numbered(String::from_utf8_lossy(&unhex(&hex)).into_owned())).collect()
     }
 
-    /// What Narrows has read is what the server has run, of all that was sent.
+    /// For everything sent, Narrows has read what the server has run.
     fn compare(&mut self) {
-        // The log is in order: with this one all are there.
+        // The log is in order: once it has this one, it has all.
         assert_eq!(self.send(b"\0\x01", "SELECT 'last'"), None);
         let (read, ran) = (self.read(self.sent.len() - 1), self.ran());
         for (number, (payload, error)) in self.sent.iter().enumerate() {
@@ -91,12 +91,12 @@ impl Witness {
 /// `ER_MALFORMED_PACKET`.
 const MALFORMED: u16 = 1835;
 
-/// Ends a payload, so that whatever is taken for its text ends so.
+/// Ends a payload, so that whatever is read as its text ends like this.
 fn mark(number: usize) -> String {
     format!(" -- case {number}")
 }
 
-/// The number of the case that a text is of, and the text without the blanks that a server leaves out in front.
+/// The number of the text's case, and the text without leading blanks, which servers remove.
 fn numbered(text: String) -> Option<(usize, String)> {
     let number = text.rsplit_once("-- case ")?.1.parse().ok()?;
     Some((number, text.trim_start().to_owned()))
@@ -107,7 +107,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(digits).collect()
 }
 
-/// The head of one attribute `n` of a type, bound and not NULL.
+/// The header of one attribute `n` of a type, bound and not NULL.
 fn one(kind: u16) -> Vec<u8> {
     [&[1, 1, 0, 1][..], &kind.to_le_bytes(), b"\x01n"].concat()
 }
@@ -118,7 +118,7 @@ fn no_type_of_an_attribute_hides_a_statement() {
         return;
     }
     let mut witness = Witness::start();
-    // Whatever is taken for the value begins with a length, or is so many bytes.
+    // Whatever is read as the value begins with a length, or is this many bytes.
     let values: [&[u8]; 6] =
         [b"\x12", b"\x00", b"\x04\xE9\x07\x01\x02", b"\xFC\x02\x00ab", b"\xFE\x01\0\0\0\x01\0\0\0", b"\xFB"];
     for kind in 0..=0xFF_u16 {
@@ -157,7 +157,7 @@ fn what_drivers_send_gets_through() {
     ] {
         assert_eq!(witness.send(&[one(kind), value].concat(), "SELECT 1"), None, "{kind}");
     }
-    // NULL, of the type NULL and of others; several of them; none at all.
+    // NULL, with the type NULL and with others; several of them; none at all.
     for kind in [6_u8, 3, 13, 254] {
         assert_eq!(witness.send(&[1, 1, 1, 1, kind, 0, 1, b'n'], "SELECT 1"), None, "{kind}");
     }
@@ -172,7 +172,7 @@ fn random_attributes_are_read_as_the_server_reads_them() {
         return;
     }
     let (cases, mut random) = random_cases(1500);
-    // The server's log is a table of text, and is read as a whole.
+    // The server's log is a text table, and is read as a whole.
     for start in (0..cases).step_by(5000) {
         let mut witness = Witness::start();
         for _ in start..cases.min(start + 5000) {
@@ -184,7 +184,7 @@ fn random_attributes_are_read_as_the_server_reads_them() {
     }
 }
 
-/// Attributes as they should be, but for a few bytes.
+/// Correct attributes, except for a few bytes.
 fn attributes(random: &mut Random) -> Vec<u8> {
     let count = random.below(4);
     let mut head = vec![count as u8, 1];

@@ -1,4 +1,4 @@
-//! Executions of prepared statements: the types that Narrows takes them to bind are those that the server has taken.
+//! Executions of prepared statements: Narrows and the server read the same types.
 
 use narrows_testkit::{Flavour, RawClient, command};
 
@@ -20,7 +20,7 @@ fn with_number(scene: &Scene) -> (RawClient, Statement) {
     (client, statement)
 }
 
-/// Where the byte stands that says whether types follow, in an execution with one parameter.
+/// The position of the byte that says whether types follow, in an execution with one parameter.
 const BOUND: usize = 10;
 
 #[test]
@@ -29,7 +29,7 @@ fn a_flag_for_types_that_is_neither_0_nor_1_reaches_no_server() {
         let (mut one, by_one) = with_number(scene);
         let (mut other, by_other) = with_number(scene);
         for flag in [2, 0x7F, 0x80, 0xFF] {
-            // MySQL takes the types, MariaDB does not.
+            // MySQL reads the types, MariaDB does not.
             let mut body = by_one.execution(0, &[Value::Text("4 bytes")], true);
             body[BOUND] = flag;
             let error = one.command(command::STMT_EXECUTE, &body).error().expect("refused");
@@ -46,7 +46,7 @@ fn an_execution_that_cannot_be_read_is_1835_and_reaches_no_server() {
         let (mut one, by_one) = with_number(scene);
         let (mut other, by_other) = with_number(scene);
         let body = by_one.execution(0, &[Value::Text("text")], true);
-        // The number of the statement is there, and the types are not all there.
+        // The statement id is complete, but the types are not.
         for length in 4..BOUND + 3 {
             let error = one.command(command::STMT_EXECUTE, &body[..length]).error().expect("refused");
             assert_eq!((error.code, error.state.as_str()), (1835, "HY000"), "{length} bytes: {error:?}");
@@ -57,7 +57,7 @@ fn an_execution_that_cannot_be_read_is_1835_and_reaches_no_server() {
     });
 }
 
-/// What a session says of warnings after statements of the binary protocol.
+/// What a session reports about warnings after statements of the binary protocol.
 fn warnings_after(client: &mut RawClient) -> Vec<String> {
     let mut said = Vec::new();
     let mut ask = |client: &mut RawClient, after: &str| {
@@ -71,7 +71,7 @@ fn warnings_after(client: &mut RawClient) -> Vec<String> {
     assert!(warns.execute(client, &[]).error().is_none());
     let shown = client.query("SHOW WARNINGS").text_rows();
     ask(client, "SHOW WARNINGS");
-    // MySQL does not prepare it.
+    // MySQL cannot prepare it.
     let show = Statement::try_prepare(client, "SHOW WARNINGS").map_err(|error| error.code);
     ask(client, "PREPARE of SHOW WARNINGS");
     assert!(warns.execute(client, &[]).error().is_none());
@@ -97,7 +97,7 @@ fn warnings_of_the_binary_protocol_are_told_as_by_the_server() {
         direct.query("USE one");
         let wanted = warnings_after(&mut direct);
         for _ in 0..2 {
-            // The second one has the connection of the first.
+            // The second one gets the connection of the first.
             assert_eq!(warnings_after(&mut scene.client()), wanted, "{:?}", scene.flavour);
         }
     });
@@ -105,11 +105,11 @@ fn warnings_of_the_binary_protocol_are_told_as_by_the_server() {
 
 /// A step of a session in the binary protocol.
 enum Step {
-    /// Prepares it in this place.
+    /// Prepares it in this slot.
     Prepare(usize, &'static str),
-    /// Executes what was prepared there.
+    /// Executes the statement in this slot.
     Execute(usize, &'static [Value<'static>]),
-    /// Forgets what was sent of parameters.
+    /// Discards the parameter data sent.
     Reset(usize),
     /// Closes it; no answer follows.
     Close(usize),
@@ -119,7 +119,8 @@ enum Step {
 
 use Step::{Close, Execute, Prepare, Query, Reset};
 
-/// Statements with warnings at PREPARE, at EXECUTE, at both; errors at either; and what leaves those of the statement before.
+/// Statements with warnings at PREPARE, at EXECUTE, at both; errors at either; and statements that keep those of the
+/// statement before.
 const STEPS: &[Step] = &[
     Query("SET sql_mode = ''"),
     Prepare(0, "INSERT INTO narrow VALUES (?)"),
@@ -134,7 +135,7 @@ const STEPS: &[Step] = &[
     Reset(1),
     Execute(1, &[Value::Integer(2)]),
     Close(1),
-    // Both servers warn of it when they read it; MySQL of SQL_CALC_FOUND_ROWS too.
+    // Both servers warn about it when they parse it; MySQL about SQL_CALC_FOUND_ROWS too.
     Prepare(2, "SELECT SQL_CALC_FOUND_ROWS id FROM t WHERE id = 1 LIMIT 1"),
     Execute(2, &[]),
     Prepare(3, "EXPLAIN SELECT * FROM t WHERE id = 1"),
@@ -158,7 +159,7 @@ const STEPS: &[Step] = &[
     Close(7),
 ];
 
-/// What a session is told by each step, and of the warnings after it. `between` runs before they are asked for.
+/// The answer to each step, and the warnings after it. `between` runs before they are read.
 fn told_by_steps(client: &mut RawClient, question: &str, mut between: impl FnMut()) -> Vec<String> {
     let mut prepared: [Option<Statement>; 10] = [None; 10];
     let mut told = Vec::new();
@@ -167,7 +168,7 @@ fn told_by_steps(client: &mut RawClient, question: &str, mut between: impl FnMut
         let said = match step {
             Prepare(place, text) => {
                 let answer = client.command(command::STMT_PREPARE, text.as_bytes());
-                // The count of warnings is the last of the head.
+                // The count of warnings is the last field of the header.
                 let head = answer.packets[0].payload.get(10..12).map(<[u8]>::to_vec);
                 let read = Statement::read(answer);
                 let said = format!("PREPARE {text}: {head:?} {:?}", read.as_ref().err());
@@ -177,7 +178,7 @@ fn told_by_steps(client: &mut RawClient, question: &str, mut between: impl FnMut
             Execute(place, values) => {
                 let answer = statement(place).execute(client, values);
                 let last = answer.packets.last().map(|packet| packet.payload.clone());
-                // OK or EOF: their status and warnings, but no ids.
+                // OK or EOF: status and warnings, but no ids.
                 let warnings = answer.ok().map(|ok| ok.warnings);
                 let end = last.filter(|last| last.first() == Some(&0xFE) && last.len() == 5);
                 format!("EXECUTE {values:?}: {:?} {warnings:?} {end:?}", answer.error())
@@ -204,7 +205,7 @@ fn warnings_after_each_step_of_the_binary_protocol_are_those_of_the_server() {
             let mut direct = scene.server.root();
             direct.query("USE one");
             let wanted = told_by_steps(&mut direct, question, || {});
-            // The only server connection is the client's, or serves another one before each question.
+            // The only server connection stays with the client, or serves another client before each query.
             for is_shared in [false, true] {
                 let mut other = scene.client();
                 let between = || {

@@ -1,12 +1,12 @@
-//! A firewall that protects goes by the digest of a text. What the digest does not say, or may say otherwise than the
-//! server reads it, does not get through.
+//! A firewall in PROTECTING mode decides by the digest of a text. A text that the digest does not represent, or that
+//! the server may read differently, must not get through.
 
 use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, capability, command};
 
 use super::random_cases;
 use crate::model::random::Random;
 
-/// The account may send `SELECT ?` and `SELECT ? FROM t WHERE n=?` in the schema, and nothing else.
+/// The account may only send `SELECT ?` and `SELECT ? FROM t WHERE n=?` in the schema.
 fn protected(flavour: Flavour) -> Narrows {
     let server = RealServer::shared(flavour);
     server.execute(&[
@@ -50,12 +50,12 @@ fn what_may_be_read_in_two_ways_is_refused() {
         let narrows = protected(flavour);
         let mut client = client(&narrows);
         for text in [
-            // Comments that some servers run and others skip.
+            // Comments that some servers execute and others skip.
             &b"SELECT 1 /*!99999 */"[..],
             b"SELECT /*!99999 ' */ 1; INSERT INTO hits VALUES (1) -- '",
             b"SELECT /*M! 1 */",
             b"SELECT 1 /*!50700*/",
-            // Text without an end, and text that ends for others.
+            // Unterminated text, and text that ends for some readers.
             b"SELECT 1 'abc",
             b"SELECT 1 /* abc",
             b"SELECT 1\0; INSERT INTO hits VALUES (1)",
@@ -133,7 +133,7 @@ fn text_in_a_character_set_with_ascii_in_its_letters_is_refused() {
         let mut client = client(&narrows);
         assert_eq!(code(&mut client, "SET NAMES latin1"), None);
         assert_eq!(code(&mut client, b"SELECT '\xE4'"), None);
-        // A blank in this set.
+        // A blank in this character set.
         assert_eq!(code(&mut client, b"SELECT 1 --\xA0"), Some(REFUSED));
     }
 }
@@ -142,7 +142,7 @@ fn text_in_a_character_set_with_ascii_in_its_letters_is_refused() {
 fn what_is_not_all_in_the_digest_is_refused() {
     let narrows = protected(Flavour::MariaDb);
     let mut client = client(&narrows);
-    // Beyond what a digest is made of, and beyond what is held at all.
+    // Longer than the part that a digest covers, and longer than what is held at all.
     for length in [70_000, 2_000_000] {
         let text = format!("SELECT '{}'", "x".repeat(length));
         let listed = length < 100_000;
@@ -165,7 +165,7 @@ fn commands_that_no_list_names_are_refused() {
             (REFUSED, "Firewall blocked this query"),
             "{flavour:?}"
         );
-        // COM_REGISTER_SLAVE, COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID would have the connection for good.
+        // COM_REGISTER_SLAVE, COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID would take over the connection for good.
         for code in [0x15, 0x12, 0x1E] {
             client.send_command(code, &[0; 32]).expect("the client is connected");
             let packet = client.read().expect("an answer");
@@ -197,13 +197,13 @@ fn nothing_that_writes_gets_past_in_random_texts() {
             let hits = server.rows("SELECT COUNT(*) FROM walled.hits").remove(0).remove(0);
             assert_eq!(hits.as_deref(), Some("0"), "{flavour:?}, {charset}");
         }
-        assert!(passed > 50, "{passed} of {cases} got through: the texts say nothing");
+        assert!(passed > 50, "{passed} of {cases} got through: the texts prove nothing");
     }
 }
 
 const CHARSETS: [&str; 8] = ["utf8mb4", "latin1", "latin2", "gbk", "sjis", "big5", "ujis", "swe7"];
 
-/// `SELECT` of a literal, with pieces in it that begin or end something for somebody.
+/// `SELECT` of a literal that contains pieces which begin or end something for some reader.
 fn script(random: &mut Random) -> Vec<u8> {
     const PIECES: &[&[u8]] = &[
         b"'",
@@ -263,5 +263,5 @@ fn script(random: &mut Random) -> Vec<u8> {
     text
 }
 
-/// A statement of its own.
+/// A separate statement.
 const WRITE: &[u8] = b"; INSERT INTO hits VALUES (1) ";

@@ -1,8 +1,8 @@
-//! Two readers of one text: what Narrows reads in the bytes of a client must be what a server makes of them. Rules,
-//! firewall and routing go by the one; what happens is the other.
+//! Two readers of one text: Narrows must read a client's bytes as the server does. Rules, firewall and routing depend
+//! on the first; what happens depends on the second.
 //!
-//! The witness is a real server. `NARROWS_TWO_READERS=100000` runs so many random cases of each kind instead of a few;
-//! `NARROWS_TWO_READERS_SEED` repeats a run.
+//! The reference is a real server. `NARROWS_TWO_READERS=100000` runs this many random cases of each kind instead of a
+//! few; `NARROWS_TWO_READERS_SEED` repeats a run.
 
 mod attributes;
 mod executions;
@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::model::random::Random;
 
-/// How many random cases a test tries, and their numbers.
+/// How many random cases a test runs, and their numbers.
 fn random_cases(few: usize) -> (usize, Random) {
     let setting = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seed =

@@ -1,6 +1,6 @@
-//! Scripts of locks, temporary tables, variables and functions, written so that where a string or a comment ends decides what
-//! runs. What the server holds for the client at the end of one must still be the client's after another client has asked for
-//! the only connection, and none of it the other client's.
+//! Scripts of locks, temporary tables, variables and functions, written so that the end of a string or comment decides
+//! what runs. What the server holds for the client at the end of a script must still belong to the client after another
+//! client has requested the only connection, and the other client must have none of it.
 
 use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, capability,
@@ -15,12 +15,12 @@ struct Stand {
     server: RealServer,
     narrows: Narrows,
     number: usize,
-    /// How many scripts have left something, and in how many Narrows kept nothing.
+    /// How many scripts left something, and in how many Narrows kept nothing.
     held: usize,
     free: usize,
 }
 
-/// A script: what the session is set to, and its statements.
+/// A script: the session's settings, and its statements.
 struct Script {
     charset: &'static str,
     sql_mode: &'static str,
@@ -51,7 +51,7 @@ impl Stand {
         Stand { flavour, server, narrows, number: 0, held: 0, free: 0 }
     }
 
-    /// Runs the statements with names of locks that nobody else has; `one` is where they run.
+    /// Runs the statements with unique lock names; `one` is the session they run in.
     fn run(script: &Script, number: usize, one: &mut RawClient) {
         let set = [
             format!("SET NAMES {}", script.charset),
@@ -67,7 +67,7 @@ impl Stand {
         }
     }
 
-    /// Whether what the script leaves is the client's with Narrows between as well.
+    /// Whether what the script leaves also belongs to the client through Narrows.
     fn check(&mut self, script: &Script) {
         let login = || Login::new("sbtest", "sbtest").schema("rt").with(capability::MULTI_STATEMENTS);
         self.number += 1;
@@ -78,9 +78,9 @@ impl Stand {
         drop(direct);
         self.number += 1;
         let mut one = RawClient::open(&self.narrows.endpoint(), &login());
-        // The client before may still have the connection: it has just left.
+        // The previous client may still have the connection: it has just disconnected.
         let is_free = |_| one.query("DO 1").error().is_none_or(|error| error.code != NO_CONNECTION);
-        assert!((0..1_000).any(is_free), "the connection of a client that has left does not come back");
+        assert!((0..1_000).any(is_free), "the connection of a disconnected client does not come back");
         Stand::run(script, self.number, &mut one);
         let mut other = RawClient::open(&self.narrows.endpoint(), &login());
         let seen = other.query("SELECT RELEASE_ALL_LOCKS() + (@a IS NOT NULL) + (@b IS NOT NULL)");
@@ -101,7 +101,7 @@ impl Stand {
     }
 }
 
-/// The error of Narrows where a connection is not to be had.
+/// Narrows' error if no connection is available.
 const NO_CONNECTION: u16 = 9001;
 
 /// What a session holds: locks, variables, temporary tables, locked tables.
@@ -122,10 +122,10 @@ fn probe(client: &mut RawClient, number: usize) -> Vec<String> {
     ]
 }
 
-/// What [`probe`] tells of a session that holds nothing.
+/// What [`probe`] returns for a session that holds nothing.
 const NOTHING: [&str; 6] = ["1", "1", "", "", "error 1146", "1"];
 
-/// A text with the number of its script in the names of locks, which stand as `aN` and `bN`.
+/// A text with the number of its script in the lock names, which are written `aN` and `bN`.
 fn with_number(text: &[u8], number: usize) -> Vec<u8> {
     let mut numbered = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -185,7 +185,7 @@ fn script(random: &mut Random) -> Script {
     Script { charset, sql_mode, texts }
 }
 
-/// Statements that leave something, or take it away, or look like it.
+/// Statements that leave something, or remove it, or look as if they did.
 const STATEMENTS: &[&str] = &[
     "SELECT GET_LOCK('aN', 0)",
     "DO GET_LOCK('bN', 0)",
@@ -215,7 +215,7 @@ const STATEMENTS: &[&str] = &[
     "SELECT 'x'",
 ];
 
-/// A statement, perhaps inside or after something that not every reader takes for the same.
+/// A statement, perhaps inside or after something that readers interpret differently.
 fn text(random: &mut Random) -> Vec<u8> {
     const LEADS: &[&[u8]] = &[b"", b"", b"\x81", b"\x95", b"\xBF", b"\xE3\x81", b"\xE9", b"\x81\x30"];
     const AFTER_DASHES: &[&[u8]] =
@@ -243,7 +243,7 @@ fn text(random: &mut Random) -> Vec<u8> {
         13 => [statement, b"; ", more].concat(),
         14 => [b"SELECT 1 /* ", lead, b"*/; ", statement, b" /*/ */; ", more].concat(),
         _ => {
-            // Another blank, or what is none, in the place of one.
+            // A different blank, or something that is not a blank, in place of one.
             let place = random.below(statement.iter().filter(|byte| **byte == b' ').count().max(1));
             let mut seen = 0;
             let replaced = statement.iter().flat_map(|byte| {

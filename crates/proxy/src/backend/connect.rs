@@ -65,7 +65,7 @@ async fn open(
     buffer.consume(header.packet_length());
     if !buffer.is_empty() {
         // A server waits for an answer. What somebody has put after its greeting would be read as if it had come inside TLS.
-        return Result::Err(Malformed("bytes behind the greeting").into());
+        return Result::Err(Malformed("bytes after the greeting").into());
     }
     server.figures.saw_greeting(greeting.capabilities, greeting.status);
 

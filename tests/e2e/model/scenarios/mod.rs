@@ -10,9 +10,9 @@ use super::script::{Burst, Script};
 
 type Scenario = fn(&mut Script, &mut Burst);
 
-/// How often, by which name, and what.
+/// Weight, name, and function.
 ///
-/// A file for each sort; prepared statements of the protocol get one of their own.
+/// One file for each kind; the protocol's prepared statements have a separate file.
 const SCENARIOS: &[(usize, &str, Scenario)] = &[
     (14, "variable", settings::variable),
     (4, "variables at once", settings::variables_at_once),
@@ -57,10 +57,10 @@ pub fn any(script: &mut Script) -> Burst {
         }
         place -= weight;
     }
-    unreachable!("the place is below the sum of the weights")
+    unreachable!("the number is below the sum of the weights")
 }
 
-/// What lets everything go that ties the session.
+/// The steps that release everything that ties the session.
 pub fn leave(script: &mut Script) -> Burst {
     let mut burst = Burst { name: "leave", steps: Vec::new(), ties: false };
     match script.random.below(4) {
@@ -71,7 +71,7 @@ pub fn leave(script: &mut Script) -> Burst {
     burst
 }
 
-/// Looks at what the session is in, by one of many ways.
+/// Reads the session's state, in one of many ways.
 pub fn look(script: &mut Script, burst: &mut Burst) {
     for _ in 0..=script.random.below(2) {
         let statement = match script.random.below(22) {
@@ -106,5 +106,5 @@ pub fn look(script: &mut Script, burst: &mut Burst) {
     }
 }
 
-/// Replaced by one that leaves out what differs between two sessions anyway.
+/// Replaced by one that leaves out what always differs between two sessions.
 pub const EVERY_VARIABLE: &str = "SHOW SESSION VARIABLES";

@@ -1,4 +1,4 @@
-//! What is asked of the statement before: insert ids, row counts, warnings and errors.
+//! What is queried about the statement before: insert ids, row counts, warnings and errors.
 
 use narrows_testkit::Flavour::{MariaDb, MySql9};
 
@@ -75,7 +75,7 @@ pub(super) fn warning(script: &mut Script, burst: &mut Burst) {
         ),
         3 => "SELECT 1/0, CAST('1x' AS SIGNED), CAST('2y' AS SIGNED)".to_owned(),
         4 => format!("UPDATE {own}.t SET s = CONCAT(s, 'a') WHERE id = 1 LIMIT 1"),
-        // Its own: this waits for whoever has made a temporary table in the schema, until his transaction ends.
+        // Its own schema, because this waits for the transaction of any session with a temporary table in the schema.
         _ => format!("CREATE DATABASE IF NOT EXISTS {own}"),
     };
     burst.query(statement);

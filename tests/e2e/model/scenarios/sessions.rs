@@ -1,4 +1,4 @@
-//! How sessions end and begin anew, and kills.
+//! How sessions end and start again, and kills.
 
 use super::super::script::{Burst, Script, USERS};
 use super::super::side::{Leave, Step, Victim};
@@ -32,7 +32,7 @@ pub(super) fn reconnect(script: &mut Script, burst: &mut Burst) {
 }
 
 pub(super) fn kill(script: &mut Script, burst: &mut Burst) {
-    // A client that holds one connection and asks for another may wait for one that does the same.
+    // A client that holds one connection and requests another may wait for a client that does the same.
     reset(script, burst);
     burst.query("SELECT 'about to kill'");
     let victim = *script.random.pick(&[Victim::IdleInTransaction, Victim::Statement, Victim::Running]);

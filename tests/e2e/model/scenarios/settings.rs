@@ -1,4 +1,4 @@
-//! What is set and stays: variables, character sets, the schema.
+//! Settings that stay: variables, character sets, the schema.
 
 use super::super::script::{Burst, Script};
 use super::super::side::Step;
@@ -14,7 +14,7 @@ pub(super) fn assignment(script: &mut Script) -> (String, bool) {
         _ => (*script.random.pick(values)).to_owned(),
     };
     let colon = if script.random.percent(10) { ":" } else { "" };
-    // For the next transaction only, which may be long in coming.
+    // For the next transaction only, which may start much later.
     let ties = scope == "@@" && (name.starts_with("tx_") || name.starts_with("transaction_"));
     (format!("{scope}{name} {colon}= {value}"), ties)
 }
@@ -37,7 +37,7 @@ pub(super) fn variables_at_once(script: &mut Script, burst: &mut Burst) {
         parts.push("sql_mode = 'NOSUCHMODE'".to_owned());
     }
     burst.query(format!("SET {}", parts.join(", ")));
-    // Where one of several fails, what the others did is not known.
+    // If one of several fails, the effect of the others is unknown.
     burst.ties = true;
 }
 
@@ -54,7 +54,7 @@ pub(super) fn schema(script: &mut Script, burst: &mut Burst) {
         0 | 1 => burst.steps.push(Step::InitDb(schema)),
         2 => burst.query(format!("use `{schema}`")),
         3 if script.random.percent(30) => {
-            // A schema that goes while it is the current one.
+            // A schema that is dropped while it is the default one.
             let gone = format!("{own}x");
             for statement in [
                 format!("CREATE DATABASE {gone}"),
@@ -150,7 +150,7 @@ pub(super) fn timestamp(script: &mut Script, burst: &mut Burst) {
     }
 }
 
-/// Text with backslashes, under modes in which they escape and in which they do not.
+/// Text with backslashes, in modes where they escape and modes where they do not.
 pub(super) fn backslash(script: &mut Script, burst: &mut Burst) {
     let mode = *script.random.pick(&[
         "''",
@@ -176,7 +176,7 @@ pub(super) fn backslash(script: &mut Script, burst: &mut Burst) {
     burst.ties = script.random.percent(50);
 }
 
-/// Letters of two bytes, of which the second may be a backslash.
+/// Two-byte letters whose second byte may be a backslash.
 pub(super) fn multi_byte(script: &mut Script, burst: &mut Burst) {
     let (charset, letter) = *script.random.pick(&[
         ("gbk", &b"\xbf\x5c"[..]),

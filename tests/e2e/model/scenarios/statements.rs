@@ -1,4 +1,4 @@
-//! Statements within statements: text ones, several at once, routines.
+//! Statements within statements: PREPARE from text, several at once, routines.
 
 use narrows_testkit::Flavour::MariaDb;
 use narrows_testkit::capability;
@@ -117,8 +117,8 @@ pub(super) fn routine(script: &mut Script, burst: &mut Burst) {
     burst.ties = true;
 }
 
-/// A statement without tables leaves MariaDB's warnings as they are; which sort a text statement or a routine is,
-/// Narrows does not know. `docs/compatibility.md` says so.
+/// A statement without tables leaves MariaDB's warnings as they are; Narrows does not know which kind a text statement
+/// or a routine is. `docs/compatibility.md` says so.
 fn forget_conditions(burst: &mut Burst) {
     burst.query("SELECT COUNT(*) FROM common.t");
 }

@@ -68,7 +68,7 @@ pub(super) fn transaction(script: &mut Script, burst: &mut Burst) {
         }
         11 => reconnect(script, burst),
         12 => reset(script, burst),
-        // Left open; ended later.
+        // Left open, and ended later.
         _ => {}
     }
     burst.query(format!("SELECT MAX(id), MAX(v), SUM(id) FROM {own}.t"));
@@ -125,7 +125,7 @@ pub(super) fn set_transaction(script: &mut Script, burst: &mut Burst) {
     }
     burst.query(insert(script));
     burst.query(isolation);
-    // A statement of its own may or may not use it up.
+    // A statement by itself may or may not use it up.
     burst.ties = true;
     if !scope.is_empty() && script.random.percent(70) {
         burst.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE");
@@ -134,7 +134,7 @@ pub(super) fn set_transaction(script: &mut Script, burst: &mut Burst) {
 
 pub(super) fn temporary_table(script: &mut Script, burst: &mut Burst) {
     let own = script.own.clone();
-    // One name for all clients, so that one that is left behind is seen, and the name of a table that exists.
+    // One name for all clients, so that a leftover is noticed, and the name of an existing table.
     let shadowing = format!("{own}.t");
     let name = (*script.random.pick(&["common.tmp", "common.tmp2", &shadowing])).to_owned();
     let create = match script.random.below(5) {
@@ -174,7 +174,8 @@ pub(super) fn temporary_table(script: &mut Script, burst: &mut Burst) {
     burst.query(format!("SELECT COUNT(*), MAX(s) FROM {name}"));
 }
 
-/// Temporary tables of one name in two schemas, names that must be quoted, and what looks like their end and is not.
+/// Temporary tables with the same name in two schemas, names that must be quoted, and statements that look like
+/// dropping them but do not.
 pub(super) fn temporary_names(script: &mut Script, burst: &mut Burst) {
     let own = script.own.clone();
     let columns = "(id INT, v INT, s VARCHAR(9))";
@@ -242,7 +243,7 @@ pub(super) fn lock_tables(script: &mut Script, burst: &mut Burst) {
     burst.query(format!("SELECT COUNT(*) FROM {own}.k"));
 }
 
-/// Locks that are taken and given back, or seem to be, wherever an expression may stand.
+/// Locks that are taken and released, or seem to be, wherever an expression may appear.
 pub(super) fn user_lock_anywhere(script: &mut Script, burst: &mut Burst) {
     let (own, number) = (script.own.clone(), script.number());
     let name = format!("lock{}", script.client);
@@ -273,7 +274,7 @@ pub(super) fn user_lock_anywhere(script: &mut Script, burst: &mut Burst) {
 }
 
 pub(super) fn user_lock(script: &mut Script, burst: &mut Burst) {
-    // Names of locks are for the whole server, so each client has its own.
+    // Lock names are global to the server, so each client has its own.
     let name = format!("lock{}", script.client);
     let get = match script.random.below(4) {
         0 => format!("DO GET_LOCK('{name}', 60)"),
@@ -303,7 +304,7 @@ pub(super) fn user_lock(script: &mut Script, burst: &mut Burst) {
             burst.query(format!("SELECT RELEASE_LOCK('{name}b')"));
         }
     }
-    // Whoever had it has given it up by now, or is being cleaned up behind.
+    // Its last owner has released it by now, or the server is cleaning up after it.
     burst.query(format!("SELECT GET_LOCK('{name}', 60), RELEASE_LOCK('{name}')"));
     burst.query("DO RELEASE_ALL_LOCKS()");
 }
