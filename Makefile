@@ -1,4 +1,4 @@
-# What one does with Narrows; README.md and CONTRIBUTING.md say more. Every target installs what it lacks.
+# The usual tasks; see README.md and CONTRIBUTING.md. Every target installs what it needs.
 
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# deb-test.sh: the package that scripts/deb.sh has made, in a copy of this machine's file system that is gone afterwards
-# (a namespace of its own, with an overlay of which only the upper half is written): installed, started as its unit says,
-# upgraded while clients connect, removed, purged. Needs root, or namespaces of users.
+# deb-test.sh: tests the package built by scripts/deb.sh in a temporary copy of this machine's file system (a
+# namespace with an overlay, of which only the upper layer is written): it is installed, started as its unit
+# says, upgraded while clients connect, removed, purged. Needs root, or user namespaces.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +27,8 @@ mkdir "$folder"/{upper,work,root}
 mount -t overlay overlay -o "lowerdir=/,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
 mount -t proc proc "$folder/root/proc"
 mount --rbind /dev "$folder/root/dev"
-# No service manager here: scripts of the package see that, and units are carried out by hand below.
+# There is no service manager here: the package's scripts detect that, and the commands of the units are run
+# by hand below.
 mount -t tmpfs none "$folder/root/run"
 cp "$package" "$folder/root/narrows.deb"
 
@@ -45,7 +46,7 @@ password=$(sed -n 's/^admin_credentials = "admin:\(.*\)"$/\1/p' /etc/narrows/nar
 systemd-analyze verify /usr/lib/systemd/system/narrows.service /usr/lib/systemd/system/narrows.socket
 narrows check /etc/narrows/narrows.toml
 
-# Ports of this machine may be taken.
+# This machine's ports may be taken.
 sed -i "s/^interfaces = .*/interfaces = \"127.0.0.1:$PORT\"/; s/^mysql_ifaces = .*/mysql_ifaces = \"127.0.0.1:$ADMIN\"/" /etc/narrows/narrows.toml
 printf '[[mysql_users]]\nusername = "app"\npassword = "app"\n' >> /etc/narrows/narrows.toml
 as_service() { setpriv --reuid narrows --regid narrows --clear-groups -- "$@"; }
@@ -60,7 +61,7 @@ connects=$!
 before=$(readlink /proc/$supervisor/exe)
 dpkg -i /narrows.deb > /dev/null
 grep -q "^admin_credentials = \"admin:$password\"$" /etc/narrows/narrows.toml || die "an upgrade has changed the password"
-# What the package's script asks of a service manager.
+# What the package's script requests from a service manager.
 for _ in 1 2 3; do as_service $(value ExecReload); done
 became() { [ "$(grep -c 'was taken over' /narrows.log)" = 3 ]; }
 until_true became

@@ -1,5 +1,6 @@
 #!/bin/bash
-# deb.sh [program]: puts the program (target/release/narrows), its units and its pages into target/debian/narrows_VERSION_ARCH.deb.
+# deb.sh [program]: packs the program (target/release/narrows), its units and its pages into
+# target/debian/narrows_VERSION_ARCH.deb.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${1:-target/release/narrows}
@@ -23,7 +24,7 @@ install -D -m 0644 LICENSE $tree/usr/share/doc/narrows/copyright
 install -m 0755 packaging/debian/* $tree/DEBIAN/
 echo /etc/narrows/narrows.toml > $tree/DEBIAN/conffiles
 
-# dpkg-shlibdeps looks for the control file of sources.
+# dpkg-shlibdeps looks for the source package's control file.
 printf 'Source: narrows\n\nPackage: narrows\nArchitecture: any\n' > target/debian/debian/control
 libraries=$(cd target/debian && dpkg-shlibdeps -O tree/usr/bin/narrows | sed -n 's/^shlibs:Depends=//p')
 cat > $tree/DEBIAN/control << CONTROL

@@ -1,6 +1,6 @@
 #!/bin/bash
-# demo.sh: builds Narrows, starts it before a throw-away primary and two replicas, puts load on it, shows who answered
-# what, and stays up for your own client.
+# demo.sh: builds Narrows, starts it in front of a throw-away primary and two replicas, puts load on it, shows
+# which server answered what, and stays up for your own client.
 #   DEMO=once      leave at the end instead of staying up
 #   DEMO_SECONDS   length of the load, 10
 #   DEMO_PORT      port of Narrows, 6033 or the next free one; administrators use 6032 or the next free one
@@ -33,12 +33,12 @@ wait_for() {
   die "waited for $what in vain"
 }
 
-# The values of a key in the sandbox's one line of JSON, the primary's first.
+# The values of a key in the sandbox's line of JSON, the primary's first.
 described() { grep -oE "\"$1\":\"?[^\",}]*" "$work/sandbox.json" | sed -E 's/^[^:]*:"?//'; }
 
 start_sandbox() {
   say "Starting a primary and two replicas"
-  # The sandbox ends when its input does: with this shell, however that ends.
+  # The sandbox ends when its input is closed: with this shell, however that ends.
   exec 4> >("$narrows" sandbox --replicas 2 --until-eof --json > "$work/sandbox.json")
   wait_for "the sandbox" grep -q '"servers"' "$work/sandbox.json"
   sandbox=$(described dir | head -n 1)
@@ -86,8 +86,8 @@ prepare() {
   done
 }
 
-# What each server has answered to the load's user so far: NAME SELECTS WRITES OTHERS, the last being BEGIN and
-# COMMIT. What a replica applies counts for another user.
+# What each server has answered to the load's user so far: NAME SELECTS WRITES OTHERS, the last being BEGIN
+# and COMMIT. What a replica applies is counted for another user.
 counters() {
   local index
   for index in 0 1 2; do
@@ -96,7 +96,7 @@ counters() {
   done
 }
 
-# The largest number of connections that the load's user had on each server, looked at five times a second.
+# The largest number of connections of the load's user on each server, sampled five times a second.
 watch_connections() {
   local index
   while :; do
@@ -157,7 +157,7 @@ finish() {
   local pid
   for pid in $(jobs -p); do kill "$pid" 2> /dev/null || true; done
   exec 4>&-
-  # The sandbox removes its folder last.
+  # The last thing that the sandbox does is to remove its folder.
   for ((i = 0; i < 100; i++)); do [ -d "${sandbox:-/nonexistent}" ] || break; sleep 0.1; done
   rm -rf "$work"
 }

@@ -20,7 +20,7 @@ mirror() {
   echo "${uri:-http://deb.debian.org/debian}"
 }
 
-# An apt with a state of its own, in which nothing counts as installed: a download is the whole closure.
+# An apt with its own state, in which nothing is installed: it downloads all dependencies.
 write_apt_configuration() {
   mkdir -p "$work"/{etc,lists/partial,archives/partial,log}
   : > "$work/status"
@@ -55,15 +55,15 @@ unpack() {
   apt-get update -qq
   # shellcheck disable=SC2086 # a list of packages
   apt-get install -y -qq --download-only $packages > "$work/output" 2>&1 || { cat "$work/output" >&2; exit 1; }
-  # base-files, which is not in the closure every week, would make bin a link into the tree, where launchers would take
-  # the places of what they launch. Of its links none is needed but this one.
+  # base-files, which is not among the dependencies every week, would make bin a link into the tree, where
+  # launchers would replace the programs they launch. Of its links only this one is needed.
   rm -f "$work"/archives/base-files_*.deb
   ln -sfn usr/lib64 "$folder/lib64"
   printf '%s\0' "$work"/archives/*.deb | xargs -0 -n 1 -P "$(nproc)" sh -c 'dpkg-deb -x "$1" "$0"' "$folder"
   rm -rf "$folder"/usr/share/{doc,man,locale,info}
 }
 
-# Programs run through the dynamic linker of the tree they came with, and are told where the rest of it is.
+# Programs are run through the dynamic linker of their own tree, with the path of its libraries.
 write_launcher() {
   local program=$1 options="" path
   for path in usr/sbin usr/bin; do [ -x "$folder/$path/$program" ] && break; done
@@ -80,7 +80,7 @@ root=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
 first=(--no-defaults)
 case \${1-} in --no-defaults|--defaults-*) first=("\$1"); shift ;; esac
 options=($options)
-# mysqld tells its version only when it is asked nothing else.
+# mysqld only prints its version if it has no other options.
 [ "\$*" != --version ] || options=()
 exec "\$root"/$libraries/ld-linux-*.so.* --argv0 "\$root/$path/$program" --library-path "\$root/$libraries" \\
   "\$root/$path/$program" "\${first[@]}" "\${options[@]}" "\$@"

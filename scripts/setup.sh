@@ -22,7 +22,7 @@ as_root() {
   fi
 }
 
-# Installs the packages that are not there. One that is not asked for keeps its version.
+# Installs missing packages. Other packages keep their versions.
 packages() {
   local missing=() package
   for package in "$@"; do
@@ -32,7 +32,7 @@ packages() {
   command -v apt-get > /dev/null || die "not a Debian machine; install by hand: ${missing[*]}"
   echo "setup: installing ${missing[*]}"
   as_root apt-get update -qq || die "apt-get update failed"
-  # A fresh package of a server would start its service; the policy says no for the time of this installation.
+  # A newly installed server would start its service; the policy prevents that during this installation.
   local policy=/usr/sbin/policy-rc.d ours=
   if [ ! -e $policy ]; then
     ours=1
@@ -46,10 +46,11 @@ packages() {
   [ -z "$ours" ] || { as_root rm -f $policy; trap - EXIT; }
 }
 
-# The command itself or, where somebody installed it another way, nothing to do.
+# Nothing to do if the command exists, even if it was installed in another way.
 command_or_package() { command -v "$1" > /dev/null || packages "$2"; }
 
-# Debian 13 and later have rustup; for older ones its own installer, which changes nothing outside the home folder.
+# Debian 13 and later have rustup; on older ones its own installer is used, which changes nothing outside the
+# home folder.
 install_rustup() {
   if apt-cache policy rustup 2> /dev/null | grep -q 'Candidate: [0-9]'; then packages rustup; return; fi
   packages curl ca-certificates
@@ -88,7 +89,7 @@ install_toolchains() {
   install_servers
   command_or_package python3 python3
   python3 -c 'import venv, ensurepip' 2> /dev/null || packages python3-venv
-  # mysqlclient is compiled against the client library, and against Python where that is Debian's.
+  # mysqlclient is compiled against the client library, and against Python if that is Debian's.
   command_or_package cc gcc
   command_or_package pkg-config pkg-config
   packages libmariadb-dev

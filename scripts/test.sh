@@ -13,10 +13,11 @@ scripts/setup.sh "${needed[@]}"
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
-# Faults last as long as servers' own limits say, and clients are watched meanwhile: that is done with nothing beside it.
+# Faults last as long as the servers' own limits, and clients are watched during that time: this runs with
+# nothing alongside.
 cargo test --workspace -- --skip chaos::clients
 cargo test --test e2e chaos::clients
-# Instructions are counted of the code as it is released.
+# Instructions are counted with the release build.
 cargo test --release -p narrows-sql --test instructions -- --nocapture
-# The short fuzz run: every target's function fed mutated packets, on stable Rust.
+# The short fuzz run: feeds mutated packets to every target's function, on stable Rust.
 FUZZ_ITERATIONS=${FUZZ_ITERATIONS:-100000} cargo test -p narrows-wire --test mutations

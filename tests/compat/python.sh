@@ -1,4 +1,4 @@
-# Common to the Python suites: a virtual environment, and sources fetched from PyPI by name and version.
+# Shared by the Python suites: a virtual environment, and sources fetched from PyPI by name and version.
 
 # packages VERSIONS...: installs them into $COMPAT_DIR/python, once.
 packages() {
@@ -9,7 +9,8 @@ packages() {
   echo "$*" > "$COMPAT_DIR/packages"
 }
 
-# sources NAME VERSION: unpacks the source distribution into $COMPAT_DIR/VERSION, once. Only the archive is wanted.
+# sources NAME VERSION: unpacks the source distribution into $COMPAT_DIR/VERSION, once. Only the archive is
+# needed.
 sources() {
   [ ! -d "$COMPAT_DIR/$2" ] || return 0
   rm -rf "$COMPAT_DIR/fetched" "$COMPAT_DIR/unpacked"
@@ -20,7 +21,7 @@ sources() {
   mv "$COMPAT_DIR/unpacked" "$COMPAT_DIR/$2"
 }
 
-# Turns `pytest -v` into a line for each test; classes and parameters belong to the name.
+# Converts the output of `pytest -v` into one line per test; classes and parameters are part of the name.
 outcomes_of_pytest() {
   sed -nE 's/^([^ ]+::.*) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)( .*)?$/\2\t\1/p' |
     sed -E 's/^PASSED/pass/; s/^FAILED/fail/; s/^ERROR/error/; s/^SKIPPED/skip/; s/^XFAIL/xfail/; s/^XPASS/xpass/'

@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TARGET = ROOT / "target" / "compat"
 USER = PASSWORD = "app"
-# The longest suite takes a quarter of this on a quiet machine.
+# The longest suite takes a quarter of this on an idle machine.
 SUITE_SECONDS = int(os.environ.get("COMPAT_SECONDS", "3600"))
 
 
@@ -69,10 +69,10 @@ class Server:
         command = [narrows, "sandbox", "--replicas", "0", "--json", "--until-eof"]
         self.certificate = tempfile.TemporaryDirectory(prefix="narrows-compat-")
         if kind == "mysql9":
-            # Suites load files, which MySQL refuses by default and MariaDB does not.
+            # Suites load files, which MySQL refuses by default, unlike MariaDB.
             command += ["--server", "/opt/mysql9", "--option=--local-infile=ON"]
         else:
-            # MySQL makes a certificate of its own, MariaDB 10.11 does not; suites want TLS.
+            # MySQL generates its own certificate, MariaDB 10.11 does not; suites need TLS.
             cert, key = f"{self.certificate.name}/cert.pem", f"{self.certificate.name}/key.pem"
             subprocess.run(
                 ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=sandbox",
@@ -87,12 +87,13 @@ class Server:
         self.version = described["version"]
         self.port = described["servers"][0]["port"]
         self.socket = described["servers"][0]["socket"]
-        # Suites make accounts of their own.
+        # Suites create their own accounts.
         grant = f"GRANT ALL PRIVILEGES ON *.* TO {USER}@'%' WITH GRANT OPTION"
         subprocess.run(["mariadb", f"-S{self.socket}", "-uroot", "-e", grant], check=True)
         command = ["mariadb", "-h127.0.0.1", f"-P{self.port}", f"-u{USER}", f"-p{PASSWORD}", "-BNe", "SELECT VERSION()"]
         version = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-        # What the greeting says, by which drivers tell the two apart; MariaDB puts a number of old before its own.
+        # The version in the greeting, by which drivers distinguish the two; MariaDB prefixes an old version
+        # to its own.
         self.announced = f"5.5.5-{version}" if kind == "mariadb" else version
 
     def stop(self):
@@ -129,7 +130,8 @@ class Narrows:
             f'    {{ hostgroup={hostgroup} address="127.0.0.1" port={server.port} max_connections=200 }}'
             for hostgroup in hostgroups
         )
-        # A fast-forward account of its own: what reads binary logs uses it. The tests of sqlx make the one without a password.
+        # A separate fast-forward account, used to read binary logs. The tests of sqlx create the one without
+        # a password.
         users = ",\n".join(
             f'    {{ username="{name}" password="{password}" default_hostgroup=0 fast_forward={fast} }}'
             for name, password, fast in [(USER, PASSWORD, 0), ("repl", "repl", 1), ("no_password", "", 0)]
@@ -277,7 +279,7 @@ def main():
     parser.add_argument("--narrows", default=str(ROOT / "target" / "debug" / "narrows"))
     parser.add_argument("suites", nargs="*", metavar="suite", help=f"of {' '.join(everything)}; all without one")
     arguments = parser.parse_args()
-    # What was started is ended, whatever ends this program.
+    # Everything started is ended, however this program ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     for suite in arguments.suites:
         if suite not in everything:

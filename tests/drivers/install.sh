@@ -1,13 +1,13 @@
 #!/bin/bash
 # install.sh [python|go|node|java|c|ansible...]
-# Puts the drivers, in pinned versions and from their ordinary registries, under target/drivers. What is there in the
-# right version stays. The toolchains themselves are installed by scripts/setup.sh drivers.
+# Puts the drivers, in pinned versions and from their ordinary registries, under target/drivers. What is
+# installed in the right version stays. scripts/setup.sh drivers installs the toolchains themselves.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 target=$(cd "$here/../.." && pwd)/target/drivers
 mkdir -p "$target"
 
-# A file in the folder tells what has been installed there: it is compared as a whole.
+# A file in the folder records what has been installed there: it is compared as a whole.
 is_current() { [ -f "$1/installed" ] && cmp -s "$1/installed" "$2"; }
 is_now() { cp "$2" "$1/installed"; }
 
@@ -28,7 +28,7 @@ install_go() {
   is_now "$target/go" "$target/go/wanted"
 }
 
-# Half a gigabyte of collections come with it, of which one is wanted.
+# It includes half a gigabyte of collections, of which only one is needed.
 install_ansible() {
   is_current "$target/ansible" "$here/ansible/requirements.txt" && return
   rm -rf "$target/ansible"
@@ -47,7 +47,7 @@ install_node() {
   is_now "$target/node" "$here/node-mysql2/package-lock.json"
 }
 
-# The client library is Debian's.
+# The client library is the one from Debian.
 install_c() {
   mkdir -p "$target/c"
   is_current "$target/c" "$here/mariadb-c/checks.c" && return
@@ -67,7 +67,7 @@ install_java() {
   is_now "$target/java" "$target/java/wanted"
 }
 
-# Tests run side by side: one installer at a time.
+# Tests run concurrently, so only one installer runs at a time.
 exec 9> "$target/lock"
 flock 9
 [ $# -gt 0 ] || set -- python go node java c ansible

@@ -1,7 +1,7 @@
 #!/bin/bash
 # logins.sh DRIVER
-# Logs in once for each line of input, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD with tabs between, and prints a line
-# for each: `ok`, or what the error says.
+# Logs in once for each line of input, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD separated by tabs, and
+# prints a line for each: `ok`, or the error message.
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)

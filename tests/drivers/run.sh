@@ -1,12 +1,13 @@
 #!/bin/bash
 # run.sh DRIVER HOST PORT USER PASSWORD
-# Runs the checks of one driver against a server: a line for each, and a failure at the first that does not hold.
-# The user needs all privileges; everything is done in a schema made for the run and dropped at its end.
+# Runs the checks of one driver against a server: prints a line for each, and stops with a failure at the
+# first one that fails. The user needs all privileges; everything is done in a schema that is created for the
+# run and dropped at its end.
 set -euo pipefail
 [ $# = 5 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 target=$(cd "$here/../.." && pwd)/target/drivers
-# Scripts and sources are in UTF-8, whatever the machine is set to.
+# Scripts and sources are in UTF-8, whatever the machine's locale.
 export LC_ALL=C.UTF-8
 driver=$1
 shift
@@ -36,5 +37,5 @@ case $kind in
   node) set -- env NODE_PATH="$target/node/node_modules" node "$here/node-mysql2/checks.js" "$@" ;;
   java) set -- java -cp "$target/java/classes:$target/java/jars/*" Checks "$scheme" "$@" ;;
 esac
-# A check that waits for ever has failed; the slowest run takes a quarter of this.
+# A check that waits forever has failed; the slowest run takes a quarter of this.
 exec timeout --kill-after=5 "${CHECKS_SECONDS:-60}" "$@"

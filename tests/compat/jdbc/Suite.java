@@ -72,7 +72,7 @@ public class Suite {
         }
     }
 
-    /** A driver says it with the server's error or with one of its own, whichever it sees first. */
+    /** A driver reports it with the server's error or with its own, whichever it sees first. */
     static String cancelled(SQLException e) {
         boolean own = e.getClass().getSimpleName().equals("MySQLStatementCancelledException");
         return own || e.getErrorCode() == 1317 ? "cancelled" : "error " + e.getErrorCode() + " " + e.getMessage();
@@ -323,13 +323,13 @@ public class Suite {
         CHECKS.put("cancel", c -> {
             ScheduledExecutorService later = Executors.newScheduledThreadPool(1);
             try (Statement s = c.createStatement()) {
-                // Again and again, since the first may come before the statement.
+                // Repeatedly, because the first one may come before the statement.
                 later.scheduleWithFixedDelay(() -> { try { s.cancel(); } catch (SQLException e) { /* not running yet */ } }, 300, 300, TimeUnit.MILLISECONDS);
                 String outcome;
                 try { outcome = rows(s.executeQuery("SELECT SLEEP(30)")); } catch (SQLException e) { outcome = cancelled(e); }
                 later.shutdownNow();
                 later.awaitTermination(5, TimeUnit.SECONDS);
-                // A late one may hit the next statement, here as on a server.
+                // A late one may hit the next statement, as it may on a server.
                 error(c, "DO 1");
                 return outcome + query(c, "SELECT 'after'");
             } finally {
@@ -442,14 +442,14 @@ public class Suite {
             for (String options : driver.equals("mysql") ? CONNECTOR_J : MARIADB) {
                 for (Map.Entry<String, Check> check : CHECKS.entrySet()) {
                     String outcome;
-                    // A connection for each: no check spoils another, and pools of applications do it the same way.
+                    // One connection for each: no check affects another, and applications' pools do the same.
                     try (Connection connection = open(options)) {
                         outcome = check.getValue().run(connection);
                         if (!connection.getAutoCommit()) connection.rollback();
                     } catch (SQLException e) {
                         outcome = "error " + e.getErrorCode() + " " + e.getSQLState() + " " + e.getMessage();
                     } catch (Exception e) {
-                        // The driver's own failure: how far it had read an answer by then is chance.
+                        // The driver's own failure: how much of an answer it had read by then is random.
                         outcome = "error " + e.getClass().getName();
                     }
                     String name = driver + "/" + (options.isEmpty() ? "defaults" : options) + "/" + check.getKey();

@@ -1,4 +1,5 @@
-// What mysql2, Knex, Sequelize and TypeORM see of a server: suite.js HOST PORT USER PASSWORD prints OUTCOME<tab>TEST.
+// How a server appears to mysql2, Knex, Sequelize and TypeORM: suite.js HOST PORT USER PASSWORD prints
+// OUTCOME<tab>TEST.
 "use strict";
 
 const { Readable } = require("node:stream");
@@ -20,7 +21,7 @@ async function fresh(db) {
   await db.query("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a VARCHAR(100), b INT UNIQUE) ENGINE=InnoDB");
 }
 
-// Each with a connection of its own, by every set of options below.
+// Each on a separate connection, with every set of options below.
 const onConnection = {
   types: (db) => plain(db, "SELECT 1, -2.50, 'é', NULL, DATE '2020-02-03', TIMESTAMP '2020-02-03 04:05:06', 18446744073709551615, X'00ff', CAST('[1]' AS CHAR)"),
   session: (db) => plain(db, "SELECT @@character_set_client, @@collation_connection, @@sql_mode, @@time_zone, @@autocommit, DATABASE()"),

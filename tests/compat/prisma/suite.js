@@ -1,5 +1,6 @@
-// What Prisma and MariaDB's driver for Node.js below it see of a server: suite.js CLIENT HOST PORT USER PASSWORD prints
-// OUTCOME<tab>TEST. Tables are made here, since Prisma Migrate is a program of its own that no package carries.
+// How a server appears to Prisma and to the MariaDB driver for Node.js below it: suite.js CLIENT HOST PORT
+// USER PASSWORD prints OUTCOME<tab>TEST. Tables are created here, because Prisma Migrate is a separate
+// program that no package contains.
 "use strict";
 
 const mariadb = require("mariadb");
@@ -33,7 +34,7 @@ const seed = (db) => db.author.create({
   include: { books: true, tags: true },
 });
 
-// Each with a client of its own, by every set of options below.
+// Each with a separate client, with every set of options below.
 const checks = {
   nested: (db) => seed(db),
   async read(db) {
@@ -131,7 +132,7 @@ const options = {
   "one connection": [{ connectionLimit: 1 }, {}],
 };
 
-// The driver alone, for what Prisma does not use of it.
+// The driver alone, for features that Prisma does not use.
 const driver = {
   async batch(db) {
     await db.query("CREATE TEMPORARY TABLE d (id INT AUTO_INCREMENT PRIMARY KEY, a VARCHAR(20), b INT)");

@@ -1,11 +1,12 @@
 #!/bin/bash
-# The tests of Django that speak with a database, by mysqlclient; see django/compat_settings.py.
+# Django's tests that use a database, with mysqlclient; see django/compat_settings.py.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/python.sh"
 version=5.2.19
 
-# Applications whose tests are of rows, transactions and schemas; the others are of templates, forms and views.
+# Applications whose tests are about rows, transactions and schemas; the others are about templates, forms and
+# views.
 applications=(
   aggregation aggregation_regress annotations backends basic bulk_create cache.tests.DBCacheTests composite_pk constraints
   custom_columns datatypes dates datetimes db_functions db_typecasts delete delete_regress expressions expressions_case

@@ -1,8 +1,8 @@
 #!/bin/bash
-# gh-ost by an account with fast_forward, while an application writes by its own account. A line for each use.
+# gh-ost with a fast_forward account, while an application writes with its own account. One line for each use.
 set -euo pipefail
 
-# MariaDB 10.11 has no variable transaction_isolation, with which every connection of gh-ost begins.
+# MariaDB 10.11 has no variable transaction_isolation, which every connection of gh-ost reads first.
 # servers: mysql9
 version=v1.1.8
 
@@ -10,7 +10,7 @@ install() {
   [ ! -x "$COMPAT_DIR/$version/gh-ost" ] || return 0
   rm -rf "${COMPAT_DIR:?}/$version"
   mkdir -p "$COMPAT_DIR/$version"
-  # As a dependency, whose version is known: "go install" would also ask for the list of all versions.
+  # As a dependency with a known version: "go install" would also request the list of all versions.
   (cd "$COMPAT_DIR/$version" && go mod init compat && go mod edit -require "github.com/github/gh-ost@$version" &&
     go build -mod=mod -o gh-ost github.com/github/gh-ost/go/cmd/gh-ost) 2> "$COMPAT_DIR/$version.log" ||
     { cat "$COMPAT_DIR/$version.log" >&2; return 1; }
@@ -36,7 +36,7 @@ CREATE TABLE wanted LIKE t; INSERT INTO wanted SELECT * FROM t;
 SQL
 }
 
-# The application: the same change to the table that is migrated and to another one, in one transaction each.
+# The application: makes the same change to the migrated table and to another one, in one transaction each.
 write() {
   local i
   for i in $(seq 1 "$1"); do
@@ -57,7 +57,7 @@ ghost() {
     "--throttle-additional-flag-file=$work/throttle" --default-retries=20 --chunk-size=200 --verbose "$@"
 }
 
-# migrate FLAGS...: with the application at work; nothing that it wrote may be missing from the new table.
+# migrate FLAGS...: with the application running; nothing that it wrote may be missing from the new table.
 migrate() {
   fresh
   write 400 &
@@ -69,7 +69,7 @@ migrate() {
     "$(sql ghost -e 'SELECT COUNT(*), SUM(CRC32(CONCAT_WS("/", id, a, b, c))) FROM wanted')" ]
 }
 
-# Between its two renames there is no table, which the application would see: it is not at work here.
+# Between its two renames the table does not exist, which the application would notice: it does not run here.
 two_step() {
   fresh
   ghost --execute --alter 'ADD COLUMN n INT DEFAULT 5' --cut-over=two-step && [ "$(sql ghost -e 'SELECT SUM(n) FROM t')" = 20000 ]
@@ -86,7 +86,7 @@ postponed() {
   wait $other
 }
 
-# Ended in the middle by its own flag file: the table is as it was, and the next run succeeds.
+# Ended halfway by its own flag file: the table is unchanged, and the next run succeeds.
 panics() {
   fresh
   touch "$work/postpone"

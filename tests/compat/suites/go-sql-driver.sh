@@ -8,7 +8,8 @@ install() {
   [ ! -x "$source/tests" ] || return 0
   rm -rf "$source"
   mkdir -p "$source"
-  # The module is fetched as any dependency is; its tests are compiled in a copy, since the module cache is read-only.
+  # The module is fetched like any dependency; its tests are compiled in a copy, because the module cache is
+  # read-only.
   local fetched
   fetched=$(cd "$source" && go mod download -json "github.com/go-sql-driver/mysql@$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
   cp -r "$fetched/." "$source"
@@ -20,8 +21,8 @@ run() {
   local admin=(mariadb "-h$1" "-P$2" "-u$3" "-p$4")
   "${admin[@]}" -e 'CREATE DATABASE IF NOT EXISTS gotest'
   cd "$source"
-  # One by one, so that a test that hangs or ends the program costs only itself. Unit tests need no server.
-  # Left out: TestConnectorReturnsTimeout, which connects to a public address.
+  # One by one, so that a test that hangs or ends the program does not affect the others. Unit tests need no
+  # server. Left out: TestConnectorReturnsTimeout, which connects to a public address.
   local name
   for name in $(./tests -test.list '^Test' | grep -vx TestConnectorReturnsTimeout); do
     MYSQL_TEST_ADDR=$1:$2 MYSQL_TEST_USER=$3 MYSQL_TEST_PASS=$4 \

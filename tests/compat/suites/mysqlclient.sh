@@ -1,5 +1,5 @@
 #!/bin/bash
-# The tests that come with the source of mysqlclient.
+# The tests in the source of mysqlclient.
 set -euo pipefail
 . "$(dirname "$0")/../python.sh"
 version=2.2.7

@@ -1,5 +1,6 @@
 #!/bin/bash
-# mysql2 for Node.js, alone and below Knex, Sequelize and TypeORM, whose packages carry no tests: see node/suite.js.
+# mysql2 for Node.js, alone and below Knex, Sequelize and TypeORM, whose packages contain no tests: see
+# node/suite.js.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../node" && pwd)
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The tests of PyMySQL, in the last version whose source distribution has them.
+# The tests of PyMySQL, from the last version whose source distribution has them.
 set -euo pipefail
 . "$(dirname "$0")/../python.sh"
 version=0.10.1

@@ -1,5 +1,6 @@
 #!/bin/bash
-# SQLAlchemy's own tests of its dialects and engines, by mysqlclient and by PyMySQL. Both switch autocommit off.
+# SQLAlchemy's own tests of its dialects and engines, with mysqlclient and with PyMySQL. Both switch
+# autocommit off.
 set -euo pipefail
 . "$(dirname "$0")/../python.sh"
 version=2.0.44

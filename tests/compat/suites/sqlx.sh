@@ -3,7 +3,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../sqlx" && pwd)
 build=$COMPAT_DIR/build
-# Left out: macros.rs, which asks a server while it is compiled; rustsec.rs, which needs 8 GiB of memory.
+# Left out: macros.rs, which connects to a server while it is compiled; rustsec.rs, which needs 8 GiB of
+# memory.
 programs=(any/any any/pool mysql/derives mysql/describe mysql/error mysql/migrate mysql/mysql mysql/test-attr mysql/types)
 
 install() {

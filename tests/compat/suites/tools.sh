@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tools of Debian: percona-toolkit, mydumper and myloader, the client's own dump. A line for each use.
+# Tools from Debian: percona-toolkit, mydumper and myloader, the client's own dump. One line for each use.
 set -euo pipefail
 
 install() {
@@ -11,7 +11,7 @@ install() {
 
 sql() { mariadb "${login[@]}" -BN "$@"; }
 
-# check NAME COMMAND...: passes when the command does, with a bound on its time; its output goes to the log.
+# check NAME COMMAND...: passes when the command does, with a time limit; its output goes to the log.
 check() {
   local name=$1
   shift

@@ -1,12 +1,12 @@
 #!/bin/bash
-# play.sh ADMIN_PORT [OPTION...]: plays the playbook against the admin interface of 127.0.0.1:ADMIN_PORT.
+# play.sh ADMIN_PORT [OPTION...]: runs the playbook against the admin interface at 127.0.0.1:ADMIN_PORT.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 target=$(cd "$here/../../.." && pwd)/target/drivers
 "$here/../install.sh" ansible
 port=$1
 shift
-# Ansible keeps files of its own for each run.
+# Ansible creates temporary files for each run.
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 export LC_ALL=C.UTF-8 HOME=$home ANSIBLE_HOME=$home ANSIBLE_LOCAL_TEMP=$home/local ANSIBLE_REMOTE_TEMP=$home/remote

@@ -1,5 +1,5 @@
 <?php
-// Connects as a library of PHP does: chatter.php LIBRARY HOST PORT USER PASSWORD SCHEMA. Prints the version and runs a
+// Connects as a PHP library does: chatter.php LIBRARY HOST PORT USER PASSWORD SCHEMA. Prints the version and runs a
 // marker statement; what is sent before it is the library's chatter.
 [, $library, $host, $port, $user, $password, $schema] = $argv;
 const MARKER = "SELECT 'ready'";
@@ -26,7 +26,7 @@ if ($library === 'mysqli') {
     $statement->fetchAll();
     $statement = null;
 } elseif ($library === 'laravel-old') {
-    // The same up to version 9: each statement by itself, prepared by the server.
+    // The same up to version 9: separate statements, prepared by the server.
     $db = new PDO("$dsn;charset=utf8mb4", $user, $password, [
         PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION,
         PDO::ATTR_EMULATE_PREPARES => false,

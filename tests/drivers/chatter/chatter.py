@@ -47,7 +47,7 @@ if library == "pymysql":
     import pymysql
 
     through(pymysql)
-    # Not __version__, which is that of the mysqlclient it stands in for.
+    # Not __version__, which is that of the mysqlclient it replaces.
     version = pymysql.VERSION_STRING
 elif library == "mysqlclient":
     import MySQLdb

@@ -1,5 +1,5 @@
-# Connects as a library of Ruby does by default: chatter.rb LIBRARY HOST PORT USER PASSWORD SCHEMA. Prints the version
-# and runs a marker statement; what is sent before it is the library's chatter.
+# Connects as a Ruby library does by default: chatter.rb LIBRARY HOST PORT USER PASSWORD SCHEMA. Prints the
+# version and runs a marker statement; what is sent before it is the library's chatter.
 library, host, port, user, password, schema = ARGV
 MARKER = "SELECT 'ready'".freeze
 case library
@@ -10,7 +10,7 @@ when 'mysql2'
   db.close
   puts Mysql2::VERSION
 when 'activerecord'
-  # Newer Rubies no longer load it by themselves.
+  # Newer versions of Ruby no longer load it by default.
   require 'logger'
   require 'active_record'
   ActiveRecord::Base.establish_connection(adapter: 'mysql2', host: host, port: port.to_i, username: user,

@@ -35,7 +35,7 @@ func open(change func(*mysql.Config)) *sql.DB {
 	return sql.OpenDB(connector)
 }
 
-// must ends the check that is running, and with it the run.
+// must ends the current check, and with it the run.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -159,10 +159,10 @@ func checkColumnTypes(db *sql.DB) {
 		[]byte{0x0a, 0xbc}, []byte(`{"k": [1, null]}`)}
 	marks := "(" + strings.Repeat("?, ", len(wanted)-1) + "?)"
 	arguments := append([]any(nil), wanted...)
-	arguments[4] = uint64(1<<64 - 1) // comes back as text, for it fits no int64
+	arguments[4] = uint64(1<<64 - 1) // returned as text, because it does not fit into an int64
 	exec(db, "INSERT INTO types VALUES "+marks, arguments...)
 	exec(db, "INSERT INTO types VALUES "+marks, make([]any, len(wanted))...)
-	// An argument makes it a binary result set.
+	// With an argument it is a binary result set.
 	rows, err := db.Query("SELECT * FROM types WHERE a IS NULL OR a = ? ORDER BY a IS NULL", -128)
 	must(err)
 	defer rows.Close()

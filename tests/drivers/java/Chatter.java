@@ -6,9 +6,8 @@ import org.hibernate.SessionFactory;
 import org.hibernate.cfg.Configuration;
 
 /**
- * Connects as a library of Java does by default: Chatter LIBRARY HOST PORT USER PASSWORD SCHEMA. Prints the version and
- * runs a marker statement; what is sent before it is the library's chatter.
- */
+ * Connects as a Java library does by default: Chatter LIBRARY HOST PORT USER PASSWORD SCHEMA. Prints the
+ * version and runs a marker statement; what is sent before it is the library's chatter. /
 public final class Chatter {
     private static final String MARKER = "SELECT 'ready'";
 

@@ -178,7 +178,8 @@ public final class Checks {
             + " p VARBINARY(20), q TEXT, r LONGBLOB, s ENUM('x','y'), t SET('u','v','w'), u BIT(12), v JSON)");
         byte[] all = new byte[256];
         for (int i = 0; i < 256; i++) all[i] = (byte) i;
-        // MariaDB 10 calls itself 5.5.5 in its greeting, and MySQL's driver drops fractions for so old a server.
+        // MariaDB 10 reports 5.5.5 in its greeting, and MySQL's driver drops fractions for such an old
+        // server.
         int nanoseconds = scheme.equals("mysql") ? 0 : 123456000;
         Object[] values = {-128, 65535, -8388608, Long.MIN_VALUE, new BigDecimal("18446744073709551615"), 1.5f, 2.25,
             new BigDecimal("12345678901234567890.0123456789"), LocalDate.of(2024, 2, 29),
@@ -206,7 +207,7 @@ public final class Checks {
                 else if (wanted instanceof Long) got = row.getLong(i + 1);
                 else if (wanted instanceof Float) got = row.getFloat(i + 1);
                 else if (wanted instanceof Double) got = row.getDouble(i + 1);
-                // The binary protocol's TIME comes with six digits, whatever the column has.
+                // The binary protocol's TIME has six fractional digits, whatever the column has.
                 else got = row.getString(i + 1).replaceFirst("(\\.\\d{3})000$", "$1");
                 if (!Objects.deepEquals(got, wanted)) throw new AssertionError("column " + (i + 1) + ": wanted " + wanted + ", got " + got);
             }
@@ -268,7 +269,7 @@ public final class Checks {
         try (PreparedStatement insert = db.prepareStatement("INSERT INTO big (data) VALUES (?)")) {
             insert.setBytes(1, data);
             insert.executeUpdate();
-            // As a stream, which the prepared protocol sends in portions of its own (COM_STMT_SEND_LONG_DATA).
+            // As a stream, which the prepared protocol sends in separate portions (COM_STMT_SEND_LONG_DATA).
             insert.setBinaryStream(1, new ByteArrayInputStream(data), data.length);
             insert.executeUpdate();
         }

@@ -8,9 +8,8 @@ import java.sql.Statement;
 import java.util.Properties;
 
 /**
- * Logins with Connector/J: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD with tabs between; a line
- * of output each, {@code ok} or what the error says.
- */
+ * Logins with Connector/J: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD separated by
+ * tabs; a line of output each, {@code ok} or the error message. /
 public class Logins {
     public static void main(String[] args) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));

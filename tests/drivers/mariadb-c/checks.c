@@ -124,7 +124,7 @@ static void check_long_data(MYSQL *db) {
   mysql_stmt_close(measure);
 }
 
-/* COM_STMT_BULK_EXECUTE, and preparing and executing in one go by the number -1. */
+/* COM_STMT_BULK_EXECUTE, and preparing and executing in one go with the id -1. */
 static void check_mariadb(MYSQL *db) {
   MYSQL_STMT *insert = prepare(db, "INSERT INTO item (id, name) VALUES (?, ?)");
   int ids[500];

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Checks of the command line client: checks.sh HOST PORT USER PASSWORD. CLIENT names another one than `mariadb`.
+# Checks of the command line client: checks.sh HOST PORT USER PASSWORD. CLIENT names a client other than
+# `mariadb`.
 set -euo pipefail
 host=$1 port=$2 user=$3 password=$4
 schema=checks_cli_$$
@@ -74,7 +75,7 @@ errors() {
   expect_error 1049 sql "USE no_such_schema"
   expect_error 1049 client no_such_schema -e "SELECT 1"
   password=wrong expect_error 1045 client -e "SELECT 1"
-  # The statements before the one that fails have been answered; with --force those after it, too.
+  # The statements before the failing one have been answered; with --force also those after it.
   expect $'1\n3' "$(printf 'SELECT 1;\nSELECT * FROM mysql.no_such_table;\nSELECT 3;\n' |
     client --force -N -B 2> "$folder/errors")"
   grep -q "ERROR 1146 (42S02)" "$folder/errors" || fail "errors: $(cat "$folder/errors")"
@@ -113,13 +114,13 @@ load_data_local() {
   expect $'5000\t12497500' "$(sql "LOAD DATA LOCAL INFILE '$folder/lines.csv' INTO TABLE loaded FIELDS TERMINATED BY ',';
     SELECT COUNT(*), SUM(n) FROM loaded")"
   expect_error 1146 sql "LOAD DATA LOCAL INFILE '$folder/lines.csv' INTO TABLE no_such_table"
-  # The client cannot open its file, and the connection is good for the next statement.
+  # The client cannot open its file, and the connection can be used for the next statement.
   expect 1 "$(printf "LOAD DATA LOCAL INFILE '%s' INTO TABLE loaded;\nSELECT 1;\n" "$folder/no_such_file" |
     client --force "$schema" --local-infile=1 -N -B 2> /dev/null)"
 }
 
 status_and_completion() {
-  # The prompt's completion reads every table's columns with COM_FIELD_LIST; STATUS asks COM_STATISTICS.
+  # The prompt's completion reads every table's columns with COM_FIELD_LIST; STATUS sends COM_STATISTICS.
   local output
   output=$(client --auto-rehash "$schema" -e "status")
   [[ $output == *"Current database:"*"$schema"* && $output == *"Threads:"* ]] || fail "status: $output"

@@ -93,7 +93,7 @@ const checks = {
     for (const run of ["query", "execute"]) {
       const [got] = await db[run]({ sql, values: [-128], rowsAsArray: true, dateStrings: true });
       const json = got[0].at(-1);
-      // MySQL says that a column is JSON, for MariaDB it is text.
+      // MySQL reports a column as JSON, MariaDB as text.
       got[0][got[0].length - 1] = typeof json === "string" ? json : JSON.stringify(json).replace(/([:,])/g, "$1 ");
       got[0] = got[0].map((value) => (typeof value === "bigint" ? String(value) : value));
       // The binary protocol's TIME is printed with as many fractional digits as it carries.
@@ -148,7 +148,7 @@ const checks = {
     await changing.changeUser({ user, password, database: "mysql" });
     assert.deepEqual(await rows(changing, "SELECT @mine, DATABASE()"), [[null, "mysql"]]);
     await changing.ping();
-    // A server may close the connection after a refusal, so it is the last thing asked of this one.
+    // A server may close the connection after a refusal, so this is the last command on this one.
     await refuses(1049, changing.changeUser({ user, password, database: "no_such_schema" }));
     changing.destroy();
   },

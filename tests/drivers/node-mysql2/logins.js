@@ -1,5 +1,5 @@
-// Logins with mysql2: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD with tabs between; a line of
-// output each, `ok` or what the error says.
+// Logins with mysql2: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD separated by tabs;
+// a line of output each, `ok` or the error message.
 const mysql = require('mysql2/promise');
 const readline = require('readline');
 

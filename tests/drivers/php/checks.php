@@ -34,7 +34,7 @@ function check_executions(mysqli $db): void {
         $find->execute([$id]);
         expect($find->get_result()->fetch_row(), [$id, "name $id", null]);
     }
-    // A parameter of another type than before.
+    // A parameter of a different type.
     $find->bind_param('s', $text);
     $text = '7';
     $find->execute();

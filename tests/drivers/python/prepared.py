@@ -47,7 +47,7 @@ for n in range(0, 100, 10):
 find.execute("SELECT id FROM item ORDER BY id")
 expect(len(find.fetchmany(50)), 50)
 expect(len(find.fetchall()), 150)
-# Values of some length go in parts (COM_STMT_SEND_LONG_DATA).
+# Long values are sent in parts (COM_STMT_SEND_LONG_DATA).
 blob = os.urandom(1 << 20) * 3
 insert.execute("INSERT INTO item (id, data) VALUES (?, ?)", (5000, blob))
 find.execute("SELECT data FROM item WHERE id = ?", (5000,))

@@ -142,7 +142,7 @@ class SqlAlchemy:
         end()
         self.nested.clear()
         if random_of_pool.random() < 0.3:
-            # Another session of the pool may have the connection next.
+            # Another session of the pool may get the connection next.
             self.connection.close()
             self.connection = self.engine.connect()
 
@@ -350,7 +350,7 @@ def make_schema(name):
     with db.cursor() as cursor:
         cursor.execute(f"DROP DATABASE IF EXISTS {name}")
         cursor.execute(f"CREATE DATABASE {name}")
-        # A table for each session: they share a thread here, and must not wait for each other.
+        # One table per session: they share a thread here, and must not wait for each other.
         for number in range(SESSIONS):
             columns = "owner INT NOT NULL, v INT NOT NULL) ENGINE=InnoDB"
             cursor.execute(f"CREATE TABLE {name}.item{number} (id INT PRIMARY KEY, {columns}")

@@ -30,7 +30,7 @@ SELECT * FROM tmp;
 SET @a = 1;
 @change_user {schema}
 SELECT @a, DATABASE();
-# A change to no schema is not here: Narrows then has the default schema of the user.
+# A change to no schema is left out: Narrows then has the user's default schema.
 @change_user {schema}
 SELECT DATABASE();
 @ping

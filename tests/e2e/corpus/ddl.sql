@@ -1,4 +1,4 @@
-# Definitions and what they answer.
+# Data definition statements and their answers.
 CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(10) NOT NULL DEFAULT 'x', KEY (v)) COMMENT 'c';
 CREATE TABLE IF NOT EXISTS a (id INT);
 SHOW WARNINGS;

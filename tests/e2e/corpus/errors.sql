@@ -1,4 +1,4 @@
-# Errors of many kinds; after each the session goes on.
+# Errors of many kinds; the session continues after each.
 SELEC 1;
 SELECT FROM;
 SELECT * FROM nosuch;

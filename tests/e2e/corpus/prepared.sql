@@ -68,7 +68,7 @@ ALTER TABLE made ADD b INT;
 # No fetch without an open cursor: the text of that error names the id.
 @execute cur 1
 @reset_statement cur
-# MySQL 9.7 answers an execution without a cursor that follows one with a cursor with rows that have no end.
+# In MySQL 9.7, an execution without a cursor that follows one with a cursor returns rows without an end.
 @close cur
 @prepare many SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 @execute many 0 i:1 null i:3 null i:5 null i:7 null i:9 null

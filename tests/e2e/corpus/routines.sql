@@ -55,7 +55,7 @@ DELETE FROM t WHERE id > 1;
 CREATE VIEW v1 AS SELECT id, f1(id) AS n FROM t;
 SELECT * FROM v1;
 UPDATE v1 SET n = 1;
-# The dictionary of MySQL sets NO_INDEX_USED or not, as its caches have it.
+# MySQL's data dictionary sets NO_INDEX_USED or not, depending on its caches.
 @mariadb
 SHOW PROCEDURE STATUS LIKE 'nosuch%';
 SHOW FUNCTION STATUS LIKE 'nosuch%';

@@ -1,4 +1,4 @@
-# SET of everything, and what the session then says.
+# SET of everything, and what the session returns after it.
 SET @a = 1, @b = 'text', @c = NULL, @d = 1.5;
 SELECT @a, @b, @c, @d, @never;
 SET @a := @a + 1;

@@ -1,4 +1,4 @@
-# SHOW, EXPLAIN, DESCRIBE, information_schema: what does not depend on the time or the run.
+# SHOW, EXPLAIN, DESCRIBE, information_schema: everything that does not depend on the time or the run.
 CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(10), KEY k (v)) ENGINE=MyISAM;
 INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, NULL);
 SHOW DATABASES LIKE '{schema}%';
@@ -60,7 +60,7 @@ HELP 'nosuch topic';
 SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{schema}';
 SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COLUMN_KEY FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '{schema}' ORDER BY ORDINAL_POSITION;
 SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{schema}';
-# MySQL chooses its plan anew each time, and with it the flag about indexes.
+# MySQL chooses its plan again each time, and with it the flag about indexes.
 @mariadb
 SELECT INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = '{schema}' ORDER BY 1, 2;
 @all

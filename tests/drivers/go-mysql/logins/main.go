@@ -1,5 +1,5 @@
-// Logins with go-sql-driver/mysql: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD with tabs
-// between; a line of output each, `ok` or what the error says.
+// Logins with go-sql-driver/mysql: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD
+// separated by tabs; a line of output each, `ok` or the error message.
 package main
 
 import (

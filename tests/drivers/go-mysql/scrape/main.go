@@ -1,7 +1,7 @@
-// Command scrape asks the admin interface what exporters of ProxySQL's figures ask it (those of percona, Datadog and
-// Netdata), reads the answers as they do, and prints each figure: scrape HOST PORT USER PASSWORD.
+// Command scrape runs the queries of exporters for ProxySQL (Percona's, Datadog's and Netdata's) on the admin
+// interface, reads the answers as they do, and prints each figure: scrape HOST PORT USER PASSWORD.
 //
-// Every column that is no label must be a number; a status is one of five words.
+// Every column that is not a label must be a number; a status is one of five words.
 package main
 
 import (
@@ -15,11 +15,11 @@ import (
 	_ "github.com/go-sql-driver/mysql"
 )
 
-// A question and which of its columns are labels; the others are figures.
+// A query, and which of its columns are labels; the others are figures.
 type question struct {
 	name, text string
 	labels     []string
-	// Asked by full users only: users of statistics do not see it.
+	// For full users only: statistics users do not see it.
 	full bool
 }
 
