@@ -136,3 +136,17 @@ fn last_row(answer: &Answer) -> Vec<u8> {
     let [.., row, _end] = &answer.packets[..] else { panic!("no row: {answer:?}") };
     row.payload.clone()
 }
+
+/// MariaDB keeps an error over statements without a table. What Narrows asks of the connection in between has none either.
+#[test]
+fn a_question_of_our_own_does_not_end_the_conditions_of_a_connection() {
+    let (_server, narrows) = stand(Flavour::MariaDb);
+    let mut client = RawClient::open(&narrows.endpoint(), &login());
+    for text in ["PREPARE plus FROM 'SELECT ? + 1'", "SET @a = 41", "INSERT INTO t (v) VALUES (4)"] {
+        assert_eq!(client.query(text).error(), None, "{text}");
+    }
+    assert!(client.query("SELECT * FROM nosuchtable").error().is_some());
+    client.query("SELECT LAST_INSERT_ID()");
+    assert_eq!(client.query("EXECUTE plus USING @a").cell().as_deref(), Some("42"));
+    assert_eq!(client.query("SHOW COUNT(*) WARNINGS").cell().as_deref(), Some("1"));
+}

@@ -24,13 +24,14 @@ use crate::worker::Message;
 impl Information {
     /// Leaves what only the leased connection knows of the last statement there, to be collected at once: something of our
     /// own makes it forget that. Returns whether there is anything.
-    fn leave_to_collect(&mut self, backend: &mut Backend) -> bool {
-        let kinds = Kinds { insert_id: false, ..self.known_here() };
+    fn leave_to_collect(&mut self, backend: &mut Backend, kinds: Kinds) -> bool {
         if kinds.is_empty() {
             return false;
         }
         let left = Left::on(backend, kinds);
-        self.conditions.leave(&left);
+        if kinds.diagnostics {
+            self.conditions.leave(&left);
+        }
         self.found_rows.leave(&left);
         true
     }
@@ -137,7 +138,10 @@ impl Session {
         if !self.data.information.insert_id.is_here() {
             return Ok(());
         }
-        self.take_what_is_here(backend).await?;
+        let mut kinds = Kinds { insert_id: false, ..self.data.information.known_here() };
+        // MariaDB keeps conditions over a question without a table.
+        kinds.diagnostics &= backend.login.family == Family::MySql;
+        self.take(backend, kinds).await?;
         let limit = self.snapshot().variables.connect_timeout_server;
         let now = backend.insert_id(limit).await?;
         backend.login.insert_id_before = InsertIdBefore::Own;
@@ -154,7 +158,12 @@ impl Session {
         &mut self,
         backend: &mut Backend,
     ) -> Result<(), BackendError> {
-        if !self.data.information.leave_to_collect(backend) {
+        let kinds = Kinds { insert_id: false, ..self.data.information.known_here() };
+        self.take(backend, kinds).await
+    }
+
+    async fn take(&mut self, backend: &mut Backend, kinds: Kinds) -> Result<(), BackendError> {
+        if !self.data.information.leave_to_collect(backend, kinds) {
             return Ok(());
         }
         backend.settle_residue(self.snapshot().variables.connect_timeout_server).await
