@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use narrows_control::control::{self, Beginning, End, Handle, Keep};
+use narrows_control::control::{self, Beginning, Handle};
 use narrows_control::monitor::placement::Known;
+use narrows_control::runtime::{Begun, End, Keep, Process, as_known};
 use narrows_control::store::{Frozen, Store};
 use narrows_control::variables::Values;
 use narrows_control::{query_log, tls};
@@ -169,24 +170,28 @@ impl Server<'_> {
         let (log, line, heart) = (self.log.clone(), self.line.clone(), self.heart.clone());
         let control = control::begin(Beginning {
             store,
-            plane,
-            rows,
-            known,
-            sockets: self.sockets(),
-            keep: self.keep(),
+            begun: Begun {
+                plane,
+                rows,
+                known,
+                sockets: self.sockets(),
+                keep: self.keep(),
+                datadir: self.launch.datadir.clone(),
+                query_log,
+                on_pulse: Box::new(move |pulse| heart.follow(pulse)),
+            },
             monitoring: self.launch.monitoring(),
-            datadir: self.launch.datadir.clone(),
-            query_log,
-            reopen_log: Box::new(move || {
-                let reopened = log.reopen();
-                line.iter().for_each(|line| line.tell(&ToSupervisor::LogReopened));
-                reopened
-            }),
-            on_end: Box::new(move |end| {
-                // The receiver is only gone if the process is already ending.
-                let _ = ends.send(end);
-            }),
-            on_pulse: Box::new(move |pulse| heart.follow(pulse)),
+            process: Process {
+                reopen_log: Box::new(move || {
+                    let reopened = log.reopen();
+                    line.iter().for_each(|line| line.tell(&ToSupervisor::LogReopened));
+                    reopened
+                }),
+                on_end: Box::new(move |end| {
+                    // The receiver is only gone if the process is already ending.
+                    let _ = ends.send(end);
+                }),
+            },
         })?;
         info!(interfaces = control.addresses().join(", "), "administrators are served");
         info!(interfaces, workers, "serving");
@@ -219,7 +224,7 @@ impl Server<'_> {
         let mut rows = frozen.rows().clone();
         rows.tls = self.keys(frozen.variables(), &rows)?;
         let known = frozen.known().clone();
-        let as_known = control::as_known(&rows, frozen.variables(), &known);
+        let as_known = as_known(&rows, frozen.variables(), &known);
         let mut plane = DataPlane::start_with(as_known, self.sockets(), Listening::Paused)?;
         self.tell(&ToSupervisor::Ready);
         // Without its supervisor, a waiting process is of no use.

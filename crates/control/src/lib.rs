@@ -1,6 +1,7 @@
 //! The control plane: configuration in, snapshots for the data plane out.
 
 pub mod admin;
+pub mod command;
 pub mod config;
 pub mod config_file;
 pub mod control;
@@ -9,7 +10,9 @@ pub mod effect;
 pub mod files;
 pub mod monitor;
 pub mod query_log;
+pub mod runtime;
 pub mod schema;
+pub mod stats;
 pub mod store;
 pub mod tls;
 pub mod urgency;

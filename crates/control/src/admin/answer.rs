@@ -11,64 +11,7 @@ use narrows_wire::frame::{MAX_PAYLOAD, put_encoded, put_packet};
 use narrows_wire::packet::{Eof, Ok};
 use narrows_wire::{Capabilities, Errno, Header, Status};
 
-use super::readers::Question;
-use crate::store::{Answer, Cell, Refusal, ResultSet, rows_of};
-
-/// What becomes of a statement.
-#[derive(Debug)]
-pub enum Reply {
-    /// It was done.
-    Answer(Answer),
-    /// It was not.
-    Refused(Refusal),
-    /// Nothing can be said yet; it is to be asked again after a moment.
-    NotYet,
-    /// The connection is closed without a word.
-    HangUp,
-    /// Another thread answers: it is SQL of a user of statistics.
-    OnFigures(Box<Question>),
-}
-
-impl Reply {
-    /// Done, and nothing to say.
-    pub fn ok() -> Reply {
-        Reply::done(0, "")
-    }
-
-    /// Done.
-    pub fn done(affected: u64, info: &str) -> Reply {
-        Reply::Answer(Answer::Done { affected, info: info.to_owned(), warnings: Vec::new() })
-    }
-
-    /// Rows of text.
-    pub fn rows<C: Into<String>>(columns: impl IntoIterator<Item = C>, rows: Vec<Vec<String>>) -> Reply {
-        let row =
-            |row: Vec<String>| -> Vec<Cell> { row.into_iter().map(|cell| Some(cell.into_bytes())).collect() };
-        Reply::Answer(Answer::Rows(ResultSet {
-            columns: columns.into_iter().map(Into::into).collect(),
-            rows: rows.into_iter().map(row).collect(),
-        }))
-    }
-
-    /// An error of a command.
-    pub fn error(text: impl std::fmt::Display) -> Reply {
-        Reply::refused(1045, "28000", format!("ProxySQL Admin Error: {text}"))
-    }
-
-    /// Any error.
-    pub fn refused(code: u16, sqlstate: &'static str, message: String) -> Reply {
-        Reply::Refused(Refusal { code, sqlstate, message })
-    }
-}
-
-impl From<Result<Answer, Refusal>> for Reply {
-    fn from(result: Result<Answer, Refusal>) -> Reply {
-        match result {
-            Result::Ok(answer) => Reply::Answer(answer),
-            Err(refusal) => Reply::Refused(refusal),
-        }
-    }
-}
+use crate::store::{Refusal, ResultSet, rows_of};
 
 /// What every answer says of the session: there are no transactions, and a backslash is an ordinary character for
 /// SQLite. Drivers quote by the latter.

@@ -6,20 +6,15 @@ use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use narrows_proxy::log_limit::Limiter;
 use narrows_proxy::rt::{
     self, BoundListener, JoinHandle, Listener, MailboxReceiver, MailboxSender, sleep, spawn_local,
 };
 use narrows_proxy::stream::Stream;
-use narrows_proxy::threads::Threads;
 
-use super::budget::Budget;
+use super::door::Door;
+use super::request::Request;
 use super::session::Session;
 use super::settings::Settings;
-use super::turns::Turns;
-use super::visitors::Visitors;
-use crate::control::Message;
-use crate::store::Role;
 
 /// What the admin thread is told.
 #[derive(Debug)]
@@ -35,45 +30,17 @@ pub enum Order {
     },
 }
 
-/// The way in for all sessions.
-pub struct Door {
-    /// Who answers statements.
-    pub control: Sender<Message>,
-    /// Makes logins of unknown users look like those of known ones.
-    pub decoy_key: [u8; 32],
-    /// Where what takes long at a login is done.
-    pub threads: Threads,
-    settings: RefCell<Rc<Settings>>,
-    /// Who is there.
-    pub visitors: Rc<Visitors>,
-    /// Whose statement is next of full users, and of those of statistics: neither wait for the others.
-    turns: Rc<Turns>,
-    turns_of_statistics: Rc<Turns>,
-    /// Memory for answers.
-    pub budget: Rc<Budget>,
-    /// Keeps failed logins from filling the log.
-    pub failed_logins: Rc<Limiter>,
+/// The listeners, and the way in for all sessions.
+struct Entrance {
+    door: Rc<Door>,
     next_id: Cell<u32>,
     listeners: RefCell<HashMap<String, JoinHandle<()>>>,
 }
 
-impl Door {
-    /// What is in force.
-    pub fn settings(&self) -> Rc<Settings> {
-        Rc::clone(&self.settings.borrow())
-    }
-
-    /// The turns of accounts of that role.
-    pub fn turns(&self, role: Role) -> &Rc<Turns> {
-        match role {
-            Role::Admin => &self.turns,
-            Role::Stats => &self.turns_of_statistics,
-        }
-    }
-
-    fn obey(self: &Rc<Door>, order: Order) {
+impl Entrance {
+    fn obey(self: &Rc<Entrance>, order: Order) {
         match order {
-            Order::Settings(settings) => drop(self.settings.replace(Rc::new(*settings))),
+            Order::Settings(settings) => self.door.set(*settings),
             Order::Listen { wanted, new } => {
                 self.listeners.borrow_mut().retain(|interface, task| {
                     let stays = wanted.contains(interface);
@@ -99,7 +66,7 @@ impl Door {
         }
     }
 
-    async fn accept(self: Rc<Door>, listener: Listener) {
+    async fn accept(self: Rc<Entrance>, listener: Listener) {
         loop {
             match listener.accept().await {
                 Ok(socket) => self.serve(socket.into()),
@@ -112,10 +79,10 @@ impl Door {
         }
     }
 
-    fn serve(self: &Rc<Door>, stream: Stream) {
-        let door = Rc::clone(self);
-        let id = door.next_id.get();
-        door.next_id.set(id.wrapping_add(1).max(FIRST_ID));
+    fn serve(self: &Rc<Entrance>, stream: Stream) {
+        let door = Rc::clone(&self.door);
+        let id = self.next_id.get();
+        self.next_id.set(id.wrapping_add(1).max(FIRST_ID));
         let host = stream.peer().0;
         let task = spawn_local(async move {
             // Boxed, so that an idle session's task does not keep the room that its login needed.
@@ -125,22 +92,26 @@ impl Door {
                 session.run().await;
             }
         });
-        if let Some(client) = self.visitors.begin(id, host, task) {
-            self.failed_logins.tell(|| {
+        if let Some(client) = self.door.visitors.begin(id, host, task) {
+            self.door.failed_logins.tell(|| {
                 tracing::info!(client, "admin login failed: too many others are logging in");
             });
         }
     }
 }
 
-/// Starts the thread that serves administrators; it ends when the sender of orders is gone.
+/// Starts the thread that serves administrators, whose statements go to `control`; it ends when the sender of orders is gone.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start(settings: Settings, control: Sender<Message>) -> std::io::Result<MailboxSender<Order>> {
+pub fn start<M>(settings: Settings, control: Sender<M>) -> std::io::Result<MailboxSender<Order>>
+where
+    M: From<Request> + Send + 'static,
+{
     let (orders, mailbox) = rt::mailbox();
     let serve = move || {
-        if let Err(error) = rt::block_on(obey(settings, control, mailbox)) {
+        let statements = Box::new(move |request: Request| control.send(request.into()).is_ok());
+        if let Err(error) = rt::block_on(obey(Door::new(settings, statements), mailbox)) {
             tracing::error!(%error, "the admin interface cannot start");
         }
     };
@@ -148,24 +119,14 @@ pub fn start(settings: Settings, control: Sender<Message>) -> std::io::Result<Ma
     Ok(orders)
 }
 
-async fn obey(settings: Settings, control: Sender<Message>, mut mailbox: MailboxReceiver<Order>) {
-    let door = Rc::new(Door {
-        control,
-        decoy_key: rand::random(),
-        threads: Threads::for_logins(1),
-        settings: RefCell::new(Rc::new(settings)),
-        visitors: Rc::default(),
-        turns: Rc::default(),
-        turns_of_statistics: Rc::default(),
-        budget: Rc::default(),
-        failed_logins: Limiter::new(|left_out| {
-            tracing::info!(left_out, "more admin logins have failed");
-        }),
+async fn obey(door: Door, mut mailbox: MailboxReceiver<Order>) {
+    let entrance = Rc::new(Entrance {
+        door: Rc::new(door),
         next_id: Cell::new(FIRST_ID),
         listeners: RefCell::default(),
     });
     while let Some(order) = mailbox.recv().await {
-        door.obey(order);
+        entrance.obey(order);
     }
 }
 

@@ -14,7 +14,7 @@ use narrows_wire::{Capabilities, Errno, Header, Status};
 use zeroize::Zeroize;
 
 use super::answer::put_ok;
-use super::listener::Door;
+use super::door::Door;
 use super::settings::{Settings, is_local_only};
 use super::visitors::Place;
 use crate::store::Role;

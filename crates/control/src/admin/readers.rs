@@ -4,32 +4,9 @@
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use super::Request;
-use super::answer::Reply;
-use super::stats::Taken;
-use crate::control::Message;
-use crate::store::Snapshot;
-
-/// What is to be done with a statement.
-#[derive(Debug)]
-pub enum Question {
-    /// Whether SQLite takes it: figures begin again by it. It goes back to the control thread then.
-    Check {
-        /// What it reads.
-        snapshot: Snapshot,
-        /// The statement.
-        text: String,
-    },
-    /// Its answer.
-    Answer {
-        /// What it reads.
-        snapshot: Snapshot,
-        /// The statement.
-        text: String,
-        /// The figures that begin again by it.
-        taken: Taken,
-    },
-}
+use super::question::{Question, Taken};
+use super::reply::Reply;
+use super::request::Request;
 
 /// A question and who asks.
 #[derive(Debug)]
@@ -40,24 +17,33 @@ pub struct Job {
     pub request: Request,
 }
 
+/// What comes back to the control thread.
+#[derive(Debug)]
+pub enum Returned {
+    /// The statement, which SQLite takes: figures may begin again by it.
+    Checked(Request),
+    /// Figures that have begun again for a statement which has not told them.
+    NotTold(Taken),
+}
+
 /// Starts the thread; it ends when the sender is gone.
 ///
 /// # Errors
 /// When it cannot be started.
-pub fn start(control: Sender<Message>) -> io::Result<Sender<Job>> {
+pub fn start<M: From<Returned> + Send + 'static>(control: Sender<M>) -> io::Result<Sender<Job>> {
     let (jobs, mailbox) = channel();
     std::thread::Builder::new().name("figures".to_owned()).spawn(move || run(&mailbox, &control))?;
     Ok(jobs)
 }
 
-fn run(mailbox: &Receiver<Job>, control: &Sender<Message>) {
+fn run<M: From<Returned>>(mailbox: &Receiver<Job>, control: &Sender<M>) {
     for Job { question, mut request } in mailbox {
         let outcome = match question {
             Question::Check { snapshot, text } => match snapshot.check(&text, &request.abandoned) {
                 Ok(()) => {
                     request.caller.is_checked = true;
                     // A control thread that has ended has no sessions either.
-                    let _ = control.send(Message::Statement(request));
+                    let _ = control.send(Returned::Checked(request).into());
                     continue;
                 }
                 Err(refusal) => Err(refusal),
@@ -66,7 +52,7 @@ fn run(mailbox: &Receiver<Job>, control: &Sender<Message>) {
                 let outcome = snapshot.sql(&text, &request.abandoned);
                 match &outcome {
                     Ok(_) => taken.told(),
-                    Err(_) => drop(control.send(Message::GiveBack(taken))),
+                    Err(_) => drop(control.send(Returned::NotTold(taken).into())),
                 }
                 outcome
             }

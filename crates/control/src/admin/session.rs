@@ -13,13 +13,14 @@ use narrows_wire::frame::{MAX_PAYLOAD, put_packet};
 use narrows_wire::handshake::ChangeUser;
 use narrows_wire::{Command, Errno};
 
-use super::answer::{Reply, put_eof, put_ok, put_refusal, send_rows};
+use super::answer::{put_eof, put_ok, put_refusal, send_rows};
 use super::budget::Share;
-use super::listener::Door;
+use super::door::Door;
 use super::login::{Claim, Login, authenticate, log_in, send_ok};
+use super::logins;
+use super::reply::Reply;
+use super::request::{Caller, Request};
 use super::visitors::Place;
-use super::{Caller, Request, logins};
-use crate::control::Message;
 use crate::store::{Abandoned, Answer, Role};
 
 /// A session.
@@ -191,7 +192,7 @@ impl Session {
             let waits = Waits::default();
             let abandoned = waits.0.clone();
             let request = Request { caller, text: text.to_vec(), since, abandoned, reply };
-            if self.door.control.send(Message::Statement(request)).is_err() {
+            if !(self.door.statements)(request) {
                 return (Reply::HangUp, None);
             }
             let answer = match role {
@@ -305,20 +306,6 @@ async fn client_gone(stream: &Stream, input: &mut Buffer) {
     }
     if input.filled().len() >= AHEAD {
         std::future::pending().await
-    }
-}
-
-impl Default for Caller {
-    /// Nobody: stands where a caller is with the control thread.
-    fn default() -> Caller {
-        Caller {
-            role: Role::Stats,
-            user: String::new(),
-            host: String::new(),
-            port: 0,
-            warnings: Vec::new(),
-            is_checked: false,
-        }
     }
 }
 

@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use rusqlite::types::Value;
 
-use super::Control;
-use crate::admin::Caller;
-use crate::admin::answer::Reply;
-use crate::admin::command::direction;
+use crate::admin::reply::Reply;
+use crate::admin::request::Caller;
 use crate::admin::statement::{Statement, names};
+use crate::command::direction;
 use crate::schema::{self, Database, Layer, Module};
-use crate::store::{Answer, Role, key_of_row};
+use crate::store::{Answer, Role, Store, key_of_row};
 
 /// What is to be said of administrators, and how much was said.
 #[derive(Debug)]
@@ -56,40 +55,65 @@ impl Default for Audit {
     }
 }
 
-impl Control {
-    /// Looks at what a statement may change.
-    pub fn before(&self, caller: &Caller, statement: &Statement<'_>) -> Before {
-        if caller.role != Role::Admin {
-            return Before::Nothing;
-        }
-        let word = statement.sql.split_ascii_whitespace().next().unwrap_or_default().to_ascii_uppercase();
-        match word.as_str() {
-            "LOAD" | "SAVE" => match direction(&statement.plain) {
-                Some((_, to, module)) => Before::Layer(to, module, self.contents(to, module)),
-                None => Before::Command,
-            },
-            "PROXYSQL" | "NARROWS" | "KILL" | "TRUNCATE" => Before::Command,
-            "SET" if !mentions(statement.sql, "mysql-") && !mentions(statement.sql, "admin-") => {
-                Before::Nothing
-            }
-            "SET" => Before::Rows("altered", Some(self.variables_in_memory())),
-            "INSERT" => self.rows("added", statement.sql),
-            "REPLACE" => self.rows("added or replaced", statement.sql),
-            "UPDATE" => self.rows("altered", statement.sql),
-            "DELETE" => self.rows("removed", statement.sql),
-            "WITH" => self.rows("changed", statement.sql),
-            "CREATE" | "DROP" | "ALTER" => Before::Rows("defined", None),
-            _ => Before::Nothing,
-        }
+/// Looks at what a statement may change.
+pub fn before(store: &Store, caller: &Caller, statement: &Statement<'_>) -> Before {
+    if caller.role != Role::Admin {
+        return Before::Nothing;
     }
-
-    fn rows(&self, verb: &'static str, sql: &str) -> Before {
-        let variables = mentions(sql, "global_variables").then(|| self.variables_in_memory());
-        Before::Rows(verb, variables)
+    let word = statement.sql.split_ascii_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+    match word.as_str() {
+        "LOAD" | "SAVE" => match direction(&statement.plain) {
+            Some((_, to, module)) => Before::Layer(to, module, contents(store, to, module)),
+            None => Before::Command,
+        },
+        "PROXYSQL" | "NARROWS" | "KILL" | "TRUNCATE" => Before::Command,
+        "SET" if !mentions(statement.sql, "mysql-") && !mentions(statement.sql, "admin-") => Before::Nothing,
+        "SET" => Before::Rows("altered", Some(variables_in_memory(store))),
+        "INSERT" => rows(store, "added", statement.sql),
+        "REPLACE" => rows(store, "added or replaced", statement.sql),
+        "UPDATE" => rows(store, "altered", statement.sql),
+        "DELETE" => rows(store, "removed", statement.sql),
+        "WITH" => rows(store, "changed", statement.sql),
+        "CREATE" | "DROP" | "ALTER" => Before::Rows("defined", None),
+        _ => Before::Nothing,
     }
+}
 
+fn rows(store: &Store, verb: &'static str, sql: &str) -> Before {
+    let variables = mentions(sql, "global_variables").then(|| variables_in_memory(store));
+    Before::Rows(verb, variables)
+}
+
+/// What a layer has of a module.
+fn contents(store: &Store, layer: Layer, module: Module) -> Contents {
+    if let Some(prefix) = module.prefix() {
+        return vec![("variables", values(store.values_in(layer, prefix)))];
+    }
+    let tables = store.rows_in(layer, module).into_iter();
+    let by_key = |(table, rows): (&'static str, Vec<Vec<Value>>)| {
+        (table, rows.into_iter().map(|row| (key_of_row(table, &row), row)).collect())
+    };
+    tables.map(by_key).collect()
+}
+
+fn variables_in_memory(store: &Store) -> Contents {
+    vec![("variables", values(store.values_in(Layer::Memory, "")))]
+}
+
+fn values(values: Vec<(String, String)>) -> BTreeMap<String, Vec<Value>> {
+    values.into_iter().map(|(name, value)| (name, vec![Value::Text(value)])).collect()
+}
+
+impl Audit {
     /// Says what a statement has changed.
-    pub fn after(&mut self, caller: &Caller, statement: &Statement<'_>, before: Before, reply: &Reply) {
+    pub fn after(
+        &mut self,
+        store: &Store,
+        caller: &Caller,
+        statement: &Statement<'_>,
+        before: Before,
+        reply: &Reply,
+    ) {
         let by = format!("{}@{}:{}", caller.user, caller.host, caller.port);
         let failure = match reply {
             Reply::Refused(refusal) => Some(refusal.message.as_str()),
@@ -98,19 +122,19 @@ impl Control {
         let what: String = statement.plain.chars().take(LONGEST).collect();
         match (before, failure) {
             (Before::Nothing, _) | (Before::Rows(..), Some(_)) => {}
-            (Before::Command, None) => self.audit.line(&by, &what),
+            (Before::Command, None) => self.line(&by, &what),
             (Before::Command | Before::Layer(..), Some(reason)) => {
-                self.audit.line(&by, &format!("{what}: refused: {reason}"));
+                self.line(&by, &format!("{what}: refused: {reason}"));
             }
             (Before::Layer(layer, module, before), None) => {
-                let changes = changes(&before, &self.contents(layer, module));
-                self.audit.line(&by, &format!("{what}: {changes}"));
+                let changes = changes(&before, &contents(store, layer, module));
+                self.line(&by, &format!("{what}: {changes}"));
             }
             (Before::Rows(_, Some(before)), None) => {
-                match changes(&before, &self.variables_in_memory()).as_str() {
+                match changes(&before, &variables_in_memory(store)).as_str() {
                     // They are those of another layer, or have the values that were there.
-                    NOTHING => self.audit.gather(by, "global_variables".to_owned(), "touched", 0),
-                    changes => self.audit.line(&by, &format!("in memory: {changes}")),
+                    NOTHING => self.gather(by, "global_variables".to_owned(), "touched", 0),
+                    changes => self.line(&by, &format!("in memory: {changes}")),
                 }
             }
             (Before::Rows(verb, None), None) => {
@@ -119,33 +143,11 @@ impl Control {
                     Reply::Answer(Answer::Done { affected, .. }) => *affected,
                     _ => 0,
                 };
-                self.audit.gather(by, table(statement.sql), verb, affected);
+                self.gather(by, table(statement.sql), verb, affected);
             }
         }
     }
 
-    /// What a layer has of a module.
-    fn contents(&self, layer: Layer, module: Module) -> Contents {
-        if let Some(prefix) = module.prefix() {
-            return vec![("variables", values(self.store.values_in(layer, prefix)))];
-        }
-        let tables = self.store.rows_in(layer, module).into_iter();
-        let by_key = |(table, rows): (&'static str, Vec<Vec<Value>>)| {
-            (table, rows.into_iter().map(|row| (key_of_row(table, &row), row)).collect())
-        };
-        tables.map(by_key).collect()
-    }
-
-    fn variables_in_memory(&self) -> Contents {
-        vec![("variables", values(self.store.values_in(Layer::Memory, "")))]
-    }
-}
-
-fn values(values: Vec<(String, String)>) -> BTreeMap<String, Vec<Value>> {
-    values.into_iter().map(|(name, value)| (name, vec![Value::Text(value)])).collect()
-}
-
-impl Audit {
     /// Writes what was gathered, where nobody has added to it for a while.
     pub fn tick(&mut self) {
         if self.gathered.as_ref().is_some_and(|gathered| gathered.since.elapsed() >= GATHERED) {

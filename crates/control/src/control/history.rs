@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use narrows_proxy::stats::{Counters, Observer, Take, wait};
 use rusqlite::types::Value;
 
-use super::Control;
-use crate::admin::stats;
+use crate::stats;
+use crate::store::Store;
 
 /// One kind of sample.
 struct Kind {
@@ -15,7 +15,7 @@ struct Kind {
     /// Where it goes.
     table: &'static str,
     /// Its rows, without the time.
-    rows: fn(&Control, &Observer) -> Vec<Vec<Value>>,
+    rows: fn(&Observer) -> Vec<Vec<Value>>,
 }
 
 const KINDS: &[Kind] = &[
@@ -24,10 +24,10 @@ const KINDS: &[Kind] = &[
     Kind {
         interval: "admin-stats_mysql_connection_pool",
         table: "history_stats_mysql_connection_pool",
-        rows: |_, observer| stats::pool(observer, Take::Copy),
+        rows: |observer| stats::pool(observer, Take::Copy),
     },
     Kind { interval: "admin-stats_mysql_query_cache", table: "mysql_query_cache", rows: query_cache },
-    Kind { interval: "admin-stats_system_cpu", table: "system_cpu", rows: |_, _| processor_time() },
+    Kind { interval: "admin-stats_system_cpu", table: "system_cpu", rows: |_| processor_time() },
     Kind { interval: "admin-stats_system_memory", table: "system_memory", rows: memory },
 ];
 
@@ -39,16 +39,15 @@ pub const TICK: Duration = Duration::from_secs(1);
 
 /// When each kind was taken last.
 #[derive(Debug, Default)]
-pub struct Taken([Option<Instant>; KINDS.len()]);
+pub struct History([Option<Instant>; KINDS.len()]);
 
-impl Control {
+impl History {
     /// Takes the samples that are due.
-    pub fn sample(&mut self) {
-        let Some(observer) = self.observer() else { return };
+    pub fn sample(&mut self, store: &mut Store, observer: &Observer) {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (at, oldest) = (seconds(since_epoch), seconds(since_epoch.saturating_sub(KEPT)));
         for (index, kind) in KINDS.iter().enumerate() {
-            let interval = self.store.variable(kind.interval).and_then(|text| text.parse::<u64>().ok());
+            let interval = store.variable(kind.interval).and_then(|text| text.parse::<u64>().ok());
             let interval = Duration::from_secs(interval.unwrap_or(0));
             let last = self.last_taken(index);
             if interval.is_zero() || last.is_some_and(|last| last.elapsed() < interval) {
@@ -59,8 +58,8 @@ impl Control {
                 row.insert(0, Value::Integer(at));
                 row
             };
-            let rows = (kind.rows)(self, &observer).into_iter().map(with_time).collect();
-            match self.store.append(&format!("stats_history.{}", kind.table), rows, oldest) {
+            let rows = (kind.rows)(observer).into_iter().map(with_time).collect();
+            match store.append(&format!("stats_history.{}", kind.table), rows, oldest) {
                 // A user of statistics reads what there is; the next tick is soon.
                 Err(refusal) if refusal.is_locked() => *self.last_taken(index) = before,
                 Err(refusal) => {
@@ -72,7 +71,7 @@ impl Control {
     }
 
     fn last_taken(&mut self, index: usize) -> &mut Option<Instant> {
-        self.taken.0.get_mut(index).expect("one for each kind")
+        self.0.get_mut(index).expect("one for each kind")
     }
 }
 
@@ -91,7 +90,7 @@ fn named(counters: &Counters, names: &[&str]) -> Vec<Value> {
     names.iter().map(|name| number(value(name))).collect()
 }
 
-fn connections(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
+fn connections(observer: &Observer) -> Vec<Vec<Value>> {
     let names = [
         "Client_Connections_aborted",
         "Client_Connections_connected",
@@ -109,7 +108,7 @@ fn connections(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
     vec![named(&wait(observer.global()), &names)]
 }
 
-fn pool_use(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
+fn pool_use(observer: &Observer) -> Vec<Vec<Value>> {
     let names = [
         "MyHGM_myconnpoll_destroy",
         "MyHGM_myconnpoll_get",
@@ -120,7 +119,7 @@ fn pool_use(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
     vec![named(&wait(observer.global()), &names)]
 }
 
-fn query_cache(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
+fn query_cache(observer: &Observer) -> Vec<Vec<Value>> {
     let names = [
         "Query_Cache_count_GET",
         "Query_Cache_count_GET_OK",
@@ -145,7 +144,7 @@ fn processor_time() -> Vec<Vec<Value>> {
 }
 
 /// What the C library's allocator and the kernel say of the process; they know of no metadata and no retained pages.
-fn memory(_: &Control, observer: &Observer) -> Vec<Vec<Value>> {
+fn memory(observer: &Observer) -> Vec<Vec<Value>> {
     let figures = wait(observer.memory());
     let row = [figures.allocated, figures.resident, figures.anonymous, figures.mapped, 0, 0];
     vec![row.map(number).to_vec()]

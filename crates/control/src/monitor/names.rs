@@ -13,17 +13,7 @@ use narrows_proxy::rt::{Instant, Notify, Semaphore, resolve, spawn_local, timeou
 
 use super::desk::Desk;
 use super::plan::Target;
-
-/// When names are resolved: `mysql-monitor_local_dns_*`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NameSettings {
-    /// How long what was found is good for; zero: names are resolved with each connection.
-    pub ttl: Duration,
-    /// How often names are looked at whose time is over; zero: as above.
-    pub interval: Duration,
-    /// Names that wait, for each that is resolved at the same time.
-    pub queue: usize,
-}
+use super::settings::NameSettings;
 
 /// What is known of names.
 #[derive(Debug)]

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::names::NameSettings;
-
 /// The variables that the monitor reads; names are theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
@@ -46,4 +44,15 @@ pub struct Timing {
     pub interval: Duration,
     /// How long one may take, with the connection that it may need.
     pub timeout: Duration,
+}
+
+/// When names are resolved: `mysql-monitor_local_dns_*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NameSettings {
+    /// How long what was found is good for; zero: names are resolved with each connection.
+    pub ttl: Duration,
+    /// How often names are looked at whose time is over; zero: as above.
+    pub interval: Duration,
+    /// Names that wait, for each that is resolved at the same time.
+    pub queue: usize,
 }

@@ -138,7 +138,12 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Whether full users may change anything, from now on.
+    /// Whether full users may change nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.access == Access::ReadOnly
+    }
+
+    /// Whether full users may change nothing, from now on.
     pub fn set_read_only(&mut self, read_only: bool) {
         self.access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
         let variable = Variable::named("admin-read_only").expect("a variable of ours");

@@ -1,24 +1,27 @@
 //! The tables of figures: filled from the workers' when a statement names them.
 
+mod cells;
 mod global;
 mod memory;
+pub mod nodes;
 pub mod prometheus;
 mod sessions;
+mod sources;
 mod status;
 mod traffic;
 
 pub use traffic::{pool, statuses};
 
 use narrows_proxy::stats::Observer;
-use rusqlite::types::Value;
 
-use super::answer::Reply;
-use super::statement::names;
-use crate::control::Control;
-use crate::store::Refusal;
-
-/// A row of a table of figures.
-type Row = Vec<Value>;
+use crate::admin::question::{GiveBack, Taken};
+use crate::admin::reply::Reply;
+use crate::admin::statement::names;
+use crate::runtime::Runtime;
+use crate::store::{Refusal, Store};
+use cells::Row;
+use nodes::Nodes;
+pub use sources::Sources;
 
 /// A table that is filled when it is named.
 struct Table {
@@ -32,39 +35,12 @@ struct Table {
 #[derive(Clone, Copy)]
 enum Rows {
     /// Nothing.
-    Copied(fn(&Control, &Observer) -> Vec<Row>),
+    Copied(fn(&Sources<'_>, &Observer) -> Vec<Row>),
     /// They begin again.
     Reset(fn(&Observer) -> (Vec<Row>, GiveBack)),
 }
 
-/// Has figures that were reset go on as if they had not been.
-type GiveBack = Box<dyn FnOnce(&Observer) + Send>;
-
-/// The figures that were reset for a statement: they are gone when it has told them, and not before.
-#[must_use]
-#[derive(Default)]
-pub struct Taken(Vec<GiveBack>);
-
-impl std::fmt::Debug for Taken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Taken({})", self.0.len())
-    }
-}
-
-impl Taken {
-    /// The statement has told them.
-    pub fn told(self) {}
-
-    /// It has not.
-    pub fn give_back(self, control: &Control) {
-        // Where no worker runs any more nothing is counted.
-        if let Some(observer) = control.observer() {
-            self.0.into_iter().for_each(|give_back| give_back(&observer));
-        }
-    }
-}
-
-const fn copy(name: &'static str, rows: fn(&Control, &Observer) -> Vec<Row>) -> Table {
+const fn copy(name: &'static str, rows: fn(&Sources<'_>, &Observer) -> Vec<Row>) -> Table {
     Table { name, rows: Rows::Copied(rows) }
 }
 
@@ -91,7 +67,7 @@ const TABLES: &[Table] = &[
     copy("stats_mysql_free_connections", |_, observer| sessions::free_connections(observer)),
     copy("stats_mysql_prepared_statements_info", |_, observer| sessions::prepared_statements(observer)),
     copy("stats_memory_metrics", memory::rows),
-    copy("stats_proxysql_servers_clients_status", |control, _| control.nodes()),
+    copy("stats_proxysql_servers_clients_status", |sources, _| sources.nodes.rows()),
 ];
 
 /// Of tables with a row per server or per address: statements that SQLite would refuse have been refused before, and no
@@ -117,24 +93,25 @@ pub fn resets(sql: &str) -> bool {
 ///
 /// # Errors
 /// When SQLite has no room for the rows.
-pub fn fill(control: &mut Control, sql: &str) -> Result<Taken, Refusal> {
+pub fn fill(store: &mut Store, runtime: &Runtime, nodes: &Nodes, sql: &str) -> Result<Taken, Refusal> {
     let mut taken = Taken(Vec::new());
     let named = named(sql);
     let is_named = |table: &&Table| named.iter().any(|name| name == table.name);
     for table in TABLES.iter().filter(is_named) {
-        let observer = control.observer();
+        let observer = runtime.observer();
+        let sources = Sources { store, runtime, nodes };
         let rows = match (table.rows, &observer) {
             (Rows::Reset(_), _) if !reads(sql) => continue,
             (_, None) => Vec::new(),
-            (Rows::Copied(rows), Some(observer)) => rows(control, observer),
+            (Rows::Copied(rows), Some(observer)) => rows(&sources, observer),
             (Rows::Reset(rows), Some(observer)) => {
                 let (rows, give_back) = rows(observer);
                 taken.0.push(give_back);
                 rows
             }
         };
-        if let Err(refusal) = control.store.refill(&format!("stats.{}", table.name), rows) {
-            taken.give_back(control);
+        if let Err(refusal) = store.refill(&format!("stats.{}", table.name), rows) {
+            taken.give_back(observer.as_ref());
             return Err(refusal);
         }
     }
@@ -142,11 +119,11 @@ pub fn fill(control: &mut Control, sql: &str) -> Result<Taken, Refusal> {
 }
 
 /// Empties the large ones of the tables that a statement named.
-pub fn empty(control: &mut Control, sql: &str) {
+pub fn empty(store: &mut Store, sql: &str) {
     let named = named(sql);
     for table in LARGE.iter().filter(|table| named.iter().any(|name| name == *table)) {
         // What cannot be emptied is filled anew the next time.
-        let _ = control.store.refill(&format!("stats.{table}"), Vec::new());
+        let _ = store.refill(&format!("stats.{table}"), Vec::new());
     }
 }
 
@@ -164,23 +141,6 @@ fn reads(sql: &str) -> bool {
 }
 
 /// `SHOW NARROWS STATUS`
-pub fn narrows_status(control: &Control) -> Reply {
-    Reply::rows(["Variable_name", "Value"], status::rows(control))
-}
-
-fn text(value: impl Into<String>) -> Value {
-    Value::Text(value.into())
-}
-
-/// SQLite's integers have a sign; figures beyond it do not occur in a process's life.
-fn number(value: u64) -> Value {
-    Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-fn optional_text(value: Option<String>) -> Value {
-    value.map_or(Value::Null, Value::Text)
-}
-
-fn digest(hash: u64) -> Value {
-    text(format!("0x{hash:016X}"))
+pub fn narrows_status(sources: &Sources<'_>) -> Reply {
+    Reply::rows(["Variable_name", "Value"], status::rows(sources))
 }

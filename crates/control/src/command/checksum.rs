@@ -1,7 +1,7 @@
 //! CHECKSUM: whether two tables, layers or nodes have the same rows.
 
-use super::{Call, Reply, Verb, Who};
-use crate::control::Control;
+use super::verb::{Call, Parts, Verb, Who};
+use crate::admin::reply::Reply;
 use crate::schema::{Layer, Module};
 
 pub const VERBS: &[Verb] = &[
@@ -14,8 +14,8 @@ pub const VERBS: &[Verb] = &[
     Verb {
         pattern: "SELECT GLOBAL_CHECKSUM()",
         who: Who::Admin,
-        run: |control, _| {
-            Some(Reply::rows(["CHECKSUM"], vec![vec![control.store.global_checksum().to_string()]]))
+        run: |parts, _| {
+            Some(Reply::rows(["CHECKSUM"], vec![vec![parts.store.global_checksum().to_string()]]))
         },
         doc: "One number for everything that nodes share.",
     },
@@ -47,7 +47,7 @@ enum Disk {
     Never,
 }
 
-fn checksum(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn checksum(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let asked = call.word(0).to_ascii_uppercase();
     let (layer, name) = match asked.split_once(' ')? {
         ("DISK", name) => (Layer::Disk, name),
@@ -58,7 +58,7 @@ fn checksum(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     if layer == Layer::Disk && *disk == Disk::Never {
         return None;
     }
-    Some(match control.store.checksum(*module, table, layer) {
+    Some(match parts.store.checksum(*module, table, layer) {
         Ok(checksum) => {
             Reply::rows(["table", "checksum"], vec![vec![(*name).to_owned(), checksum.to_string()]])
         }

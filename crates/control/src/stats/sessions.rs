@@ -5,13 +5,13 @@ use narrows_proxy::stats::{FreeConnection, Observer, PreparedLine, ProcessLine, 
 use rusqlite::types::Value;
 use serde_json::json;
 
-use super::{Row, digest, number, optional_text, text};
-use crate::control::Control;
+use super::cells::{Row, digest, number, optional_text, text};
+use super::sources::Sources;
 
 /// `stats_mysql_processlist`
-pub fn processes(control: &Control, observer: &Observer) -> Vec<Row> {
-    let snapshot = control.snapshot();
-    let extended = control.store.variable("mysql-show_processlist_extended").unwrap_or_default();
+pub fn processes(sources: &Sources<'_>, observer: &Observer) -> Vec<Row> {
+    let snapshot = sources.runtime.snapshot();
+    let extended = sources.store.variable("mysql-show_processlist_extended").unwrap_or_default();
     let row = |line: ProcessLine| process(&line, snapshot, &extended);
     wait(observer.processes()).into_iter().map(row).collect()
 }

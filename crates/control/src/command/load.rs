@@ -1,8 +1,17 @@
 //! LOAD and SAVE: configuration between file, disk, memory and what runs.
 
-use super::{Call, Reply, Verb, Who};
-use crate::control::Control;
+use std::io;
+use std::path::Path;
+
+use narrows_proxy::stats::{Take, wait};
+
+use super::sql::sql;
+use super::verb::{Call, Parts, Verb, Who};
+use crate::admin::reply::Reply;
+use crate::admin::request::Caller;
+use crate::files;
 use crate::schema::{Layer, MODULES, Module};
+use crate::store::Store;
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -26,9 +35,9 @@ pub const VERBS: &[Verb] = &[
     Verb {
         pattern: "SAVE CONFIG TO FILE <path...>",
         who: Who::Admin,
-        run: |control, call| {
+        run: |parts, call| {
             let path = call.word(0);
-            let written = control.write_config(path);
+            let written = write_config(parts.store, path);
             Some(written.map_or_else(|reply| reply, |_| Reply::done(0, &format!("File {path} is saved."))))
         },
         doc: "Writes memory as a configuration file.",
@@ -36,18 +45,18 @@ pub const VERBS: &[Verb] = &[
     Verb {
         pattern: "SELECT CONFIG INTO OUTFILE <path...>",
         who: Who::Admin,
-        run: |control, call| {
+        run: |parts, call| {
             let path = call.word(0);
             let saved = |bytes| Reply::done(bytes as u64, &format!("File {path} is saved."));
-            Some(control.write_config(path).map_or_else(|reply| reply, saved))
+            Some(write_config(parts.store, path).map_or_else(|reply| reply, saved))
         },
         doc: "The same; the answer counts the bytes.",
     },
     Verb {
         pattern: "SELECT CONFIG FILE",
         who: Who::Admin,
-        run: |control, _| {
-            Some(match control.store.config_text() {
+        run: |parts, _| {
+            Some(match parts.store.config_text() {
                 Ok(text) => Reply::rows(["Data"], vec![vec![text]]),
                 Err(refusal) => Reply::Refused(refusal),
             })
@@ -78,11 +87,11 @@ const DIRECTIONS: &[(&str, &str, Layer, Layer)] = &[
     ("SAVE", "FROM RUN", Layer::Runtime, Layer::Memory),
 ];
 
-fn between_layers(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn between_layers(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let upper = call.statement.plain.to_ascii_uppercase();
     let (verb, rest) = upper.split_once(' ')?;
     if (verb, rest) == ("SAVE", "MYSQL DIGEST TO DISK") {
-        return Some(control.save_digests());
+        return Some(save_digests(parts, call.caller));
     }
     let (from, to, module) = layers(verb, rest)?;
     if NOTHING_THERE.contains(&module) {
@@ -91,8 +100,8 @@ fn between_layers(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     }
     let module = MODULES.into_iter().find(|known| known.name() == module)?;
     Some(match (from, to) {
-        (Layer::Memory, Layer::Runtime) => control.load(module),
-        _ => control.store.copy(module, from, to).into(),
+        (Layer::Memory, Layer::Runtime) => parts.runtime.load(parts.store, module),
+        _ => parts.store.copy(module, from, to).into(),
     })
 }
 
@@ -115,8 +124,42 @@ pub fn direction(plain: &str) -> Option<(Layer, Layer, Module)> {
     Some((from, to, module?))
 }
 
-fn load_user(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn load_user(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let name = call.word(0);
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '_' | '-'));
-    Some(if is_name { control.load_user(name) } else { Reply::error(format!("Invalid name {name}")) })
+    Some(if is_name {
+        parts.runtime.load_user(parts.store, name)
+    } else {
+        Reply::error(format!("Invalid name {name}"))
+    })
+}
+
+/// `SAVE MYSQL DIGEST TO DISK`
+fn save_digests(parts: &mut Parts<'_>, caller: &Caller) -> Reply {
+    let insert = "INSERT INTO stats_history.history_mysql_query_digest SELECT CAST(strftime('%s','now') AS INT), * \
+                  FROM stats.stats_mysql_query_digest_reset";
+    let digests = parts.runtime.observer().map_or(0, |observer| wait(observer.digests(Take::Copy)).len());
+    if digests == 0 {
+        return Reply::ok();
+    }
+    sql(parts, caller, insert)
+}
+
+/// Writes memory as a configuration file; how many bytes that is.
+///
+/// # Errors
+/// The answer that says why not.
+fn write_config(store: &mut Store, path: &str) -> Result<usize, Reply> {
+    let text = store.config_text().map_err(Reply::Refused)?;
+    // There are passwords in it: a new file is its owner's alone.
+    match files::replace(Path::new(path), text.as_bytes(), 0o600) {
+        Ok(()) => Ok(text.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Reply::error(format!("Cannot open file {path}")))
+        }
+        Err(error) => {
+            tracing::error!(path, %error, "the configuration file cannot be written");
+            Err(Reply::error(format!("Cannot open file {path}: {error}; what was there is left as it was")))
+        }
+    }
 }

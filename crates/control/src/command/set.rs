@@ -1,9 +1,10 @@
 //! SET: one variable of memory, or what drivers set and nobody needs.
 
-use super::{Call, Reply, Verb, Who, sql};
+use super::sql::sql;
+use super::verb::{Call, Parts, Verb, Who};
+use crate::admin::reply::Reply;
 use crate::admin::statement::{beyond_an_expression, literal};
 use crate::config::nearest::nearest;
-use crate::control::Control;
 use crate::store::{Answer, Role, Warning};
 use crate::variables::VARIABLES;
 
@@ -69,7 +70,7 @@ fn ours(name: &str) -> Option<String> {
 /// `ER_UNKNOWN_SYSTEM_VARIABLE`
 const UNKNOWN_VARIABLE: u16 = 1193;
 
-fn variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn variable(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let assignment = call.statement.sql.get("SET".len()..)?.trim_start();
     let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
     let (name, value) = (name.trim(), value.trim());
@@ -87,11 +88,11 @@ fn variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     // A statistics user may set nothing: the UPDATE below is refused with the reason.
     if let Some(word) = beyond_an_expression(value).filter(|_| call.caller.role == Role::Admin) {
         // SQLite says best what is wrong with it, without doing it.
-        let refused = control.store.sql(&format!("EXPLAIN {update}")).err();
+        let refused = parts.store.sql(&format!("EXPLAIN {update}")).err();
         let reply = || Reply::error(format!("near \"{word}\": syntax error"));
         return Some(refused.map_or_else(reply, Reply::Refused));
     }
-    Some(sql(control, call.caller, &update))
+    Some(sql(parts, call.caller, &update))
 }
 
 #[cfg(test)]

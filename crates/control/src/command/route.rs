@@ -2,9 +2,9 @@
 
 use narrows_proxy::stats::{PinLine, Route, RouteOutcome, RouteQuestion, wait};
 
-use super::{Call, Reply, Verb, Who};
-use crate::control::Control;
-use crate::monitor::health::Failing;
+use super::verb::{Call, Parts, Verb, Who};
+use crate::admin::reply::Reply;
+use crate::monitor::health::{Failing, Health};
 use crate::monitor::log::Kind;
 
 pub const VERBS: &[Verb] = &[
@@ -79,22 +79,22 @@ fn string(text: &str) -> Option<(String, &str)> {
     None
 }
 
-fn explain(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn explain(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     // As it was typed: blanks in the statement are its own.
     let typed = call.statement.sql;
     let start = typed.find(['\'', '"', '`'])?;
     let question = Question::parse(&typed[start..])?;
-    let Some(observer) = control.observer() else {
+    let Some(observer) = parts.runtime.observer() else {
         return Some(Reply::error("no clients are served (STOP)"));
     };
     let username = match question.user {
         Some(user) => user,
-        None => control.only_user().unwrap_or_default(),
+        None => parts.runtime.only_user().unwrap_or_default(),
     };
     if username.is_empty() {
         return Some(Reply::error("which user? EXPLAIN ROUTE 'statement' AS user"));
     }
-    let (proxy_addr, proxy_port) = control.first_listener();
+    let (proxy_addr, proxy_port) = parts.runtime.first_listener();
     let asked = RouteQuestion {
         statement: question.statement.into_bytes(),
         username,
@@ -106,7 +106,7 @@ fn explain(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     Some(match wait(observer.explain_route(asked)) {
         Ok(route) => {
             let mut rows = lines(&route);
-            rows.extend(failing_checks(control, &route, rows.len()));
+            rows.extend(failing_checks(parts.runtime.health(parts.store), &route, rows.len()));
             Reply::rows(["step", "what", "value", "why"], rows)
         }
         Err(error) => Reply::error(error),
@@ -156,8 +156,8 @@ fn lines(route: &Route) -> Vec<Vec<String>> {
 }
 
 /// Checks of the servers that fail: what is known of them may be old.
-fn failing_checks(control: &Control, route: &Route, steps: usize) -> Vec<Vec<String>> {
-    let Some(health) = control.health() else { return Vec::new() };
+fn failing_checks(health: Option<&Health>, route: &Route, steps: usize) -> Vec<Vec<String>> {
+    let Some(health) = health else { return Vec::new() };
     let servers = route.servers.iter();
     let failing = servers.flat_map(|server| {
         let name = format!("{}:{}", server.hostname, server.port);
@@ -172,7 +172,7 @@ fn failing_checks(control: &Control, route: &Route, steps: usize) -> Vec<Vec<Str
         .collect()
 }
 
-fn pins(control: &mut Control, _: &Call<'_>) -> Option<Reply> {
+fn pins(parts: &mut Parts<'_>, _: &Call<'_>) -> Option<Reply> {
     let columns = [
         "SessionID",
         "user",
@@ -186,7 +186,7 @@ fn pins(control: &mut Control, _: &Call<'_>) -> Option<Reply> {
         "digest",
         "digest_text",
     ];
-    let lines = control.observer().map(|observer| wait(observer.pins())).unwrap_or_default();
+    let lines = parts.runtime.observer().map(|observer| wait(observer.pins())).unwrap_or_default();
     let row = |line: PinLine| {
         let backend = line.backend.as_ref();
         vec![

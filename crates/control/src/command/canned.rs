@@ -1,9 +1,10 @@
 //! What drivers and tools ask when they connect, answered as ProxySQL does: they are written for servers, and take what
 //! they are told.
 
-use super::{Call, Reply, Verb, Who, sql};
+use super::sql::sql;
+use super::verb::{Call, Parts, Verb, Who};
+use crate::admin::reply::Reply;
 use crate::admin::statement::{literal, quoted_name, unquoted};
-use crate::control::Control;
 use crate::store::Role;
 use crate::variables::VERSION;
 
@@ -29,18 +30,18 @@ pub const VERBS: &[Verb] = &[
     probe("SELECT CURRENT_USER()", Who::Everybody, |_, call| one("current_user()", &account(call))),
     probe("SELECT CONNECTION_ID()", Who::Everybody, |_, _| one("CONNECTION_ID()", "0")),
     probe("SELECT @@SQL_MODE", Who::Everybody, |_, _| one("@@sql_mode", "")),
-    probe("SELECT @@MAX_ALLOWED_PACKET", Who::Everybody, |control, call| {
+    probe("SELECT @@MAX_ALLOWED_PACKET", Who::Everybody, |parts, call| {
         let value = match call.caller.role {
-            Role::Admin => control.store.variable("mysql-max_allowed_packet").unwrap_or_default(),
+            Role::Admin => parts.store.variable("mysql-max_allowed_packet").unwrap_or_default(),
             Role::Stats => "4194304".to_owned(),
         };
         one("@@max_allowed_packet", &value)
     }),
-    probe("SELECT @@GLOBAL.READ_ONLY", Who::Everybody, |control, _| {
-        one("@@global.read_only", if control.is_read_only() { "1" } else { "0" })
+    probe("SELECT @@GLOBAL.READ_ONLY", Who::Everybody, |parts, _| {
+        one("@@global.read_only", if parts.store.is_read_only() { "1" } else { "0" })
     }),
-    probe("SHOW GLOBAL VARIABLES LIKE 'READ_ONLY'", Who::Everybody, |control, _| {
-        variable("read_only", if control.is_read_only() { "ON" } else { "OFF" })
+    probe("SHOW GLOBAL VARIABLES LIKE 'READ_ONLY'", Who::Everybody, |parts, _| {
+        variable("read_only", if parts.store.is_read_only() { "ON" } else { "OFF" })
     }),
     probe("SHOW GLOBAL VARIABLES LIKE 'VERSION'", Who::Everybody, |_, _| variable("version", VERSION)),
     probe("SELECT @@COLLATION_DATABASE", Who::Everybody, |_, _| {
@@ -99,9 +100,9 @@ pub const VERBS: &[Verb] = &[
             Some(Reply::rows(columns, Vec::new()))
         },
     ),
-    probe("SELECT $$", Who::Everybody, |control, _| {
+    probe("SELECT $$", Who::Everybody, |parts, _| {
         // Clients of 8.1 and later ask whether `$$` begins a routine's body.
-        let version = control.store.variable("mysql-server_version").unwrap_or_default();
+        let version = parts.store.variable("mysql-server_version").unwrap_or_default();
         let (code, text) = match version.starts_with("8.1") {
             true => (1064, "You have an error in your SQL syntax"),
             false => (1054, "Unknown column '$$' in 'field list'"),
@@ -111,7 +112,7 @@ pub const VERBS: &[Verb] = &[
     probe("SELECT <name>", Who::Everybody, any_variable),
 ];
 
-const fn probe(pattern: &'static str, who: Who, run: fn(&mut Control, &Call<'_>) -> Option<Reply>) -> Verb {
+const fn probe(pattern: &'static str, who: Who, run: fn(&mut Parts<'_>, &Call<'_>) -> Option<Reply>) -> Verb {
     Verb { pattern, who, run, doc: "A question that drivers ask." }
 }
 
@@ -143,7 +144,7 @@ fn account(call: &Call<'_>) -> String {
 }
 
 /// `SELECT @@name`: a variable, or else a figure of `stats_mysql_global`; no row where it is neither.
-fn any_variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn any_variable(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let name = call.word(0).strip_prefix("@@")?;
     if let Some((_scope, _name)) = name.split_once('.') {
         // There are no scopes here; this is how drivers are told so.
@@ -157,5 +158,5 @@ fn any_variable(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         "SELECT variable_value AS {column} FROM global_variables WHERE variable_name={value} COLLATE NOCASE UNION \
          SELECT Variable_Value FROM stats_mysql_global WHERE Variable_Name={value} COLLATE NOCASE LIMIT 1"
     );
-    Some(sql(control, call.caller, &query))
+    Some(sql(parts, call.caller, &query))
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use narrows_proxy::stats::wait;
 
-use super::{Call, Reply, Verb, Who, sql};
-use crate::control::Control;
+use super::sql::sql;
+use super::verb::{Call, Parts, Verb, Who};
+use crate::admin::reply::Reply;
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -45,9 +46,9 @@ pub const VERBS: &[Verb] = &[
     Verb {
         pattern: "ANALYZE",
         who: Who::Admin,
-        run: |control, _| {
+        run: |parts, _| {
             let refused = || Reply::error("attempt to write a readonly database");
-            Some(if control.is_read_only() { refused() } else { Reply::ok() })
+            Some(if parts.store.is_read_only() { refused() } else { Reply::ok() })
         },
         doc: "Nothing: tables of a few rows need no figures about their contents.",
     },
@@ -59,20 +60,20 @@ pub const VERBS: &[Verb] = &[
     },
 ];
 
-fn truncate(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn truncate(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let table = call.word(0).to_ascii_lowercase().replace('`', "");
     let table = table.strip_prefix("stats.").unwrap_or(&table);
     if !matches!(table, "stats_mysql_query_digest" | "stats_mysql_query_digest_reset") {
         return None;
     }
-    let dropped = control.observer().map_or(0, |observer| wait(observer.forget_digests()));
+    let dropped = parts.runtime.observer().map_or(0, |observer| wait(observer.forget_digests()));
     Some(Reply::done(dropped as u64, ""))
 }
 
-fn pull_version(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn pull_version(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let number = |index: usize| call.word(index).parse::<u64>().unwrap_or(0);
     let (wanted, limit) = (number(0), Duration::from_secs(number(1)));
-    let version = control.servers_version();
+    let version = parts.runtime.servers_version();
     if version < wanted && call.since.elapsed() < limit {
         return Some(Reply::NotYet);
     }
@@ -97,9 +98,9 @@ const OF_NODES: &[(&str, &str)] = &[
     ),
 ];
 
-fn proxy_select(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn proxy_select(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let asked = call.word(0);
     let known = |text: &str| asked.get(..text.len()).is_some_and(|start| start.eq_ignore_ascii_case(text));
     let (_, query) = OF_NODES.iter().find(|(text, _)| known(text))?;
-    Some(sql(control, call.caller, query))
+    Some(sql(parts, call.caller, query))
 }

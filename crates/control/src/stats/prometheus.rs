@@ -6,7 +6,7 @@ use narrows_proxy::server::Listening;
 use narrows_proxy::stats::{Counters, Take, wait};
 
 use super::global;
-use crate::control::Control;
+use super::sources::Sources;
 use crate::variables::VERSION;
 
 /// A metric that is a figure of `stats_mysql_global`: metric, labels, kind, name there.
@@ -106,16 +106,16 @@ const METRICS: &[Metric] = &[
 ];
 
 /// The exposition.
-pub fn text(control: &Control) -> String {
+pub fn text(sources: &Sources<'_>) -> String {
     let mut page = Page(String::new());
     page.head("proxysql_version_info", Gauge);
     page.value("proxysql_version_info", &format!("version=\"{VERSION}\",version_comment=\"Narrows\""), 1);
-    let paused = control.listening() == Some(Listening::Paused);
+    let paused = sources.runtime.listening() == Some(Listening::Paused);
     page.head("proxysql_mysql_listener_paused", Gauge);
     page.value("proxysql_mysql_listener_paused", "", paused.into());
-    let Some(observer) = control.observer() else { return page.0 };
+    let Some(observer) = sources.runtime.observer() else { return page.0 };
     let counters = wait(observer.global());
-    let figures = global::figures(control, &counters);
+    let figures = global::figures(sources, &counters);
     let mut last = "";
     for (metric, labels, kind, name) in METRICS {
         let Some((_, value)) = figures.iter().find(|(figure, _)| figure == name) else { continue };
@@ -125,7 +125,7 @@ pub fn text(control: &Control) -> String {
         page.value(metric, labels, *value);
         last = metric;
     }
-    if let Some(most) = control.snapshot().map(|snapshot| snapshot.variables.max_connections) {
+    if let Some(most) = sources.runtime.snapshot().map(|snapshot| snapshot.variables.max_connections) {
         page.head("proxysql_mysql_max_connections", Gauge);
         page.value("proxysql_mysql_max_connections", "", most.into());
     }
@@ -133,14 +133,14 @@ pub fn text(control: &Control) -> String {
     own(&mut page, &counters);
     pool(&mut page, &observer);
     errors(&mut page, &observer);
-    checks(&mut page, control);
+    checks(&mut page, sources);
     page.0
 }
 
 /// The monitor's checks: 1 where one fails.
-fn checks(page: &mut Page, control: &Control) {
+fn checks(page: &mut Page, sources: &Sources<'_>) {
     const METRIC: &str = "narrows_monitor_check_failing";
-    let Some(health) = control.health() else { return };
+    let Some(health) = sources.runtime.health(sources.store) else { return };
     page.head(METRIC, Gauge);
     for (address, kind, failing) in health.checks() {
         let endpoint = escaped(&format!("{}:{}", address.hostname, address.port));

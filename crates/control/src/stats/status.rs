@@ -5,45 +5,45 @@ use narrows_proxy::snapshot::ServerStatus;
 use narrows_proxy::stats::{Observer, ServerLine, Take, wait};
 
 use super::global;
-use crate::control::Control;
+use super::sources::Sources;
 use crate::schema::{Layer, MODULES};
 use crate::variables::VERSION;
 
 /// A name and its value.
 type Line = Vec<String>;
 
-pub fn rows(control: &Control) -> Vec<Line> {
+pub fn rows(sources: &Sources<'_>) -> Vec<Line> {
     let line = |name: &str, value: String| vec![format!("Narrows_{name}"), value];
-    let (clients, admins) = control.listeners();
-    let state = match control.listening() {
+    let (clients, admins) = sources.runtime.listeners();
+    let state = match sources.runtime.listening() {
         None => "stopped (PROXYSQL START serves again)",
         Some(Listening::Paused) => "paused (PROXYSQL RESUME accepts clients again)",
         Some(Listening::On) => "serving",
     };
     let file =
-        control.store.config_file().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+        sources.store.config_file().map_or_else(|| "none".to_owned(), |path| path.display().to_string());
     let mut rows = vec![
         line("version", VERSION.to_owned()),
         line("state", state.to_owned()),
         line("listeners", clients.join(", ")),
         line("admin_listeners", admins.join(", ")),
-        line("data_folder", control.datadir().display().to_string()),
+        line("data_folder", sources.runtime.datadir().display().to_string()),
         line("configuration_file", file),
     ];
-    if let Some(observer) = control.observer() {
+    if let Some(observer) = sources.runtime.observer() {
         let figures = wait(observer.global()).rows();
         let uptime =
             figures.iter().find(|(name, _)| *name == "ProxySQL_Uptime").map_or(0, |(_, value)| *value);
         rows.insert(1, line("uptime_s", uptime.to_string()));
         rows.extend(servers(&observer));
     }
-    rows.extend(checks(control).into_iter().map(|(name, value)| line(&name, value)));
-    let idle = without_effect(control);
+    rows.extend(checks(sources).into_iter().map(|(name, value)| line(&name, value)));
+    let idle = without_effect(sources);
     rows.push(line(
         "settings_without_effect",
         if idle.is_empty() { "none".to_owned() } else { idle.join("; ") },
     ));
-    rows.extend(control.observer().map(|observer| global::of_narrows(&observer)).unwrap_or_default());
+    rows.extend(sources.runtime.observer().map(|observer| global::of_narrows(&observer)).unwrap_or_default());
     rows
 }
 
@@ -69,8 +69,8 @@ fn servers(observer: &Observer) -> Vec<Line> {
 }
 
 /// The checks of the monitor that fail.
-fn checks(control: &Control) -> Vec<(String, String)> {
-    let Some(health) = control.health() else {
+fn checks(sources: &Sources<'_>) -> Vec<(String, String)> {
+    let Some(health) = sources.runtime.health(sources.store) else {
         return vec![("monitor".to_owned(), "off: nobody checks servers".to_owned())];
     };
     let failing: Vec<(String, String)> = health
@@ -94,12 +94,12 @@ fn checks(control: &Control) -> Vec<(String, String)> {
 }
 
 /// Variables that run with another value than their default, and tables that have rows, without effect.
-fn without_effect(control: &Control) -> Vec<String> {
-    let variables = control.store.variables().iter();
+fn without_effect(sources: &Sources<'_>) -> Vec<String> {
+    let variables = sources.store.variables().iter();
     let variables = variables.filter(|(variable, value)| variable.lacks_effect(value).is_some());
     let mut idle: Vec<String> = variables.map(|(variable, _)| variable.name.to_owned()).collect();
     let modules = MODULES.into_iter().filter(|module| module.prefix().is_none());
-    for (table, rows) in modules.flat_map(|module| control.store.rows_in(Layer::Runtime, module)) {
+    for (table, rows) in modules.flat_map(|module| sources.store.rows_in(Layer::Runtime, module)) {
         if !rows.is_empty() && crate::schema::effect(table).lacking().is_some() {
             idle.push(table.to_owned());
         }

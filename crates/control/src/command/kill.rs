@@ -3,28 +3,29 @@
 use narrows_proxy::stats::{KillKind, wait};
 use narrows_proxy::worker::KillAnswer;
 
-use super::{Reply, Verb, Who};
-use crate::control::Control;
+use super::verb::{Verb, Who};
+use crate::admin::reply::Reply;
+use crate::runtime::Runtime;
 
 pub const VERBS: &[Verb] = &[
     Verb {
         pattern: "KILL CONNECTION <session>",
         who: Who::Admin,
-        run: |control, call| Some(kill(control, call.word(0), KillKind::Connection)),
+        run: |parts, call| Some(kill(parts.runtime, call.word(0), KillKind::Connection)),
         doc: "Ends a client's session; its number is in `stats_mysql_processlist`.",
     },
     Verb {
         pattern: "KILL QUERY <session>",
         who: Who::Admin,
-        run: |control, call| Some(kill(control, call.word(0), KillKind::Query)),
+        run: |parts, call| Some(kill(parts.runtime, call.word(0), KillKind::Query)),
         doc: "Ends the statement that a session runs.",
     },
 ];
 
-fn kill(control: &Control, session: &str, kind: KillKind) -> Reply {
+fn kill(runtime: &Runtime, session: &str, kind: KillKind) -> Reply {
     // Numbers are read as everywhere in this interface: what is none is 0.
     let id = session.parse::<u32>().unwrap_or(0);
-    let answer = control.observer().map(|observer| wait(observer.kill(id, kind)));
+    let answer = runtime.observer().map(|observer| wait(observer.kill(id, kind)));
     match answer {
         Some(KillAnswer::Done) => Reply::ok(),
         _ => Reply::error(format!("Unknown thread id: {id}")),

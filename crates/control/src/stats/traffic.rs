@@ -7,7 +7,8 @@ use narrows_proxy::stats::{
 };
 use rusqlite::types::Value;
 
-use super::{GiveBack, Row, digest, number, text};
+use super::cells::{Row, digest, number, text};
+use crate::admin::question::GiveBack;
 
 /// `stats_mysql_connection_pool`
 pub fn pool(observer: &Observer, take: Take) -> Vec<Row> {

@@ -1,10 +1,11 @@
 //! SHOW: what there is, in SQL that SQLite knows.
 
-use super::{Call, Reply, Verb, Who, own_sql, sql};
+use super::sql::{catalog_sql, sql};
+use super::verb::{Call, Parts, Verb, Who};
+use crate::admin::reply::Reply;
 use crate::admin::statement::{beyond_an_expression, literal, quoted_name, unquoted};
-use crate::admin::stats;
-use crate::control::Control;
-use crate::store::{Answer, ResultSet, Role};
+use crate::stats;
+use crate::store::{Answer, ResultSet, Role, Store};
 
 macro_rules! show {
     ($pattern:literal, $who:ident, $run:expr, $doc:literal) => {
@@ -95,7 +96,7 @@ pub const VERBS: &[Verb] = &[
     show!(
         "SHOW NARROWS STATUS",
         Everybody,
-        |c, _| Some(stats::narrows_status(c)),
+        |c, _| Some(stats::narrows_status(&c.sources())),
         "The process, its servers and their checks, settings without effect, and figures that ProxySQL has none of."
     ),
     show!(
@@ -146,21 +147,21 @@ pub const VERBS: &[Verb] = &[
     show!(
         "SHOW PROMETHEUS METRICS",
         Everybody,
-        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(c)]])),
+        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(&c.sources())]])),
         "Figures as Prometheus reads them."
     ),
     show!(
         "SHOW PROMETHEUS METRICS\\G",
         Everybody,
-        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(c)]])),
+        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(&c.sources())]])),
         "The same, as it is typed into clients that do not take the `\\G` away."
     ),
     show!("SHOW WARNINGS", Everybody, warnings, "What the last statement passed over or changed."),
     show!("SHOW WARNINGS LIMIT <count>", Everybody, warnings, "The same."),
 ];
 
-fn select(control: &mut Control, call: &Call<'_>, query: &str) -> Option<Reply> {
-    Some(sql(control, call.caller, query))
+fn select(parts: &mut Parts<'_>, call: &Call<'_>, query: &str) -> Option<Reply> {
+    Some(sql(parts, call.caller, query))
 }
 
 /// What is quoted, as a literal of SQL; `None` for what is not.
@@ -175,7 +176,7 @@ fn is_like(word: &str) -> Option<String> {
     text_of(word).map(|pattern| format!("LIKE {pattern} ESCAPE '\\'"))
 }
 
-fn tables(control: &mut Control, call: &Call<'_>, database: &str, like: Option<&str>) -> Option<Reply> {
+fn tables(parts: &mut Parts<'_>, call: &Call<'_>, database: &str, like: Option<&str>) -> Option<Reply> {
     let database = unquoted(database);
     let is_name = !database.is_empty() && database.chars().all(|c| c.is_alphanumeric() || c == '_');
     if !is_name {
@@ -190,7 +191,7 @@ fn tables(control: &mut Control, call: &Call<'_>, database: &str, like: Option<&
         "SELECT name AS tables FROM {database}.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'{like}{order}"
     );
     // Not filled: the tables are named, their rows are not asked for.
-    Some(own_sql(control, call.caller, &query))
+    Some(catalog_sql(parts, call.caller, query))
 }
 
 /// A database as the caller's connection calls it: users of statistics have those tables in `main`.
@@ -201,11 +202,11 @@ fn in_words_of<'a>(call: &Call<'_>, database: &'a str) -> &'a str {
     }
 }
 
-fn databases(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
-    Some(own_sql(control, call.caller, "PRAGMA database_list"))
+fn databases(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
+    Some(catalog_sql(parts, call.caller, "PRAGMA database_list".to_owned()))
 }
 
-fn create_table(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn create_table(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let (database, table) = match call.word(0).split_once('.') {
         Some((database, table)) => (unquoted(database), unquoted(table)),
         None => ("main".into(), unquoted(call.word(0))),
@@ -216,7 +217,7 @@ fn create_table(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         bare_or_quoted(database),
         literal(&table)
     );
-    Some(own_sql(control, call.caller, &query))
+    Some(catalog_sql(parts, call.caller, query))
 }
 
 fn bare_or_quoted(name: &str) -> String {
@@ -225,21 +226,21 @@ fn bare_or_quoted(name: &str) -> String {
 }
 
 /// What SQLite knows of a table's columns: number, name, type, not null, default, place in the key.
-fn columns(control: &mut Control, table: &str) -> Option<ResultSet> {
+fn columns(store: &mut Store, table: &str) -> Option<ResultSet> {
     let (database, name) = table.split_once('.').map_or(("", table), |(database, name)| (database, name));
     let name = quoted_name(&unquoted(name));
     let of = match unquoted(database).as_ref() {
         "" => String::new(),
         database => format!("{}.", quoted_name(database)),
     };
-    match control.store.sql(&format!("PRAGMA {of}table_info({name})")) {
+    match store.sql(&format!("PRAGMA {of}table_info({name})")) {
         Ok(Answer::Rows(set)) if !set.rows.is_empty() => Some(set),
         _ => None,
     }
 }
 
-fn fields(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
-    let Some(set) = columns(control, call.word(0)) else {
+fn fields(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
+    let Some(set) = columns(parts.store, call.word(0)) else {
         return Some(Reply::refused(1045, "28000", "Table does not exist".to_owned()));
     };
     let row = |cells: Vec<Option<Vec<u8>>>| {
@@ -256,7 +257,7 @@ fn fields(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     Some(Reply::rows(["Field", "Type", "Null", "Key", "Default", "Extra"], rows))
 }
 
-fn table_status(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn table_status(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let name = unquoted(call.word(0)).replace("\\_", "_").replace("\\%", "%");
     let names = [
         "Name",
@@ -278,10 +279,10 @@ fn table_status(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         "Create_options",
         "Comment",
     ];
-    if columns(control, &quoted_name(&name)).is_none() {
+    if columns(parts.store, &quoted_name(&name)).is_none() {
         return Some(Reply::rows(names, Vec::new()));
     }
-    let count = control.store.sql(&format!("SELECT COUNT(*) FROM {}", quoted_name(&name)));
+    let count = parts.store.sql(&format!("SELECT COUNT(*) FROM {}", quoted_name(&name)));
     let count = match count {
         Ok(Answer::Rows(set)) => set.rows.into_iter().flatten().flatten().next().unwrap_or_default(),
         _ => Vec::new(),
@@ -294,21 +295,21 @@ fn table_status(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
     Some(Reply::rows(names, vec![row.map(str::to_owned).to_vec()]))
 }
 
-fn variables(control: &mut Control, call: &Call<'_>, condition: &str) -> Option<Reply> {
+fn variables(parts: &mut Parts<'_>, call: &Call<'_>, condition: &str) -> Option<Reply> {
     let query = format!(
         "SELECT variable_name AS Variable_name, variable_value AS Value FROM global_variables {condition} \
          ORDER BY variable_name"
     );
-    select(control, call, &query)
+    select(parts, call, &query)
 }
 
-fn variables_like(control: &mut Control, call: &Call<'_>, prefix: &str) -> Option<Reply> {
+fn variables_like(parts: &mut Parts<'_>, call: &Call<'_>, prefix: &str) -> Option<Reply> {
     let like = is_like(call.word(0))?;
-    variables(control, call, &format!("WHERE variable_name LIKE '{prefix}%' AND variable_name {like}"))
+    variables(parts, call, &format!("WHERE variable_name LIKE '{prefix}%' AND variable_name {like}"))
 }
 
 /// A condition is in the words of the answer; what is not a condition alone is refused by SQLite.
-fn variables_where(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn variables_where(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let condition = call.word(0);
     if let Some(word) = beyond_an_expression(condition) {
         return Some(Reply::error(format!("near \"{word}\": syntax error")));
@@ -317,10 +318,10 @@ fn variables_where(control: &mut Control, call: &Call<'_>) -> Option<Reply> {
         "SELECT Variable_name, Value FROM (SELECT variable_name AS Variable_name, variable_value AS Value \
          FROM global_variables) WHERE ({condition}) ORDER BY Variable_name"
     );
-    select(control, call, &query)
+    select(parts, call, &query)
 }
 
-fn warnings(_: &mut Control, call: &Call<'_>) -> Option<Reply> {
+fn warnings(_: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let row = |warning: &crate::store::Warning| {
         vec!["Warning".to_owned(), warning.code.to_string(), warning.message.clone()]
     };

@@ -2,8 +2,8 @@
 
 use narrows_proxy::stats::{MemoryFigures, Observer, wait};
 
-use super::{Row, text};
-use crate::control::Control;
+use super::cells::{Row, text};
+use super::sources::Sources;
 
 /// What a name stands for.
 type Figure = fn(&MemoryFigures) -> u64;
@@ -32,10 +32,10 @@ const METRICS: &[(&str, Figure)] = &[
     ("stack_memory_cluster_threads", |_| 0),
 ];
 
-/// The threads `control` and `admin`, as the standard library reserves their stacks.
+/// The threads `sources` and `admin`, as the standard library reserves their stacks.
 const ADMIN_STACKS: u64 = 2 * (2 << 20);
 
-pub fn rows(_: &Control, observer: &Observer) -> Vec<Row> {
+pub fn rows(_: &Sources<'_>, observer: &Observer) -> Vec<Row> {
     let figures = wait(observer.memory());
     let row = |(name, figure): &(&'static str, Figure)| vec![text(*name), text(figure(&figures).to_string())];
     METRICS.iter().map(row).collect()

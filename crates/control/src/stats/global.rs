@@ -6,8 +6,8 @@ use narrows_proxy::hostgroup::NameFigures;
 use narrows_proxy::server::Listening;
 use narrows_proxy::stats::{Counters, Observer, wait};
 
-use super::{Row, text};
-use crate::control::Control;
+use super::cells::{Row, text};
+use super::sources::Sources;
 use crate::monitor::log::{CheckCounts, KINDS, Kind};
 
 /// Names that belong to parts of ProxySQL that there is nothing of here yet, and why they are 0.
@@ -25,13 +25,13 @@ pub const NOT_HERE: &[(&str, &str)] = &[
 const OF_NARROWS: &str = "Narrows_";
 
 /// Every figure that is a number, by its name.
-pub fn figures(control: &Control, counters: &Counters) -> Vec<(&'static str, u64)> {
+pub fn figures(sources: &Sources<'_>, counters: &Counters) -> Vec<(&'static str, u64)> {
     let mut figures = counters.rows();
     figures.retain(|(name, _)| !name.starts_with(OF_NARROWS));
-    figures.push(("Servers_table_version", control.servers_version()));
+    figures.push(("Servers_table_version", sources.runtime.servers_version()));
     figures.push(("SQLite3_memory_bytes", crate::store::sqlite_bytes()));
-    figures.extend(checks(control.check_counts()));
-    figures.extend(of_names(control.name_figures()));
+    figures.extend(checks(sources.runtime.check_counts()));
+    figures.extend(of_names(sources.runtime.name_figures()));
     figures.extend(NOT_HERE.iter().map(|(name, _)| (*name, 0)));
     figures
 }
@@ -64,11 +64,11 @@ fn of_names(figures: &NameFigures) -> [(&'static str, u64); 3] {
     ]
 }
 
-pub fn rows(control: &Control, observer: &Observer) -> Vec<Row> {
-    let figures = figures(control, &wait(observer.global()));
+pub fn rows(sources: &Sources<'_>, observer: &Observer) -> Vec<Row> {
+    let figures = figures(sources, &wait(observer.global()));
     let mut rows: Vec<Row> =
         figures.into_iter().map(|(name, value)| vec![text(name), text(value.to_string())]).collect();
-    let paused = control.listening() == Some(Listening::Paused);
+    let paused = sources.runtime.listening() == Some(Listening::Paused);
     rows.push(vec![text("mysql_listener_paused"), text(paused.to_string())]);
     rows
 }

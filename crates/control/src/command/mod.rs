@@ -1,0 +1,83 @@
+//! What statements mean: commands by their patterns, and everything else is SQL.
+//!
+//! A file has the commands of one verb, as rows; each gets the [`Parts`] that it works on, and who typed what as a [`Call`].
+
+mod canned;
+mod checksum;
+mod kill;
+mod load;
+mod operate;
+mod proxysql;
+mod route;
+mod set;
+mod show;
+mod sql;
+mod verb;
+
+use std::time::Instant;
+
+use crate::admin::reply::Reply;
+use crate::admin::request::Caller;
+use crate::admin::statement::{Statement, captures};
+use crate::store::Answer;
+pub use load::direction;
+pub use proxysql::flush_logs;
+pub use verb::{Call, Parts, Verb, Who};
+
+/// Every command, in the order in which patterns are tried.
+pub fn verbs() -> impl Iterator<Item = &'static Verb> {
+    let families = [
+        canned::VERBS,
+        set::IGNORED,
+        set::IGNORED_OF_ADMINS,
+        set::VERBS,
+        load::VERBS,
+        show::VERBS,
+        proxysql::VERBS,
+        kill::VERBS,
+        checksum::VERBS,
+        operate::VERBS,
+        route::VERBS,
+    ];
+    families.into_iter().flatten()
+}
+
+/// Answers a statement.
+pub fn answer(parts: &mut Parts<'_>, caller: &Caller, statement: &Statement<'_>, since: Instant) -> Reply {
+    for verb in verbs().filter(|verb| verb.who.includes(caller.role)) {
+        if let Some(words) = captures(verb.pattern, &statement.plain) {
+            let call = Call { caller, statement, words, since };
+            if let Some(reply) = (verb.run)(parts, &call) {
+                return reply;
+            }
+        }
+    }
+    sql::sql(parts, caller, statement.sql)
+}
+
+/// Whether a statement was one about the warnings of the one before it, and so leaves what is known of them.
+pub fn asks_for_warnings(text: &[u8], reply: &Reply) -> bool {
+    if !matches!(reply, Reply::Answer(Answer::Rows(_))) {
+        return false;
+    }
+    let start: String = text.iter().take(40).map(|byte| char::from(*byte).to_ascii_uppercase()).collect();
+    let mut words = start.split([' ', '\t', '\n', '\r', ';']).filter(|word| !word.is_empty());
+    (words.next(), words.next()) == (Some("SHOW"), Some("WARNINGS"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_fits_what_it_says() {
+        for verb in verbs() {
+            let pattern = verb.pattern.strip_suffix('*').unwrap_or(verb.pattern);
+            let typed = pattern.replace('<', "x").replace("...>", "").replace('>', "");
+            let typed: Vec<&str> =
+                typed.split(' ').map(|word| word.split('|').next().unwrap_or_default()).collect();
+            assert!(captures(verb.pattern, &typed.join(" ")).is_some(), "{}", verb.pattern);
+            assert!(verb.doc.ends_with('.'), "{}", verb.pattern);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! SQL that is no command: with the rows of the tables that it names, or about the tables alone.
+
+use super::verb::Parts;
+use crate::admin::question::{Question, Taken};
+use crate::admin::reply::Reply;
+use crate::admin::request::Caller;
+use crate::admin::statement::{names, requalify};
+use crate::stats;
+use crate::store::{Refusal, Role};
+
+/// SQL on rows: the tables of figures and of what runs that it names are filled before.
+pub fn sql(parts: &mut Parts<'_>, caller: &Caller, text: &str) -> Reply {
+    if caller.role == Role::Stats {
+        // What they ask for themselves: `SHOW DATABASES` is the one that is asked for them.
+        if names(text).first().is_some_and(|first| first == "pragma") {
+            return Reply::error("Command not allowed");
+        }
+        // The tables of figures are in `main` for users of statistics; tools call them by both names.
+        return on_figures(parts, caller, requalify(text, "stats", "main").into_owned());
+    }
+    if stats::resets(text)
+        && let Err(refusal) = parts.store.check(text)
+    {
+        return Reply::Refused(refusal);
+    }
+    let taken = match stats::fill(parts.store, parts.runtime, parts.nodes, text) {
+        Ok(taken) => taken,
+        Err(refusal) => return Reply::Refused(refusal),
+    };
+    let answer = refresh_runtime(parts, text).and_then(|()| parts.store.sql(text));
+    match &answer {
+        Ok(_) => taken.told(),
+        Err(_) => taken.give_back(parts.runtime.observer().as_ref()),
+    }
+    stats::empty(parts.store, text);
+    answer.into()
+}
+
+/// SQL of Narrows about the tables themselves: no row of theirs is asked for, so none is filled.
+pub fn catalog_sql(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
+    match caller.role {
+        Role::Admin => parts.store.sql(&text).into(),
+        Role::Stats => match parts.store.snapshot(&text) {
+            Ok(snapshot) => {
+                let taken = Taken::default();
+                Reply::OnFigures(Box::new(Question::Answer { snapshot, text, taken }))
+            }
+            Err(refusal) => Reply::Refused(refusal),
+        },
+    }
+}
+
+/// SQL of a user of statistics: it is not carried out here, where others would wait for it.
+fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
+    let is_check = stats::resets(&text) && !caller.is_checked;
+    let taken = match is_check {
+        true => Ok(Taken::default()),
+        false => stats::fill(parts.store, parts.runtime, parts.nodes, &text),
+    };
+    let taken = match taken {
+        Ok(taken) => taken,
+        Err(refusal) => return Reply::Refused(refusal),
+    };
+    let snapshot = parts.store.snapshot(&text);
+    stats::empty(parts.store, &text);
+    match snapshot {
+        Ok(snapshot) if is_check => Reply::OnFigures(Box::new(Question::Check { snapshot, text })),
+        Ok(snapshot) => Reply::OnFigures(Box::new(Question::Answer { snapshot, text, taken })),
+        Err(refusal) => {
+            taken.give_back(parts.runtime.observer().as_ref());
+            Reply::Refused(refusal)
+        }
+    }
+}
+
+/// Fills the tables of what is running that `text` names, servers with what has become of them.
+fn refresh_runtime(parts: &mut Parts<'_>, text: &str) -> Result<(), Refusal> {
+    parts.store.refresh_runtime(text)?;
+    match parts.runtime.observer() {
+        Some(observer) if text.to_ascii_lowercase().contains("runtime_mysql_servers") => {
+            parts.store.show_statuses(&stats::statuses(&observer))
+        }
+        _ => Ok(()),
+    }
+}

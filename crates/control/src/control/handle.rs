@@ -1,0 +1,101 @@
+//! The way to the control thread: what it is told, and how it is ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use narrows_proxy::server::DataPlane;
+
+use crate::admin::readers::Returned;
+use crate::admin::request::Request;
+use crate::monitor::Report;
+use crate::runtime::Plane;
+
+/// What the control thread is told.
+#[derive(Debug)]
+pub enum Message {
+    /// Answer this.
+    Statement(Request),
+    /// What the thread of statistics users gives back.
+    Returned(Returned),
+    /// Open the log files anew.
+    FlushLogs,
+    /// Take what checks have found.
+    Monitor(Report),
+    /// Let go of everything but the data plane, and hand that over.
+    HandOver(HandOver),
+}
+
+impl From<Request> for Message {
+    fn from(request: Request) -> Message {
+        Message::Statement(request)
+    }
+}
+
+impl From<Returned> for Message {
+    fn from(returned: Returned) -> Message {
+        Message::Returned(returned)
+    }
+}
+
+impl From<Report> for Message {
+    fn from(report: Report) -> Message {
+        Message::Monitor(report)
+    }
+}
+
+/// A request for the data plane, until one side gives it up.
+#[derive(Debug)]
+pub struct HandOver {
+    /// Set by whoever comes first: the control thread, which then hands over, or who waits for it and does so no longer.
+    pub is_settled: Arc<AtomicBool>,
+    pub to: Sender<Plane>,
+}
+
+/// The way to the control thread.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    pub(super) messages: Sender<Message>,
+    pub(super) addresses: Vec<String>,
+}
+
+impl Handle {
+    /// Where administrators are listened for.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// Has the log files opened again.
+    pub fn flush_logs(&self) {
+        // A control thread that has ended has no logs.
+        let _ = self.messages.send(Message::FlushLogs);
+    }
+
+    /// Ends the admin interface, the monitor and the store, and gives what is left: the data plane, where it runs.
+    ///
+    /// # Errors
+    /// When a statement of an administrator runs for longer than `limit`; everything goes on then.
+    pub fn hand_over(&self, limit: Duration) -> Result<Option<DataPlane>, StillBusy> {
+        let (to, handed) = channel();
+        let is_settled = Arc::new(AtomicBool::new(false));
+        let _ = self.messages.send(Message::HandOver(HandOver { is_settled: Arc::clone(&is_settled), to }));
+        let plane = match handed.recv_timeout(limit) {
+            Err(RecvTimeoutError::Timeout) if !is_settled.swap(true, Ordering::AcqRel) => {
+                return Err(StillBusy);
+            }
+            // It is on its way; a control thread that has ended has nothing to hand over.
+            Err(RecvTimeoutError::Timeout) => handed.recv().ok(),
+            handed => handed.ok(),
+        };
+        Ok(match plane {
+            Some(Plane::Running(plane)) => Some(plane),
+            Some(Plane::Stopped) | None => None,
+        })
+    }
+}
+
+/// The control thread could not be reached in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a statement of an administrator is still running")]
+pub struct StillBusy;

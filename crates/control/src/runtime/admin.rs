@@ -1,0 +1,140 @@
+//! Where administrators are listened for, and what their logins go by: both follow the variables.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use narrows_proxy::rt::MailboxSender;
+use narrows_proxy::sockets::Sockets;
+use narrows_proxy::tls::SharedTls;
+
+use crate::admin::listener::{self, Order};
+use crate::admin::request::Request;
+use crate::admin::settings::{Settings, Variables};
+use crate::store::Store;
+
+/// The listeners of the admin interface; their thread ends when this is dropped.
+pub struct AdminListeners {
+    orders: MailboxSender<Order>,
+    sockets: Arc<dyn Sockets>,
+    /// Where they listen, as configured.
+    interfaces: Vec<String>,
+    /// Where they have listened first, as the kernel has it.
+    addresses: Vec<String>,
+}
+
+/// Why there is no admin interface.
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {interface} (admin-mysql_ifaces): {source}")]
+    Listen {
+        /// The address.
+        interface: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+impl AdminListeners {
+    /// Starts the thread that serves administrators; their statements go to `control`.
+    ///
+    /// # Errors
+    /// See [`BeginError`].
+    pub fn begin<M>(
+        store: &Store,
+        tls: SharedTls,
+        sockets: Arc<dyn Sockets>,
+        control: Sender<M>,
+    ) -> Result<AdminListeners, BeginError>
+    where
+        M: From<Request> + Send + 'static,
+    {
+        let interfaces = interfaces(store);
+        let bind = |interface: &String| match sockets.bind(interface) {
+            Ok(listener) => Ok((interface.clone(), listener)),
+            Err(source) => Err(BeginError::Listen { interface: interface.clone(), source }),
+        };
+        let bound = interfaces.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let addresses = bound.iter().map(|(_, listener)| listener.address()).collect();
+        let orders = listener::start(settings(store, tls), control)?;
+        // The thread of the sessions is there; where it is not any more there is nobody to listen for.
+        let _ = orders.send(Order::Listen { wanted: interfaces.clone(), new: bound });
+        Ok(AdminListeners { orders, sockets, interfaces, addresses })
+    }
+
+    /// Where they listen, as configured.
+    pub fn interfaces(&self) -> &[String] {
+        &self.interfaces
+    }
+
+    /// Where they have listened first, as the kernel has it.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// Has them listen where `admin-mysql_ifaces` says now; what is to be said of it.
+    pub fn follow(&mut self, store: &Store) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let wanted = interfaces(store);
+        let mut new = Vec::new();
+        for interface in wanted.iter().filter(|interface| !self.interfaces.contains(interface)) {
+            match self.sockets.bind(interface) {
+                Ok(listener) => new.push((interface.clone(), listener)),
+                Err(error) => {
+                    remarks.push(format!("cannot listen on {interface} (admin-mysql_ifaces): {error}"));
+                }
+            }
+        }
+        let bound = |interface: &&String| {
+            self.interfaces.contains(interface) || new.iter().any(|(bound, _)| bound == *interface)
+        };
+        let kept: Vec<String> = wanted.iter().filter(bound).cloned().collect();
+        if kept.is_empty() {
+            remarks.push("the admin interface goes on where it is listening".to_owned());
+            return remarks;
+        }
+        let gone = self.interfaces.iter().filter(|interface| !kept.contains(interface));
+        gone.for_each(|interface| self.sockets.release(interface));
+        self.interfaces.clone_from(&kept);
+        let _ = self.orders.send(Order::Listen { wanted: kept, new });
+        remarks
+    }
+
+    /// Has logins that begin from now on go by the variables as they are now.
+    pub fn announce(&self, store: &Store, tls: SharedTls) {
+        let _ = self.orders.send(Order::Settings(Box::new(settings(store, tls))));
+    }
+}
+
+/// The interfaces of the admin interface.
+fn interfaces(store: &Store) -> Vec<String> {
+    let configured = store.variable("admin-mysql_ifaces").unwrap_or_default();
+    let mut interfaces: Vec<String> = Vec::new();
+    for interface in configured.split([';', ',']).map(str::trim).filter(|one| !one.is_empty()) {
+        if !interfaces.iter().any(|known| known == interface) {
+            interfaces.push(interface.to_owned());
+        }
+    }
+    interfaces
+}
+
+fn settings(store: &Store, tls: SharedTls) -> Settings {
+    let value = |name: &str| store.variable(name).unwrap_or_default();
+    let number = |name: &str| value(name).parse::<u64>().unwrap_or(0);
+    let (admin, stats) = (value("admin-admin_credentials"), value("admin-stats_credentials"));
+    let (monitor, password) = (value("mysql-monitor_username"), value("mysql-monitor_password"));
+    let (version, plugin) = (value("mysql-server_version"), value("mysql-default_authentication_plugin"));
+    let variables = Variables {
+        admin_credentials: &admin,
+        stats_credentials: &stats,
+        monitor: (&monitor, &password),
+        server_version: &version,
+        plugin: &plugin,
+        longest_statement: usize::try_from(number("mysql-max_allowed_packet")).unwrap_or(usize::MAX),
+    };
+    Settings::new(&variables, tls)
+}

@@ -1,0 +1,96 @@
+//! What the monitor has found, put into force.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use narrows_proxy::server::DataPlane;
+use narrows_proxy::snapshot::{Rows, ServerRow};
+
+use super::Runtime;
+use crate::monitor::Report;
+use crate::monitor::log::Record;
+use crate::monitor::plan::Address;
+use crate::monitor::settings::Settings;
+use crate::store::Store;
+
+impl Runtime {
+    /// Takes what the monitor has found.
+    pub fn learn(&mut self, store: &mut Store, report: Report) {
+        let settings = store.variables().for_monitor();
+        let mut changed = false;
+        for finding in &report.findings {
+            changed |= self.servers.learn(finding, &self.rows, &settings);
+        }
+        if let Some(table) = report.names {
+            self.servers.learn_names(table);
+            self.publish_servers(self.servers.running.clone());
+        }
+        if changed {
+            self.put_into_force(store);
+        }
+        self.keep_records(store, &report.records, &settings);
+        // A monitor that has ended reports no more.
+        let _ = report.taken.send(());
+    }
+
+    /// Has workers know what has changed.
+    fn put_into_force(&mut self, store: &mut Store) {
+        let servers = self.servers.placement.with_states(&self.servers.known);
+        if servers == self.servers.running {
+            return;
+        }
+        if !self.publish_servers(servers.clone()) {
+            return;
+        }
+        self.servers.version += 1;
+        let placement = std::mem::take(&mut self.servers.placement);
+        self.follow(store, servers, placement);
+        self.keep_what_runs(store);
+    }
+
+    /// Has workers use these servers; whether they do.
+    fn publish_servers(&mut self, servers: Vec<ServerRow>) -> bool {
+        let rows = Rows { servers, names: self.servers.names.clone(), ..self.rows.clone() };
+        if let Err(error) = self.plane.publish(rows) {
+            // Nothing but servers is another, and no server is a reason to refuse.
+            tracing::error!(%error, "what the monitor has found cannot be put into force");
+            return false;
+        }
+        true
+    }
+
+    fn keep_records(&mut self, store: &mut Store, records: &[Record], settings: &Settings) {
+        let latencies = self.servers.note(records, settings);
+        self.announce_latencies(&latencies);
+        self.servers.latencies_us.extend(latencies);
+        if let Err(refusal) = store.record(records) {
+            tracing::warn!(reason = refusal.message, "results of checks are not kept");
+        }
+        if self.servers.purged.elapsed() < PURGE_INTERVAL {
+            return;
+        }
+        self.servers.purged = Instant::now();
+        let intervals = [settings.connect, settings.ping, settings.read_only, settings.replication_lag];
+        let longest = intervals.into_iter().map(|timing| timing.interval).max().unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let oldest = now.saturating_sub(settings.history.max(longest));
+        if let Err(refusal) = store.forget_records_before(i64::try_from(oldest.as_micros()).unwrap_or(0)) {
+            tracing::warn!(reason = refusal.message, "old results of checks are not deleted");
+        }
+    }
+
+    /// Tells the data plane how long pings have taken.
+    pub(super) fn announce_latencies(&self, latencies_us: &BTreeMap<Address, u64>) {
+        let Some(snapshot) = self.plane.running().map(DataPlane::snapshot) else { return };
+        let latencies_us: HashMap<(&str, u16), u64> =
+            latencies_us.iter().map(|(of, us)| ((of.hostname.as_str(), of.port), *us)).collect();
+        for server in snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
+            if let Some(latency_us) = latencies_us.get(&(server.row.hostname.as_str(), server.row.port)) {
+                server.figures.set_latency_us(*latency_us);
+            }
+        }
+    }
+}
+
+/// Old results are looked for this often.
+const PURGE_INTERVAL: Duration = Duration::from_secs(5);

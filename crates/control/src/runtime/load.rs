@@ -1,0 +1,158 @@
+//! `LOAD ... TO RUNTIME`: configuration from memory into force, all of it or nothing.
+
+use narrows_proxy::snapshot::ServerRow;
+use narrows_proxy::tls::SharedTls;
+
+use super::Runtime;
+use crate::admin::reply::Reply;
+use crate::config_file::checks::{Together, known_passwords};
+use crate::monitor::placement::Placement;
+use crate::schema::Module;
+use crate::store::{Answer, Candidate, Store, Warning};
+use crate::tls;
+
+impl Runtime {
+    /// Takes memory into force: all of it or nothing.
+    pub fn load(&mut self, store: &mut Store, module: Module) -> Reply {
+        match store.candidate(module) {
+            Ok(candidate) => self.adopt(store, module, candidate),
+            Err(refusal) => Reply::Refused(refusal),
+        }
+    }
+
+    /// Takes one user of memory into force.
+    pub fn load_user(&mut self, store: &mut Store, name: &str) -> Reply {
+        match store.candidate_user(name) {
+            Ok(candidate) => self.adopt(store, Module::MysqlUsers, candidate),
+            Err(refusal) => Reply::Refused(refusal),
+        }
+    }
+
+    /// Puts a candidate into force, and has the store know.
+    fn adopt(&mut self, store: &mut Store, module: Module, candidate: Candidate) -> Reply {
+        let mut warnings = Vec::new();
+        let mut rows = candidate.rows.clone();
+        rows.tls = self.tls_for(store, &candidate, &mut warnings);
+        let (before, settings) = (store.variables().for_monitor(), candidate.variables.for_monitor());
+        if module == Module::MysqlServers
+            && let Some(plane) = self.plane.running()
+        {
+            plane.end_shuns();
+        }
+        let (running, placement) = self.servers.placed(module, &rows, &before, &settings);
+        let servers = running.servers.clone();
+        if let Err(error) = self.plane.publish(running) {
+            return Reply::error(error);
+        }
+        self.rows = rows;
+        let answer = match store.accept(candidate) {
+            Ok(answer) => answer,
+            Err(refusal) => return Reply::Refused(refusal),
+        };
+        self.follow(store, servers, placement);
+        let findings = Together::of_rows(&self.rows).findings().into_iter();
+        warnings.extend(findings.filter(|it| it.is_of(module)).map(|it| remark(it.problem.to_string())));
+        match module {
+            Module::MysqlServers => self.servers.version += 1,
+            Module::AdminVariables => {
+                warnings.extend(self.listeners.follow(store).into_iter().map(remark));
+                let known = known_passwords(store.variables());
+                warnings.extend(known.into_iter().map(|problem| remark(problem.to_string())));
+                self.listeners.announce(store, self.rows.tls.clone());
+            }
+            Module::MysqlVariables => self.listeners.announce(store, self.rows.tls.clone()),
+            _ => {}
+        }
+        self.keep_what_runs(store);
+        let answer = with_warnings(answer, warnings);
+        log_warnings(&answer);
+        Reply::Answer(answer)
+    }
+
+    /// Notes what has been put into force, and has the monitor follow.
+    pub(super) fn follow(&mut self, store: &mut Store, servers: Vec<ServerRow>, placement: Placement) {
+        self.servers.follow(servers, placement);
+        if self.servers.monitor.is_some() {
+            store.show_servers(&self.servers.running);
+        }
+        self.announce_latencies(&self.servers.latencies_us);
+        self.announce_plan(store);
+    }
+
+    /// Keys and certificates for a candidate: those there are, unless what they are made of has changed.
+    fn tls_for(&self, store: &Store, candidate: &Candidate, warnings: &mut Vec<Warning>) -> SharedTls {
+        let old = self.rows.tls.clone();
+        let (now, then) = (store.variables(), &candidate.variables);
+        let changed = VARIABLES_OF_TLS.iter().any(|name| now.value(name) != then.value(name))
+            || candidate.rows.ssl_params != self.rows.ssl_params;
+        if !changed {
+            return old;
+        }
+        match tls::load(&self.datadir, then, &candidate.rows.ssl_params) {
+            Ok(loaded) => {
+                warnings.extend(loaded.remarks.into_iter().map(remark));
+                loaded.tls
+            }
+            Err(error) => {
+                warnings.push(remark(format!("keys and certificates stay as they were: {error}")));
+                old
+            }
+        }
+    }
+
+    /// `PROXYSQL RELOAD TLS`
+    pub fn reload_tls(&mut self, store: &Store) -> Reply {
+        match tls::load(&self.datadir, store.variables(), &self.rows.ssl_params) {
+            Ok(loaded) => {
+                self.rows.tls = loaded.tls;
+                self.plane.replace_tls(self.rows.tls.clone());
+                self.listeners.announce(store, self.rows.tls.clone());
+                self.announce_plan(store);
+                let warnings = loaded.remarks.into_iter().map(remark).collect();
+                Reply::Answer(with_warnings(Answer::done(0), warnings))
+            }
+            Err(error) => Reply::error(error),
+        }
+    }
+}
+
+fn with_warnings(answer: Answer, more: Vec<Warning>) -> Answer {
+    match answer {
+        Answer::Done { affected, info, mut warnings } => {
+            warnings.extend(more);
+            Answer::Done { affected, info, warnings }
+        }
+        rows => rows,
+    }
+}
+
+/// Writes what a LOAD has left out, and what of it has no effect, into the log too.
+fn log_warnings(answer: &Answer) {
+    let Answer::Done { warnings, .. } = answer else { return };
+    for warning in warnings.iter().take(MOST_LOGGED) {
+        tracing::warn!("{}", warning.message);
+    }
+    if warnings.len() > MOST_LOGGED {
+        tracing::warn!(more = warnings.len() - MOST_LOGGED, "SHOW WARNINGS has the others");
+    }
+}
+
+/// Warnings of one LOAD that are logged: a rule set that is wrong as a whole has thousands.
+const MOST_LOGGED: usize = 50;
+
+fn remark(message: String) -> Warning {
+    Warning { code: 1105, message }
+}
+
+/// The variables that keys and certificates are made of.
+const VARIABLES_OF_TLS: &[&str] = &[
+    "mysql-have_ssl",
+    "mysql-ssl_p2s_ca",
+    "mysql-ssl_p2s_capath",
+    "mysql-ssl_p2s_cert",
+    "mysql-ssl_p2s_key",
+    "mysql-ssl_p2s_cipher",
+    "mysql-ssl_p2s_crl",
+    "mysql-ssl_p2s_crlpath",
+    "admin-ssl_keylog_file",
+];

@@ -1,0 +1,191 @@
+//! What runs: the data plane, servers as they are, and where administrators are listened for.
+//!
+//! [`load`] takes configuration into force, [`learn`] what the monitor has found, and [`serve`] stops and starts. The store, which
+//! holds what is configured, is handed in; workers hear of everything by messages only.
+
+mod admin;
+mod learn;
+mod load;
+mod plane;
+mod process;
+mod serve;
+mod servers;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use narrows_proxy::hostgroup::NameFigures;
+use narrows_proxy::query_log::QueryLog;
+use narrows_proxy::server::{DataPlane, Listening, Pulse};
+use narrows_proxy::snapshot::{Rows, Snapshot};
+use narrows_proxy::sockets::Sockets;
+use narrows_proxy::stats::Observer;
+
+use crate::monitor::Monitor;
+use crate::monitor::health::Health;
+use crate::monitor::log::CheckCounts;
+use crate::monitor::placement::Known;
+use crate::monitor::plan::{Access, Plan};
+use crate::store::Store;
+pub use admin::{AdminListeners, BeginError};
+pub use plane::Plane;
+pub use process::{End, Process};
+use servers::Servers;
+pub use servers::as_known;
+
+/// What runs.
+pub struct Runtime {
+    plane: Plane,
+    /// What is configured and loaded.
+    rows: Rows,
+    /// Servers as they are: not always where they are configured.
+    servers: Servers,
+    listeners: AdminListeners,
+    /// The folder of everything that is written.
+    datadir: PathBuf,
+    query_log: QueryLog,
+    sockets: Arc<dyn Sockets>,
+    keep: Option<Keep>,
+    on_pulse: OnPulse,
+}
+
+/// What runs when the control thread begins.
+pub struct Begun {
+    /// The data plane.
+    pub plane: DataPlane,
+    /// What is configured; the data plane runs with that [`as_known`].
+    pub rows: Rows,
+    /// What is known of servers.
+    pub known: Known,
+    /// Where listening sockets come from.
+    pub sockets: Arc<dyn Sockets>,
+    /// Keeps what runs for the process that comes after this one.
+    pub keep: Option<Keep>,
+    /// The folder of everything that is written.
+    pub datadir: PathBuf,
+    /// What writes down statements.
+    pub query_log: QueryLog,
+    /// Is told when other workers serve than before.
+    pub on_pulse: OnPulse,
+}
+
+/// Takes the bytes of [`Store::freeze`], each time something else runs.
+pub type Keep = Box<dyn Fn(&[u8]) + Send>;
+
+/// Is given what tells whether the workers that serve now still do anything; `None`: nobody serves.
+pub type OnPulse = Box<dyn Fn(Option<Pulse>) + Send>;
+
+impl Runtime {
+    /// What has begun, with those who check servers (`None`: nobody does) and listen for administrators.
+    pub fn new(store: &Store, begun: Begun, monitor: Option<Monitor>, listeners: AdminListeners) -> Runtime {
+        let runtime = Runtime {
+            servers: Servers::new(monitor, &begun.rows, store.variables(), begun.known),
+            plane: Plane::Running(begun.plane),
+            rows: begun.rows,
+            listeners,
+            datadir: begun.datadir,
+            query_log: begun.query_log,
+            sockets: begun.sockets,
+            keep: begun.keep,
+            on_pulse: begun.on_pulse,
+        };
+        runtime.announce_plan(store);
+        runtime.keep_what_runs(store);
+        runtime
+    }
+
+    /// What asks the workers; `None` while there are none.
+    pub fn observer(&self) -> Option<Observer> {
+        self.plane.running().map(DataPlane::observer)
+    }
+
+    /// What runs; `None` while nothing does.
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.plane.running().map(|plane| plane.snapshot().as_ref())
+    }
+
+    /// Whether clients are accepted; `None` while nothing runs.
+    pub fn listening(&self) -> Option<Listening> {
+        self.plane.running().map(DataPlane::listening)
+    }
+
+    /// Where clients connect to first.
+    pub fn first_listener(&self) -> (String, u16) {
+        let address = self.plane.running().and_then(|plane| plane.addresses().first().cloned());
+        let address = address.unwrap_or_default();
+        match address.rsplit_once(':') {
+            Some((host, port)) => (host.to_owned(), port.parse().unwrap_or(0)),
+            None => (String::new(), 0),
+        }
+    }
+
+    /// The only active user, where there is no other.
+    pub fn only_user(&self) -> Option<String> {
+        let mut active = self.rows.users.iter().filter(|user| user.active);
+        let first = active.next()?;
+        active.next().is_none().then(|| first.username.clone())
+    }
+
+    /// Where clients, and administrators, are listened for.
+    pub fn listeners(&self) -> (Vec<String>, &[String]) {
+        let clients = self.plane.running().map(|plane| plane.addresses().to_vec());
+        (clients.unwrap_or_default(), self.listeners.interfaces())
+    }
+
+    /// The folder of everything that is written.
+    pub fn datadir(&self) -> &Path {
+        &self.datadir
+    }
+
+    /// How often servers were loaded.
+    pub fn servers_version(&self) -> u64 {
+        self.servers.version
+    }
+
+    /// How many checks there were.
+    pub fn check_counts(&self) -> &CheckCounts {
+        &self.servers.checks
+    }
+
+    /// How the checks of servers fare; `None`: nobody checks.
+    pub fn health(&self, store: &Store) -> Option<&Health> {
+        let is_on = self.servers.monitor.is_some() && store.variables().for_monitor().enabled;
+        is_on.then_some(&self.servers.health)
+    }
+
+    /// What is counted of host names.
+    pub fn name_figures(&self) -> &NameFigures {
+        &self.servers.names.figures
+    }
+
+    /// Has the query log continue in a new file.
+    pub fn rotate_query_log(&self) {
+        self.query_log.rotate();
+    }
+
+    /// Tells the monitor what to check, and how.
+    fn announce_plan(&self, store: &Store) {
+        let Some(monitor) = &self.servers.monitor else { return };
+        let settings = store.variables().for_monitor();
+        let access = Access {
+            username: settings.username.clone(),
+            password: settings.password.clone(),
+            tls: self.rows.tls.clone(),
+            may_ask_for_key: self.rows.variables.get_server_public_key,
+        };
+        let targets = self.servers.targets(&self.rows);
+        monitor.follow(Plan { settings, access, targets });
+    }
+
+    /// Writes down what runs, for the process that comes after this one.
+    fn keep_what_runs(&self, store: &Store) {
+        if let Some(keep) = &self.keep {
+            keep(&store.freeze(&self.servers.known));
+        }
+    }
+
+    /// Lets go of everything but the data plane.
+    pub fn into_plane(self) -> Plane {
+        self.plane
+    }
+}

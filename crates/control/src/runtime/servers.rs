@@ -1,0 +1,165 @@
+//! Servers as they are: what the monitor has found, laid over what is configured.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use narrows_proxy::hostgroup::{NameTable, Names};
+use narrows_proxy::snapshot::{Rows, ServerRow};
+
+use crate::monitor::Monitor;
+use crate::monitor::health::Health;
+use crate::monitor::log::{CheckCounts, Kind, Record};
+use crate::monitor::ping::Reach;
+use crate::monitor::placement::{Finding, Known, Placement};
+use crate::monitor::plan::{Address, Target, targets};
+use crate::monitor::read_only::Role;
+use crate::monitor::replication_lag::{Lag, Seen};
+use crate::monitor::settings::Settings;
+use crate::schema::Module;
+use crate::variables::Values;
+
+/// What is known of servers, and where they are.
+pub(super) struct Servers {
+    /// `None`: nobody checks.
+    pub monitor: Option<Monitor>,
+    pub known: Known,
+    pub placement: Placement,
+    /// What the data plane has.
+    pub running: Vec<ServerRow>,
+    pub latencies_us: BTreeMap<Address, u64>,
+    pub names: Names,
+    pub checks: CheckCounts,
+    pub health: Health,
+    pub purged: Instant,
+    /// How often servers were loaded, or put elsewhere.
+    pub version: u64,
+}
+
+impl Servers {
+    /// Those that are configured, with what is known of them.
+    pub fn new(monitor: Option<Monitor>, rows: &Rows, variables: &Values, known: Known) -> Servers {
+        let placement = placement(rows, &variables.for_monitor(), &known);
+        Servers {
+            monitor,
+            running: placement.with_states(&known),
+            placement,
+            known,
+            latencies_us: BTreeMap::new(),
+            names: Names::default(),
+            checks: CheckCounts::default(),
+            health: Health::default(),
+            purged: Instant::now(),
+            version: 1,
+        }
+    }
+
+    /// The rows that are to run in the place of `rows`, of which `module` is loaded, and where servers are then.
+    pub fn placed(
+        &mut self,
+        module: Module,
+        rows: &Rows,
+        before: &Settings,
+        settings: &Settings,
+    ) -> (Rows, Placement) {
+        if !settings.enabled {
+            self.known.forget_health();
+            self.health.forget();
+        } else if module == Module::MysqlServers {
+            let targets = targets(&rows.servers, rows);
+            self.known.keep(&targets);
+            self.health.keep(&targets);
+            self.latencies_us.retain(|address, _| targets.iter().any(|target| target.address == *address));
+        }
+        let anew =
+            module == Module::MysqlServers || before.writer_is_also_reader != settings.writer_is_also_reader;
+        let placement = if anew { self.place(rows, settings) } else { self.placement.clone() };
+        let servers = placement.with_states(&self.known);
+        (Rows { servers, names: self.names.clone(), ..rows.clone() }, placement)
+    }
+
+    /// Notes what has been put into force.
+    pub fn follow(&mut self, servers: Vec<ServerRow>, placement: Placement) {
+        self.placement = placement;
+        self.running = servers;
+    }
+
+    /// The rows that run, or would if anything did.
+    pub fn over(&self, rows: &Rows) -> Rows {
+        Rows { servers: self.running.clone(), names: self.names.clone(), ..rows.clone() }
+    }
+
+    /// What is to be checked.
+    pub fn targets(&self, rows: &Rows) -> Vec<Target> {
+        targets(self.placement.rows(), rows)
+    }
+
+    /// Takes what has been found of a server; whether it is news.
+    pub fn learn(&mut self, finding: &Finding, rows: &Rows, settings: &Settings) -> bool {
+        if !settings.enabled || !self.known.learn(finding) {
+            return false;
+        }
+        tell(finding);
+        if let Finding::Role(address, check_type, role) = finding {
+            let pairs = &rows.replication_hostgroups;
+            self.placement.place(pairs, (address, *check_type), *role, settings.writer_is_also_reader);
+        }
+        true
+    }
+
+    /// Takes the addresses of host names.
+    pub fn learn_names(&mut self, table: NameTable) {
+        let before = std::mem::replace(&mut self.names.table, Arc::new(table));
+        let after = &self.names.table;
+        let updated = after.iter().filter(|(name, addresses)| before.get(*name) != Some(addresses)).count();
+        self.names.figures.updated.fetch_add(updated as u64, Ordering::Relaxed);
+    }
+
+    /// Counts the results of checks; how long pings have taken.
+    pub fn note(&mut self, records: &[Record], settings: &Settings) -> BTreeMap<Address, u64> {
+        for record in records {
+            self.checks.add(record);
+            if settings.enabled {
+                self.health.note(record);
+            }
+        }
+        let pings = records.iter().filter(|record| record.kind == Kind::Ping);
+        let latency = |record: &Record| Some((record.address.clone(), *record.outcome.as_ref().ok()?));
+        pings.filter_map(latency).collect()
+    }
+
+    /// Where servers are once `rows` are loaded with `settings`: what is known of their roles holds for them too.
+    fn place(&self, rows: &Rows, settings: &Settings) -> Placement {
+        placement(rows, settings, &self.known)
+    }
+}
+
+fn placement(rows: &Rows, settings: &Settings, known: &Known) -> Placement {
+    let pairs = &rows.replication_hostgroups;
+    Placement::new(&rows.servers, pairs, known, settings.writer_is_also_reader)
+}
+
+/// What runs where `rows` are configured and `known` is known of their servers.
+pub fn as_known(rows: &Rows, variables: &Values, known: &Known) -> Rows {
+    let servers = placement(rows, &variables.for_monitor(), known).with_states(known);
+    Rows { servers, ..rows.clone() }
+}
+
+/// Says in the log what has been found.
+fn tell(finding: &Finding) {
+    match finding {
+        Finding::Reach(server, Reach::Reachable) => tracing::info!(%server, "a server answers pings again"),
+        Finding::Reach(server, Reach::Unreachable) => {
+            tracing::warn!(%server, "a server has missed too many pings and is shunned");
+        }
+        Finding::Role(server, _, Role::Writer) => tracing::info!(%server, "a server may be written to"),
+        Finding::Role(server, _, Role::Reader) => tracing::info!(%server, "a server is read-only"),
+        Finding::Lag(server, hostgroup, Lag::Fine, Seen { behind, limit_s }) => {
+            tracing::info!(%server, %hostgroup, lag = %behind, limit_s, "a server has caught up");
+        }
+        Finding::Lag(server, hostgroup, Lag::TooMuch, Seen { behind, limit_s }) => {
+            tracing::warn!(%server, %hostgroup, lag = %behind, limit_s, "a server is too far behind and is shunned");
+        }
+    }
+}

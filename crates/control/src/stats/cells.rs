@@ -1,0 +1,23 @@
+//! Cells of the tables of figures.
+
+use rusqlite::types::Value;
+
+/// A row of a table of figures.
+pub type Row = Vec<Value>;
+
+pub fn text(value: impl Into<String>) -> Value {
+    Value::Text(value.into())
+}
+
+/// SQLite's integers have a sign; figures beyond it do not occur in a process's life.
+pub fn number(value: u64) -> Value {
+    Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+pub fn optional_text(value: Option<String>) -> Value {
+    value.map_or(Value::Null, Value::Text)
+}
+
+pub fn digest(hash: u64) -> Value {
+    text(format!("0x{hash:016X}"))
+}
