@@ -18,6 +18,7 @@ use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
+pub use crate::rules::RuleRow;
 pub(crate) use attributes::shown;
 pub use attributes::{HOSTGROUP_KEYS, Key, RULE_KEYS, Split, USER_KEYS, flaws};
 pub use servers::{CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus};
@@ -101,81 +102,6 @@ impl std::fmt::Debug for UserRow {
             .field("default_hostgroup", &self.default_hostgroup)
             .finish_non_exhaustive()
     }
-}
-
-/// One row of `mysql_query_rules`. A condition that is `None` is not asked; an action that is `None` changes nothing.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct RuleRow {
-    /// Rules are tried in this order.
-    pub rule_id: i64,
-    /// Rules that are not active are not loaded.
-    pub active: bool,
-    /// Condition: user name; empty: any.
-    pub username: Option<String>,
-    /// Condition: current schema; empty: any.
-    pub schemaname: Option<String>,
-    /// Condition: flag of the rule chain.
-    pub flag_in: u32,
-    /// Condition: client address, exact or with a final `%`.
-    pub client_addr: Option<String>,
-    /// Condition: local address the client connected to.
-    pub proxy_addr: Option<String>,
-    /// Condition: local port the client connected to.
-    pub proxy_port: Option<u16>,
-    /// Condition: digest as `0x...`.
-    pub digest: Option<String>,
-    /// Condition: expression searched in the digest text.
-    pub match_digest: Option<String>,
-    /// Condition: expression searched in the statement.
-    pub match_pattern: Option<String>,
-    /// Inverts both expressions.
-    pub negate_match_pattern: bool,
-    /// `CASELESS`, `GLOBAL`, comma separated.
-    pub re_modifiers: String,
-    /// Action: flag to go on with.
-    pub flag_out: Option<u32>,
-    /// Action: replacement for what `match_pattern` found.
-    pub replace_pattern: Option<String>,
-    /// Action: where to run the statement.
-    pub destination_hostgroup: Option<HostgroupId>,
-    /// Action: ms to cache the result.
-    pub cache_ttl: Option<u32>,
-    /// Action: whether empty results are cached.
-    pub cache_empty_result: Option<bool>,
-    /// Stored; without effect, as in the field.
-    pub cache_timeout: Option<u32>,
-    /// Stored; without effect, as in the field.
-    pub reconnect: Option<bool>,
-    /// Action: ms until the statement is killed.
-    pub timeout: Option<u32>,
-    /// Action: repeated executions after a failure.
-    pub retries: Option<u32>,
-    /// Action: ms to wait before running.
-    pub delay: Option<u32>,
-    /// Action: flag that the session's next statement starts with.
-    pub next_query_flag_in: Option<u32>,
-    /// Action: chain that a mirrored copy starts in.
-    pub mirror_flag_out: Option<u32>,
-    /// Action: hostgroup of a mirrored copy.
-    pub mirror_hostgroup: Option<HostgroupId>,
-    /// Action: answer error 1148 with this text.
-    pub error_msg: Option<String>,
-    /// Action: answer OK with this text.
-    pub ok_msg: Option<String>,
-    /// Stored; without effect, as in the field.
-    pub sticky_conn: Option<bool>,
-    /// Action: 0 disables multiplexing, 1 enables it, 2 keeps it for this statement.
-    pub multiplex: Option<u8>,
-    /// Action: wait for the GTID this session wrote in that hostgroup.
-    pub gtid_from_hostgroup: Option<HostgroupId>,
-    /// Action: whether the statement is logged.
-    pub log: Option<bool>,
-    /// Stop after this rule.
-    pub apply: bool,
-    /// JSON, or empty.
-    pub attributes: String,
-    /// Free text.
-    pub comment: Option<String>,
 }
 
 /// One row of `mysql_query_rules_fast_routing`: where statements go that no rule has stopped.

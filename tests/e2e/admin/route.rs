@@ -32,6 +32,24 @@ fn a_route_is_explained_step_by_step() {
 }
 
 #[test]
+fn a_route_is_explained_for_a_client_that_is_described_by_columns_of_rules() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let config = NarrowsConfig::in_front_of(server.port())
+        .rule("rule_id=7 active=1 client_addr=\"10.0.0.0/8\" destination_hostgroup=1 apply=1")
+        .rule("rule_id=8 active=1 proxy_port=7 destination_hostgroup=2 apply=1");
+    let narrows = start(&config);
+    let mut admin = admin(&narrows);
+    let mut rule = |client: &str| {
+        let lines = rows(&mut admin, &format!("EXPLAIN ROUTE 'SELECT 1' {client}"));
+        lines.into_iter().find(|line| line[1] == "rule").map(|line| line[2].clone())
+    };
+    assert_eq!(rule("AS sbtest"), None);
+    assert_eq!(rule("AS sbtest client_addr 10.1.2.3").as_deref(), Some("7"));
+    assert_eq!(rule("CLIENT_ADDR 10.1.2.3 AS sbtest").as_deref(), Some("7"));
+    assert_eq!(rule("proxy_port 7").as_deref(), Some("8"));
+}
+
+#[test]
 fn pins_are_shown_with_what_caused_them() {
     let server = RealServer::shared(Flavour::MariaDb);
     let narrows = start(&NarrowsConfig::in_front_of(server.port()));

@@ -1,5 +1,6 @@
 //! EXPLAIN ROUTE and SHOW PINS: where a statement would go, and what keeps sessions on their connections.
 
+use narrows_proxy::rules::SomeClient;
 use narrows_proxy::stats::{PinLine, Route, RouteOutcome, RouteQuestion, wait};
 
 use super::verb::{Call, Parts, Verb, Who};
@@ -12,7 +13,7 @@ pub const VERBS: &[Verb] = &[
         pattern: "EXPLAIN ROUTE <question...>",
         who: Who::Admin,
         run: explain,
-        doc: "`EXPLAIN ROUTE 'statement' [AS user] [SCHEMA schema]`: the way of a statement, and why it is that one.",
+        doc: "`EXPLAIN ROUTE 'statement' [AS user] [SCHEMA schema] [column value]...`: the way of a statement, and why it is that one. A column of rules that is a condition on the client, such as `client_addr`, says what the client has.",
     },
     Verb {
         pattern: "SHOW PINS",
@@ -28,19 +29,16 @@ struct Question {
     statement: String,
     user: Option<String>,
     schema: Option<String>,
+    /// Other columns of rules that are conditions on the client, and what the client has there.
+    others: Vec<(String, String)>,
 }
 
 impl Question {
-    /// `'statement' [AS user] [SCHEMA schema]`; `None`: something else.
+    /// `'statement' [AS user] [SCHEMA schema] [column value]...`; `None`: something else.
     fn parse(text: &str) -> Option<Question> {
         let (statement, mut rest) = string(text)?;
-        let mut question = Question { statement, user: None, schema: None };
+        let mut question = Question { statement, user: None, schema: None, others: Vec::new() };
         while let Some((word, behind)) = rest.trim_start().split_once(' ') {
-            let place = match word.to_ascii_uppercase().as_str() {
-                "AS" => &mut question.user,
-                "SCHEMA" => &mut question.schema,
-                _ => return None,
-            };
             let behind = behind.trim_start();
             let (name, after) = match string(behind) {
                 Some(quoted) => quoted,
@@ -49,7 +47,11 @@ impl Question {
                     (behind[..end].to_owned(), &behind[end..])
                 }
             };
-            *place = Some(name);
+            match word.to_ascii_uppercase().as_str() {
+                "AS" | "USERNAME" => question.user = Some(name),
+                "SCHEMA" | "SCHEMANAME" => question.schema = Some(name),
+                _ => question.others.push((word.to_owned(), name)),
+            }
             rest = after;
         }
         rest.trim().is_empty().then_some(question)
@@ -95,14 +97,15 @@ fn explain(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
         return Some(Reply::error("which user? EXPLAIN ROUTE 'statement' AS user"));
     }
     let (proxy_addr, proxy_port) = parts.runtime.first_listener();
-    let asked = RouteQuestion {
-        statement: question.statement.into_bytes(),
-        username,
-        schema: question.schema,
-        client_addr: call.caller.host.clone(),
-        proxy_addr,
-        proxy_port,
-    };
+    let mut client =
+        SomeClient { client_addr: call.caller.host.clone(), proxy_addr, proxy_port, ..SomeClient::default() };
+    for (column, value) in &question.others {
+        if !client.set(column, value) {
+            return None;
+        }
+    }
+    client.username = username;
+    let asked = RouteQuestion { statement: question.statement.into_bytes(), client, schema: question.schema };
     Some(match wait(observer.explain_route(asked)) {
         Ok(route) => {
             let mut rows = lines(&route);
@@ -257,7 +260,9 @@ mod tests {
         );
         assert_eq!(parsed("'SELECT \\'x\\''"), Some(("SELECT 'x'".to_owned(), None, None)));
         assert_eq!(parsed("'SELECT 1"), None);
-        assert_eq!(parsed("'SELECT 1' FOR app"), None);
+        let question = Question::parse("'SELECT 1' client_addr 10.0.0.1 AS app").unwrap();
+        assert_eq!(question.others, [("client_addr".to_owned(), "10.0.0.1".to_owned())]);
+        assert_eq!(parsed("'SELECT 1' FOR"), None);
         assert_eq!(parsed("SELECT 1"), None);
     }
 }

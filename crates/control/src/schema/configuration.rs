@@ -1,5 +1,7 @@
 //! The tables of the configuration: what operators edit, with their twins on disk and of what is running.
 
+use narrows_proxy::snapshot::RuleRow;
+
 use super::table::{DISK_ONLY, LAYERS, MAIN_AND_DISK, MAIN_AND_RUNTIME, MAIN_ONLY, Table};
 
 /// In the order of their making, which `SHOW TABLES LIKE` shows.
@@ -52,43 +54,7 @@ pub static TABLES: &[Table] = &[
         name: "mysql_query_rules",
         places: LAYERS,
         doc: "What happens to a statement: conditions and actions, evaluated by ascending rule_id.",
-        definition: &[
-            "rule_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL",
-            "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 0",
-            "username VARCHAR",
-            "schemaname VARCHAR",
-            "flagIN INT CHECK (flagIN >= 0) NOT NULL DEFAULT 0",
-            "client_addr VARCHAR",
-            "proxy_addr VARCHAR",
-            "proxy_port INT CHECK (proxy_port >= 0 AND proxy_port <= 65535)",
-            "digest VARCHAR",
-            "match_digest VARCHAR",
-            "match_pattern VARCHAR",
-            "negate_match_pattern INT CHECK (negate_match_pattern IN (0,1)) NOT NULL DEFAULT 0",
-            "re_modifiers VARCHAR DEFAULT 'CASELESS'",
-            "flagOUT INT CHECK (flagOUT >= 0)",
-            "replace_pattern VARCHAR CHECK (CASE WHEN replace_pattern IS NULL THEN 1 WHEN replace_pattern IS NOT NULL AND match_pattern IS NOT NULL THEN 1 ELSE 0 END)",
-            "destination_hostgroup INT DEFAULT NULL",
-            "cache_ttl INT CHECK (cache_ttl > 0)",
-            "cache_empty_result INT CHECK (cache_empty_result IN (0,1)) DEFAULT NULL",
-            "cache_timeout INT CHECK (cache_timeout >= 0)",
-            "reconnect INT CHECK (reconnect IN (0,1)) DEFAULT NULL",
-            "timeout INT UNSIGNED CHECK (timeout >= 0)",
-            "retries INT CHECK (retries>=0 AND retries <=1000)",
-            "delay INT UNSIGNED CHECK (delay >=0)",
-            "next_query_flagIN INT UNSIGNED",
-            "mirror_flagOUT INT UNSIGNED",
-            "mirror_hostgroup INT UNSIGNED",
-            "error_msg VARCHAR",
-            "OK_msg VARCHAR",
-            "sticky_conn INT CHECK (sticky_conn IN (0,1))",
-            "multiplex INT CHECK (multiplex IN (0,1,2))",
-            "gtid_from_hostgroup INT UNSIGNED",
-            "log INT CHECK (log IN (0,1))",
-            "apply INT CHECK (apply IN(0,1)) NOT NULL DEFAULT 0",
-            "attributes VARCHAR CHECK (JSON_VALID(attributes) OR attributes = '') NOT NULL DEFAULT ''",
-            "comment VARCHAR",
-        ],
+        definition: RuleRow::DEFINITION,
     },
     Table {
         name: "mysql_query_rules_fast_routing",

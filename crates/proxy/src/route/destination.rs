@@ -5,7 +5,7 @@ use narrows_sql::{Escapes, Flags, Kind, Scratch, Statement, digest_text, is_read
 use narrows_wire::Status;
 
 use super::{Asking, digest_options};
-use crate::rules::{Memory, Question, digest_of};
+use crate::rules::{Memory, Query, Question, digest_of};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SessionState;
 
@@ -26,7 +26,7 @@ pub(super) fn destination(
         return (ruled, "the rules say so");
     }
     if statement.flags.contains(Flags::MULTI)
-        && let Some(part) = first_write(question.statement)
+        && let Some(part) = first_write(question.query.statement)
     {
         let hostgroup = ask_again(snapshot, memory, question, part).unwrap_or(own);
         return (hostgroup, "the rules say so of its first statement that is no read");
@@ -72,7 +72,7 @@ fn ask_again(
     let digest = variables
         .query_digests
         .then(|| digest_of(digest_text(part, &digest_options(variables), &mut scratch)));
-    let asked = Question { statement: part, digest, ..*question };
+    let asked = Question { query: Query { statement: part, digest, ..question.query }, ..*question };
     snapshot.rules.apply(&asked, memory).0.destination_hostgroup
 }
 

@@ -14,7 +14,7 @@ use narrows_sql::{
 };
 use narrows_wire::{Errno, Status};
 
-use crate::rules::{Hint, Memory, Passage, Question, Sender, Verdict, annotate, digest_of};
+use crate::rules::{Client, Hint, Memory, Passage, Query, Question, Sender, Verdict, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
 
@@ -28,10 +28,8 @@ use doubt::{doubt_of, is_housekeeping};
 pub(crate) struct Asking<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) account: &'a Account,
-    pub(crate) client_addr: &'a str,
-    /// The address and port that the client connected to.
-    pub(crate) proxy_addr: &'a str,
-    pub(crate) proxy_port: u16,
+    /// The client, as rules see it.
+    pub(crate) client: Client<'a>,
     pub(crate) state: &'a SessionState,
     /// Status flags of the last answer.
     pub(crate) status: Status,
@@ -185,9 +183,9 @@ impl<'a> Asking<'a> {
     /// How the firewall knows the sender.
     pub(crate) fn sender(&self, ruled: &Ruled) -> Sender<'a> {
         Sender {
-            username: &self.account.row.username,
-            client_addr: self.client_addr,
-            schemaname: self.schema(),
+            username: self.client.username,
+            client_addr: self.client.client_addr,
+            schemaname: self.client.schemaname,
             flag: ruled.output.flag_out,
             digest: ruled.digest.as_ref().map(|digest| digest.hash),
         }
@@ -198,20 +196,7 @@ impl<'a> Asking<'a> {
     where
         'a: 'q,
     {
-        Question {
-            username: &self.account.row.username,
-            schemaname: self.schema(),
-            client_addr: self.client_addr,
-            proxy_addr: self.proxy_addr,
-            proxy_port: self.proxy_port,
-            flag_in,
-            statement: text,
-            digest,
-        }
-    }
-
-    fn schema(&self) -> &'a [u8] {
-        self.state.schema.as_deref().unwrap_or_default()
+        Question { client: self.client, query: Query { flag_in, statement: text, digest } }
     }
 
     /// What happens to a statement of which the rules say `ruled`. `wanted`: the hostgroup of the connection that knows what

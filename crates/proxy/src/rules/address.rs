@@ -27,6 +27,11 @@ impl ClientAddress {
         network.unwrap_or_else(|| ClientAddress::Exactly(text.into()))
     }
 
+    /// What a rule has in the column; `None`: no condition.
+    pub(super) fn of_cell(cell: &Option<String>) -> Option<ClientAddress> {
+        cell.as_deref().filter(|text| !text.is_empty()).map(ClientAddress::parse)
+    }
+
     /// Whether a client with that address is meant.
     pub(super) fn holds(&self, client: &str) -> bool {
         match self {

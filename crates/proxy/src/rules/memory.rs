@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
+use super::columns::{ProfileKey, Seen};
 use super::expression::Work;
-use super::{Question, RuleSet, Verdict};
+use super::{Client, Query, RuleSet, Verdict};
 use crate::hash::AsTheyAre;
 
 /// One worker's part of the rules.
@@ -18,12 +19,10 @@ pub struct Memory {
     pub(super) work: Vec<Searches>,
     /// For each rule how often it matched.
     hits: Vec<u64>,
+    seen: Seen,
     profiles: HashMap<ProfileKey, Rc<Profile>>,
     /// The profile that was wanted last.
     last_profile: Option<(ProfileKey, Rc<Profile>)>,
-    /// Addresses of clients, by the rules that mean them.
-    addresses: HashMap<Box<str>, u32>,
-    address_classes: HashMap<Box<[u64]>, u32>,
     plans: HashMap<PlanKey, Rc<Plan>, AsTheyAre>,
     /// Rules that all plans name.
     planned: usize,
@@ -38,16 +37,6 @@ pub struct Memory {
 pub(super) struct Searches {
     pub(super) digest: Work,
     pub(super) pattern: Work,
-}
-
-/// Who asks, as far as rules make a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-struct ProfileKey {
-    user: u32,
-    schema: u32,
-    client: u32,
-    proxy_address: u16,
-    proxy_port: u16,
 }
 
 /// The rules that concern one kind of asker.
@@ -147,8 +136,8 @@ impl Memory {
     }
 
     /// The rules that concern who asks.
-    pub(super) fn profile(&mut self, set: &RuleSet, question: &Question<'_>) -> Rc<Profile> {
-        let key = self.profile_key(set, question);
+    pub(super) fn profile(&mut self, set: &RuleSet, client: &Client<'_>) -> Rc<Profile> {
+        let key = set.conditions.key(client, &mut self.seen);
         if let Some((last, profile)) = &self.last_profile
             && *last == key
         {
@@ -156,20 +145,20 @@ impl Memory {
         }
         let profile = match self.profiles.get(&key) {
             Some(profile) => Rc::clone(profile),
-            None => self.new_profile(set, question, key),
+            None => self.new_profile(set, key),
         };
         self.last_profile = Some((key, Rc::clone(&profile)));
         profile
     }
 
-    fn new_profile(&mut self, set: &RuleSet, question: &Question<'_>, key: ProfileKey) -> Rc<Profile> {
+    fn new_profile(&mut self, set: &RuleSet, key: ProfileKey) -> Rc<Profile> {
         if self.profiles.len() >= MOST_PROFILES {
             self.profiles.clear();
             // Plans name profiles by number.
             self.forget_plans();
         }
         let mut allowed = vec![0u64; set.rules.len().div_ceil(64)];
-        for (index, _) in set.rules.iter().enumerate().filter(|(_, rule)| rule.means(question)) {
+        for index in (0..set.rules.len()).filter(|rule| set.conditions.hold(*rule, &key, &self.seen)) {
             if let Some(word) = allowed.get_mut(index / 64) {
                 *word |= 1 << (index % 64);
             }
@@ -195,59 +184,18 @@ impl Memory {
         profile
     }
 
-    fn profile_key(&mut self, set: &RuleSet, question: &Question<'_>) -> ProfileKey {
-        let names = &set.names;
-        let place = |found: Option<usize>| found.map_or(0, |place| place as u16 + 1);
-        let mut key = ProfileKey::default();
-        if !names.users.is_empty() {
-            key.user = names.users.get(question.username).copied().unwrap_or_default();
-        }
-        if !names.schemas.is_empty() {
-            key.schema = names.schemas.get(question.schemaname).copied().unwrap_or_default();
-        }
-        if names.client_addresses {
-            key.client = self.address_class(set, question.client_addr);
-        }
-        let mut addresses = names.proxy_addresses.iter();
-        key.proxy_address = place(addresses.position(|address| **address == *question.proxy_addr));
-        key.proxy_port = place(names.proxy_ports.iter().position(|port| *port == question.proxy_port));
-        key
-    }
-
-    /// A number that all addresses share which the same rules mean.
-    fn address_class(&mut self, set: &RuleSet, address: &str) -> u32 {
-        if let Some(class) = self.addresses.get(address) {
-            return *class;
-        }
-        if self.addresses.len() >= MOST_ADDRESSES {
-            self.addresses.clear();
-        }
-        let mut means = vec![0u64; set.rules.len().div_ceil(64)];
-        for (index, rule) in set.rules.iter().enumerate() {
-            if rule.client.as_ref().is_some_and(|client| client.holds(address))
-                && let Some(word) = means.get_mut(index / 64)
-            {
-                *word |= 1 << (index % 64);
-            }
-        }
-        let next = self.address_classes.len() as u32;
-        let class = *self.address_classes.entry(means.into()).or_insert(next);
-        self.addresses.insert(address.into(), class);
-        class
-    }
-
     /// What is left to ask about statements of a digest; made when it is first wanted.
-    pub(super) fn plan(&mut self, set: &RuleSet, question: &Question<'_>, profile: &Profile) -> Rc<Plan> {
-        let digest = question.digest.filter(|_| set.needs_digest());
+    pub(super) fn plan(&mut self, set: &RuleSet, query: &Query<'_>, profile: &Profile) -> Rc<Plan> {
+        let digest = query.digest.filter(|_| set.needs_digest());
         let key = PlanKey {
             digest: digest.map_or(0, |(_, hash)| hash),
             profile: profile.id,
-            flag_in: question.flag_in,
+            flag_in: query.flag_in,
         };
         if let Some(plan) = self.plans.get(&key) {
             return Rc::clone(plan);
         }
-        let plan = Rc::new(set.make_plan(question, profile, self));
+        let plan = Rc::new(set.make_plan(query, profile, self));
         if self.plans.len() >= MOST_PLANS || self.planned >= MOST_PLANNED {
             self.forget_plans();
         }
@@ -264,9 +212,6 @@ impl Memory {
 
 /// Kinds of askers that are remembered: a bit and a little for each rule.
 const MOST_PROFILES: usize = 1_024;
-
-/// Addresses that are remembered, where rules ask for any.
-const MOST_ADDRESSES: usize = 8_192;
 
 /// Digests that are remembered, for each kind of asker.
 const MOST_PLANS: usize = 8_192;

@@ -10,6 +10,8 @@
 
 mod address;
 mod annotation;
+mod client;
+mod columns;
 mod expression;
 mod fast_routing;
 mod firewall;
@@ -23,9 +25,11 @@ mod walk;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::snapshot::{FastRoutingRow, HostgroupId, RuleRow};
+use crate::snapshot::FastRoutingRow;
 
 pub use annotation::{Hint, annotate};
+use columns::Conditions;
+pub use columns::{Client, RuleRow, SomeClient, Verdict};
 pub use expression::{ExpressionError, check_expression};
 use fast_routing::FastRouting;
 pub use firewall::{Firewall, Passage, Sender};
@@ -51,82 +55,29 @@ pub struct RuleSet {
     digest_screen: Screen,
     pattern_screen: Screen,
     fast_routing: FastRouting,
-    names: Names,
+    conditions: Conditions,
     /// How often a flag may lead back to the first rule.
     iterations: u32,
 }
 
-/// What rules say of who asks: names that no rule says are all alike to it.
-#[derive(Debug, Default)]
-struct Names {
-    users: HashMap<Box<str>, u32>,
-    schemas: HashMap<Box<[u8]>, u32>,
-    client_addresses: bool,
-    proxy_addresses: Vec<Box<str>>,
-    proxy_ports: Vec<u16>,
-}
-
-/// What a statement is asked about.
+/// A statement, and who sent it.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// Who sent it.
-    pub username: &'a str,
-    /// In which schema.
-    pub schemaname: &'a [u8],
-    /// From where.
-    pub client_addr: &'a str,
-    /// To which of our addresses.
-    pub proxy_addr: &'a str,
-    /// To which of our ports.
-    pub proxy_port: u16,
+    pub client: Client<'a>,
+    /// The statement.
+    pub query: Query<'a>,
+}
+
+/// What rules can ask about a statement, whoever sent it.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
     /// The flag that the walk begins with.
     pub flag_in: u32,
     /// Its text.
     pub statement: &'a [u8],
     /// Its digest text and hash; `None` where digests are off: then conditions on them hold.
     pub digest: Option<(&'a [u8], u64)>,
-}
-
-/// What the rules say. `None`: they say nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// Where to run the statement; `None`: the user's default hostgroup.
-    pub destination_hostgroup: Option<HostgroupId>,
-    /// The flag behind the rules.
-    pub flag_out: u32,
-    /// ms to cache the result.
-    pub cache_ttl: Option<u32>,
-    /// Whether empty results are cached.
-    pub cache_empty_result: Option<bool>,
-    /// ms until the statement is killed.
-    pub timeout: Option<u32>,
-    /// Repeated executions after a failure.
-    pub retries: Option<u32>,
-    /// ms to wait before running.
-    pub delay: Option<u32>,
-    /// Flag that the session's next statement starts with.
-    pub next_query_flag_in: Option<u32>,
-    /// Chain that a mirrored copy starts in.
-    pub mirror_flag_out: Option<u32>,
-    /// Hostgroup of a mirrored copy.
-    pub mirror_hostgroup: Option<HostgroupId>,
-    /// Answer error 1148 with the text of that rule.
-    pub error_msg: Option<RuleIndex>,
-    /// Answer OK with the text of that rule.
-    pub ok_msg: Option<RuleIndex>,
-    /// 0 disables multiplexing, 1 enables it, 2 keeps it for this statement.
-    pub multiplex: Option<u8>,
-    /// Whether the statement is logged.
-    pub log: Option<bool>,
-    /// A hint asks for a connection that nobody has used before.
-    pub create_new_connection: bool,
-}
-
-impl Verdict {
-    /// Whether a copy is to run somewhere.
-    pub fn is_mirrored(&self) -> bool {
-        self.mirror_hostgroup.is_some() || self.mirror_flag_out.is_some()
-    }
 }
 
 impl RuleSet {
@@ -149,7 +100,7 @@ impl RuleSet {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut set = RuleSet {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            names: Names::of(&rules),
+            conditions: Conditions::new(rules.iter().map(|rule| &rule.row)),
             digest_screen: Screen::new(in_digest),
             pattern_screen: Screen::new(in_statement),
             fast_routing: FastRouting::new(fast_routing),
@@ -191,11 +142,16 @@ impl RuleSet {
     /// Goes through the rules. The second value is the statement as the rules have rewritten it.
     pub fn apply(&self, question: &Question<'_>, memory: &mut Memory) -> (Verdict, Option<Vec<u8>>) {
         memory.renew(self);
-        let (mut verdict, rewritten, stopped) = self.walk(question, memory);
+        memory.matched.clear();
+        let (client, query) = (&question.client, &question.query);
+        let (mut verdict, rewritten, stopped) = match self.rules.is_empty() {
+            true => (Verdict { flag_out: query.flag_in, ..Verdict::default() }, None, false),
+            false => self.walk(&memory.profile(self, client), query, memory),
+        };
         // ProxySQL looks at `apply` of the rule it looked at last, whether that matched or not.
         let last_applies = self.rules.last().is_some_and(|rule| rule.row.apply);
         if !stopped && !last_applies && !self.fast_routing.is_empty() {
-            let found = self.fast_routing.find(question.username, question.schemaname, verdict.flag_out);
+            let found = self.fast_routing.find(client.username, client.schemaname, verdict.flag_out);
             verdict.destination_hostgroup = found.or(verdict.destination_hostgroup);
         }
         (verdict, rewritten)
@@ -239,36 +195,6 @@ impl RuleSet {
 
     fn rule(&self, index: RuleIndex) -> Option<&Rule> {
         self.rules.get(index.0 as usize)
-    }
-}
-
-impl Names {
-    fn of(rules: &[Rule]) -> Names {
-        let mut names = Names::default();
-        for rule in rules {
-            let row = &rule.row;
-            let said = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
-            if let Some(user) = said(&row.username) {
-                let next = names.users.len() as u32 + 1;
-                names.users.entry(user.into()).or_insert(next);
-            }
-            if let Some(schema) = said(&row.schemaname) {
-                let next = names.schemas.len() as u32 + 1;
-                names.schemas.entry(schema.into_bytes().into()).or_insert(next);
-            }
-            names.client_addresses |= rule.client.is_some();
-            if let Some(address) = said(&row.proxy_addr)
-                && !names.proxy_addresses.iter().any(|known| **known == *address)
-            {
-                names.proxy_addresses.push(address.into());
-            }
-            if let Some(port) = row.proxy_port
-                && !names.proxy_ports.contains(&port)
-            {
-                names.proxy_ports.push(port);
-            }
-        }
-        names
     }
 }
 

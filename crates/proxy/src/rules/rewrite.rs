@@ -1,7 +1,7 @@
 //! `replace_pattern`: what is put in place of what `match_pattern` has found.
 
+use super::RuleRow;
 use super::expression::Expression;
-use crate::snapshot::RuleRow;
 
 /// A replacement: text and the groups that stand between. `\1` is the first group, `\0` the whole find, `\\` a
 /// backslash.

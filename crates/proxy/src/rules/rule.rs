@@ -3,17 +3,17 @@
 use narrows_sql::digest_hash;
 use serde_json::Value;
 
+use super::RuleRow;
 use super::address::{ClientAddress, Meant, is_address};
 use super::expression::{Expression, ExpressionError};
 use super::rewrite::Replacement;
-use super::{Question, Verdict};
-use crate::snapshot::{RuleRow, shown};
+use crate::snapshot::shown;
 
 /// Why the conditions of a rule on addresses hold for no client: the column, its text, and what is expected. `has_sockets`:
 /// whether clients come by Unix sockets.
 pub fn conditions_never_met(row: &RuleRow, has_sockets: bool) -> Vec<(&'static str, &str, &'static str)> {
-    let client = row.client_addr.as_deref().filter(|text| !text.is_empty()).and_then(|text| {
-        let why = match ClientAddress::parse(text).meant() {
+    let client = row.client_addr.as_deref().and_then(|text| {
+        let why = match ClientAddress::of_cell(&row.client_addr)?.meant() {
             Meant::Addresses => return None,
             Meant::Sockets if has_sockets => return None,
             Meant::Sockets => "clients of Unix sockets are called localhost, and mysql-interfaces has no socket",
@@ -32,7 +32,6 @@ pub fn conditions_never_met(row: &RuleRow, has_sockets: bool) -> Vec<(&'static s
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) row: RuleRow,
-    pub(super) client: Option<ClientAddress>,
     pub(super) digest: Option<u64>,
     pub(super) match_digest: Option<Expression>,
     pub(super) match_pattern: Option<Expression>,
@@ -81,7 +80,6 @@ impl Rule {
         let (match_digest, in_digest) = expression("match_digest", &row.match_digest)?.unzip();
         let (match_pattern, in_statement) = expression("match_pattern", &row.match_pattern)?.unzip();
         let rule = Rule {
-            client: row.client_addr.as_deref().filter(|text| !text.is_empty()).map(ClientAddress::parse),
             digest: row.digest.as_deref().map(parse_digest).transpose()?,
             match_digest,
             match_pattern,
@@ -105,39 +103,6 @@ impl Rule {
     /// Whether `match_pattern` need only be asked for statements that have one of its literals.
     pub(super) fn is_screened(&self) -> bool {
         !self.row.negate_match_pattern && self.match_pattern.as_ref().is_some_and(|pattern| pattern.screened)
-    }
-
-    /// Whether the conditions on who asks hold.
-    pub(super) fn means(&self, question: &Question<'_>) -> bool {
-        let equals = |wanted: &Option<String>, found: &[u8]| {
-            wanted.as_ref().is_none_or(|wanted| wanted.is_empty() || wanted.as_bytes() == found)
-        };
-        equals(&self.row.username, question.username.as_bytes())
-            && equals(&self.row.schemaname, question.schemaname)
-            && self.client.as_ref().is_none_or(|client| client.holds(question.client_addr))
-            && equals(&self.row.proxy_addr, question.proxy_addr.as_bytes())
-            && self.row.proxy_port.is_none_or(|port| port == question.proxy_port)
-    }
-
-    /// Puts its actions into `verdict`; those that it leaves open stay as they were.
-    pub(super) fn act(&self, index: RuleIndex, verdict: &mut Verdict) {
-        fn overwrite<T: Copy>(kept: &mut Option<T>, action: Option<T>) {
-            *kept = action.or(*kept);
-        }
-        let row = &self.row;
-        overwrite(&mut verdict.destination_hostgroup, row.destination_hostgroup);
-        overwrite(&mut verdict.cache_ttl, row.cache_ttl);
-        overwrite(&mut verdict.cache_empty_result, row.cache_empty_result);
-        overwrite(&mut verdict.timeout, row.timeout);
-        overwrite(&mut verdict.retries, row.retries);
-        overwrite(&mut verdict.delay, row.delay);
-        overwrite(&mut verdict.next_query_flag_in, row.next_query_flag_in);
-        overwrite(&mut verdict.mirror_flag_out, row.mirror_flag_out);
-        overwrite(&mut verdict.mirror_hostgroup, row.mirror_hostgroup);
-        overwrite(&mut verdict.multiplex, row.multiplex);
-        overwrite(&mut verdict.log, row.log);
-        overwrite(&mut verdict.error_msg, row.error_msg.as_ref().map(|_| index));
-        overwrite(&mut verdict.ok_msg, row.ok_msg.as_ref().map(|_| index));
     }
 
     /// The flag to go on with; `None`: the one that is.
@@ -273,7 +238,6 @@ mod tests {
     #[test]
     fn an_empty_address_is_no_condition() {
         let row = RuleRow { client_addr: Some(String::new()), ..RuleRow::default() };
-        assert!(Rule::compile(&row).unwrap().0.client.is_none());
         assert!(conditions_never_met(&row, false).is_empty());
     }
 

@@ -1,18 +1,24 @@
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::*;
+use crate::snapshot::HostgroupId;
 
 fn question(statement: &'static str) -> Question<'static> {
-    Question {
+    let client = Client {
         username: "app",
         schemaname: b"shop",
         client_addr: "10.1.2.3",
         proxy_addr: "127.0.0.1",
-        proxy_port: 6033,
-        flag_in: 0,
-        statement: statement.as_bytes(),
-        digest: Some((statement.as_bytes(), 0xAB)),
-    }
+        proxy_port: &6033,
+    };
+    let digest = Some((statement.as_bytes(), 0xAB));
+    Question { client, query: Query { flag_in: 0, statement: statement.as_bytes(), digest } }
+}
+
+/// The same with another digest.
+fn digested(statement: &'static str, digest: Option<(&'static [u8], u64)>) -> Question<'static> {
+    let question = question(statement);
+    Question { query: Query { digest, ..question.query }, ..question }
 }
 
 fn rule(rule_id: i64, destination: i32) -> RuleRow {
@@ -131,8 +137,7 @@ fn hits_are_counted_by_rule() {
     let set = RuleSet::compile(&[first, rule(6, 2)], &[], 0).unwrap();
     let mut memory = Memory::default();
     for statement in ["SELECT 1", "SELECT 1", "DELETE"] {
-        let digest = digest_of(statement.as_bytes());
-        set.apply(&Question { digest: Some(digest), ..question(statement) }, &mut memory);
+        set.apply(&digested(statement, Some(digest_of(statement.as_bytes()))), &mut memory);
     }
     assert_eq!(memory.hits(&set).collect::<Vec<_>>(), [(5, 2), (6, 3)]);
     assert_eq!(memory.last_matched(&set).collect::<Vec<_>>(), [6]);
@@ -166,20 +171,9 @@ impl Interpreter {
         q: &Question<'_>,
         text: &[u8],
     ) -> bool {
-        let is = |wanted: &Option<String>, found: &[u8]| {
-            wanted.as_deref().is_none_or(|wanted| wanted.is_empty() || wanted.as_bytes() == found)
-        };
-        let client = row.client_addr.as_deref().is_none_or(|wanted| match wanted.strip_suffix('%') {
-            Some(prefix) => q.client_addr.starts_with(prefix),
-            None => wanted == q.client_addr,
-        });
         let negated = row.negate_match_pattern;
-        is(&row.username, q.username.as_bytes())
-            && is(&row.schemaname, q.schemaname)
-            && client
-            && is(&row.proxy_addr, q.proxy_addr.as_bytes())
-            && row.proxy_port.is_none_or(|port| port == q.proxy_port)
-            && q.digest.is_none_or(|(digest_text, hash)| {
+        row.is_for(&q.client)
+            && q.query.digest.is_none_or(|(digest_text, hash)| {
                 row.digest.as_deref().is_none_or(|wanted| wanted == format!("0x{hash:016X}"))
                     && digest.as_ref().is_none_or(|regex| regex.is_match(digest_text) != negated)
             })
@@ -187,8 +181,8 @@ impl Interpreter {
     }
 
     fn apply(&self, question: &Question<'_>) -> (Vec<i64>, Option<i32>, u32, Vec<u8>) {
-        let (mut matched, mut destination, mut flag) = (Vec::new(), None, question.flag_in);
-        let mut text = question.statement.to_vec();
+        let (mut matched, mut destination, mut flag) = (Vec::new(), None, question.query.flag_in);
+        let mut text = question.query.statement.to_vec();
         let mut iterations = self.iterations;
         'again: loop {
             for rule in &self.rules {
@@ -251,7 +245,7 @@ const TEXTS: &[&str] = &[
     "SELECT 5 FROM T2 -- x",
 ];
 
-fn one<T: Copy>(from: &[T]) -> T {
+pub(super) fn one<T: Copy>(from: &[T]) -> T {
     from[rand::random_range(0..from.len())]
 }
 
@@ -264,12 +258,7 @@ fn random_rule(rule_id: i64) -> RuleRow {
     let mut row = RuleRow {
         rule_id,
         active: rand::random_range(0..10) > 0,
-        username: maybe(4, || owned(one(&["app", "web", ""]))),
-        schemaname: maybe(4, || owned(one(&["shop", "blog"]))),
         flag_in: maybe(3, || rand::random_range(0..3)).unwrap_or_default(),
-        client_addr: maybe(5, || owned(one(&["10.0.0.1", "10.0.%", "%"]))),
-        proxy_addr: maybe(8, || owned(one(&["127.0.0.1", "127.0.0.2"]))),
-        proxy_port: maybe(8, || one(&[6033, 6034])),
         digest: maybe(6, || format!("0x{:016X}", digest_of(one(TEXTS).as_bytes()).1)),
         match_digest: maybe(2, || owned(one(PATTERNS))),
         match_pattern: maybe(3, || owned(one(PATTERNS))),
@@ -283,7 +272,7 @@ fn random_rule(rule_id: i64) -> RuleRow {
     if row.match_pattern.is_some() {
         row.replace_pattern = maybe(3, || owned(one(&["users", "t1 FOR UPDATE", "", "7"])));
     }
-    row
+    row.with_random_conditions(|| rand::random_range(0..6) == 0)
 }
 
 #[test]
@@ -297,23 +286,19 @@ fn the_compiled_rules_say_what_an_interpreter_says() {
         for _ in 0..60 {
             let text = one(TEXTS);
             let digested = one(TEXTS).as_bytes();
-            let question = Question {
-                username: one(&["app", "web", "nobody"]),
-                schemaname: one(&[b"shop".as_slice(), b"blog", b""]),
-                client_addr: one(&["10.0.0.1", "10.0.7.7", "192.168.0.1"]),
-                proxy_addr: one(&["127.0.0.1", "127.0.0.2", "::1"]),
-                proxy_port: one(&[6033, 6034, 1]),
+            let query = Query {
                 flag_in: maybe(5, || rand::random_range(0..3)).unwrap_or_default(),
                 statement: text.as_bytes(),
                 digest: (round % 5 > 0).then(|| digest_of(digested)),
             };
+            let question = Question { client: Client::random(), query };
             let (verdict, rewritten) = set.apply(&question, &mut memory);
             let (matched, destination, flag, text) = interpreter.apply(&question);
             let said = (
                 memory.last_matched(&set).collect::<Vec<_>>(),
                 verdict.destination_hostgroup.map(|group| group.0),
                 verdict.flag_out,
-                rewritten.unwrap_or_else(|| question.statement.to_vec()),
+                rewritten.unwrap_or_else(|| question.query.statement.to_vec()),
             );
             assert_eq!(said, (matched, destination, flag, text), "{rows:#?}\n{question:?}");
         }
@@ -334,8 +319,8 @@ fn ten_thousand_rules_are_compiled_and_asked() {
     assert!(set.memory_usage() < 32 << 20, "{}", set.memory_usage());
     let mut memory = Memory::default();
     let mut ask = |statement: &'static str| {
-        let digest = Some(digest_of(statement.as_bytes()));
-        set.apply(&Question { digest, ..question(statement) }, &mut memory).0.destination_hostgroup
+        let question = digested(statement, Some(digest_of(statement.as_bytes())));
+        set.apply(&question, &mut memory).0.destination_hostgroup
     };
     assert_eq!(ask("SELECT c FROM sbtest1 WHERE id=?"), Some(HostgroupId(7)));
     assert_eq!(ask("SELECT c FROM nothing_00077 WHERE id=?"), Some(HostgroupId(1)));

@@ -3,7 +3,7 @@
 
 use super::memory::{Memory, Plan, Profile, Settled};
 use super::rule::{Rule, RuleIndex};
-use super::{Question, RuleSet, Verdict};
+use super::{Query, RuleSet, Verdict};
 
 /// A walk on its way.
 struct Walk<'a> {
@@ -35,37 +35,33 @@ impl RuleSet {
     /// Walks; the last value is whether a rule with `apply` ended it.
     pub(super) fn walk(
         &self,
-        question: &Question<'_>,
+        profile: &Profile,
+        query: &Query<'_>,
         memory: &mut Memory,
     ) -> (Verdict, Option<Vec<u8>>, bool) {
-        memory.matched.clear();
-        if self.rules.is_empty() {
-            return (Verdict { flag_out: question.flag_in, ..Verdict::default() }, None, false);
-        }
-        let profile = memory.profile(self, question);
-        let plan = memory.plan(self, question, &profile);
+        let plan = memory.plan(self, query, profile);
         if let Some(settled) = &plan.settled {
             memory.matched.extend_from_slice(&settled.matched);
             memory.count(&settled.matched);
             return (settled.verdict, None, settled.stopped);
         }
         let matched = std::mem::take(&mut memory.matched);
-        let mut walk = Walk::new(self, question.flag_in, matched);
-        let stopped = walk.run(question, &profile, &plan, memory);
+        let mut walk = Walk::new(self, query.flag_in, matched);
+        let stopped = walk.run(query, profile, &plan, memory);
         memory.count(&walk.matched);
         memory.matched = walk.matched;
         (walk.verdict, walk.rewritten, stopped)
     }
 
     /// Asks everything that depends on the digest alone.
-    pub(super) fn make_plan(&self, question: &Question<'_>, profile: &Profile, memory: &mut Memory) -> Plan {
+    pub(super) fn make_plan(&self, query: &Query<'_>, profile: &Profile, memory: &mut Memory) -> Plan {
         let mut always = profile.always.to_vec();
         let mut screened = Vec::new();
         let mut pass = |index: u32, rule: &Rule| match rule.is_screened() {
             true => screened.push(index),
             false => always.push(index),
         };
-        match question.digest {
+        match query.digest {
             Some((text, hash)) => {
                 let mut candidates = std::mem::take(&mut memory.found);
                 self.digest_screen.search(text, &mut candidates);
@@ -101,13 +97,13 @@ impl RuleSet {
         always.sort_unstable();
         screened.sort_unstable();
         let mut plan = Plan { always: always.into(), screened: screened.into(), settled: None };
-        plan.settled = self.settle(question, profile, &plan);
+        plan.settled = self.settle(query, profile, &plan);
         plan
     }
 
     /// The end of the walk, if every statement of this digest comes to it.
-    fn settle(&self, question: &Question<'_>, profile: &Profile, plan: &Plan) -> Option<Settled> {
-        let mut walk = Walk::new(self, question.flag_in, Vec::new());
+    fn settle(&self, query: &Query<'_>, profile: &Profile, plan: &Plan) -> Option<Settled> {
+        let mut walk = Walk::new(self, query.flag_in, Vec::new());
         let mut rules = plan.always.iter().copied();
         let mut end = u32::MAX;
         while let Some(index) = rules.next() {
@@ -135,19 +131,12 @@ impl RuleSet {
     }
 
     /// Puts the rules that are left by the literals of `text` into `found`.
-    fn screen(
-        &self,
-        text: &[u8],
-        question: &Question<'_>,
-        profile: &Profile,
-        plan: &Plan,
-        found: &mut Vec<u32>,
-    ) {
+    fn screen(&self, text: &[u8], query: &Query<'_>, profile: &Profile, plan: &Plan, found: &mut Vec<u32>) {
         self.pattern_screen.search(text, found);
         found.retain(|index| {
             profile.allows(*index)
                 && self.rules.get(*index as usize).is_some_and(|rule| {
-                    let asks = rule.asks_digest() && question.digest.is_some();
+                    let asks = rule.asks_digest() && query.digest.is_some();
                     rule.is_screened() && (!asks || plan.screened.binary_search(index).is_ok())
                 })
         });
@@ -168,9 +157,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks over what is left by `plan` and by the statement; returns whether a rule with `apply` ended it.
-    fn run(&mut self, question: &Question<'_>, profile: &Profile, plan: &Plan, memory: &mut Memory) -> bool {
+    fn run(&mut self, query: &Query<'_>, profile: &Profile, plan: &Plan, memory: &mut Memory) -> bool {
         let mut found = std::mem::take(&mut memory.found);
-        self.set.screen(question.statement, question, profile, plan, &mut found);
+        self.set.screen(query.statement, query, profile, plan, &mut found);
         let (mut always, mut screened) = (0, 0);
         let stopped = loop {
             let index = match (plan.always.get(always), found.get(screened)) {
@@ -187,21 +176,21 @@ impl<'a> Walk<'a> {
             let Some(rule) = self.set.rules.get(index as usize) else { break false };
             let Some(work) = memory.work.get_mut(index as usize) else { break false };
             let searches = |rule: &Rule, text: Option<&[u8]>| {
-                let text = text.unwrap_or(question.statement);
+                let text = text.unwrap_or(query.statement);
                 rule.match_pattern.as_ref().is_none_or(|pattern| {
                     pattern.is_match(text, &mut work.pattern) != rule.row.negate_match_pattern
                 })
             };
-            match self.step_on(question.statement, index, rule, searches) {
+            match self.step_on(query.statement, index, rule, searches) {
                 Step::On => {}
                 Step::Rewritten => {
-                    let text = self.rewritten.as_deref().unwrap_or(question.statement);
-                    self.set.screen(text, question, profile, plan, &mut found);
+                    let text = self.rewritten.as_deref().unwrap_or(query.statement);
+                    self.set.screen(text, query, profile, plan, &mut found);
                     screened = found.partition_point(|other| *other <= index);
                 }
                 Step::Again => {
-                    let text = self.rewritten.as_deref().unwrap_or(question.statement);
-                    self.set.screen(text, question, profile, plan, &mut found);
+                    let text = self.rewritten.as_deref().unwrap_or(query.statement);
+                    self.set.screen(text, query, profile, plan, &mut found);
                     (always, screened) = (0, 0);
                 }
                 Step::Stop => break true,
@@ -234,7 +223,7 @@ impl<'a> Walk<'a> {
             return Step::On;
         }
         self.matched.push(index);
-        rule.act(RuleIndex(index), &mut self.verdict);
+        rule.row.act(RuleIndex(index), &mut self.verdict);
         if rule.row.apply {
             return Step::Stop;
         }

@@ -9,7 +9,7 @@ use super::effects::expected;
 use crate::mirror::{Copy, offer};
 use crate::route::{Asking, Digest, Route, Ruled, Step};
 use crate::rt::{Instant, nanoseconds};
-use crate::rules::{Hint, Passage, Verdict};
+use crate::rules::{Client, Hint, Passage, Verdict};
 use crate::snapshot::Snapshot;
 
 impl Session {
@@ -18,12 +18,21 @@ impl Session {
         Asking {
             snapshot,
             account: &self.want.account,
-            client_addr: &self.handle.peer.0,
-            proxy_addr: &self.client.local.0,
-            proxy_port: self.client.local.1,
+            client: self.rule_client(),
             state: &self.data.state,
             status: self.data.status,
             is_pinned: self.binding.pinned.is_some(),
+        }
+    }
+
+    /// The client, as rules see it.
+    pub(super) fn rule_client(&self) -> Client<'_> {
+        Client {
+            username: &self.want.account.row.username,
+            schemaname: self.data.state.schema.as_deref().unwrap_or_default(),
+            client_addr: &self.handle.peer.0,
+            proxy_addr: &self.client.local.0,
+            proxy_port: &self.client.local.1,
         }
     }
 
@@ -131,4 +140,10 @@ impl Session {
             _ => {}
         }
     }
+}
+
+/// What of a client may change from one statement to the next: what the rules have said holds while it is the same.
+pub(super) fn changing<'c>(client: &Client<'c>) -> &'c [u8] {
+    let Client { username: _, schemaname, client_addr: _, proxy_addr: _, proxy_port: _ } = client;
+    schemaname
 }

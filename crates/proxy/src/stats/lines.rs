@@ -1,5 +1,6 @@
 //! What the control plane is told: one plain value for each row of a statistics table, merged over the workers.
 
+use crate::rules::SomeClient;
 use crate::session::PinReason;
 use crate::snapshot::{HostgroupId, ServerStatus};
 
@@ -349,16 +350,10 @@ pub struct PinLine {
 pub struct RouteQuestion {
     /// The statement.
     pub statement: Vec<u8>,
-    /// Who would send it.
-    pub username: String,
+    /// Who would send it; the schema is that of `schema`.
+    pub client: SomeClient,
     /// In which schema; `None`: where the account begins.
     pub schema: Option<String>,
-    /// From where.
-    pub client_addr: String,
-    /// To which of our addresses.
-    pub proxy_addr: String,
-    /// To which of our ports.
-    pub proxy_port: u16,
 }
 
 /// Where a statement would go, and why.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::hostgroup::{Hostgroup, Server};
 use crate::route::{Asking, Route as Way, Step, digest_options};
-use crate::rules::{Hint, Memory, Verdict, annotate};
+use crate::rules::{Client, Hint, Memory, Verdict, annotate};
 use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
@@ -24,8 +24,8 @@ pub(super) fn explain(
     question: &RouteQuestion,
     servers: &[ServerLine],
 ) -> Result<Route, RouteError> {
-    let unknown = || RouteError::UnknownUser(question.username.clone());
-    let account = snapshot.users.get(question.username.as_bytes()).ok_or_else(unknown)?;
+    let unknown = || RouteError::UnknownUser(question.client.username.clone());
+    let account = snapshot.users.get(question.client.username.as_bytes()).ok_or_else(unknown)?;
     let text = question.statement.as_slice();
     let statement = narrows_sql::classify(text);
     let variables = &snapshot.variables;
@@ -33,16 +33,10 @@ pub(super) fn explain(
     let digest_text = digest_text(text, &digest_options(variables), &mut scratch).to_vec();
     let digest = variables.query_digests.then(|| digest_hash(&digest_text));
     let state = state_after_login(snapshot, account, question);
-    let asking = Asking {
-        snapshot,
-        account,
-        client_addr: &question.client_addr,
-        proxy_addr: &question.proxy_addr,
-        proxy_port: question.proxy_port,
-        state: &state,
-        status: Status::AUTOCOMMIT,
-        is_pinned: false,
-    };
+    let schemaname = state.schema.as_deref().unwrap_or_default();
+    let client = Client { schemaname, ..question.client.as_client() };
+    let asking =
+        Asking { snapshot, account, client, state: &state, status: Status::AUTOCOMMIT, is_pinned: false };
     let mut hints = Hints { are_followed: variables.query_digests, found: Vec::new() };
     let mut memory = Memory::default();
     let mut ruled =
@@ -151,30 +145,12 @@ fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), verdict: &
 
 /// What a rule sets, in the order of its columns.
 fn sets(row: &RuleRow) -> Vec<(&'static str, String)> {
-    fn number<T: ToString>(value: &Option<T>) -> Option<String> {
-        value.as_ref().map(T::to_string)
-    }
-    let flag = |value: Option<bool>| value.map(|value| u8::from(value).to_string());
-    let columns = [
-        ("flagOUT", number(&row.flag_out)),
+    let first = [
+        ("flagOUT", row.flag_out.as_ref().map(u32::to_string)),
         ("replace_pattern", row.replace_pattern.clone()),
-        ("destination_hostgroup", number(&row.destination_hostgroup)),
-        ("cache_ttl", number(&row.cache_ttl)),
-        ("cache_empty_result", flag(row.cache_empty_result)),
-        ("timeout", number(&row.timeout)),
-        ("retries", number(&row.retries)),
-        ("delay", number(&row.delay)),
-        ("next_query_flagIN", number(&row.next_query_flag_in)),
-        ("mirror_flagOUT", number(&row.mirror_flag_out)),
-        ("mirror_hostgroup", number(&row.mirror_hostgroup)),
-        ("error_msg", row.error_msg.clone()),
-        ("OK_msg", row.ok_msg.clone()),
-        ("multiplex", number(&row.multiplex)),
-        ("gtid_from_hostgroup", number(&row.gtid_from_hostgroup)),
-        ("log", flag(row.log)),
-        ("apply", Some(u8::from(row.apply).to_string())),
     ];
-    columns.into_iter().filter_map(|(column, value)| Some((column, value?))).collect()
+    let first = first.into_iter().filter_map(|(column, value)| Some((column, value?)));
+    first.chain(row.outputs()).chain([("apply", u8::from(row.apply).to_string())]).collect()
 }
 
 fn of_hostgroup(snapshot: &Snapshot, hostgroup: HostgroupId, lines: &[ServerLine]) -> Vec<RouteServer> {

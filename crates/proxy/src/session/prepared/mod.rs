@@ -34,6 +34,7 @@ use super::information::asks_about_last;
 use super::query::{Job, malformed};
 use super::relay::Outcome;
 use super::request::Request;
+use super::routing::changing;
 use super::transfer::Stop;
 use super::{End, PinReason, Session};
 use crate::backend::Backend;
@@ -87,7 +88,8 @@ const BYTES_OF_STATEMENT: usize = 1024;
 #[derive(Debug)]
 struct Remembered {
     snapshot: Weak<Arc<Snapshot>>,
-    schema: Option<Box<[u8]>>,
+    /// What [`changing`] said of the client.
+    client: Box<[u8]>,
     /// The places of the rules that match.
     matched: Vec<u32>,
     ruled: Ruled,
@@ -291,7 +293,7 @@ impl Session {
         let holds = |remembered: &&Remembered| {
             flag_in == 0
                 && remembered.snapshot.as_ptr() == Rc::as_ptr(snapshot)
-                && remembered.schema == self.data.state.schema
+                && *remembered.client == *changing(&self.rule_client())
         };
         if let Some(remembered) = remembered.as_ref().filter(holds) {
             self.worker.rules.borrow_mut().count_again(&snapshot.rules, &remembered.matched);
@@ -306,8 +308,8 @@ impl Session {
                 true => Vec::new(),
                 false => self.worker.rules.borrow().last_matched_places().to_vec(),
             };
-            let (snapshot, schema) = (Rc::downgrade(snapshot), self.data.state.schema.clone());
-            *remembered = Some(Remembered { snapshot, schema, matched, ruled: ruled.clone() });
+            let (snapshot, client) = (Rc::downgrade(snapshot), changing(&self.rule_client()).into());
+            *remembered = Some(Remembered { snapshot, client, matched, ruled: ruled.clone() });
         }
         ruled
     }

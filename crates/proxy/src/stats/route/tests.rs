@@ -1,6 +1,7 @@
 //! Ways of statements through a configuration of two hostgroups.
 
 use super::*;
+use crate::rules::SomeClient;
 use crate::snapshot::tests::server;
 use crate::snapshot::{Rows, ServerStatus, UserRow};
 use crate::stats::ServerFailure;
@@ -46,9 +47,12 @@ fn route(snapshot: &Snapshot, statement: &str) -> Route {
 fn route_with(snapshot: &Snapshot, statement: &str, lines: &[ServerLine]) -> Route {
     let question = RouteQuestion {
         statement: statement.as_bytes().to_vec(),
-        username: "app".to_owned(),
-        client_addr: "10.0.0.1".to_owned(),
-        ..RouteQuestion::default()
+        client: SomeClient {
+            username: "app".to_owned(),
+            client_addr: "10.0.0.1".to_owned(),
+            ..SomeClient::default()
+        },
+        schema: None,
     };
     explain(snapshot, &question, lines).unwrap()
 }
@@ -169,7 +173,8 @@ fn a_rule_that_answers_leaves_no_server_to_choose() {
 
 #[test]
 fn nobody_is_asked_for_by_name() {
-    let question = RouteQuestion { username: "ghost".to_owned(), ..RouteQuestion::default() };
+    let client = SomeClient { username: "ghost".to_owned(), ..SomeClient::default() };
+    let question = RouteQuestion { client, ..RouteQuestion::default() };
     let error = explain(&snapshot(|_| {}), &question, &[]).unwrap_err();
     assert_eq!(error.to_string(), "no active user \"ghost\"");
 }

@@ -1,0 +1,322 @@
+//! The columns of `mysql_query_rules`, each declared once, with what it is for. How it is read from a file and from the admin
+//! table, and its documentation, are its row of `RULES` in the control plane's `config/tables.rs`.
+//!
+//! - From each follow its field in [`RuleRow`] and its definition in `mysql_query_rules` and `runtime_mysql_query_rules`.
+//! - From a *condition on the client* follow its fields in [`RuleRow`], [`Client`] and [`SomeClient`], how it is compiled
+//!   ([`Conditions`]), its part of the [`ProfileKey`], the interpreter and the random rules of the tests, and its name in
+//!   `EXPLAIN ROUTE`.
+//! - From an *output* follow its fields in [`RuleRow`] and [`Verdict`], how a rule sets it, and its text in `EXPLAIN ROUTE`.
+//!
+//! What workers remember of the rules is remembered by [`ProfileKey`]. So that nobody gets what holds for another client,
+//! only [`Conditions::key`] sees a [`Client`] before the walk over the rules; whether a condition holds is decided by the key
+//! ([`Conditions::hold`]), and the walk has only the [`Query`](super::Query).
+
+use super::client::{Addresses, Class, Comparison, Exactly, Property};
+use super::rule::RuleIndex;
+use crate::snapshot::HostgroupId;
+
+macro_rules! columns {
+    (@sort [$($all:tt)*] [$($client:tt)*] [$($output:tt)*]
+        $(#[$doc:meta])* $definition:literal, $field:ident: $cell:ty, client: $value:ty, $comparison:ty; $($rest:tt)*
+    ) => {
+        columns! {
+            @sort [$($all)* { [$(#[$doc])*] $definition $field [$cell] }]
+            [$($client)* { [$(#[$doc])*] $definition $field [$value] [$comparison] }] [$($output)*] $($rest)*
+        }
+    };
+    (@sort [$($all:tt)*] [$($client:tt)*] [$($output:tt)*]
+        $(#[$doc:meta])* $definition:literal, $field:ident: $cell:ty, output: $said:ty; $($rest:tt)*
+    ) => {
+        columns! {
+            @sort [$($all)* { [$(#[$doc])*] $definition $field [$cell] }]
+            [$($client)*] [$($output)* { [$(#[$doc])*] $definition $field [$said] }] $($rest)*
+        }
+    };
+    (@sort [$($all:tt)*] [$($client:tt)*] [$($output:tt)*]
+        $(#[$doc:meta])* $definition:literal, $field:ident: $cell:ty, other; $($rest:tt)*
+    ) => {
+        columns! {
+            @sort [$($all)* { [$(#[$doc])*] $definition $field [$cell] }] [$($client)*] [$($output)*] $($rest)*
+        }
+    };
+    (@sort
+        [$( { [$(#[$doc:meta])*] $definition:literal $field:ident [$cell:ty] } )*]
+        [$( { [$(#[$client_doc:meta])*] $condition:literal $property:ident [$value:ty] [$comparison:ty] } )*]
+        [$( { [$(#[$output_doc:meta])*] $action:literal $output:ident [$said:ty] } )*]
+    ) => {
+        /// One row of `mysql_query_rules`. A condition that is `None` is not asked; an action that is `None` changes nothing.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct RuleRow {
+            $( $(#[$doc])* pub $field: $cell, )*
+        }
+
+        impl RuleRow {
+            /// The columns of the admin table, in order.
+            pub const DEFINITION: &[&str] = &[$( $definition ),*];
+        }
+
+        /// The client that a statement is from, as far as rules can ask.
+        #[derive(Debug, Clone, Copy)]
+        pub struct Client<'a> {
+            $( $(#[$client_doc])* pub $property: &'a $value, )*
+        }
+
+        /// A client that there need not be.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct SomeClient {
+            $( $(#[$client_doc])* pub $property: <$value as ToOwned>::Owned, )*
+        }
+
+        impl SomeClient {
+            /// It, as rules see clients.
+            pub fn as_client(&self) -> Client<'_> {
+                Client { $( $property: std::borrow::Borrow::borrow(&self.$property), )* }
+            }
+
+            /// Sets the property that a column asks for; whether there is such a column, and the property can be that.
+            pub fn set(&mut self, column: &str, text: &str) -> bool {
+                $(
+                    if column.eq_ignore_ascii_case(name($condition)) {
+                        let read = <$value as Property>::read(text);
+                        return read.map(|value| self.$property = value).is_some();
+                    }
+                )*
+                false
+            }
+        }
+
+        /// The conditions on clients of all rules.
+        #[derive(Debug, Default)]
+        pub(super) struct Conditions {
+            $( $property: $comparison, )*
+        }
+
+        /// A client, as far as rules make a difference.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub(super) struct ProfileKey {
+            $( $property: Class, )*
+        }
+
+        /// What a worker remembers of the properties of clients.
+        #[derive(Debug, Default)]
+        pub(super) struct Seen {
+            $( $property: <$comparison as Comparison>::Seen, )*
+        }
+
+        impl Conditions {
+            /// Those of `rows`, in order.
+            pub(super) fn new<'r>(rows: impl Iterator<Item = &'r RuleRow> + Clone) -> Conditions {
+                Conditions { $( $property: Comparison::new(rows.clone().map(|row| &row.$property)), )* }
+            }
+
+            /// All that rules need to know of a client.
+            #[inline]
+            pub(super) fn key(&self, client: &Client<'_>, seen: &mut Seen) -> ProfileKey {
+                ProfileKey { $( $property: self.$property.class(client.$property, &mut seen.$property), )* }
+            }
+
+            /// Whether those of a rule hold.
+            pub(super) fn hold(&self, rule: usize, key: &ProfileKey, seen: &Seen) -> bool {
+                $( self.$property.holds(rule, key.$property, &seen.$property) )&&*
+            }
+        }
+
+        /// What the rules say. `None`: they say nothing.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Verdict {
+            $( $(#[$output_doc])* pub $output: Option<$said>, )*
+            /// The flag after the rules.
+            pub flag_out: u32,
+            /// A hint asks for a connection that nobody has used before.
+            pub create_new_connection: bool,
+        }
+
+        impl RuleRow {
+            /// Puts the outputs into `verdict`; those that the row leaves open stay as they were. `rule` is its place.
+            pub(super) fn act(&self, rule: RuleIndex, verdict: &mut Verdict) {
+                $(
+                    if let Some(value) = &self.$output {
+                        verdict.$output = Some(value.said(rule));
+                    }
+                )*
+            }
+
+            /// The outputs that the row has, in the order of its columns.
+            pub(crate) fn outputs(&self) -> impl Iterator<Item = (&'static str, String)> {
+                [$( (name($action), self.$output.as_ref().map(Output::shown)) ),*]
+                    .into_iter()
+                    .filter_map(|(column, value)| Some((column, value?)))
+            }
+        }
+
+        #[cfg(test)]
+        impl RuleRow {
+            /// Whether the conditions on the client hold, without any key.
+            pub(super) fn is_for(&self, client: &Client<'_>) -> bool {
+                $( <$comparison>::is_met(&self.$property, client.$property) )&&*
+            }
+
+            /// With a random value in every condition on the client that `is_set` says so of.
+            pub(super) fn with_random_conditions(mut self, is_set: impl Fn() -> bool) -> RuleRow {
+                $(
+                    if is_set() {
+                        self.$property = <$comparison>::cell(super::tests::one(<$comparison>::CELLS));
+                    }
+                )*
+                self
+            }
+        }
+
+        #[cfg(test)]
+        impl Client<'static> {
+            /// Any.
+            pub(super) fn random() -> Client<'static> {
+                Client { $( $property: super::tests::one(<$comparison>::VALUES), )* }
+            }
+        }
+    };
+    ($(#[$doc:meta])* $definition:literal, $($rest:tt)*) => {
+        columns! { @sort [] [] [] $(#[$doc])* $definition, $($rest)* }
+    };
+}
+
+// The definition in the admin table, the field and its type, and what it is for: a condition on a property of clients (its
+// type, and how it is compared), an output (its type in a verdict), or something else.
+columns! {
+    /// Rules are tried in this order.
+    "rule_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL", rule_id: i64, other;
+    /// Rules that are not active are not loaded.
+    "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 0", active: bool, other;
+    /// The account; empty in a rule: any.
+    "username VARCHAR", username: Option<String>, client: str, Exactly<str>;
+    /// The current schema; empty in a rule: any.
+    "schemaname VARCHAR", schemaname: Option<String>, client: [u8], Exactly<[u8]>;
+    /// Condition: flag of the rule chain.
+    "flagIN INT CHECK (flagIN >= 0) NOT NULL DEFAULT 0", flag_in: u32, other;
+    /// The client's address; in a rule also with a final `%`, or a network.
+    "client_addr VARCHAR", client_addr: Option<String>, client: str, Addresses;
+    /// The local address the client connected to.
+    "proxy_addr VARCHAR", proxy_addr: Option<String>, client: str, Exactly<str>;
+    /// The local port the client connected to.
+    "proxy_port INT CHECK (proxy_port >= 0 AND proxy_port <= 65535)",
+        proxy_port: Option<u16>, client: u16, Exactly<u16>;
+    /// Condition: digest as `0x...`.
+    "digest VARCHAR", digest: Option<String>, other;
+    /// Condition: expression searched in the digest text.
+    "match_digest VARCHAR", match_digest: Option<String>, other;
+    /// Condition: expression searched in the statement.
+    "match_pattern VARCHAR", match_pattern: Option<String>, other;
+    /// Inverts both expressions.
+    "negate_match_pattern INT CHECK (negate_match_pattern IN (0,1)) NOT NULL DEFAULT 0",
+        negate_match_pattern: bool, other;
+    /// `CASELESS`, `GLOBAL`, comma separated.
+    "re_modifiers VARCHAR DEFAULT 'CASELESS'", re_modifiers: String, other;
+    /// Action: flag to go on with.
+    "flagOUT INT CHECK (flagOUT >= 0)", flag_out: Option<u32>, other;
+    /// Action: replacement for what `match_pattern` found.
+    "replace_pattern VARCHAR CHECK (CASE WHEN replace_pattern IS NULL THEN 1 WHEN replace_pattern IS NOT NULL AND match_pattern IS NOT NULL THEN 1 ELSE 0 END)",
+        replace_pattern: Option<String>, other;
+    /// Where to run the statement; otherwise: in the user's default hostgroup.
+    "destination_hostgroup INT DEFAULT NULL", destination_hostgroup: Option<HostgroupId>, output: HostgroupId;
+    /// ms to cache the result.
+    "cache_ttl INT CHECK (cache_ttl > 0)", cache_ttl: Option<u32>, output: u32;
+    /// Whether empty results are cached.
+    "cache_empty_result INT CHECK (cache_empty_result IN (0,1)) DEFAULT NULL",
+        cache_empty_result: Option<bool>, output: bool;
+    /// Stored; without effect, as in the field.
+    "cache_timeout INT CHECK (cache_timeout >= 0)", cache_timeout: Option<u32>, other;
+    /// Stored; without effect, as in the field.
+    "reconnect INT CHECK (reconnect IN (0,1)) DEFAULT NULL", reconnect: Option<bool>, other;
+    /// ms until the statement is killed.
+    "timeout INT UNSIGNED CHECK (timeout >= 0)", timeout: Option<u32>, output: u32;
+    /// Repeated executions after a failure.
+    "retries INT CHECK (retries>=0 AND retries <=1000)", retries: Option<u32>, output: u32;
+    /// ms to wait before running.
+    "delay INT UNSIGNED CHECK (delay >=0)", delay: Option<u32>, output: u32;
+    /// The chain that the session's next statement begins in.
+    "next_query_flagIN INT UNSIGNED", next_query_flag_in: Option<u32>, output: u32;
+    /// The chain that a mirrored copy begins in.
+    "mirror_flagOUT INT UNSIGNED", mirror_flag_out: Option<u32>, output: u32;
+    /// Hostgroup of a mirrored copy.
+    "mirror_hostgroup INT UNSIGNED", mirror_hostgroup: Option<HostgroupId>, output: HostgroupId;
+    /// The answer is error 1148 with this text.
+    "error_msg VARCHAR", error_msg: Option<String>, output: RuleIndex;
+    /// The answer is OK with this text.
+    "OK_msg VARCHAR", ok_msg: Option<String>, output: RuleIndex;
+    /// Stored; without effect, as in the field.
+    "sticky_conn INT CHECK (sticky_conn IN (0,1))", sticky_conn: Option<bool>, other;
+    /// 0 disables multiplexing, 1 enables it, 2 keeps it for this statement.
+    "multiplex INT CHECK (multiplex IN (0,1,2))", multiplex: Option<u8>, output: u8;
+    /// Stored; without effect yet.
+    "gtid_from_hostgroup INT UNSIGNED", gtid_from_hostgroup: Option<HostgroupId>, other;
+    /// Whether the statement is logged.
+    "log INT CHECK (log IN (0,1))", log: Option<bool>, output: bool;
+    /// Stop after this rule.
+    "apply INT CHECK (apply IN(0,1)) NOT NULL DEFAULT 0", apply: bool, other;
+    /// JSON, or empty.
+    "attributes VARCHAR CHECK (JSON_VALID(attributes) OR attributes = '') NOT NULL DEFAULT ''",
+        attributes: String, other;
+    /// Free text.
+    "comment VARCHAR", comment: Option<String>, other;
+}
+
+/// The name of a column.
+fn name(definition: &'static str) -> &'static str {
+    definition.split(' ').next().unwrap_or(definition)
+}
+
+/// The cell of an output.
+trait Output {
+    /// What a verdict has of it.
+    type Said: Copy;
+
+    /// That of the cell of a rule.
+    fn said(&self, rule: RuleIndex) -> Self::Said;
+
+    /// Its text, as the admin table has it.
+    fn shown(&self) -> String;
+}
+
+macro_rules! said_as_they_are {
+    ($($type:ty: $shown:expr;)*) => { $(
+        impl Output for $type {
+            type Said = $type;
+
+            fn said(&self, _: RuleIndex) -> $type {
+                *self
+            }
+
+            fn shown(&self) -> String {
+                let shown: fn(&$type) -> String = $shown;
+                shown(self)
+            }
+        }
+    )* };
+}
+
+said_as_they_are! {
+    u8: u8::to_string;
+    u32: u32::to_string;
+    bool: |flag| u8::from(*flag).to_string();
+    HostgroupId: HostgroupId::to_string;
+}
+
+/// Texts stay where they are: a verdict has the rule that has it.
+impl Output for String {
+    type Said = RuleIndex;
+
+    fn said(&self, rule: RuleIndex) -> RuleIndex {
+        rule
+    }
+
+    fn shown(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Verdict {
+    /// Whether a copy is to run somewhere.
+    pub fn is_mirrored(&self) -> bool {
+        self.mirror_hostgroup.is_some() || self.mirror_flag_out.is_some()
+    }
+}
