@@ -5,8 +5,21 @@
 //! number or because it is MariaDB's (`/*M! .. */`), is read as [`Versions`] says, and makes the text odd: whoever wants
 //! to know what the text does reads it in both ways. Plain comments, `-- ` and `#` are skipped.
 //! See "Comments" and "Literal Values" in the MySQL manual.
+//!
+//! `class.rs` has the classes of bytes, `comments.rs` the comments, `quoted.rs` what stands in quotes, `values.rs` long lists of
+//! values.
 
+mod class;
+mod comments;
+mod quoted;
 pub(crate) mod values;
+
+use class::{Class, class_of, is_blank_or_control};
+
+pub(crate) use class::{blanks, is_word_byte};
+pub(crate) use quoted::{quoted_body, unquote, unquote_with};
+pub(crate) use values::plain_literal;
+use values::plain_null;
 
 /// How backslashes inside strings are read.
 ///
@@ -216,26 +229,6 @@ impl<'a> Lexer<'a> {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    /// What stands in the first `/* */` comment, without the marks of an executable comment or a hint.
-    pub(crate) fn first_comment(mut self) -> Option<&'a [u8]> {
-        loop {
-            while self.byte(self.at).is_some_and(|byte| class_of(byte) == Class::Space) {
-                self.at += 1;
-            }
-            let rest = self.span(self.at, self.text.len());
-            if let Some(body) = rest.strip_prefix(b"/*") {
-                let body = body.get(..memchr::memmem::find(body, b"*/")?)?;
-                let marks: [&[u8]; 3] = [b"!", b"M!", b"+"];
-                return Some(marks.iter().find_map(|mark| body.strip_prefix(*mark)).unwrap_or(body));
-            }
-            if matches!(rest, [b'#', ..] | [b'-', b'-', ..=b' ', ..] | [b'-', b'-']) {
-                self.skip_line();
-            } else if self.next().kind == TokenKind::End {
-                return None;
-            }
-        }
-    }
-
     /// Bytes that begin a comment, a quoted name or a variable. `None`: a comment was skipped.
     fn special(&mut self, byte: u8) -> Option<Token<'a>> {
         let start = self.at;
@@ -286,70 +279,6 @@ impl<'a> Lexer<'a> {
                 Some(self.token(TokenKind::Symbol, start, start + 1))
             }
         }
-    }
-
-    /// At `/*`: skips the comment, or only its opening when it is an executable one.
-    fn enter_comment(&mut self) {
-        let rest = self.span(self.at + 2, self.text.len());
-        let marker = match rest {
-            [b'!', ..] => 1,
-            [b'M' | b'm', b'!', ..] => 2,
-            _ => 0,
-        };
-        self.oddities.comment = true;
-        if marker > 0 {
-            self.oddities.executable_comment = true;
-            let code = self.at + 2 + marker;
-            let version = version_digits(self.span(code, self.text.len()));
-            if marker == 2 || version.len() > 5 || version > OLDEST_IN_DOUBT {
-                self.enter_version_comment(code + version.len());
-                return;
-            }
-            self.in_executable_comment = true;
-            self.at = code + version.len();
-            return;
-        }
-        match memchr::memmem::find(rest, b"*/") {
-            Some(length) => self.at += length + 4,
-            None => {
-                self.oddities.unterminated = true;
-                self.at = self.text.len();
-            }
-        }
-    }
-
-    /// At a comment that some servers run and others skip; `code` is behind its version number.
-    #[cold]
-    fn enter_version_comment(&mut self, code: usize) {
-        let nested = self.in_executable_comment || self.oddities.version_comment;
-        if nested && self.versions == Versions::Run {
-            // Where it ends does not matter any more, and is not looked for: there may be thousands.
-            self.oddities.unsure = true;
-            self.in_executable_comment = true;
-            self.at = code;
-            return;
-        }
-        let body = self.span(code, self.text.len());
-        let length = memchr::memmem::find(body, b"*/");
-        let body = body.get(..length.unwrap_or(body.len())).unwrap_or_default();
-        self.oddities.unsure |= nested || length.is_none() || !ends_the_same(body, self.escapes);
-        self.oddities.version_comment = true;
-        match (self.versions, length) {
-            (Versions::Run, _) => {
-                self.in_executable_comment = true;
-                self.at = code;
-            }
-            (Versions::Skip, Some(length)) => self.at = code + length + 2,
-            (Versions::Skip, None) => {
-                self.oddities.unterminated = true;
-                self.at = self.text.len();
-            }
-        }
-    }
-
-    fn skip_line(&mut self) {
-        let rest = self.span(self.at, self.text.len());
-        self.at += memchr::memchr(b'\n', rest).map_or(rest.len(), |length| length + 1);
     }
 
     /// Offset after the string whose opening `quote` is at `start`. A doubled quote stays inside.
@@ -444,32 +373,6 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The version number in front of the code of an executable comment: five digits, or six. Fewer are code.
-fn version_digits(code: &[u8]) -> &[u8] {
-    let digits = code.iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
-    if digits < 5 { &[] } else { code.get(..digits).unwrap_or_default() }
-}
-
-/// The largest version number that every server runs: MariaDB skips those of MySQL 5.7 and later, and servers skip
-/// those of servers later than themselves.
-const OLDEST_IN_DOUBT: &[u8] = b"50699";
-
-/// Whether the code of a comment ends where the comment ends, and so the rest of the text does not depend on whether it is run.
-fn ends_the_same(code: &[u8], escapes: Escapes) -> bool {
-    let opens = |mark: &[u8]| memchr::memmem::find(code, mark).is_some();
-    if opens(b"/*") || opens(b"--") || opens(b"#") {
-        return false;
-    }
-    let mut lexer = Lexer::new(code, escapes);
-    while lexer.next().kind != TokenKind::End {}
-    !lexer.oddities.unterminated && !lexer.oddities.escaped_quote
-}
-
-/// Whether `--` before this byte begins a comment.
-fn is_blank_or_control(byte: u8) -> bool {
-    byte <= b' ' || byte == 0x7F
-}
-
 /// A word of up to eight bytes as one number, letters in lower case; [`LONG`] for longer ones.
 pub(crate) const fn packed(word: &[u8]) -> u64 {
     if word.len() > 8 {
@@ -492,260 +395,5 @@ const LOWER: u64 = 0x2020_2020_2020_2020;
 /// What [`packed`] gives for words of more than eight bytes.
 pub(crate) const LONG: u64 = u64::MAX;
 
-/// Removes the quotes of a quoted name or string and undoes what quoting did. Bare text is returned as it is.
-pub(crate) fn unquote(text: &[u8]) -> Vec<u8> {
-    unquote_with(text, Escapes::Backslash)
-}
-
-/// The same, reading backslashes as told.
-pub(crate) fn unquote_with(text: &[u8], escapes: Escapes) -> Vec<u8> {
-    let Some((quote, body)) = quoted_body(text) else { return text.to_vec() };
-    let mut bytes = body.iter().copied();
-    let mut plain = Vec::with_capacity(body.len());
-    while let Some(byte) = bytes.next() {
-        if byte == quote {
-            bytes.next();
-            plain.push(quote);
-        } else if byte == b'\\' && quote != b'`' && escapes == Escapes::Backslash {
-            unescape(bytes.next(), &mut plain);
-        } else {
-            plain.push(byte);
-        }
-    }
-    plain
-}
-
-/// The bytes a backslash followed by `escaped` stands for ("String Literals" in the MySQL manual).
-fn unescape(escaped: Option<u8>, plain: &mut Vec<u8>) {
-    match escaped {
-        Some(b'0') => plain.push(0),
-        Some(b'b') => plain.push(8),
-        Some(b'n') => plain.push(b'\n'),
-        Some(b'r') => plain.push(b'\r'),
-        Some(b't') => plain.push(b'\t'),
-        Some(b'Z') => plain.push(0x1a),
-        // These two keep their backslash outside LIKE patterns as well.
-        Some(wildcard @ (b'%' | b'_')) => plain.extend([b'\\', wildcard]),
-        Some(other) => plain.push(other),
-        None => plain.push(b'\\'),
-    }
-}
-
-/// The quote of `text` and what stands between it and its closing twin.
-pub(crate) fn quoted_body(text: &[u8]) -> Option<(u8, &[u8])> {
-    match text {
-        [quote @ (b'\'' | b'"' | b'`'), body @ .., last] if quote == last => Some((*quote, body)),
-        _ => None,
-    }
-}
-
-/// The length of a number or string that a `,` or `)` follows and that holds nothing to look at twice: no exponent,
-/// no backslash, no doubled quote. Most of a long `INSERT` is made of these.
-#[inline]
-pub(crate) fn plain_literal(rest: &[u8]) -> Option<usize> {
-    let length = match *rest.first()? {
-        quote @ (b'\'' | b'"') => plain_string(rest, quote)?,
-        b'0'..=b'9' => rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.'))?,
-        _ => return None,
-    };
-    matches!(rest.get(length), Some(b',' | b')')).then_some(length)
-}
-
-/// The length of a `NULL` that a `,` or `)` follows.
-#[inline]
-pub(crate) fn plain_null(rest: &[u8]) -> Option<usize> {
-    let (word, after) = rest.split_first_chunk::<4>()?;
-    let null = (u32::from_le_bytes(*word) | 0x2020_2020) == u32::from_le_bytes(*b"null");
-    (null && matches!(after.first(), Some(b',' | b')'))).then_some(4)
-}
-
-/// The length of the string at the start of `rest`, up to the first quote or backslash; `None` if that is no quote.
-#[inline]
-fn plain_string(rest: &[u8], quote: u8) -> Option<usize> {
-    let body = rest.get(1..)?;
-    let length = match values::quote_or_backslash(body, quote) {
-        Some(length) => length,
-        // Short strings are over before a vector search has begun.
-        None => values::SHORT + memchr::memchr2(quote, b'\\', body.get(values::SHORT..)?)?,
-    };
-    (body.get(length) == Some(&quote)).then_some(length + 2)
-}
-
-/// How many blanks `rest` begins with.
-#[inline]
-pub(crate) fn blanks(rest: &[u8]) -> usize {
-    rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r')).count()
-}
-
-/// What a byte can begin.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Symbol,
-    Space,
-    Word,
-    Digit,
-    Quote,
-    /// Needs a look at the byte behind it: `` ` @ # - / * ``.
-    Special,
-}
-
-/// Whether `byte` continues a word: letters, digits, `_`, `$` and everything outside ASCII.
-#[inline]
-pub(crate) fn is_word_byte(byte: u8) -> bool {
-    matches!(class_of(byte), Class::Word | Class::Digit)
-}
-
-#[inline]
-fn class_of(byte: u8) -> Class {
-    CLASSES.get(usize::from(byte)).copied().unwrap_or(Class::Symbol)
-}
-
-const CLASSES: [Class; 256] = {
-    let mut classes = [Class::Symbol; 256];
-    let mut byte = 0u8;
-    loop {
-        #[allow(clippy::indexing_slicing)] // Evaluated by the compiler; a byte is always below 256.
-        let class = &mut classes[byte as usize];
-        *class = match byte {
-            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0 => Class::Space,
-            b'0'..=b'9' => Class::Digit,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xff => Class::Word,
-            b'\'' | b'"' => Class::Quote,
-            b'`' | b'@' | b'#' | b'-' | b'/' | b'*' => Class::Special,
-            _ => Class::Symbol,
-        };
-        if byte == u8::MAX {
-            break classes;
-        }
-        byte += 1;
-    }
-};
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tokens(text: &str) -> Vec<(TokenKind, String)> {
-        let mut lexer = Lexer::new(text.as_bytes(), Escapes::Backslash);
-        let mut tokens = Vec::new();
-        loop {
-            let token = lexer.next();
-            if token.kind == TokenKind::End {
-                return tokens;
-            }
-            tokens.push((token.kind, String::from_utf8_lossy(token.text).into_owned()));
-        }
-    }
-
-    fn texts(text: &str) -> Vec<String> {
-        tokens(text).into_iter().map(|(_, text)| text).collect()
-    }
-
-    #[test]
-    fn keeps_strings_whole_whatever_they_hold() {
-        assert_eq!(texts(r"a'it''s'b"), ["a", "'it''s'", "b"]);
-        assert_eq!(texts(r"'it\'s; -- @x' ;"), [r"'it\'s; -- @x'", ";"]);
-        assert_eq!(texts(r#""a""b" 'a\\' c"#), [r#""a""b""#, r"'a\\'", "c"]);
-        assert_eq!(texts("`a``b`.c"), ["`a``b`", ".", "c"]);
-    }
-
-    #[test]
-    fn skips_plain_comments_and_opens_executable_ones() {
-        assert_eq!(texts("a/* ' */b -- ' \nc # '\nd"), ["a", "b", "c", "d"]);
-        assert_eq!(texts("/*!40101 SET a */ b"), ["SET", "a", "b"]);
-        assert_eq!(texts("/*M!100100 SET */*/"), ["SET", "*", "/"]);
-        assert_eq!(texts("/*! a /* b */ c */ d"), ["a", "c", "d"]);
-        assert_eq!(texts("1--1"), ["1", "-", "-", "1"]);
-        assert_eq!(texts("a--"), ["a"]);
-    }
-
-    #[test]
-    fn reads_variables_with_their_scope() {
-        assert_eq!(
-            tokens("@a.b @'x y' @@session.`sql_mode` @@x"),
-            [
-                (TokenKind::UserVariable, "@a.b".to_owned()),
-                (TokenKind::UserVariable, "@'x y'".to_owned()),
-                (TokenKind::SystemVariable, "@@session.`sql_mode`".to_owned()),
-                (TokenKind::SystemVariable, "@@x".to_owned()),
-            ]
-        );
-    }
-
-    #[test]
-    fn reports_what_is_odd() {
-        let odd = |text: &str| {
-            let mut lexer = Lexer::new(text.as_bytes(), Escapes::Backslash);
-            while lexer.next().kind != TokenKind::End {}
-            lexer.oddities
-        };
-        assert!(odd("'abc").unterminated);
-        assert!(odd("/* abc").unterminated);
-        assert!(odd(r"'a\").unterminated);
-        assert!(odd(r"'a\'b'").escaped_quote);
-        assert!(!odd(r"'a\\'").escaped_quote);
-        assert!(odd("/*!x*/").executable_comment);
-    }
-
-    #[test]
-    fn reads_comments_of_versions_in_both_ways() {
-        let skipped = |text: &str| {
-            let mut lexer = Lexer::with(text.as_bytes(), Escapes::Backslash, Versions::Skip);
-            let words = std::iter::from_fn(|| Some(lexer.next()).filter(|it| it.kind != TokenKind::End));
-            words.map(|token| String::from_utf8_lossy(token.text).into_owned()).collect::<Vec<_>>()
-        };
-        for (text, run, skip) in [
-            ("a /*!99999 b */ c", &["a", "b", "c"][..], &["a", "c"][..]),
-            ("a /*M! b */ c", &["a", "b", "c"], &["a", "c"]),
-            ("a /*!50700b */ c", &["a", "b", "c"], &["a", "c"]),
-            ("a /*!050000 b */ c", &["a", "b", "c"], &["a", "c"]),
-            ("a /*!50699 b */ c", &["a", "b", "c"], &["a", "b", "c"]),
-            ("a /*!1234 b */ c", &["a", "1234", "b", "c"], &["a", "1234", "b", "c"]),
-        ] {
-            assert_eq!((texts(text), skipped(text)), (own(run), own(skip)), "{text}");
-        }
-    }
-
-    fn own(words: &[&str]) -> Vec<String> {
-        words.iter().map(|word| (*word).to_owned()).collect()
-    }
-
-    #[test]
-    fn is_unsure_where_two_readings_are_not_enough() {
-        let unsure = |text: &[u8]| {
-            let mut lexer = Lexer::new(text, Escapes::Backslash);
-            while lexer.next().kind != TokenKind::End {}
-            lexer.oddities.unsure
-        };
-        for text in [
-            &b"a /*!99999 ' */ b -- '"[..],
-            b"a /*!99999 # */ b",
-            b"a /*!99999 -- */ b",
-            b"a /*!99999 /* */ b */",
-            b"a /*!99999 b",
-            b"/*!99999 a */ /*!50700 b */",
-            b"/*! /*!99999 a */ */",
-            b"a --\xA0b",
-        ] {
-            let text = String::from_utf8_lossy(text).replace("\\xA0", "\u{a0}");
-            assert!(unsure(text.as_bytes()), "{text}");
-        }
-        for text in ["a /*!99999 'b' */ c", "/*!40101 ' */ b -- '", "a -- \u{a0}", "/*!80016 x='N' */"] {
-            assert!(!unsure(text.as_bytes()), "{text}");
-        }
-    }
-
-    #[test]
-    fn reads_strings_without_escapes_when_told() {
-        let mut lexer = Lexer::new(br"'a\' b", Escapes::None);
-        assert_eq!(lexer.next().text, br"'a\'");
-        assert_eq!(lexer.next().text, b"b");
-    }
-
-    #[test]
-    fn unquotes() {
-        assert_eq!(unquote(br"'it\'s a''b\n'"), b"it's a'b\n");
-        assert_eq!(unquote(b"`a``b`"), b"a`b");
-        assert_eq!(unquote(b"plain"), b"plain");
-    }
-}
+mod tests;

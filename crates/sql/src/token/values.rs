@@ -55,6 +55,38 @@ pub(crate) fn quote_or_backslash(bytes: &[u8], quote: u8) -> Option<usize> {
     Some(words.len() * 8 + found)
 }
 
+/// The length of a number or string that a `,` or `)` follows and that holds nothing to look at twice: no exponent,
+/// no backslash, no doubled quote. Most of a long `INSERT` is made of these.
+#[inline]
+pub(crate) fn plain_literal(rest: &[u8]) -> Option<usize> {
+    let length = match *rest.first()? {
+        quote @ (b'\'' | b'"') => plain_string(rest, quote)?,
+        b'0'..=b'9' => rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.'))?,
+        _ => return None,
+    };
+    matches!(rest.get(length), Some(b',' | b')')).then_some(length)
+}
+
+/// The length of a `NULL` that a `,` or `)` follows.
+#[inline]
+pub(crate) fn plain_null(rest: &[u8]) -> Option<usize> {
+    let (word, after) = rest.split_first_chunk::<4>()?;
+    let null = (u32::from_le_bytes(*word) | 0x2020_2020) == u32::from_le_bytes(*b"null");
+    (null && matches!(after.first(), Some(b',' | b')'))).then_some(4)
+}
+
+/// The length of the string at the start of `rest`, up to the first quote or backslash; `None` if that is no quote.
+#[inline]
+fn plain_string(rest: &[u8], quote: u8) -> Option<usize> {
+    let body = rest.get(1..)?;
+    let length = match quote_or_backslash(body, quote) {
+        Some(length) => length,
+        // Short strings are over before a vector search has begun.
+        None => SHORT + memchr::memchr2(quote, b'\\', body.get(SHORT..)?)?,
+    };
+    (body.get(length) == Some(&quote)).then_some(length + 2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
