@@ -5,8 +5,8 @@
 //! ([`Flags::KILL`]).
 
 use crate::flags::Flags;
-use crate::statement::{classify_nested, classify_with, parts, single_end};
-use crate::token::{Escapes, Lexer, Token, TokenKind, is_word_byte, unquote};
+use crate::statement::{classify_with, parts, single_end, text_kills};
+use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
 
 /// What a `KILL` statement ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,18 +96,6 @@ fn first(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Option<Killin
     (!targets.is_empty()).then(|| Killing::First(targets, left.join(b";".as_slice())))
 }
 
-/// Whether the word is anywhere in a text, in a string or a comment too.
-#[must_use]
-pub fn names_kill(query: &[u8]) -> bool {
-    let is_letter = |place: Option<usize>| {
-        place.and_then(|place| query.get(place)).is_some_and(|byte| byte.is_ascii() && is_word_byte(*byte))
-    };
-    let mut words = query.windows(4).enumerate();
-    words.any(|(at, word)| {
-        word.eq_ignore_ascii_case(b"kill") && !is_letter(at.checked_sub(1)) && !is_letter(Some(at + 4))
-    })
-}
-
 /// Whether there is a comment that some servers run and others skip, or more that they read in different ways.
 fn depends_on_server(query: &[u8], escapes: Escapes) -> bool {
     let mut lexer = Lexer::new(query, escapes);
@@ -187,30 +175,6 @@ pub fn literal_kills(literal: &[u8]) -> bool {
             _ => {}
         }
     }
-}
-
-/// The same of one literal with its quotes, in a text that stands in `nesting` others.
-pub(crate) fn text_kills(quoted: &[u8], nesting: u8) -> bool {
-    // Few texts have the word at all.
-    spells_kill(quoted)
-        && (nesting == DEEPEST
-            || classify_nested(&unquote(quoted), Escapes::Backslash, nesting + 1)
-                .flags
-                .intersects(Flags::KILL))
-}
-
-/// Texts to be run inside texts to be run that are looked into. Each may be read in two ways, and so may each one in it: deeper
-/// ones kill if they have the word. No server runs more than one in another.
-const DEEPEST: u8 = 2;
-
-/// Whether the letters stand somewhere, perhaps with backslashes between them, which are nothing in a literal.
-fn spells_kill(text: &[u8]) -> bool {
-    let mut letters = text.iter().filter(|byte| **byte != b'\\').map(u8::to_ascii_lowercase);
-    let mut last = [0; 4];
-    letters.any(|letter| {
-        last = [last[1], last[2], last[3], letter];
-        last == *b"kill"
-    })
 }
 
 fn target(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Option<KillTarget> {

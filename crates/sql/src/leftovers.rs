@@ -11,6 +11,7 @@ use crate::flags::Flags;
 use crate::kind::Kind;
 use crate::statement::{Statement, single_end};
 use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
+use crate::words::says;
 
 /// A function of user locks, called once with a literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,8 +189,7 @@ fn makes_table_of_rows(query: &[u8]) -> bool {
     let mut lexer = Lexer::new(query, Escapes::Backslash);
     lexer.next();
     while lexer.take_any(&["OR", "REPLACE", "TEMPORARY"]) {}
-    let says = |word: &[u8]| query.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    lexer.take_any(&["TABLE"]) && (says(b"select") || says(b"values"))
+    lexer.take_any(&["TABLE"]) && (says(query, b"select") || says(query, b"values"))
 }
 
 /// The `index`th token of a statement, from 0 on, in upper case; empty where there is none. Comments are none.

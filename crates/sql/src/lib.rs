@@ -20,6 +20,7 @@ mod statement;
 mod substitute;
 mod token;
 mod transaction;
+mod words;
 
 pub use certain::{Doubt, Writing, charset_matters, reads_surely};
 pub use comment::{Annotations, annotations};
@@ -27,7 +28,7 @@ pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
 pub use kill::{
-    KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills, names_kill,
+    KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills,
     prepared_variable,
 };
 pub use kind::Kind;
@@ -40,3 +41,4 @@ pub use statement::{Statement, classify, classify_with, parts, statements, use_s
 pub use substitute::{Shape, Substitute, substitute};
 pub use token::Escapes;
 pub use transaction::{Effect, effect_on_transaction, reads_apart};
+pub use words::names_kill;

@@ -8,9 +8,9 @@ mod keyword;
 mod scan;
 
 use crate::flags::Flags;
-use crate::kill::names_kill;
 use crate::kind::Kind;
 use crate::token::{Escapes, Lexer, Oddities, Token, TokenKind, Versions, unquote};
+use crate::words::{names_kill, spells_kill};
 use keyword::{DELETE, INSERT, SELECT, UPDATE};
 use scan::Scan;
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ pub fn classify_with(query: &[u8], escapes: Escapes) -> Statement {
 }
 
 /// Classifies a text that stands in `nesting` literals, each of which is a text to be run.
-pub(crate) fn classify_nested(query: &[u8], escapes: Escapes, nesting: u8) -> Statement {
+fn classify_nested(query: &[u8], escapes: Escapes, nesting: u8) -> Statement {
     let (statement, odd) = read_as(query, escapes, nesting, Versions::Run);
     if odd.version_comment || odd.unsure {
         in_both_ways(query, escapes, nesting, (statement, odd))
@@ -48,6 +48,20 @@ pub(crate) fn classify_nested(query: &[u8], escapes: Escapes, nesting: u8) -> St
         statement
     }
 }
+
+/// Whether a literal with its quotes is a text with a `KILL` in it, where it stands in a text in `nesting` others.
+pub(crate) fn text_kills(quoted: &[u8], nesting: u8) -> bool {
+    // Few texts have the word at all.
+    spells_kill(quoted)
+        && (nesting == DEEPEST
+            || classify_nested(&unquote(quoted), Escapes::Backslash, nesting + 1)
+                .flags
+                .intersects(Flags::KILL))
+}
+
+/// Texts to be run inside texts to be run that are looked into. Each may be read in two ways, and so may each one in it: deeper
+/// ones kill if they have the word. No server runs more than one in another.
+const DEEPEST: u8 = 2;
 
 /// Classifies `query` with one reading of comments that some servers run and others skip.
 #[inline]
@@ -58,7 +72,7 @@ fn read_as(query: &[u8], escapes: Escapes, nesting: u8, versions: Versions) -> (
         first = lexer.next();
     }
     let (kind, flags) = kind_of(first, lexer.clone());
-    let flags = Scan::new(kind, flags, nesting).run(&mut lexer, first);
+    let flags = Scan::new(kind, flags, nesting, text_kills).run(&mut lexer, first);
     (Statement { kind, flags: flags | oddities(&lexer) }, lexer.oddities)
 }
 

@@ -7,6 +7,7 @@ use crate::flags::Flags;
 use crate::kind::Kind;
 use crate::statement::{Statement, parts};
 use crate::token::{Escapes, Lexer, TokenKind};
+use crate::words::says;
 
 /// What a statement that has run with autocommit off does to the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,11 +103,10 @@ fn one_reads_apart(query: &[u8], statement: Statement) -> bool {
     if statement.flags.intersects(LEAVES) {
         return false;
     }
-    let says = |name: &[u8]| query.windows(name.len()).any(|word| word.eq_ignore_ascii_case(name));
     match statement.kind {
-        Kind::Select if statement.flags.contains(Flags::SYSTEM_VARIABLE) => !says(b"autocommit"),
-        Kind::Select => !says(b"session_variables"),
-        Kind::Show => !says(b"variables"),
+        Kind::Select if statement.flags.contains(Flags::SYSTEM_VARIABLE) => !says(query, b"autocommit"),
+        Kind::Select => !says(query, b"session_variables"),
+        Kind::Show => !says(query, b"variables"),
         Kind::Explain => true,
         _ => false,
     }

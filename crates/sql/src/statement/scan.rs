@@ -3,9 +3,9 @@
 use super::keyword::*;
 use crate::flags::Flags;
 use crate::functions;
-use crate::kill::text_kills;
 use crate::kind::Kind;
 use crate::token::{LONG, Lexer, Token, TokenKind, quoted_body};
+use crate::words::says;
 
 /// What the token before was, as far as the next one needs to know.
 #[derive(Clone, Copy)]
@@ -62,11 +62,16 @@ pub(super) struct Scan<'a> {
     runs_texts: bool,
     /// In how many such literals this text stands.
     nesting: u8,
+    text_kills: TextKills,
 }
 
+/// Whether a literal is a text with a `KILL` in it, by the literal and its nesting: such a text is classified like any other.
+type TextKills = fn(&[u8], u8) -> bool;
+
 impl<'a> Scan<'a> {
-    pub(super) fn new(kind: Kind, flags: Flags, nesting: u8) -> Scan<'a> {
-        Scan { kind, flags, previous: Previous::Other, name_expected: false, runs_texts: false, nesting }
+    pub(super) fn new(kind: Kind, flags: Flags, nesting: u8, text_kills: TextKills) -> Scan<'a> {
+        let previous = Previous::Other;
+        Scan { kind, flags, previous, name_expected: false, runs_texts: false, nesting, text_kills }
     }
 
     /// Reads from `first` to the end of the text; returns what was found.
@@ -166,7 +171,7 @@ impl<'a> Scan<'a> {
     /// A string; a name, if `sql_mode` has `ANSI_QUOTES`.
     fn text(&mut self, token: Token<'a>) -> Previous<'a> {
         if self.runs_texts {
-            if text_kills(token.text, self.nesting) {
+            if (self.text_kills)(token.text, self.nesting) {
                 self.flags |= Flags::KILL;
             }
             self.flags |= last_value_flags(token.text);
@@ -285,8 +290,7 @@ fn sequence_flags(name: &[u8]) -> Flags {
 
 /// What a text that is prepared may ask a sequence for: a word anywhere in it will do.
 fn last_value_flags(text: &[u8]) -> Flags {
-    let says = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    match says(b"LASTVAL") || says(b"PREVIOUS") || says(b"CURRVAL") {
+    match says(text, b"LASTVAL") || says(text, b"PREVIOUS") || says(text, b"CURRVAL") {
         true => Flags::LAST_VALUE,
         false => Flags::NONE,
     }

@@ -1,0 +1,52 @@
+//! Words anywhere in a text, in strings, comments and longer words too: for questions to which a wrong yes does no harm.
+
+use crate::token::is_word_byte;
+
+/// Whether a text has `word` somewhere, in upper or lower case.
+pub(crate) fn says(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+}
+
+/// Whether the word `KILL` is anywhere in a text, in a string or a comment too.
+#[must_use]
+pub fn names_kill(query: &[u8]) -> bool {
+    let is_letter = |place: Option<usize>| {
+        place.and_then(|place| query.get(place)).is_some_and(|byte| byte.is_ascii() && is_word_byte(*byte))
+    };
+    let mut words = query.windows(4).enumerate();
+    words.any(|(at, word)| {
+        word.eq_ignore_ascii_case(b"kill") && !is_letter(at.checked_sub(1)) && !is_letter(Some(at + 4))
+    })
+}
+
+/// Whether its letters stand somewhere, perhaps with backslashes between them, which are nothing in a literal.
+pub(crate) fn spells_kill(text: &[u8]) -> bool {
+    let mut letters = text.iter().filter(|byte| **byte != b'\\').map(u8::to_ascii_lowercase);
+    let mut last = [0; 4];
+    letters.any(|letter| {
+        last = [last[1], last[2], last[3], letter];
+        last == *b"kill"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_a_word_anywhere_in_any_case() {
+        assert!(says(b"ALTER TABLE t /* ReName */ 'x'", b"rename"));
+        assert!(says(b"renamed", b"rename"));
+        assert!(!says(b"ren ame", b"rename"));
+        assert!(!says(b"", b"rename"));
+    }
+
+    #[test]
+    fn finds_kill_as_a_word_and_as_letters() {
+        for text in ["KILL 5", "/* kill */", "'x;kill'"] {
+            assert!(names_kill(text.as_bytes()) && spells_kill(text.as_bytes()), "{text}");
+        }
+        assert!(!names_kill(b"skill") && !names_kill(b"kills") && !names_kill(b"KI\\LL"));
+        assert!(spells_kill(b"KI\\LL 5") && !spells_kill(b"K ILL"));
+    }
+}
