@@ -25,7 +25,7 @@ flags! {
     ASSIGNS_USER_VARIABLE = 1;
     /// Reads a system variable: `@@x`.
     SYSTEM_VARIABLE = 2;
-    /// `LAST_INSERT_ID(`, `@@identity` or `@@last_insert_id`.
+    /// `LAST_INSERT_ID(`, `@@identity` or `@@last_insert_id`, or `SHOW VARIABLES`, which they are among.
     LAST_INSERT_ID = 3;
     /// `FOUND_ROWS(`.
     FOUND_ROWS = 4;
@@ -90,6 +90,14 @@ flags! {
     /// Asks for the last value of a sequence (MariaDB): `LASTVAL(`, `PREVIOUS VALUE FOR`, `s.CURRVAL`, in a text that is
     /// prepared too.
     LAST_VALUE = 32;
+    /// Such a string is in double quotes, where `ANSI_QUOTES` makes it a name, in which a backslash is a letter.
+    ESCAPED_DOUBLE_QUOTE = 33;
+    /// `COMMIT NO RELEASE`, `ROLLBACK NO RELEASE`: whatever `completion_type` says.
+    NO_RELEASE = 34;
+    /// The word `FROM`.
+    FROM = 35;
+    /// `OFFSET`, or a `LIMIT` and a comma after it.
+    OFFSET = 36;
 }
 
 impl Flags {

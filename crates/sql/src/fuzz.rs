@@ -30,7 +30,7 @@ pub fn classification(query: &[u8]) {
     }
     if !found.flags.contains(Flags::ESCAPED_QUOTE) {
         let mut other = classify_with(query, Escapes::None);
-        other.flags = other.flags.without(Flags::ESCAPED_QUOTE);
+        other.flags = other.flags.without(Flags::ESCAPED_QUOTE | Flags::ESCAPED_DOUBLE_QUOTE);
         assert_eq!(found, other);
     }
     for part in statements(query, Escapes::Backslash) {

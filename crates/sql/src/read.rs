@@ -18,7 +18,10 @@ pub fn is_read(query: &[u8], statement: Statement, is_safe: impl Fn(&str) -> boo
         .union(Flags::SQL_NO_CACHE)
         .union(Flags::COMMENT)
         .union(Flags::ESCAPED_QUOTE)
-        .union(Flags::LIMIT);
+        .union(Flags::ESCAPED_DOUBLE_QUOTE)
+        .union(Flags::FROM)
+        .union(Flags::LIMIT)
+        .union(Flags::OFFSET);
     const CALLS: Flags = Flags::FUNCTION_CALL_UNKNOWN.union(Flags::SERVER_FUNCTION);
     let rest = statement.flags.without(HARMLESS);
     if statement.kind != Kind::Select || !rest.without(CALLS).is_empty() {

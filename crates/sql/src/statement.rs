@@ -175,6 +175,9 @@ pub(crate) fn single_end<'a>(lexer: &mut Lexer<'a>, mut token: Token<'a>) -> boo
 fn oddities(lexer: &Lexer<'_>) -> Flags {
     let mut flags = Flags::NONE;
     let odd = lexer.oddities;
+    if odd.escaped_double_quote {
+        flags |= Flags::ESCAPED_DOUBLE_QUOTE;
+    }
     for (seen, flag) in [
         (odd.unterminated, Flags::UNTERMINATED),
         (odd.escaped_quote, Flags::ESCAPED_QUOTE),
@@ -363,6 +366,8 @@ fn kind_of_end(commit: bool, mut ahead: Lexer<'_>) -> (Kind, Flags) {
             flags |= Flags::AND_CHAIN;
         } else if token.is_word("RELEASE") && !negated {
             flags |= Flags::RELEASE;
+        } else if token.is_word("RELEASE") {
+            flags |= Flags::NO_RELEASE;
         }
         negated = token.is_word("NO");
     }

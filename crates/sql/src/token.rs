@@ -110,6 +110,8 @@ pub(crate) struct Oddities {
     pub(crate) unterminated: bool,
     /// A string holds a backslash before its own quote: with the other [`Escapes`] it ends elsewhere.
     pub(crate) escaped_quote: bool,
+    /// Such a string is in double quotes.
+    pub(crate) escaped_double_quote: bool,
     /// A comment was opened that ends with `*/`.
     pub(crate) comment: bool,
     /// An executable comment was opened.
@@ -300,7 +302,10 @@ impl<'a> Lexer<'a> {
             }
             // `\\'` ends the string in both readings when an even number of backslashes stands there; after
             // one that is read as an escape the next byte is not looked at, so only odd runs come here.
-            self.oddities.escaped_quote |= following == Some(quote);
+            if following == Some(quote) {
+                self.oddities.escaped_quote = true;
+                self.oddities.escaped_double_quote |= quote == b'"';
+            }
             at += found + 1 + usize::from(self.escapes == Escapes::Backslash && following.is_some());
         }
     }

@@ -109,7 +109,8 @@ fn reads_as_written(state: &SessionState, status: Status, statement: &Statement,
 pub(super) fn ends_as_read(state: &SessionState, status: Status, statement: &Statement, text: &[u8]) -> bool {
     // With ANSI_QUOTES a backslash in double quotes is a letter, with NO_BACKSLASH_ESCAPES everywhere.
     if statement.flags.contains(Flags::ESCAPED_QUOTE)
-        && (status.contains(Status::NO_BACKSLASH_ESCAPES) || text.windows(2).any(|pair| pair == b"\\\""))
+        && (status.contains(Status::NO_BACKSLASH_ESCAPES)
+            || statement.flags.contains(Flags::ESCAPED_DOUBLE_QUOTE))
     {
         return false;
     }

@@ -66,7 +66,7 @@ pub(crate) fn read_otherwise(
     };
     let ends_elsewhere = escaped
         && (status.contains(Status::NO_BACKSLASH_ESCAPES)
-            || text.windows(2).any(|pair| pair == b"\\\"") && ansi_quotes());
+            || statement.flags.contains(Flags::ESCAPED_DOUBLE_QUOTE) && ansi_quotes());
     let by_charset =
         literal("character_set_client").is_some_and(|charset| narrows_sql::charset_matters(text, charset));
     if !ends_elsewhere && !by_charset {

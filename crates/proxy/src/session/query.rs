@@ -225,11 +225,6 @@ impl Session {
     /// What a statement is. Of one that is not `whole` the rest is not known.
     fn inspect(&self, text: &[u8], whole: bool) -> Statement {
         let mut statement = self.in_doubt(text, narrows_sql::classify(text));
-        if statement.kind == Kind::Show && text.windows(9).any(|word| word.eq_ignore_ascii_case(b"variables"))
-        {
-            // `last_insert_id` and `identity` are among them.
-            statement.flags |= Flags::LAST_INSERT_ID;
-        }
         if !whole {
             statement.flags |= Flags::UNTERMINATED;
         }
@@ -687,18 +682,18 @@ pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
 fn releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
     if statement.flags.intersects(Flags::MULTI) {
         return narrows_sql::parts(text, Escapes::Backslash)
-            .any(|(part, statement)| one_releases(&statement, part, state));
+            .any(|(_, statement)| one_releases(&statement, state));
     }
-    one_releases(statement, text, state)
+    one_releases(statement, state)
 }
 
-fn one_releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
+fn one_releases(statement: &Statement, state: &SessionState) -> bool {
     if !matches!(statement.kind, Kind::Commit | Kind::Rollback) {
         return false;
     }
     let by_default = || {
         let literal = state.literal("completion_type").unwrap_or_default().trim_matches('\'');
-        let says_otherwise = text.windows(7).any(|word| word.eq_ignore_ascii_case(b"release"));
+        let says_otherwise = statement.flags.intersects(Flags::NO_RELEASE);
         (literal == "2" || literal.eq_ignore_ascii_case("RELEASE")) && !says_otherwise
     };
     statement.flags.intersects(Flags::RELEASE) || by_default()

@@ -93,6 +93,9 @@ impl<'a> Scan<'a> {
                 TokenKind::Number | TokenKind::End => Previous::Other,
             };
             if matches!(token.text, [b',' | b'(']) {
+                if self.flags.contains(Flags::LIMIT) && token.text == b"," {
+                    self.flags |= Flags::OFFSET;
+                }
                 lexer.skip_values();
             }
             token = lexer.advance();
@@ -126,7 +129,8 @@ impl<'a> Scan<'a> {
             }
             UPDATE | SHARE if before == Keyword::For => self.flags |= Flags::FOR_UPDATE,
             LOCK => keyword = Keyword::Lock,
-            LIMIT | OFFSET => self.flags |= Flags::LIMIT,
+            LIMIT => self.flags |= Flags::LIMIT,
+            OFFSET => self.flags |= Flags::LIMIT | Flags::OFFSET,
             IN if before == Keyword::Lock => self.flags |= Flags::FOR_UPDATE,
             INTO => keyword = Keyword::Into,
             OUTFILE | DUMPFILE if before == Keyword::Into => self.flags |= Flags::INTO_OUTFILE,
@@ -143,7 +147,10 @@ impl<'a> Scan<'a> {
             KILL => self.flags |= Flags::KILL,
             PREPARE => keyword = Keyword::Prepare,
             EXECUTE => keyword = Keyword::Execute,
-            FROM if before == Keyword::Prepared => self.runs_texts = true,
+            FROM => {
+                self.flags |= Flags::FROM;
+                self.runs_texts |= before == Keyword::Prepared;
+            }
             _ if before == Keyword::Into && self.kind == Kind::Select => self.flags |= Flags::INTO_VARIABLE,
             _ => {}
         }
@@ -198,6 +205,9 @@ impl<'a> Scan<'a> {
             self.flags |= Flags::INTO_VARIABLE;
         } else if before == Keyword::Execute && token.is_word("IMMEDIATE") {
             self.runs_texts = true;
+        } else if (self.kind == Kind::Show || self.flags.contains(Flags::MULTI)) && token.is_word("VARIABLES")
+        {
+            self.flags |= Flags::LAST_INSERT_ID;
         }
         Keyword::None
     }

@@ -21,7 +21,9 @@ fn classifies_every_case() {
             .map(|name| Flags::named(name).unwrap_or_else(|| panic!("no flag {name}")));
         let expected = expected.fold(Flags::NONE, Flags::union);
         let found = classify(query.as_bytes());
-        if format!("{:?}", found.kind) != kind || found.flags.without(Flags::COMMENT) != expected {
+        if format!("{:?}", found.kind) != kind
+            || found.flags.without(Flags::COMMENT | Flags::FROM) != expected
+        {
             wrong.push(format!(
                 "{query}\n  expected {kind} {expected:?}\n  found    {:?} {:?}",
                 found.kind, found.flags
@@ -30,6 +32,24 @@ fn classifies_every_case() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(cases().count() > 250);
+}
+
+#[test]
+fn says_whether_there_is_a_from() {
+    let from = |query: &str| classify(query.as_bytes()).flags.contains(Flags::FROM);
+    for query in [
+        "SELECT 1 FROM t",
+        "select(1)from t",
+        "SELECT /*! FROM */ t",
+        "DELETE/**/From t",
+        "SELECT (SELECT 1 FROM t)",
+    ] {
+        assert!(from(query), "{query}");
+    }
+    for query in ["SELECT 1", "SELECT 'a FROM t'", "SELECT `from`, t.from, @from -- FROM t", "SELECT fromage"]
+    {
+        assert!(!from(query), "{query}");
+    }
 }
 
 #[test]
@@ -99,7 +119,7 @@ fn splits_texts_of_several_statements() {
 fn reads_what_some_servers_skip_in_both_ways() {
     let seen = |query: &str| {
         let found = classify(query.as_bytes());
-        (found.kind, found.flags.without(Flags::EXECUTABLE_COMMENT | Flags::COMMENT))
+        (found.kind, found.flags.without(Flags::EXECUTABLE_COMMENT | Flags::COMMENT | Flags::FROM))
     };
     // Either reading may be the server's.
     assert_eq!(seen("SELECT 1 FOR /*!99999 x */ UPDATE"), (Kind::Select, Flags::FOR_UPDATE));
