@@ -4,9 +4,11 @@
 
 mod certain;
 mod comment;
+mod conditions;
 mod diagnostics;
 mod digest;
 mod flags;
+mod found_rows;
 mod functions;
 #[doc(hidden)]
 pub mod fuzz;
@@ -24,9 +26,11 @@ mod words;
 
 pub use certain::{Doubt, Writing, charset_matters, reads_surely};
 pub use comment::{Annotations, annotations};
+pub use conditions::{ShownConditions, keeps_conditions_on_mariadb, shown_conditions};
 pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
+pub use found_rows::{has_offset, has_select, literal_offset, shows_by_select};
 pub use kill::{
     KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills,
     prepared_variable,

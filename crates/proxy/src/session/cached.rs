@@ -4,14 +4,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_sql::{Flags, Kind, Statement};
+use narrows_sql::{Flags, Kind, Statement, has_offset, literal_offset};
 use narrows_wire::charset::Family;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::count::{NOWHERE, Yield};
 use super::effects::NOT_STATE;
-use super::look_back::{has_offset, literal_offset};
 use super::query::{Job, QUERY_TIMEOUT};
 use super::relay::Outcome;
 use super::request::Request;
@@ -247,7 +246,7 @@ impl Session {
         }
         let rows_are_missing = match outcome.rows {
             // How many rows there are is not known where all were skipped; see `literal_offset`.
-            Some(0) if has_offset(&job.statement, text) => true,
+            Some(0) if has_offset(text, &job.statement) => true,
             Some(0) => !job.options.caching.is_some_and(|caching| caching.without_rows),
             rows => rows.is_none(),
         };
@@ -285,7 +284,7 @@ pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
         .union(Flags::UNTERMINATED);
     matches!(statement.kind, Kind::Select | Kind::Show)
         && !statement.flags.intersects(NOT_KEPT)
-        && (!has_offset(statement, text) || literal_offset(text).is_some())
+        && (!has_offset(text, statement) || literal_offset(text).is_some())
         && !(statement.flags.contains(Flags::SYSTEM_VARIABLE) && names_untold(text))
 }
 

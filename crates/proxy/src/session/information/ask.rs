@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use narrows_sql::{DiagnosticsItem, Flags, Kind, Shape, Statement, Substitute, substitute};
+use narrows_sql::{DiagnosticsItem, Flags, Kind, Shape, Statement, Substitute, shown_conditions, substitute};
 use narrows_wire::Errno;
 use narrows_wire::charset::Family;
 
 use super::super::query::Job;
 use super::super::{End, Session};
-use super::conditions::{Condition, condition, is_error, limit_of};
+use super::conditions::{Condition, condition, is_error};
 use super::{FoundRows, Information, Last, Left, Place, asks_about_last};
 use crate::backend::{
     Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Kinds, Left as Collected, ResultSet,
@@ -248,18 +248,13 @@ impl Session {
         backend: &Backend,
         text: &[u8],
     ) -> Result<Option<Result<(), End>>, BackendError> {
-        let words: Vec<Vec<u8>> = text
-            .split(|byte| !byte.is_ascii_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .map(<[u8]>::to_ascii_uppercase)
-            .collect();
-        let errors_only = words.iter().any(|word| word == b"ERRORS");
+        let shown = shown_conditions(text);
         let limit = self.snapshot().variables.connect_timeout_server;
         let capabilities = self.client.capabilities;
-        let out = if words.iter().any(|word| word == b"COUNT") {
+        let out = if shown.counts {
             let (warnings, errors) = self.condition_counts().await;
             self.data.information.found_rows = FoundRows::Known { rows: 1, by_last: false };
-            let (name, count): (&[u8], _) = match errors_only {
+            let (name, count): (&[u8], _) = match shown.errors_only {
                 true => (b"@@session.error_count", errors),
                 false => (b"@@session.warning_count", warnings),
             };
@@ -269,10 +264,15 @@ impl Session {
         } else {
             let Some(left) = self.elsewhere(backend).await? else { return Ok(None) };
             let status = backend.status(limit).await?.of_session();
-            let of_kind = |row: &&Vec<u8>| !errors_only || is_error(row);
-            let (offset, limit) = limit_of(&words);
-            let rows: Vec<&[u8]> =
-                left.rows.iter().filter(of_kind).skip(offset).take(limit).map(Vec::as_slice).collect();
+            let of_kind = |row: &&Vec<u8>| !shown.errors_only || is_error(row);
+            let rows: Vec<&[u8]> = left
+                .rows
+                .iter()
+                .filter(of_kind)
+                .skip(shown.offset)
+                .take(shown.limit)
+                .map(Vec::as_slice)
+                .collect();
             let columns: Vec<&[u8]> = left.columns.iter().map(Vec::as_slice).collect();
             reply::result_set(&columns, &rows, capabilities, status)
         };

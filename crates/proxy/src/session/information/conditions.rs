@@ -4,12 +4,11 @@
 //! Narrows' own. The protocol tells how many there are; what they say is asked only if a client wants to know, or if
 //! somebody else takes the connection.
 
-use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_sql::{Escapes, Flags, Kind, Statement, keeps_conditions_on_mariadb};
 use narrows_wire::charset::Family;
 use narrows_wire::codec::put_lenenc_bytes;
 use narrows_wire::{Command, Errno, Reader};
 
-use super::super::look_back::is_shown_as_it_is;
 use super::super::relay::Outcome;
 use super::{Left, asks_conditions};
 
@@ -168,34 +167,12 @@ fn left_by_one(
     if family == Family::MySql || counts.warnings > 0 {
         return Some(counts);
     }
-    (!keeps_on_mariadb(statement, text)).then_some(counts)
-}
-
-/// Whether MariaDB keeps the conditions of the statement before: only statements that have a table clear them.
-fn keeps_on_mariadb(statement: &Statement, text: &[u8]) -> bool {
-    let words = || text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let has = |word: &[u8]| words().any(|other| other.eq_ignore_ascii_case(word));
-    match statement.kind {
-        Kind::Select | Kind::Do | Kind::Set | Kind::SetStatement | Kind::Explain => !has(b"FROM"),
-        Kind::Use | Kind::SetTransaction | Kind::UnlockTables | Kind::Flush | Kind::Kill | Kind::Grant => {
-            true
-        }
-        Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Xa | Kind::Empty => true,
-        Kind::Savepoint | Kind::ReleaseSavepoint | Kind::RollbackToSavepoint => true,
-        Kind::Prepare | Kind::Deallocate => true,
-        Kind::Create | Kind::Drop => {
-            [b"DATABASE".as_slice(), b"SCHEMA", b"USER", b"ROLE", b"PROCEDURE", b"FUNCTION"]
-                .iter()
-                .any(|word| words().take(4).any(|other| other.eq_ignore_ascii_case(word)))
-        }
-        Kind::Show => is_shown_as_it_is(text) && !has(b"TABLE") && !has(b"VIEW"),
-        _ => false,
-    }
+    (!keeps_conditions_on_mariadb(text, statement)).then_some(counts)
 }
 
 /// Whether a row of `SHOW WARNINGS` is about an error.
 pub(super) fn is_error(row: &[u8]) -> bool {
-    row.starts_with(b"\x05Error")
+    Reader::new(row).lenenc_bytes().is_ok_and(|level| level == b"Error")
 }
 
 pub(super) fn condition(row: &[u8]) -> Option<Condition> {
@@ -203,19 +180,4 @@ pub(super) fn condition(row: &[u8]) -> Option<Condition> {
     let _level = reader.lenenc_bytes().ok()?;
     let code = std::str::from_utf8(reader.lenenc_bytes().ok()?).ok()?.parse().ok()?;
     Some(Condition { code, message: reader.lenenc_bytes().ok()?.to_vec() })
-}
-
-/// `LIMIT [offset,] rows` of a `SHOW WARNINGS`.
-pub(super) fn limit_of(words: &[Vec<u8>]) -> (usize, usize) {
-    let number = |word: &Vec<u8>| std::str::from_utf8(word).ok()?.parse().ok();
-    let mut after = words.iter().skip_while(|word| *word != b"LIMIT").skip(1);
-    let first = after.next().and_then(number);
-    match (first, after.next()) {
-        (Some(rows), None) => (0, rows),
-        (Some(rows), Some(word)) if word == b"OFFSET" => {
-            (after.next().and_then(number).unwrap_or_default(), rows)
-        }
-        (Some(offset), Some(word)) => (offset, number(word).unwrap_or(usize::MAX)),
-        (None, _) => (0, usize::MAX),
-    }
 }

@@ -25,11 +25,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use narrows_sql::{Flags, Kind, Statement};
+use narrows_sql::{Flags, Kind, Statement, has_offset, literal_offset};
 use narrows_wire::Errno;
 use narrows_wire::charset::Family;
 
-use super::look_back::{found_besides, has_offset, literal_offset, may_set_an_id, sets_found_rows};
+use super::look_back::{found_besides, may_set_an_id, sets_found_rows};
 use super::query::Job;
 use super::relay::Outcome;
 use crate::backend::{Backend, Keepsake, Kinds, Residue, Use};
@@ -183,7 +183,7 @@ impl Information {
             _ => -1,
         };
         let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS)
-            || statement.kind == Kind::Select && has_offset(statement, text);
+            || statement.kind == Kind::Select && has_offset(text, statement);
         let found = match outcome.rows {
             _ if outcome.error.is_some() || calculated => None,
             Some(rows) if sets_found_rows(statement, text) => Some(rows),
