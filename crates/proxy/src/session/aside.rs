@@ -11,8 +11,8 @@ use narrows_sql::{Escapes, Flags, Kind, Statement, parts};
 use narrows_wire::{Command, Errno, Status};
 
 use super::effects::PinReason;
+use super::execute::Job;
 use super::handle::Pinning;
-use super::query::Job;
 use super::request::Request;
 use super::{End, Pinned, Session};
 use crate::backend::{Backend, BackendError};

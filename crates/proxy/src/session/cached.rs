@@ -11,7 +11,8 @@ use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::count::{NOWHERE, Yield};
 use super::effects::NOT_STATE;
-use super::query::{Job, QUERY_TIMEOUT};
+use super::errors::QUERY_TIMEOUT;
+use super::execute::Job;
 use super::relay::Outcome;
 use super::request::Request;
 use super::{End, Interrupt, Session};

@@ -10,7 +10,8 @@ use narrows_wire::packet::Eof;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Header};
 
-use super::query::{Job, PACKET_TOO_LARGE};
+use super::errors::PACKET_TOO_LARGE;
+use super::execute::Job;
 use super::request::Request;
 use super::{End, Session};
 use crate::client::about::about;

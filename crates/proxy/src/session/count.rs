@@ -6,8 +6,8 @@ use std::sync::Arc;
 use narrows_sql::{Flags, Kind, Statement, digest_hash, digest_text};
 use narrows_wire::{Command, Errno, Status};
 
+use super::execute::Job;
 use super::handle::Pinning;
-use super::query::Job;
 use super::relay::Outcome;
 use super::request::Request;
 use super::{PinReason, Session};

@@ -8,9 +8,10 @@ use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
 use super::effects::Pins;
+use super::errors::killed;
+use super::execute::{CLEAR_CONDITIONS, Job};
 use super::information::Last;
 use super::lost::{Fate, lost};
-use super::query::{CLEAR_CONDITIONS, Job, killed};
 use super::request::Request;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};

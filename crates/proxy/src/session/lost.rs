@@ -12,7 +12,7 @@ use narrows_sql::{Flags, Kind};
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
-use super::query::Job;
+use super::execute::Job;
 use super::relay::{Broken, GOING_AWAY, HoldBack};
 use super::request::Request;
 use super::{End, Session};

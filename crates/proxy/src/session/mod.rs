@@ -8,6 +8,8 @@ mod connection;
 mod count;
 mod data;
 mod effects;
+mod errors;
+mod execute;
 mod fast_forward;
 mod fault;
 mod handle;
@@ -52,11 +54,11 @@ use connection::ClientConnection;
 use data::{Apart, SessionData};
 pub(crate) use effects::expected;
 pub use effects::{PinReason, Pins};
+use execute::Job;
 pub use handle::{Handle, Interrupt};
 use information::Information;
 use patience::Patience;
 use prepared::ClientStatements;
-use query::Job;
 use request::Request;
 
 /// One client's session: its connection, its data, its binding to backend connections, and what runs for it.

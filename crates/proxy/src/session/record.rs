@@ -7,7 +7,7 @@ use narrows_wire::{Command, Errno};
 
 use super::Session;
 use super::count::NOWHERE;
-use super::query::Job;
+use super::execute::Job;
 use super::relay::Outcome;
 use super::request::Request;
 use crate::backend::Backend;

@@ -15,7 +15,8 @@ use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Errno, Malformed, Status, Tracker};
 
-use super::query::{Job, QUERY_TIMEOUT, killed};
+use super::errors::{QUERY_TIMEOUT, killed};
+use super::execute::Job;
 use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, PrepareOk, ServerError, TOO_MANY_STATEMENTS, TRACKED_VARIABLES};

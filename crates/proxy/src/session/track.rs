@@ -6,7 +6,7 @@ use std::sync::Arc;
 use narrows_sql::Escapes;
 
 use super::effects::{Before, Change, Done, Effects, PinReason, Pins, Told, effects, escapes};
-use super::query::Job;
+use super::execute::Job;
 use super::relay::Outcome;
 use super::sequences::note_drawn;
 use super::{Pinned, Session};

@@ -4,7 +4,7 @@
 use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
 use narrows_wire::{Capabilities, Errno, Header};
 
-use super::query::killed;
+use super::errors::killed;
 use super::request::Request;
 use super::transfer::Stop;
 use super::{End, Session};

@@ -22,7 +22,7 @@ use narrows_sql::{Escapes, Flags, Kind, Statement};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
-use super::query::Job;
+use super::execute::Job;
 use super::relay::Outcome;
 use crate::pool::Exit;
 use crate::state::SessionState;

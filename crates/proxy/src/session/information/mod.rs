@@ -29,8 +29,8 @@ use narrows_sql::{Flags, Kind, Statement, has_offset, literal_offset};
 use narrows_wire::Errno;
 use narrows_wire::charset::Family;
 
+use super::execute::Job;
 use super::look_back::{found_besides, may_set_an_id, sets_found_rows};
-use super::query::Job;
 use super::relay::Outcome;
 use crate::backend::{Backend, Keepsake, Kinds, Residue, Use};
 use crate::snapshot::HostgroupId;

@@ -10,7 +10,8 @@ use narrows_wire::execute::Parameters;
 use narrows_wire::frame::put_packet;
 use narrows_wire::{Capabilities, Command, Errno, Malformed};
 
-use super::super::query::{Job, QUERY_TIMEOUT, malformed};
+use super::super::errors::{QUERY_TIMEOUT, malformed};
+use super::super::execute::Job;
 use super::super::relay::{Answering, Broken, HoldBack, may_load_a_file};
 use super::super::request::Request;
 use super::super::{End, Interrupt, Session};

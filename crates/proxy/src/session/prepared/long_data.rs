@@ -8,9 +8,9 @@ use std::rc::Rc;
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
+use super::super::errors::killed;
 use super::super::information::Last;
 use super::super::lease::Leased;
-use super::super::query::killed;
 use super::super::relay::Broken;
 use super::super::request::Request;
 use super::super::upload::Upload;

@@ -30,8 +30,9 @@ use narrows_wire::{Command, Errno};
 
 use super::count::{NOWHERE, Yield};
 use super::effects::{HeldStatement, ServerStatement};
+use super::errors::malformed;
+use super::execute::Job;
 use super::information::asks_about_last;
-use super::query::{Job, malformed};
 use super::relay::Outcome;
 use super::request::Request;
 use super::routing::changing;

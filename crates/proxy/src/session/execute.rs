@@ -1,0 +1,559 @@
+//! A command that a server answers, from its lease to its settlement: lease, align, send, relay, settle.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::frame::{HEADER_LENGTH, put_packet};
+use narrows_wire::response::Expect;
+use narrows_wire::{Capabilities, Command, Errno, Status};
+
+use super::cached::Source;
+use super::count::NOWHERE;
+use super::effects::{Pins, Reported, untold_variables};
+use super::errors::{PACKET_TOO_LARGE, killed};
+use super::fault::{self, Moment};
+use super::information::{Last, asks_about_last};
+use super::lease::{Leased, NoLease};
+use super::lost::{Abandoned, Fate, Tries};
+use super::prepared::{ClientStatement, Ready};
+use super::relay::{Answering, Broken, GOING_AWAY, HoldBack, Outcome, READ_ONLY};
+use super::request::Request;
+use super::upload::Upload;
+use super::{End, Interrupt, Pinned, Session};
+use crate::backend::{Backend, BackendError};
+use crate::pool::{Exit, Lease};
+use crate::route::{Digest, Options};
+use crate::rt::{Instant, nanoseconds, select, sleep};
+use crate::snapshot::{HostgroupId, Snapshot};
+use crate::state::SessionState;
+use crate::stats::Doing;
+
+/// A command and where it goes.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) command: Command,
+    pub(super) statement: Statement,
+    /// Its digest, where digests are counted.
+    pub(super) digest: Option<Digest>,
+    pub(super) hostgroup: HostgroupId,
+    pub(super) options: Options,
+    /// It runs outside of the session's transaction.
+    pub(super) apart: bool,
+    /// Errors after which it runs again.
+    pub(super) hold_back: HoldBack,
+    pub(super) expect: Expect,
+    /// Whether all of its text was read.
+    pub(super) whole: bool,
+    /// Bytes of query attributes in front of the text.
+    pub(super) attributes: usize,
+    /// The prepared statement that the command is about.
+    pub(super) prepared: Option<Rc<ClientStatement>>,
+}
+
+impl Job {
+    /// A command that asks for the user's own hostgroup, and is answered with a result.
+    pub(super) fn new(command: Command, statement: Statement, whole: bool) -> Job {
+        Job {
+            command,
+            statement,
+            digest: None,
+            hostgroup: NOWHERE,
+            options: Options::default(),
+            apart: false,
+            hold_back: HoldBack::default(),
+            expect: Expect::Result,
+            whole,
+            attributes: 0,
+            prepared: None,
+        }
+    }
+
+    /// The text of its statement, as far as it is held.
+    pub(super) fn text<'t>(&'t self, request: &'t Request) -> &'t [u8] {
+        match &self.prepared {
+            Some(statement) => &statement.prepared.text,
+            None => request.behind(self.attributes),
+        }
+    }
+}
+
+/// What becomes of a statement that asks about the ones before.
+enum Answer {
+    /// It is sent to the server: as it came, or as this packet.
+    Statement(Option<Vec<u8>>),
+    /// The client has its answer.
+    Sent(Result<(), End>),
+    /// The connection was lost while it was prepared for the statement, and is in an unknown state.
+    Lost(String),
+}
+
+/// What an attempt at a command has led to.
+enum Attempt {
+    /// The client has its answer.
+    Done,
+    /// It is tried on another connection.
+    Again,
+}
+
+impl Session {
+    /// Runs a command, from lease to settlement, unless its answer is at hand.
+    pub(super) async fn execute(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
+        if self.data.information.has_lost() {
+            Box::pin(self.refuse_forgotten(request, job)).await?;
+        }
+        if let Some(caching) = job.options.caching
+            && let Source::Cache = self.look_in_cache(request, job, caching).await?
+        {
+            return Ok(());
+        }
+        if !job.options.delay.is_zero()
+            && let Some((errno, text)) = Box::pin(self.hold_back(request, job.options.delay)).await?
+        {
+            self.run.recording.take();
+            self.count_failed(request, job);
+            self.discard(request).await?;
+            return self.reply_error_at(request.answer(), errno, &text).await;
+        }
+        if !request.whole
+            && let Some((errno, text)) = Box::pin(self.take_in(request)).await?
+        {
+            self.count_failed(request, job);
+            self.discard(request).await?;
+            return self.reply_error_at(request.answer(), errno, &text).await;
+        }
+        self.begin_record(job, request);
+        self.choose_kept(job, job.text(request));
+        job.apart = job.options.may_run_apart && self.may_run_apart(job);
+        let commits_by_itself = self.data.status.contains(Status::AUTOCOMMIT);
+        let told = match self.binding.aside.is_empty() {
+            true => Ok(()),
+            false => Box::pin(self.tell_aside(request, job)).await,
+        };
+        let mut result = match told {
+            Ok(()) => self.run_job(request, job).await,
+            Err(end) => Err(end),
+        };
+        self.end_record();
+        self.forget_recording(&result);
+        if !self.binding.aside.is_empty() {
+            if result.is_ok() && !commits_by_itself && self.data.status.contains(Status::AUTOCOMMIT) {
+                result = Box::pin(self.commit_aside()).await;
+            }
+            self.keep_at_hand();
+        }
+        result
+    }
+
+    async fn run_job(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
+        if self.asks_values_of_others(job) {
+            return Box::pin(self.refuse_values(request, job)).await;
+        }
+        let snapshot = self.snapshot();
+        let timeout = job.options.timeout.unwrap_or(snapshot.variables.default_query_timeout);
+        self.handle.goes_to(job.hostgroup);
+        let began = self.handle.since() + job.options.delay;
+        self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
+        let mut tries = Tries::new(job, &snapshot);
+        loop {
+            // Each try has its own: what has changed since the last may be why that one failed.
+            let snapshot = self.worker.snapshot();
+            let was_pinned = self.binding.pinned.is_some();
+            let leased = match self.lease(&snapshot, request, job, tries.left()).await? {
+                Ok(leased) => leased,
+                // The statement has not been sent, and what the client had there is known: any other will do.
+                Err(NoLease::Lost { address, text }) if !was_pinned && tries.after_closed() => {
+                    self.lost_unused(&address, &text);
+                    continue;
+                }
+                Err(no_lease) => {
+                    let told = no_lease.into_reply();
+                    return Box::pin(self.end_without_server(request, job, was_pinned, told)).await;
+                }
+            };
+            match self.attempt(&snapshot, leased, request, job, &mut tries).await? {
+                Attempt::Done => return Ok(()),
+                Attempt::Again => {}
+            }
+        }
+    }
+
+    /// Runs a command on a leased connection, once.
+    async fn attempt(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        Leased { mut backend, pins, pinned }: Leased,
+        request: &mut Request,
+        job: &mut Job,
+        tries: &mut Tries,
+    ) -> Result<Attempt, End> {
+        fault::inject(Moment::Before, request.argument());
+        let packet = match self.answer_for(&mut backend, request, job).await {
+            Answer::Lost(text) if !pinned && tries.after_closed() => {
+                backend.login.server.figures.distrust();
+                self.lost_unused(&backend.login.server.address(), &text);
+                return Ok(Attempt::Again);
+            }
+            Answer::Lost(text) => {
+                let address = self.count_lost(backend, &text);
+                self.count_failed(request, job);
+                self.report_lost(request.answer(), &address, (Fate::NotRun, pinned), &text).await?;
+                return Ok(Attempt::Done);
+            }
+            Answer::Sent(sent) => {
+                self.count_failed(request, job);
+                self.keep_unasked((backend, pins, pinned));
+                return sent.map(|()| Attempt::Done);
+            }
+            Answer::Statement(packet) => packet,
+        };
+        job.hold_back = tries.hold_back(snapshot, job, request, pinned);
+        let mut outcome = Outcome::default();
+        if let Err(broken) = self.send_and_relay(&mut backend, request, job, packet, &mut outcome).await {
+            return self.after_broken((backend, pinned), broken, request, job, tries).await;
+        }
+        match outcome.held_back.take() {
+            Some(error) => {
+                self.turn_elsewhere(snapshot, backend, job, (&error, tries));
+                Ok(Attempt::Again)
+            }
+            None => {
+                self.finish((backend, pins), job, request, &mut outcome).await?;
+                Ok(Attempt::Done)
+            }
+        }
+    }
+
+    /// After an attempt whose answer did not come through: runs the command again if that is honest, or tells the client.
+    async fn after_broken(
+        &mut self,
+        (backend, pinned): (Lease, bool),
+        broken: Broken,
+        request: &mut Request,
+        job: &Job,
+        tries: &mut Tries,
+    ) -> Result<Attempt, End> {
+        let (fate, text) = match tries.fate(broken, job, request) {
+            Ok(known) => known,
+            Err(Abandoned::TooLong) => {
+                // Closed before the rest is read: it is of no use meanwhile.
+                drop(backend);
+                let told = (Errno::NET_PACKET_TOO_LARGE, PACKET_TOO_LARGE.to_owned());
+                Box::pin(self.end_without_server(request, job, pinned, told)).await?;
+                return Ok(Attempt::Done);
+            }
+            Err(end) => {
+                self.abandon(backend);
+                Box::pin(self.end_abandoned(request, job, pinned, end)).await?;
+                return Ok(Attempt::Done);
+            }
+        };
+        let text = backend.broken_by(text);
+        tries.leave(&backend);
+        let address = self.count_lost(backend, &text);
+        if !pinned && tries.after_loss(fate, job, request) {
+            return Ok(Attempt::Again);
+        }
+        self.count_failed(request, job);
+        self.report_lost(request.answer(), &address, (fate, pinned), &text).await?;
+        Ok(Attempt::Done)
+    }
+
+    /// A statement is over whose server has not had all of it, or does not end it; the connection is closed.
+    async fn end_abandoned(
+        &mut self,
+        request: &mut Request,
+        job: &Job,
+        pinned: bool,
+        end: Abandoned,
+    ) -> Result<(), End> {
+        let (started, timed_out) = match end {
+            Abandoned::Session(end) => return Err(end),
+            Abandoned::TooLong => (false, false),
+            Abandoned::Cut { started, timed_out } => (started, timed_out),
+        };
+        let (errno, text) = killed(timed_out);
+        if started {
+            self.fail_record(errno.number);
+            self.count_failed(request, job);
+            return Err(End::Told(text));
+        }
+        self.end_without_server(request, job, pinned, (errno, text)).await
+    }
+
+    /// A statement has no server, or none any more: its client is told.
+    async fn end_without_server(
+        &mut self,
+        request: &mut Request,
+        job: &Job,
+        was_pinned: bool,
+        (errno, text): (Errno, String),
+    ) -> Result<(), End> {
+        self.fail_record(errno.number);
+        self.count_failed(request, job);
+        self.let_go();
+        self.discard(request).await?;
+        self.reply_error_at(request.answer(), errno, &text).await?;
+        // What the connection carried is gone with it: the session would be another one.
+        if was_pinned { Err(End::Told(text)) } else { Ok(()) }
+    }
+
+    /// Behind the answer: what the statement did is taken note of, and the connection is kept or given back.
+    async fn finish(
+        &mut self,
+        (mut backend, pins): (Lease, Pins),
+        job: &Job,
+        request: &Request,
+        outcome: &mut Outcome,
+    ) -> Result<(), End> {
+        fault::inject(Moment::Behind, request.argument());
+        self.fill_record(&backend, job, outcome);
+        // A kill that is still on its way must not meet the next client's statement.
+        if let Some(kill) = outcome.kill.take()
+            && kill.await.is_err()
+        {
+            return Err(End::Told("a kill may be on its way to the backend connection".to_owned()));
+        }
+        let text = job.text(request);
+        self.end_recording(&backend, job, text, outcome);
+        if outcome.error.is_none() && releases(&job.statement, text, &self.data.state) {
+            // The server has closed the connection behind its answer.
+            return Err(End::Told("COMMIT or ROLLBACK RELEASE".to_owned()));
+        }
+        self.count_answer(&backend, job, text, request.bytes(), outcome);
+        // Before anything else is asked of the connection, which makes it forget them.
+        let family = backend.login.family;
+        self.data.information.conditions.note(job.command, &job.statement, text, family, outcome);
+        let untold = untold_variables(
+            &job.statement,
+            text,
+            self.escapes(),
+            (outcome.error, Reported::These(&outcome.variables)),
+        );
+        let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
+        let asks = !untold.is_empty() || keeps_no_errors;
+        let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
+        self.data.information.last = if is_disturbed { Last::Nobody } else { Last::Here };
+        let mut counted = None;
+        if asks {
+            let limit = self.snapshot().variables.connect_timeout_server;
+            let ask = async {
+                self.take_what_is_here(&mut backend).await?;
+                if keeps_no_errors {
+                    counted = backend.error_count(limit).await?;
+                }
+                if untold.is_empty() { Ok(Vec::new()) } else { backend.variables(&untold, limit).await }
+            };
+            match Box::pin(ask).await {
+                Ok(values) => outcome.variables.extend(values),
+                // The statement stands; a variable that cannot be told pins.
+                Err(BackendError::Server(_)) => {}
+                Err(error) => return Err(End::Told(format!("backend connection lost: {error}"))),
+            }
+        }
+        self.settle(backend, pins, job, text, outcome);
+        if let Some(errors) = counted {
+            self.data.information.conditions.note_uncounted_error(errors);
+        }
+        Ok(())
+    }
+
+    /// Waits as long as a statement is told to; returns what the client is to be told if that is cut short.
+    async fn hold_back(
+        &self,
+        request: &mut Request,
+        delay: Duration,
+    ) -> Result<Option<(Errno, String)>, End> {
+        let doing = self.handle.doing();
+        self.handle.does(Doing::Command("Delay"));
+        let held = select! {
+            biased;
+            reason = self.interrupted() => match reason {
+                Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => {
+                    Ok(Some((Errno::QUERY_INTERRUPTED, "Query execution was interrupted".to_owned())))
+                }
+                reason => Err(End::Interrupted(reason)),
+            },
+            () = request.client_gone(&self.client.stream) => Err(End::Gone),
+            () = sleep(delay) => Ok(None),
+        };
+        self.handle.does(doing);
+        held
+    }
+
+    /// Keeps a connection that need not be asked, or gives it back.
+    fn keep_unasked(&mut self, (backend, pins, pinned): (Lease, Pins, bool)) {
+        if pinned {
+            let hostgroup = backend.login.server.row.hostgroup;
+            self.binding.pinned = Some(Pinned { backend, hostgroup, pins });
+            return;
+        }
+        // Nothing of its client has run there.
+        self.give_back(backend, Exit::Return);
+    }
+
+    /// What a statement asks that its connection does not know; see `information/`.
+    async fn answer_for(&mut self, backend: &mut Backend, request: &Request, job: &Job) -> Answer {
+        let asks = asks_about_last(&job.statement) || job.statement.flags.intersects(Flags::CONNECTION_ID);
+        if !asks || job.command != Command::Query || !request.whole {
+            return Answer::Statement(None);
+        }
+        Box::pin(self.answer(backend, request, job)).await
+    }
+
+    async fn answer(&mut self, backend: &mut Backend, request: &Request, job: &Job) -> Answer {
+        let (attributes, text) = request.argument().split_at_checked(job.attributes).unwrap_or_default();
+        let answered = match job.statement.kind {
+            Kind::ShowWarnings if !self.data.information.conditions.are_here() => {
+                match self.clear_or_answer(backend, text).await {
+                    Ok(None) => return Answer::Statement(None),
+                    Ok(Some(sent)) => return Answer::Sent(sent),
+                    Err(error) => Err(error),
+                }
+            }
+            Kind::GetDiagnostics if !self.data.information.knows_conditions() => {
+                self.diagnostics(backend, text).await
+            }
+            _ => Ok(self.with_answers(backend, job, text).await),
+        };
+        match answered {
+            Err(error) => Answer::Lost(error.to_string()),
+            Ok(text) => Answer::Statement(text.map(|text| {
+                let payload = [&[Command::Query.code()], attributes, &text].concat();
+                let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
+                put_packet(&mut packet, &mut 0, &payload);
+                packet
+            })),
+        }
+    }
+
+    /// `SHOW WARNINGS` on a connection that has somebody else's: they are cleared, unless the answer is known.
+    async fn clear_or_answer(
+        &mut self,
+        backend: &Backend,
+        text: &[u8],
+    ) -> Result<Option<Result<(), End>>, BackendError> {
+        if let Some(sent) = self.left_warnings(backend, text).await? {
+            return Ok(Some(sent));
+        }
+        let limit = self.snapshot().variables.connect_timeout_server;
+        backend.execute(CLEAR_CONDITIONS, limit).await?;
+        Ok(None)
+    }
+
+    async fn send_and_relay(
+        &mut self,
+        backend: &mut Backend,
+        request: &mut Request,
+        job: &Job,
+        replaced: Option<Vec<u8>>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Broken> {
+        self.note_run(job, request);
+        let Some(statement) = &job.prepared else {
+            self.send_job(backend, request, job, replaced).await?;
+            return self.timed_relay(backend, request, Answering::plain(job), outcome).await;
+        };
+        let mut tries = 0;
+        loop {
+            let packets = match self.bring_statement(backend, request, job).await? {
+                Ready::AsIs => None,
+                Ready::Packets(packets) => Some(packets),
+                Ready::Refused(error) => {
+                    outcome.error = Some(error.code);
+                    return self.refuse(request, error).await.map_err(Broken::Session);
+                }
+            };
+            self.send_job(backend, request, job, packets).await?;
+            let answering = self.answering(backend, request, job, statement, tries);
+            self.timed_relay(backend, request, answering, outcome).await?;
+            let Some(error) = &outcome.held_back else { return Ok(()) };
+            if READ_ONLY.contains(&error.code) || GOING_AWAY.contains(&error.code) {
+                return Ok(());
+            }
+            self.recover(backend, job, statement, error, tries).await?;
+            *outcome = Outcome::default();
+            tries += 1;
+        }
+    }
+
+    /// Relays an answer, and measures how long that takes where it is wanted.
+    async fn timed_relay(
+        &self,
+        backend: &Backend,
+        request: &mut Request,
+        answering: Answering,
+        outcome: &mut Outcome,
+    ) -> Result<(), Broken> {
+        let (timed, throttle) = {
+            let variables = &self.snapshot().variables;
+            (variables.stats_time_backend_query, variables.transfer.throttle_to_client)
+        };
+        let began = timed.then(Instant::now);
+        let relayed = self.relay(backend, request, Answering { throttle, ..answering }, outcome).await;
+        if let Some(began) = began {
+            self.worker.counters.borrow_mut().backend_time_ns += nanoseconds(began.elapsed());
+        }
+        relayed
+    }
+
+    /// Sends a command: as it came, or these packets in its place.
+    async fn send_job(
+        &mut self,
+        backend: &Backend,
+        request: &mut Request,
+        job: &Job,
+        replaced: Option<Vec<u8>>,
+    ) -> Result<(), Broken> {
+        if request.whole {
+            // What is left of it is its end: no server runs a command that it has a part of.
+            let replaced = replaced.or_else(|| self.without_attributes(backend, request, job));
+            self.write_command(backend, request, replaced.as_deref()).await?;
+        } else {
+            match Box::pin(self.upload(request, backend)).await? {
+                Upload::Sent | Upload::BackendClosed => {}
+                Upload::TooLong => return Err(Broken::TooLong),
+            }
+        }
+        Ok(())
+    }
+
+    /// The command without its query attributes, for a server that does not take them: they were offered because
+    /// every server seen before did.
+    fn without_attributes(&self, backend: &Backend, request: &Request, job: &Job) -> Option<Vec<u8>> {
+        if job.attributes == 0 || backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+            return None;
+        }
+        let text = request.argument().get(job.attributes..)?;
+        let payload = [&[Command::Query.code()], text].concat();
+        let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
+        put_packet(&mut packet, &mut 0, &payload);
+        Some(packet)
+    }
+}
+
+/// Makes a server forget warnings. MariaDB does so only for statements that have a table.
+pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
+
+/// Whether a statement that has succeeded makes the server close the connection: `COMMIT RELEASE`, `ROLLBACK
+/// RELEASE`, or without that word by `completion_type`.
+fn releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
+    if statement.flags.intersects(Flags::MULTI) {
+        return narrows_sql::parts(text, Escapes::Backslash)
+            .any(|(_, statement)| one_releases(&statement, state));
+    }
+    one_releases(statement, state)
+}
+
+fn one_releases(statement: &Statement, state: &SessionState) -> bool {
+    if !matches!(statement.kind, Kind::Commit | Kind::Rollback) {
+        return false;
+    }
+    let by_default = || {
+        let literal = state.literal("completion_type").unwrap_or_default().trim_matches('\'');
+        let says_otherwise = statement.flags.intersects(Flags::NO_RELEASE);
+        (literal == "2" || literal.eq_ignore_ascii_case("RELEASE")) && !says_otherwise
+    };
+    statement.flags.intersects(Flags::RELEASE) || by_default()
+}
