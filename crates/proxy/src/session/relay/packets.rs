@@ -1,0 +1,364 @@
+//! The packets of an answer that are looked at: the end of the columns, OK, EOF, ERR.
+
+use narrows_wire::charset::Family;
+use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
+use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
+use narrows_wire::response::{Expect, Next};
+use narrows_wire::{Capabilities, Errno, Malformed, Status};
+
+use super::super::errors::QUERY_TIMEOUT;
+use super::{Broken, Relay};
+use crate::backend::{PrepareOk, ServerError, TRACKED_VARIABLES};
+
+impl Relay<'_> {
+    /// One of the packets that are looked at; it stands behind the ready bytes.
+    pub(super) async fn special(&mut self, next: Next) -> Result<Result<(), Malformed>, Broken> {
+        if self.answering.apart {
+            self.hide_autocommit(next);
+        }
+        let done = match next {
+            Next::More { .. } => Ok(()),
+            Next::ColumnsEnd { length } => self.columns_end(length),
+            Next::Ok { length } => self.ok(length),
+            Next::Eof { length } => self.eof(length),
+            Next::Err { length } => self.err(length),
+            Next::Text { length } => {
+                self.pass(length);
+                Ok(())
+            }
+            Next::PrepareOk { length } => {
+                self.outcome.prepared = PrepareOk::decode(self.payload(length));
+                self.outcome.warnings = self.outcome.prepared.map_or(0, |prepared| prepared.warnings);
+                let place = self.ready + HEADER_LENGTH + 1;
+                if let Some(id) = self.buffer.filled_mut().get_mut(place..place + 4) {
+                    id.copy_from_slice(&self.answering.statement.to_le_bytes());
+                }
+                self.pass(length);
+                Ok(())
+            }
+            Next::LocalInfile { length } => {
+                Box::pin(self.local_infile(length)).await?;
+                Ok(())
+            }
+        };
+        Ok(done)
+    }
+
+    /// Takes the flag that says that autocommit is on out of a packet: the client has it off.
+    pub(super) fn hide_autocommit(&mut self, next: Next) {
+        let (length, is_ok) = match next {
+            Next::Ok { length } => (length, true),
+            Next::Eof { length } | Next::ColumnsEnd { length } if length > 0 => (length, false),
+            _ => return,
+        };
+        let place = match is_ok {
+            true => OkPacket::status_at(self.payload(length)),
+            false => Some(Eof::STATUS_AT),
+        };
+        let start = self.ready + HEADER_LENGTH;
+        if let Some(place) = place
+            && let Some(flags) = self.buffer.filled_mut().get_mut(start + place..start + place + 2)
+            && let [low, high] = *flags
+        {
+            let status = Status(u16::from_le_bytes([low, high])).without(Status::AUTOCOMMIT);
+            flags.copy_from_slice(&status.0.to_le_bytes());
+        }
+    }
+
+    /// The packet behind the ready bytes, header included.
+    pub(super) fn packet(&self, length: usize) -> &[u8] {
+        self.buffer.filled().get(self.ready..self.ready + length).unwrap_or_default()
+    }
+
+    pub(super) fn payload(&self, length: usize) -> &[u8] {
+        self.packet(length).get(HEADER_LENGTH..).unwrap_or_default()
+    }
+
+    /// Passes a packet on as it is, but for its sequence number.
+    pub(super) fn pass(&mut self, length: usize) {
+        let shift = self.tracker.shift();
+        if shift != 0
+            && let Some(sequence) = self.buffer.filled_mut().get_mut(self.ready + HEADER_LENGTH - 1)
+        {
+            *sequence = sequence.wrapping_add(shift);
+        }
+        self.ready += length;
+    }
+
+    /// Leaves a packet out and puts another, or none, in its place.
+    pub(super) fn replace(&mut self, length: usize, encode: Option<&Encode<'_>>) {
+        let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
+        let mut sequence = sequence.wrapping_add(self.tracker.shift());
+        self.set_ready_aside();
+        self.buffer.consume(length);
+        match encode {
+            Some(encode) => put_encoded(&mut self.out, &mut sequence, encode),
+            None => self.tracker.add_shift(u8::MAX),
+        }
+    }
+
+    pub(super) fn client_deprecates_eof(&self) -> bool {
+        self.session.client.capabilities.contains(Capabilities::DEPRECATE_EOF)
+    }
+
+    pub(super) fn columns_end(&mut self, length: usize) -> Result<(), Malformed> {
+        match (length, self.client_deprecates_eof()) {
+            (0, true) => {}
+            (0, false) => self.eof_owed = true,
+            (length, true) => {
+                let status = Eof::decode(self.payload(length))?.status;
+                if status.contains(Status::OUT_PARAMETERS_AND_MORE) {
+                    self.out_parameters = Status::OUT_PARAMETERS_AND_MORE;
+                }
+                self.replace(length, None);
+            }
+            (length, false) => self.eof_as_told(length, Eof::decode(self.payload(length))?),
+        }
+        Ok(())
+    }
+
+    /// Puts in the EOF packet that a client without `CLIENT_DEPRECATE_EOF` expects behind the columns; returns whether
+    /// it could. Its status flags are those of the packet behind the rows, where that is in sight; a long result's
+    /// cannot be waited for. Where the server has opened a cursor, the packet that says so is the only one; where it was to
+    /// open one and could not, because the statement was killed perhaps, its error is.
+    pub(super) fn owed_eof(&mut self) -> bool {
+        let capabilities = self.backend.login.capabilities;
+        let rest = self.buffer.filled_mut().get_mut(self.ready..).unwrap_or_default();
+        let mut ahead = self.tracker.clone();
+        // What it passes over is passed over again: it must not touch sequence numbers.
+        ahead.add_shift(ahead.shift().wrapping_neg());
+        let Ok(walk) = ahead.walk(rest) else { return true };
+        let opens_cursor = self.answering.expect == Expect::Cursor && walk.passed == 0;
+        let status = match walk.next {
+            Next::Err { .. } if opens_cursor => {
+                self.eof_owed = false;
+                return true;
+            }
+            Next::Ok { length } => {
+                let start = walk.passed + HEADER_LENGTH;
+                let packet = rest.get(start..walk.passed + length).unwrap_or_default();
+                OkPacket::decode(packet, capabilities).map(|ok| ok.status).unwrap_or_default()
+            }
+            Next::More { .. } if walk.passed == 0 => return false,
+            _ => self.session.data.status,
+        };
+        if opens_cursor && status.contains(Status::CURSOR_EXISTS) {
+            self.eof_owed = false;
+        } else {
+            let hidden = if self.answering.apart { Status::AUTOCOMMIT } else { Status::default() };
+            self.put_owed_eof(status.without(Status::SESSION_STATE_CHANGED).without(hidden));
+        }
+        true
+    }
+
+    pub(super) fn put_owed_eof(&mut self, status: Status) {
+        self.eof_owed = false;
+        let mut sequence = self.tracker.sequence().wrapping_add(1);
+        self.set_ready_aside();
+        let eof = Eof { warnings: 0, status };
+        put_encoded(&mut self.out, &mut sequence, |out| eof.encode(out));
+        self.tracker.add_shift(1);
+    }
+
+    /// Moves the ready bytes to what was written anew, to put something behind them.
+    pub(super) fn set_ready_aside(&mut self) {
+        self.out.extend_from_slice(self.buffer.filled().get(..self.ready).unwrap_or_default());
+        self.buffer.consume(self.ready);
+        self.ready = 0;
+    }
+
+    pub(super) fn ok(&mut self, length: usize) -> Result<(), Malformed> {
+        let payload = self.payload(length).to_vec();
+        let capabilities = self.backend.login.capabilities;
+        let ok = OkPacket::decode(&payload, capabilities)?;
+        self.learn(&ok)?;
+        if self.file_refused {
+            let text = b"The used command is not allowed with this MySQL version";
+            let errno = Errno::NOT_ALLOWED_COMMAND;
+            let error = ErrPacket { code: errno.number, sqlstate: Some(errno.sqlstate), message: text };
+            self.replace(length, Some(&|out| error.encode(out)));
+            self.outcome.error = Some(errno.number);
+            return Ok(());
+        }
+        let was_eof = ok.header == OkPacket::END_OF_ROWS;
+        if was_eof && !self.client_deprecates_eof() {
+            // A MariaDB server says so in EOF packets too, a MySQL server does not.
+            // A MariaDB server says in EOF packets too that something has changed, whether the client asked to be told
+            // or not; a MySQL server does not. What only we asked for is left out.
+            let ours = !ok.session_state.is_empty() && self.foreign_changes(&ok)?.is_empty();
+            let silent = self.backend.login.family == Family::MySql || ours;
+            let mut status =
+                if silent { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
+            // MySQL says this in one packet only, and that was the one behind the columns.
+            if self.backend.login.family == Family::MySql && status.contains(Status::OUT_PARAMETERS_AND_MORE)
+            {
+                status = status.without(Status::OUT_PARAMETERS_AND_MORE);
+            }
+            let eof = Eof { warnings: ok.warnings, status };
+            self.replace(length, Some(&|out| eof.encode(out)));
+        } else if self.is_init_db && ok.warnings != self.session.data.warnings {
+            // MySQL repeats those of the statement before here, and that was one of our own.
+            let session_state = self.visible_changes(&ok)?;
+            let shown =
+                OkPacket { session_state: &session_state, warnings: self.session.data.warnings, ..ok };
+            let client = self.session.client.capabilities;
+            self.replace(length, Some(&|out| shown.encode(out, client)));
+        } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
+            let session_state = self.visible_changes(&ok)?;
+            let tracks = self.session.client.capabilities.contains(Capabilities::SESSION_TRACK);
+            if tracks && session_state == ok.session_state {
+                self.pass(length);
+            } else {
+                let visible = OkPacket { session_state: &session_state, ..ok };
+                let client = self.session.client.capabilities;
+                self.replace(length, Some(&|out| visible.encode(out, client)));
+            }
+        } else {
+            self.pass(length);
+        }
+        Ok(())
+    }
+
+    pub(super) fn note_warnings(&mut self, warnings: u16, status: Status) {
+        // What `COM_INIT_DB` says is of the statement before it, and that may have been one of our own.
+        self.outcome.warnings = if self.is_init_db { self.session.data.warnings } else { warnings };
+        if status.contains(Status::MORE_RESULTS_EXISTS) {
+            self.outcome.warnings_before.push(warnings);
+        }
+    }
+
+    /// A result has ended: its rows are those since the last one's end.
+    pub(super) fn note_rows(&mut self) {
+        self.outcome.rows = Some(self.tracker.rows() - self.rows_before);
+        self.rows_before = self.tracker.rows();
+    }
+
+    /// Keeps what an OK packet tells of the session.
+    pub(super) fn learn(&mut self, ok: &OkPacket<'_>) -> Result<(), Malformed> {
+        self.outcome.status = Some(ok.status);
+        self.note_warnings(ok.warnings, ok.status);
+        let ends_rows = ok.header == OkPacket::END_OF_ROWS;
+        self.outcome.affected_rows = (!ends_rows).then_some(ok.affected_rows);
+        self.outcome.counted = first_number(ok.info);
+        self.outcome.rows_changed += ok.affected_rows;
+        if ends_rows {
+            self.note_rows();
+        }
+        if ok.last_insert_id != 0 {
+            self.outcome.last_insert_id = ok.last_insert_id;
+        }
+        for change in ok.changes() {
+            match change?.1 {
+                Change::SystemVariable { name, value } => {
+                    let name = String::from_utf8_lossy(name).to_lowercase();
+                    self.outcome.variables.push((name, value.to_vec()));
+                }
+                Change::Schema(schema) => self.outcome.schema = Some(schema.to_vec()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The changes that this client would see without a proxy: we ask servers for more than it did.
+    pub(super) fn visible_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
+        if !self.session.client.capabilities.contains(Capabilities::SESSION_TRACK) {
+            return Ok(Vec::new());
+        }
+        self.foreign_changes(ok)
+    }
+
+    /// The changes that a server would report without our asking for more.
+    pub(super) fn foreign_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
+        if self.session.data.state.literal(TRACKED_VARIABLES).is_some() {
+            return Ok(ok.session_state.to_vec());
+        }
+        let mut visible = Vec::with_capacity(ok.session_state.len());
+        for change in ok.changes() {
+            let (encoded, change) = change?;
+            let hidden = match change {
+                Change::SystemVariable { name, .. } => !TRACKED_BY_DEFAULT.contains(&name),
+                _ => false,
+            };
+            if !hidden {
+                visible.extend_from_slice(encoded);
+            }
+        }
+        Ok(visible)
+    }
+
+    pub(super) fn eof(&mut self, length: usize) -> Result<(), Malformed> {
+        let eof = Eof::decode(self.payload(length))?;
+        self.outcome.status = Some(eof.status);
+        self.note_warnings(eof.warnings, eof.status);
+        self.outcome.affected_rows = None;
+        self.note_rows();
+        if self.client_deprecates_eof() {
+            let ok = OkPacket {
+                header: OkPacket::END_OF_ROWS,
+                affected_rows: 0,
+                last_insert_id: 0,
+                status: eof.status.union(std::mem::take(&mut self.out_parameters)),
+                warnings: eof.warnings,
+                info: b"",
+                session_state: b"",
+            };
+            let client = self.session.client.capabilities;
+            self.replace(length, Some(&|out| ok.encode(out, client)));
+        } else {
+            self.eof_as_told(length, eof);
+        }
+        Ok(())
+    }
+
+    /// Passes an EOF packet on, without the flag that says that we were told of a change: the client was not.
+    pub(super) fn eof_as_told(&mut self, length: usize, eof: Eof) {
+        let tells = self.backend.login.family == Family::MariaDb;
+        if !tells && eof.status.contains(Status::SESSION_STATE_CHANGED) {
+            let eof = Eof { status: eof.status.without(Status::SESSION_STATE_CHANGED), ..eof };
+            self.replace(length, Some(&|out| eof.encode(out)));
+        } else {
+            self.pass(length);
+        }
+    }
+
+    pub(super) fn err(&mut self, length: usize) -> Result<(), Malformed> {
+        let error = ErrPacket::decode(self.payload(length))?;
+        let code = error.code;
+        let untold = !self.started && self.ready == 0 && self.out.is_empty();
+        // What was killed is not run elsewhere.
+        if untold && self.outcome.kill.is_none() && self.answering.hold_back.has(code) {
+            self.outcome.held_back = ServerError::decode(self.payload(length)).ok();
+            self.buffer.consume(length);
+            return Ok(());
+        }
+        self.session.count_error(self.backend, code, error.message);
+        self.outcome.error = Some(code);
+        if self.timed_out && code == Errno::QUERY_INTERRUPTED.number {
+            let (errno, text) = QUERY_TIMEOUT;
+            let error =
+                ErrPacket { code: errno.number, sqlstate: Some(errno.sqlstate), message: text.as_bytes() };
+            self.replace(length, Some(&|out| error.encode(out)));
+        } else {
+            self.pass(length);
+        }
+        Ok(())
+    }
+}
+
+fn first_number(text: &[u8]) -> Option<u64> {
+    let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|number| !number.is_empty());
+    std::str::from_utf8(numbers.next()?).ok()?.parse().ok()
+}
+
+/// Writes a packet's payload.
+type Encode<'a> = dyn Fn(&mut Vec<u8>) + 'a;
+
+/// What a server reports to a client that has not chosen (`session_track_system_variables`).
+const TRACKED_BY_DEFAULT: &[&[u8]] = &[
+    b"autocommit",
+    b"character_set_client",
+    b"character_set_connection",
+    b"character_set_results",
+    b"time_zone",
+];
