@@ -133,29 +133,10 @@ impl Session {
             || runs_others(job)
             || !leased.pinned && leased.backend.login.state.has_user_variables()
             || self.client.patience.is_short && reads_timeouts(job);
-        // Before it is decided whether the connection's insert id is known.
-        leased.backend.shed_unwanted_residue();
-        let mut insert_id = None;
-        let asks_by_null = leased.pinned && self.data.state.null_is_insert_id();
-        if asks_by_null || job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
-            match Box::pin(self.check_insert_id(&mut leased.backend)).await {
-                Ok(()) => {}
-                Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
-            }
-            // Whoever holds what is waited for may himself wait for what this connection keeps.
-            if self.data.information.insert_id.is_awaited()
-                && let Err(error) =
-                    Box::pin(leased.backend.settle_residue(snapshot.variables.connect_timeout_server)).await
-            {
-                return Ok(Err(NoLease::lost(&leased.backend, &error)));
-            }
-            insert_id = Box::pin(self.insert_id_elsewhere()).await;
-            if asks_by_null {
-                self.data.information.insert_id.may_be_here();
-            }
-        } else if leased.backend.login.insert_id_before == InsertIdBefore::Unknown {
-            insert_id = self.foreign_insert_id(&job.statement);
-        }
+        let insert_id = match self.insert_id_for(leased, job, snapshot).await {
+            Ok(insert_id) => insert_id,
+            Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
+        };
         let backend = &mut leased.backend;
         let state = self.state_for(job);
         if insert_id.is_none() && backend.is_aligned(&state, reads_variables) {
@@ -190,6 +171,33 @@ impl Session {
             Err(BackendError::Server(error)) => Err(NoLease::refused(error)),
             Err(error) => Err(NoLease::lost(&leased.backend, error)),
         })
+    }
+
+    /// What `LAST_INSERT_ID()` must be set to on the connection before the command; `None`: nothing, it knows or is not asked.
+    async fn insert_id_for(
+        &mut self,
+        leased: &mut Leased,
+        job: &Job,
+        snapshot: &Snapshot,
+    ) -> Result<Option<u64>, BackendError> {
+        // Before it is decided whether the connection's insert id is known.
+        leased.backend.shed_unwanted_residue();
+        let asks_by_null = leased.pinned && self.data.state.null_is_insert_id();
+        if !asks_by_null && !job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
+            let is_unknown = leased.backend.login.insert_id_before == InsertIdBefore::Unknown;
+            return Ok(if is_unknown { self.foreign_insert_id(&job.statement) } else { None });
+        }
+        Box::pin(self.check_insert_id(&mut leased.backend)).await?;
+        // Whoever holds what is waited for may himself wait for what this connection keeps.
+        if self.data.information.insert_id.is_awaited() {
+            let limit = snapshot.variables.connect_timeout_server;
+            Box::pin(leased.backend.settle_residue(limit)).await?;
+        }
+        let insert_id = Box::pin(self.insert_id_elsewhere()).await;
+        if asks_by_null {
+            self.data.information.insert_id.may_be_here();
+        }
+        Ok(insert_id)
     }
 
     /// What has interrupted the wait for a connection.
