@@ -17,7 +17,6 @@ mod information;
 mod internal;
 mod kill;
 mod lease;
-mod look_back;
 mod lost;
 mod patience;
 mod prepared;

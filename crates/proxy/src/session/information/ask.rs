@@ -9,14 +9,13 @@ use narrows_wire::charset::Family;
 use super::super::execute::Job;
 use super::super::{End, Session};
 use super::conditions::{Condition, condition, is_error};
-use super::{FoundRows, Information, Last, Left, Place, asks_about_last};
+use super::{FoundRows, Information, Last, Left, Place, asks_about_last, may_set_an_id};
 use crate::backend::{
     Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Kinds, Left as Collected, ResultSet,
 };
 use crate::pool::{Exit, Lease};
 use crate::reply;
 use crate::rt::Instant;
-use crate::session::look_back::may_set_an_id;
 use crate::snapshot::HostgroupId;
 use crate::state::quoted;
 use crate::worker::Message;

@@ -1,6 +1,10 @@
 //! `FOUND_ROWS()`.
 
+use narrows_sql::{Kind, Statement, has_select, shows_by_select};
+use narrows_wire::charset::Family;
+
 use super::Left;
+use crate::session::relay::Outcome;
 
 /// What `FOUND_ROWS()` answers, and who knows.
 #[derive(Debug, Default)]
@@ -50,5 +54,31 @@ impl FoundRows {
         if let FoundRows::Here = self {
             *self = FoundRows::Unknown;
         }
+    }
+}
+
+/// Whether the rows of an answer are what `FOUND_ROWS()` is from then on: servers count those of a `SELECT`, and of a
+/// `SHOW` that they make one of. What other statements do to it is not defined.
+pub(super) fn sets_found_rows(statement: &Statement, text: &[u8]) -> bool {
+    match statement.kind {
+        Kind::Select | Kind::Execute => true,
+        _ => shows_by_select(text, statement),
+    }
+}
+
+/// What statements without rows make of `FOUND_ROWS()`. The manual calls it undefined; this is what servers do, seen on
+/// MySQL 9.7 and MariaDB 10.11.
+pub(super) fn found_besides(
+    statement: &Statement,
+    text: &[u8],
+    family: Family,
+    outcome: &Outcome,
+) -> Option<u64> {
+    match (statement.kind, family) {
+        (Kind::Do, Family::MySql) => Some(1),
+        (Kind::Update, Family::MySql) => outcome.counted,
+        (Kind::Insert | Kind::Replace, _) if has_select(text) => outcome.counted,
+        (Kind::Create | Kind::CreateTemporaryTable, Family::MariaDb) if has_select(text) => outcome.counted,
+        _ => None,
     }
 }

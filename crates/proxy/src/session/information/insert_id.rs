@@ -3,6 +3,8 @@
 //! An OK packet names an id that was generated, and one that was given explicitly alike; only the first is what the function
 //! answers. So several connections may have set it, and all but the last are asked only if that one did not.
 
+use narrows_sql::{Flags, Kind, Statement};
+
 use super::Left;
 use crate::backend::InsertId;
 
@@ -116,3 +118,20 @@ impl LastInsertId {
 
 /// Connections and ids that are remembered: a client that inserts and never asks must not grow.
 const REMEMBERED: usize = 8;
+
+/// Whether a statement may set what `LAST_INSERT_ID()` answers, and its answer tell nothing of it, or another id: one that
+/// was given explicitly.
+pub(super) fn may_set_an_id(statement: &Statement) -> bool {
+    let inserts = matches!(
+        statement.kind,
+        Kind::Insert
+            | Kind::Replace
+            | Kind::LoadData
+            | Kind::LoadDataLocal
+            | Kind::Call
+            | Kind::Execute
+            | Kind::Other
+    );
+    (inserts || statement.flags.intersects(Flags::MULTI))
+        && !statement.flags.intersects(Flags::LAST_INSERT_ID)
+}

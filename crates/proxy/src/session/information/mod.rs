@@ -30,14 +30,13 @@ use narrows_wire::Errno;
 use narrows_wire::charset::Family;
 
 use super::execute::Job;
-use super::look_back::{found_besides, may_set_an_id, sets_found_rows};
 use super::relay::Outcome;
 use crate::backend::{Backend, Keepsake, Kinds, Residue, Use};
 use crate::snapshot::HostgroupId;
 
 use conditions::Conditions;
-use found_rows::FoundRows;
-use insert_id::LastInsertId;
+use found_rows::{FoundRows, found_besides, sets_found_rows};
+use insert_id::{LastInsertId, may_set_an_id};
 
 /// What a statement asks about the ones before.
 const ASKS: Flags = Flags::FOUND_ROWS.union(Flags::ROW_COUNT).union(Flags::WARNING_COUNT);
