@@ -73,7 +73,7 @@ impl Session {
             // The oldest transaction has seen all savepoints.
             let others = self.binding.aside.iter().enumerate().filter(|(_, aside)| aside.has_transaction());
             let oldest = others.min_by_key(|(_, aside)| aside.since);
-            if open_here && oldest.is_none_or(|(_, aside)| self.binding.transaction_since <= aside.since) {
+            if open_here && oldest.is_none_or(|(_, aside)| self.client.transaction_since <= aside.since) {
                 return;
             }
             oldest.map(|(place, _)| place)
@@ -168,7 +168,7 @@ impl Session {
     fn set_aside(&mut self) {
         let Some(mut pinned) = self.binding.pinned.take() else { return };
         self.leave(&mut pinned.backend);
-        let (status, since) = (self.data.status, self.binding.transaction_since.take());
+        let (status, since) = (self.data.status, self.client.transaction_since.take());
         self.binding.aside.push(Aside { pinned, status, since, pins: self.handle.take_pins() });
         self.data.status = status.without(OF_TRANSACTION);
         self.handle.has_backend(None);
@@ -184,7 +184,7 @@ impl Session {
         self.handle.has_backend(Some(aside.pinned.backend.card()));
         let of_transaction = Status(aside.status.0 & OF_TRANSACTION.0);
         self.data.status = self.data.status.without(OF_TRANSACTION).union(of_transaction);
-        self.binding.transaction_since = aside.since;
+        self.client.transaction_since = aside.since;
         self.binding.pinned = Some(aside.pinned);
     }
 
@@ -288,7 +288,7 @@ impl Session {
             let limit = self.snapshot().variables.default_query_timeout;
             select! {
                 biased;
-                end = self.must_end() => Err(BackendError::Io(std::io::Error::other(end.to_string()))),
+                end = self.client.must_end() => Err(BackendError::Io(std::io::Error::other(end.to_string()))),
                 done = backend.execute(statement, limit) => done,
             }
         };

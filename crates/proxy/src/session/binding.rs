@@ -3,18 +3,15 @@
 use super::aside::Aside;
 use super::effects::Pins;
 use crate::pool::Lease;
-use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 
-/// Which backend connections a client keeps, and since when it has a transaction there.
+/// Which backend connections a client keeps.
 #[derive(Default)]
 pub(super) struct Binding {
     /// The backend connection that the client keeps, while there is a reason.
     pub(super) pinned: Option<Pinned>,
     /// Others that it keeps, and that the current statement does not run on.
     pub(super) aside: Vec<Aside>,
-    /// When the open transaction was first seen.
-    pub(super) transaction_since: Option<Instant>,
     /// A rule has turned multiplexing off.
     pub(super) multiplexing_off: bool,
 }

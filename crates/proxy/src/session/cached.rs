@@ -161,7 +161,7 @@ impl Session {
                 // The owner has stopped, and everything with it.
                 Err(_) => Asked::Run(self.worker.cache.ticket(key)),
             }),
-            reason = self.interrupted() => match reason {
+            reason = self.client.interrupted() => match reason {
                 Interrupt::KillQuery | Interrupt::KillTime => {
                     Ok(Asked::Refused(Errno::QUERY_INTERRUPTED, "Query execution was interrupted"))
                 }
@@ -190,7 +190,7 @@ impl Session {
         let Begun { mut piece, rows, family, rest } = begun;
         let mut outcome = Outcome { rows: Some(rows), rows_sent: rows, ..Outcome::default() };
         outcome.bytes = piece.len() as u64;
-        self.send(&piece).await?;
+        self.client.send(&piece).await?;
         if let Some((entry, mut replay)) = rest
             && let Some(answer) = entry.answer()
         {
@@ -199,7 +199,7 @@ impl Session {
                 piece.clear();
                 more = replay.put(answer, &mut piece);
                 outcome.bytes += piece.len() as u64;
-                self.send(&piece).await?;
+                self.client.send(&piece).await?;
             }
         }
         if let Some(statement) = &job.prepared {

@@ -110,7 +110,7 @@ impl Session {
         );
         let mut out = Vec::with_capacity(128);
         put_packet(&mut out, &mut 1, text.as_bytes());
-        self.send(&out).await
+        self.client.send(&out).await
     }
 
     /// Kept as state: whichever connection serves next is told.
@@ -137,7 +137,7 @@ impl Session {
             let eof = Eof { warnings: self.data.warnings, status: self.data.status };
             put_encoded(&mut out, &mut 1, |out| eof.encode(out));
         }
-        self.send(&out).await
+        self.client.send(&out).await
     }
 
     async fn process_kill(&mut self, request: &Request) -> Result<(), End> {
@@ -241,7 +241,7 @@ impl Session {
                 let left = request.left();
                 let held = request.rest_mut();
                 if held.is_empty() {
-                    self.read_more(held, answer).await?;
+                    self.client.read_more(held, answer).await?;
                 }
                 let step = held.filled().len().min(left);
                 request.step(step);
@@ -250,7 +250,7 @@ impl Session {
                 return Ok(());
             }
             let held = request.rest_mut();
-            self.hold(held, HEADER_LENGTH, answer).await?;
+            self.client.hold(held, HEADER_LENGTH, answer).await?;
             let header = Header::decode(held.filled()).expect("four bytes are held");
             request.count_packet(header);
         }

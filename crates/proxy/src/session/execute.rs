@@ -369,7 +369,7 @@ impl Session {
         self.handle.does(Doing::Command("Delay"));
         let held = select! {
             biased;
-            reason = self.interrupted() => match reason {
+            reason = self.client.interrupted() => match reason {
                 Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => {
                     Ok(Some((Errno::QUERY_INTERRUPTED, "Query execution was interrupted".to_owned())))
                 }

@@ -96,7 +96,7 @@ impl Session {
         let found = select! {
             biased;
             found = self.worker.pool.lease(&snapshot, hostgroup, ask) => found,
-            end = self.must_end() => return Err(end),
+            end = self.client.must_end() => return Err(end),
         };
         let failed = match found {
             Ok(mut backend) => {
@@ -169,7 +169,7 @@ impl Session {
                     },
                     // The server has closed after COM_QUIT, or is gone: the client sees the same.
                     moved = &mut to_client => break after(moved, End::Quit),
-                    reason = self.interrupted() => {
+                    reason = self.client.interrupted() => {
                         if let Some(end) = self.end_of_forwarding(&backend, reason, awaits_answer.get()) {
                             break end;
                         }
@@ -188,7 +188,7 @@ impl Session {
         match reason {
             Interrupt::KillQuery => drop(self.kill_statement(backend)),
             // What was killed has ended, or gives its answer.
-            Interrupt::KillTime if !awaits_answer => self.go_on_after_kill(),
+            Interrupt::KillTime if !awaits_answer => self.client.go_on_after_kill(),
             Interrupt::KillTime => {
                 self.note_ignored_kill(backend);
                 return Some(End::Told("killed, and its server does not end the statement".to_owned()));
@@ -216,7 +216,7 @@ impl Session {
                 "COM_CHANGE_USER is not supported for users with fast_forward: connect again",
             ),
         };
-        let told = self.send_error(sequence, errno, text).await;
+        let told = self.client.send_error(sequence, errno, text).await;
         told.err().unwrap_or_else(|| match forbidden {
             Some(Forbidden::File { .. }) => {
                 tracing::warn!(
@@ -233,7 +233,7 @@ impl Session {
     async fn push(&self, to: &Stream, mut bytes: &[u8], side: Side) -> io::Result<()> {
         while !to.try_write_all(&mut bytes)? {
             let limit = match side {
-                Side::Client => self.client_limit(Client::Takes, true),
+                Side::Client => self.client.limit(Client::Takes, true),
                 Side::Backend => self.snapshot().variables.transfer.stall_timeout_server,
             };
             let limit = if limit.is_zero() { FOREVER } else { limit };
@@ -276,7 +276,7 @@ impl Session {
             }
             // A read that filled its buffer will be followed by more: larger reads cost less a row.
             streaming = buffer.room() == 0 || streaming && read > SMALL;
-            self.set_idle_deadline(Instant::now());
+            self.client.set_idle_deadline(Instant::now());
             moves(buffer.filled())?;
             self.push(to, buffer.filled(), side).await?;
             buffers.give_back(buffer);

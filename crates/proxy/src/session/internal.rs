@@ -32,7 +32,7 @@ impl Session {
         }
         let text = pretty(&self.describe());
         let answer = one_text("session_info", text.as_bytes(), self.client.capabilities, self.data.status);
-        self.send(&answer).await
+        self.client.send(&answer).await
     }
 
     fn describe(&self) -> Value {
@@ -41,7 +41,7 @@ impl Session {
         let own = row.default_hostgroup.0;
         let current = process.hostgroup.map_or(own, |hostgroup| hostgroup.0);
         let active = u8::from(self.handle.is_in_transaction());
-        let open_for = self.binding.transaction_since.map_or(0, |since| since.elapsed().as_millis());
+        let open_for = self.client.transaction_since.map_or(0, |since| since.elapsed().as_millis());
         let warning_in = if self.data.information.conditions.warnings > 0 { current } else { -1 };
         let affected_in = if self.data.information.row_count > 0 { current } else { -1 };
         let mut session = json!({

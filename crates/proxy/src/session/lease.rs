@@ -77,7 +77,7 @@ impl Session {
         let found = select! {
             biased;
             found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
-            reason = self.interrupted() => return self.no_lease(reason).map(Err),
+            reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
             () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
         self.handle.does(doing);
@@ -89,7 +89,7 @@ impl Session {
                     let forgotten = select! {
                         biased;
                         forgotten = Box::pin(self.forget_values(&mut backend)) => forgotten,
-                        reason = self.interrupted() => return self.no_lease(reason).map(Err),
+                        reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
                         () = request.client_gone(&self.client.stream) => return Err(End::Gone),
                     };
                     if let Err(error) = forgotten {
@@ -160,7 +160,7 @@ impl Session {
         let aligned = select! {
             biased;
             aligned = Box::pin(align) => aligned,
-            reason = self.interrupted() => return self.no_lease(reason).map(Err),
+            reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
             () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
         Ok(match aligned {

@@ -139,6 +139,9 @@ impl Session {
             }
         };
         let connection = ClientConnection {
+            worker: Rc::clone(&worker),
+            handle: Rc::clone(&handle),
+            transaction_since: None,
             local: client.stream.local(),
             stream: client.stream,
             // A client that has nothing more to say does not keep the buffer its login was read into.
@@ -203,7 +206,7 @@ impl Session {
                 kept.forget();
             }
             self.begin_rest();
-            self.set_idle_deadline(self.handle.since());
+            self.client.set_idle_deadline(self.handle.since());
             if let Err(end) = self.next_bytes().await {
                 return end;
             }
@@ -213,7 +216,7 @@ impl Session {
         }
         self.begin_rest();
         loop {
-            self.set_idle_deadline(self.handle.since());
+            self.client.set_idle_deadline(self.handle.since());
             if let Err(end) = self.next_bytes().await {
                 return end;
             }
@@ -233,7 +236,7 @@ impl Session {
             if room.is_none() {
                 return Ok(());
             }
-            self.set_rest_deadline();
+            self.client.set_rest_deadline();
             match self.next_bytes().await {
                 Err(End::Interrupted(Interrupt::LongRest)) => return Ok(()),
                 next => next?,
@@ -244,7 +247,7 @@ impl Session {
     /// Reads a command whose beginning is there, and serves it.
     async fn command(&mut self) -> Result<(), End> {
         let input = std::mem::take(&mut self.client.input);
-        let mut request = Request::read(self, input).await?;
+        let mut request = Request::read(&self.client, input).await?;
         self.run.snapshot = Some(self.worker.snapshot());
         self.count_command(request.code(), request.header().packet_length() as u64);
         let mut result = self.dispatch(&mut request).await;
@@ -271,7 +274,7 @@ impl Session {
                 reason = self.handle.interrupted() => match reason {
                     // Nothing runs that could be killed.
                     Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => {
-                        self.go_on_after_kill();
+                        self.client.go_on_after_kill();
                         continue;
                     }
                     reason => return Err(End::Interrupted(reason)),
@@ -299,53 +302,6 @@ impl Session {
         self.note_rest();
     }
 
-    /// Waits for an interrupt of what the session does.
-    async fn interrupted(&self) -> Interrupt {
-        loop {
-            match self.handle.interrupted().await {
-                // It does not rest any more. Unless what it does has a deadline by now, it has the time that an idle client has.
-                Interrupt::LongRest if self.handle.deadline.get().is_some() => {}
-                Interrupt::LongRest => self.set_idle_deadline(self.handle.since()),
-                reason => return reason,
-            }
-        }
-    }
-
-    /// Has the session interrupted when it has been idle since then for as long as clients may be.
-    fn set_idle_deadline(&self, since: Instant) {
-        let (deadline, reason) = self.idle_deadline(since);
-        self.worker.set_deadline(&self.handle, deadline, reason);
-    }
-
-    /// The same, or earlier, when no command comes for a while.
-    fn set_rest_deadline(&self) {
-        let (deadline, reason) = self.idle_deadline(self.handle.since());
-        let long = self.worker.long_rest();
-        let (deadline, reason) =
-            if long < deadline { (long, Interrupt::LongRest) } else { (deadline, reason) };
-        self.worker.set_deadline(&self.handle, deadline, reason);
-    }
-
-    fn idle_deadline(&self, begun: Instant) -> (Instant, Interrupt) {
-        let snapshot = self.worker.snapshot();
-        let variables = &snapshot.variables;
-        let own = self.client.patience.idle.unwrap_or(variables.wait_timeout);
-        let wait = begun + variables.wait_timeout.min(own);
-        match self.binding.transaction_since {
-            None => (wait, Interrupt::Idle),
-            Some(since) => {
-                let idle = begun + variables.max_transaction_idle_time;
-                let whole = since + variables.max_transaction_time;
-                let in_transaction = if idle < whole {
-                    (idle, Interrupt::TransactionIdle)
-                } else {
-                    (whole, Interrupt::TransactionTime)
-                };
-                if wait < in_transaction.0 { (wait, Interrupt::Idle) } else { in_transaction }
-            }
-        }
-    }
-
     /// Sends an error of our own as the whole answer to a command of one packet.
     async fn reply_error(&mut self, errno: Errno, text: &str) -> Result<(), End> {
         self.reply_error_at(1, errno, text).await
@@ -354,15 +310,7 @@ impl Session {
     /// The same with a sequence number, for commands that may have had several packets.
     async fn reply_error_at(&mut self, sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
         self.note_own_error(errno, text);
-        self.send_error(sequence, errno, text).await
-    }
-
-    /// The same where nobody will ask for it afterwards.
-    async fn send_error(&self, mut sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
-        let mut out = Vec::with_capacity(64 + text.len());
-        put_error(&mut out, &mut sequence, errno, text);
-        self.worker.counters.borrow_mut().generated_errors += 1;
-        self.send(&out).await
+        self.client.send_error(sequence, errno, text).await
     }
 
     /// Sends an OK packet of our own as the whole answer to a command.
@@ -381,18 +329,7 @@ impl Session {
         if let Some(kept) = self.client.stream.kept() {
             kept.answer_ends(out.len(), false);
         }
-        self.send(&out).await
-    }
-
-    /// Writes to the client; a client that does not read may be killed and times out like an idle one.
-    async fn send(&self, bytes: &[u8]) -> Result<(), End> {
-        self.worker.counters.borrow_mut().client_bytes_sent += bytes.len() as u64;
-        let mut rest = bytes;
-        match self.client.stream.try_write_all(&mut rest) {
-            Ok(true) => Ok(()),
-            Ok(false) => Box::pin(self.send_rest(rest)).await,
-            Err(_) => Err(End::Gone),
-        }
+        self.client.send(&out).await
     }
 
     /// What a client is told that is sent away.
@@ -431,7 +368,7 @@ impl Session {
         let is_free = self.binding.pinned.is_none()
             && self.binding.aside.is_empty()
             && self.data.statements.is_empty()
-            && self.binding.transaction_since.is_none()
+            && self.client.transaction_since.is_none()
             && !self.data.status.contains(Status::IN_TRANS)
             && self.data.next_flag_in == 0
             && !self.binding.multiplexing_off;
@@ -454,16 +391,6 @@ impl Session {
         }
     }
 
-    /// Waits for an interrupt that ends the session.
-    async fn must_end(&self) -> End {
-        loop {
-            match self.interrupted().await {
-                Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => self.go_on_after_kill(),
-                reason => return End::Interrupted(reason),
-            }
-        }
-    }
-
     /// Rolls the session back to a given state: what is pinned is reset and returned, nothing is remembered.
     fn start_over(&mut self, state: SharedState) {
         let mut pinned = self.binding.pinned.take();
@@ -479,7 +406,7 @@ impl Session {
         self.data.status_is_told = false;
         self.data.warnings = 0;
         self.data.statements.clear();
-        self.binding.transaction_since = None;
+        self.client.transaction_since = None;
         self.data.next_flag_in = 0;
         self.binding.multiplexing_off = false;
     }

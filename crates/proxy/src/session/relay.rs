@@ -214,7 +214,7 @@ impl Relay<'_> {
                 biased;
                 // What this yields shows when reading.
                 _ = self.backend.stream.readable() => {}
-                reason = self.session.interrupted() => {
+                reason = self.session.client.interrupted() => {
                     if let Err(broken) = self.interrupted(reason) {
                         return self.cut(broken);
                     }
@@ -281,7 +281,7 @@ impl Relay<'_> {
             put_error(&mut out, &mut sequence, Errno::SERVER_LOST, &message);
             self.session.worker.counters.borrow_mut().generated_errors += 1;
             // The session ends in any case.
-            let _ = Box::pin(self.session.send(&out)).await;
+            let _ = Box::pin(self.session.client.send(&out)).await;
         }
         Err(self.gone(text))
     }

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD, put_packet};
 use narrows_wire::{Errno, Header};
 
+use super::End;
+use super::connection::ClientConnection;
 use super::transfer::Stop;
-use super::{End, Session};
 use crate::buffer::{Buffer, LARGE};
 use crate::stream::Stream;
 use crate::worker::Peers;
@@ -60,7 +61,7 @@ const AHEAD: usize = 64 * 1024;
 
 impl Request {
     /// Reads until the command is whole, or [`INSPECTED`] bytes of it are there.
-    pub(super) async fn read(session: &Session, mut buffer: Buffer) -> Result<Request, End> {
+    pub(super) async fn read(client: &ClientConnection, mut buffer: Buffer) -> Result<Request, End> {
         loop {
             let filled = buffer.filled().len();
             let mut missing = HEADER_LENGTH.saturating_sub(filled);
@@ -82,18 +83,18 @@ impl Request {
                         shift: 0,
                         counted: 0,
                     };
-                    return request.checked(session).await;
+                    return request.checked(client).await;
                 }
                 missing = wanted - filled;
             }
             buffer.make_room_for(missing);
-            session.read_more(&mut buffer, 1).await?;
+            client.read_more(&mut buffer, 1).await?;
         }
     }
 
-    async fn checked(self, session: &Session) -> Result<Request, End> {
+    async fn checked(self, client: &ClientConnection) -> Result<Request, End> {
         if self.header.sequence != 0 {
-            session.send_error(1, Errno::NET_PACKETS_OUT_OF_ORDER, "Got packets out of order").await?;
+            client.send_error(1, Errno::NET_PACKETS_OUT_OF_ORDER, "Got packets out of order").await?;
             return Err(End::Told(format!("command with sequence number {}", self.header.sequence)));
         }
         Ok(self)
@@ -247,7 +248,7 @@ impl Request {
     /// with all other clients' within `most_in_all`.
     pub(super) async fn take_in(
         &mut self,
-        session: &Session,
+        client: &ClientConnection,
         most: usize,
         most_in_all: u64,
     ) -> Result<bool, Stop> {
@@ -267,17 +268,17 @@ impl Request {
                     return Ok(true);
                 }
             }
-            if self.buffer.room() == 0 && !self.grow(session, most_in_all) {
+            if self.buffer.room() == 0 && !self.grow(client, most_in_all) {
                 return Ok(false);
             }
-            session.read_or_stop(&mut self.buffer, self.answer).await?;
+            client.read_or_stop(&mut self.buffer, self.answer).await?;
         }
     }
 
     /// Doubles the buffer, where that has a place among those of all clients.
-    fn grow(&mut self, session: &Session, most_in_all: u64) -> bool {
+    fn grow(&mut self, client: &ClientConnection, most_in_all: u64) -> bool {
         let more = self.buffer.capacity();
-        let peers = &session.worker.peers;
+        let peers = &client.worker.peers;
         let before = peers.upload_bytes.fetch_add(more as u64, Ordering::Relaxed);
         let mut lent = Lent { of: Arc::clone(peers), bytes: more as u64 };
         if before + lent.bytes > most_in_all {

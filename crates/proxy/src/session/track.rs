@@ -64,9 +64,9 @@ impl Session {
         }
         self.data.warnings = effects.warnings;
         if effects.pins.reasons().intersects(PinReason::TRANSACTION) {
-            self.binding.transaction_since.get_or_insert_with(Instant::now);
+            self.client.transaction_since.get_or_insert_with(Instant::now);
         } else {
-            self.binding.transaction_since = None;
+            self.client.transaction_since = None;
         }
     }
 

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use narrows_wire::Errno;
 
+use super::connection::ClientConnection;
 use super::relay::Broken;
 use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::Backend;
 use crate::buffer::Buffer;
+use crate::reply::put_error;
 use crate::rt::{Instant, select, sleep};
 use crate::snapshot::Variables;
 
@@ -75,14 +77,90 @@ pub(super) enum Client {
     Takes,
 }
 
-impl Session {
+impl ClientConnection {
+    /// Waits for an interrupt of what the session does.
+    pub(super) async fn interrupted(&self) -> Interrupt {
+        loop {
+            match self.handle.interrupted().await {
+                // It does not rest any more. Unless what it does has a deadline by now, it has the time that an idle client has.
+                Interrupt::LongRest if self.handle.deadline.get().is_some() => {}
+                Interrupt::LongRest => self.set_idle_deadline(self.handle.since()),
+                reason => return reason,
+            }
+        }
+    }
+
+    /// Has the session interrupted when it has been idle since then for as long as clients may be.
+    pub(super) fn set_idle_deadline(&self, since: Instant) {
+        let (deadline, reason) = self.idle_deadline(since);
+        self.worker.set_deadline(&self.handle, deadline, reason);
+    }
+
+    /// The same, or earlier if no command comes for a while.
+    pub(super) fn set_rest_deadline(&self) {
+        let (deadline, reason) = self.idle_deadline(self.handle.since());
+        let long = self.worker.long_rest();
+        let (deadline, reason) =
+            if long < deadline { (long, Interrupt::LongRest) } else { (deadline, reason) };
+        self.worker.set_deadline(&self.handle, deadline, reason);
+    }
+
+    pub(super) fn idle_deadline(&self, begun: Instant) -> (Instant, Interrupt) {
+        let snapshot = self.worker.snapshot();
+        let variables = &snapshot.variables;
+        let own = self.patience.idle.unwrap_or(variables.wait_timeout);
+        let wait = begun + variables.wait_timeout.min(own);
+        match self.transaction_since {
+            None => (wait, Interrupt::Idle),
+            Some(since) => {
+                let idle = begun + variables.max_transaction_idle_time;
+                let whole = since + variables.max_transaction_time;
+                let in_transaction = if idle < whole {
+                    (idle, Interrupt::TransactionIdle)
+                } else {
+                    (whole, Interrupt::TransactionTime)
+                };
+                if wait < in_transaction.0 { (wait, Interrupt::Idle) } else { in_transaction }
+            }
+        }
+    }
+
+    /// Sends an error of our own about which no statement asks afterwards.
+    pub(super) async fn send_error(&self, mut sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
+        let mut out = Vec::with_capacity(64 + text.len());
+        put_error(&mut out, &mut sequence, errno, text);
+        self.worker.counters.borrow_mut().generated_errors += 1;
+        self.send(&out).await
+    }
+
+    /// Writes to the client; a client that does not read may be killed and times out like an idle one.
+    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), End> {
+        self.worker.counters.borrow_mut().client_bytes_sent += bytes.len() as u64;
+        let mut rest = bytes;
+        match self.stream.try_write_all(&mut rest) {
+            Ok(true) => Ok(()),
+            Ok(false) => Box::pin(self.send_rest(rest)).await,
+            Err(_) => Err(End::Gone),
+        }
+    }
+
+    /// Waits for an interrupt that ends the session.
+    pub(super) async fn must_end(&self) -> End {
+        loop {
+            match self.interrupted().await {
+                Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => self.go_on_after_kill(),
+                reason => return End::Interrupted(reason),
+            }
+        }
+    }
+
     /// Reads at least a byte of a command of which something waits, in a given time. `sequence` is that of an answer.
     pub(super) async fn read_or_stop(&self, held: &mut Buffer, sequence: u8) -> Result<(), Stop> {
         held.make_room(1);
-        match held.try_fill(&self.client.stream) {
+        match held.try_fill(&self.stream) {
             Ok(0) => Err(Stop::End(End::Gone)),
             Ok(count) => {
-                self.client_moved(count);
+                self.moved(count);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -96,10 +174,10 @@ impl Session {
     pub(super) async fn read_more(&self, held: &mut Buffer, sequence: u8) -> Result<(), End> {
         held.make_room(1);
         loop {
-            match held.try_fill(&self.client.stream) {
+            match held.try_fill(&self.stream) {
                 Ok(0) => return Err(End::Gone),
                 Ok(count) => {
-                    self.client_moved(count);
+                    self.moved(count);
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -137,28 +215,33 @@ impl Session {
         Ok(())
     }
 
-    async fn wait_to_read(&self, held: &mut Buffer, sequence: u8, limited: bool) -> Result<(), Stop> {
+    pub(super) async fn wait_to_read(
+        &self,
+        held: &mut Buffer,
+        sequence: u8,
+        limited: bool,
+    ) -> Result<(), Stop> {
         loop {
-            let limit = self.client_limit(Client::Sends, limited);
+            let limit = self.limit(Client::Sends, limited);
             let began = Instant::now();
             let left = self.pace().left(limit);
             let stalled = select! {
                 biased;
-                ready = self.client.stream.readable() => {
+                ready = self.stream.readable() => {
                     ready.map_err(|_| Stop::End(End::Gone))?;
                     false
                 }
                 reason = self.interrupted() => return Err(stop(reason)),
                 () = sleep(left) => true,
             };
-            self.client_waited(began.elapsed());
+            self.waited(began.elapsed());
             if stalled {
                 return Err(Stop::End(self.stalled_sending(sequence, limit).await));
             }
-            match held.try_fill(&self.client.stream) {
+            match held.try_fill(&self.stream) {
                 Ok(0) => return Err(Stop::End(End::Gone)),
                 Ok(count) => {
-                    self.client_moved(count);
+                    self.moved(count);
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -168,31 +251,31 @@ impl Session {
     }
 
     /// The client does not send the rest: it is told so, should it listen.
-    async fn stalled_sending(&self, sequence: u8, limit: Duration) -> End {
+    pub(super) async fn stalled_sending(&self, sequence: u8, limit: Duration) -> End {
         let text = self.stall(Client::Sends, limit);
         let mut out = Vec::with_capacity(64 + text.len());
         let errno = Errno { number: 1159, sqlstate: *b"08S01" };
-        crate::reply::put_error(&mut out, &mut { sequence }, errno, &text);
+        put_error(&mut out, &mut { sequence }, errno, &text);
         self.worker.counters.borrow_mut().generated_errors += 1;
-        let _ = self.client.stream.try_write_all(&mut &*out);
+        let _ = self.stream.try_write_all(&mut &*out);
         End::Told(text)
     }
 
     /// Counts a client that does not keep up, and says so.
     pub(super) fn stall(&self, client: Client, limit: Duration) -> String {
         self.worker.counters.borrow_mut().stalled_clients += 1;
-        let least = self.snapshot().variables.transfer.stall_bytes_client;
+        let least = self.worker.snapshot().variables.transfer.stall_bytes_client;
         let limit = limit.as_millis();
         let own = |set: bool, name| if set { name } else { "mysql-stall_timeout_client" };
         match client {
             Client::Sends => format!(
                 "Got timeout reading communication packets: less than {least} bytes of a command in {limit} ms ({})",
-                own(self.client.patience.read.is_some(), "the client's own net_read_timeout")
+                own(self.patience.read.is_some(), "the client's own net_read_timeout")
             ),
             Client::Takes => format!(
                 "Got timeout writing communication packets: the client has taken less than {least} bytes of an answer \
                  in {limit} ms ({})",
-                own(self.client.patience.write.is_some(), "the client's own net_write_timeout")
+                own(self.patience.write.is_some(), "the client's own net_write_timeout")
             ),
         }
     }
@@ -201,24 +284,74 @@ impl Session {
     pub(super) async fn send_rest(&self, mut rest: &[u8]) -> Result<(), End> {
         loop {
             let limited = self.handle.holds_backend();
-            let limit = self.client_limit(Client::Takes, limited);
+            let limit = self.limit(Client::Takes, limited);
             let began = Instant::now();
             select! {
                 biased;
-                ready = self.client.stream.writable() => ready.map_err(|_| End::Gone)?,
+                ready = self.stream.writable() => ready.map_err(|_| End::Gone)?,
                 end = self.must_end() => return Err(end),
                 () = sleep(self.pace().left(limit)) => return Err(End::Told(self.stall(Client::Takes, limit))),
             }
-            self.client_waited(began.elapsed());
-            let before = rest.len() + self.client.stream.backlog();
-            let done = self.client.stream.try_write_all(&mut rest).map_err(|_| End::Gone)?;
-            self.client_moved(before.saturating_sub(rest.len() + self.client.stream.backlog()));
+            self.waited(began.elapsed());
+            let before = rest.len() + self.stream.backlog();
+            let done = self.stream.try_write_all(&mut rest).map_err(|_| End::Gone)?;
+            self.moved(before.saturating_sub(rest.len() + self.stream.backlog()));
             if done {
                 return Ok(());
             }
         }
     }
 
+    /// How long a client is waited for that moves too little; zero: no limit. As servers do it goes by the session's own
+    /// `net_read_timeout` and `net_write_timeout`, where it has set them, else only where it holds a backend connection, or
+    /// memory, that others want.
+    pub(super) fn limit(&self, client: Client, holds: bool) -> Duration {
+        let snapshot = self.worker.snapshot();
+        let Variables { transfer, wait_timeout, .. } = &snapshot.variables;
+        let own = match client {
+            Client::Sends => self.patience.read,
+            Client::Takes => self.patience.write,
+        };
+        match own {
+            Some(own) => own.min(*wait_timeout),
+            None if holds => transfer.stall_timeout_client,
+            None => Duration::ZERO,
+        }
+    }
+
+    /// How the client has kept up during the command at hand.
+    pub(super) fn pace(&self) -> Pace {
+        let (pace, command) = (self.pace.get(), self.handle.commands());
+        if pace.command == command { pace } else { Pace { command, ..Pace::default() } }
+    }
+
+    /// The client has moved something.
+    pub(super) fn moved(&self, bytes: usize) {
+        let mut pace = self.pace.get();
+        // Nobody has waited for it: there is nothing to forgive.
+        if pace.waited.is_zero() {
+            return;
+        }
+        pace.moved(bytes, self.worker.snapshot().variables.transfer.stall_bytes_client);
+        self.pace.set(pace);
+    }
+
+    /// It was waited for.
+    pub(super) fn waited(&self, time: Duration) {
+        let mut pace = self.pace();
+        pace.waited += time;
+        self.pace.set(pace);
+    }
+
+    /// A kill has changed nothing, and has taken the deadline with it.
+    pub(super) fn go_on_after_kill(&self) {
+        if self.handle.deadline.get().is_none() {
+            self.set_idle_deadline(Instant::now());
+        }
+    }
+}
+
+impl Session {
     /// Writes to a server what is no command, or has no answer.
     pub(super) async fn write_to_server(&self, backend: &Backend, bytes: &[u8]) -> Result<(), Stop> {
         let mut rest = bytes;
@@ -280,7 +413,7 @@ impl Session {
             ready = backend.stream.writable() => {
                 ready.map_err(|error| Stop::Closed { text: error.to_string() })?;
             }
-            reason = self.interrupted() => return Err(stop(reason)),
+            reason = self.client.interrupted() => return Err(stop(reason)),
             () = client_gone => return Err(Stop::End(End::Gone)),
             () = sleep(Pace::default().left(limit)) => {
                 self.worker.counters.borrow_mut().stalled_backends += 1;
@@ -290,54 +423,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// How long a client is waited for that moves too little; zero: no limit. As servers do it goes by the session's own
-    /// `net_read_timeout` and `net_write_timeout`, where it has set them, else only where it holds a backend connection, or
-    /// memory, that others want.
-    pub(super) fn client_limit(&self, client: Client, holds: bool) -> Duration {
-        let snapshot = self.snapshot();
-        let Variables { transfer, wait_timeout, .. } = &snapshot.variables;
-        let own = match client {
-            Client::Sends => self.client.patience.read,
-            Client::Takes => self.client.patience.write,
-        };
-        match own {
-            Some(own) => own.min(*wait_timeout),
-            None if holds => transfer.stall_timeout_client,
-            None => Duration::ZERO,
-        }
-    }
-
-    /// How the client has kept up during the command at hand.
-    pub(super) fn pace(&self) -> Pace {
-        let (pace, command) = (self.client.pace.get(), self.handle.commands());
-        if pace.command == command { pace } else { Pace { command, ..Pace::default() } }
-    }
-
-    /// The client has moved something.
-    pub(super) fn client_moved(&self, bytes: usize) {
-        let mut pace = self.client.pace.get();
-        // Nobody has waited for it: there is nothing to forgive.
-        if pace.waited.is_zero() {
-            return;
-        }
-        pace.moved(bytes, self.snapshot().variables.transfer.stall_bytes_client);
-        self.client.pace.set(pace);
-    }
-
-    /// It was waited for.
-    pub(super) fn client_waited(&self, time: Duration) {
-        let mut pace = self.pace();
-        pace.waited += time;
-        self.client.pace.set(pace);
-    }
-
-    /// A kill has changed nothing, and has taken the deadline with it.
-    pub(super) fn go_on_after_kill(&self) {
-        if self.handle.deadline.get().is_none() {
-            self.set_idle_deadline(Instant::now());
-        }
     }
 
     /// Whether servers have a limited time to end what was killed.

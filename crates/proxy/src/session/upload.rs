@@ -33,7 +33,7 @@ impl Session {
         let variables = &snapshot.variables;
         let most = variables.transfer.upload_buffer_size.min(variables.max_allowed_packet);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        match request.take_in(self, most, variables.transfer.upload_buffers_total).await {
+        match request.take_in(&self.client, most, variables.transfer.upload_buffers_total).await {
             Ok(true) => Ok(None),
             Ok(false) => {
                 self.worker.counters.borrow_mut().streamed_commands += 1;
@@ -62,7 +62,7 @@ impl Session {
         while request.continues() {
             let answer = request.answer();
             let held = request.rest_mut();
-            self.hold_or_stop(held, HEADER_LENGTH, answer).await?;
+            self.client.hold_or_stop(held, HEADER_LENGTH, answer).await?;
             let mut header = Header::decode(held.filled()).expect("four bytes are held");
             if self.is_compressed() {
                 header.sequence = sequence;
@@ -94,7 +94,7 @@ impl Session {
         let mut owed = Vec::new();
         while request.continues() {
             let answer = request.answer();
-            self.hold_or_stop(request.rest_mut(), HEADER_LENGTH, answer).await?;
+            self.client.hold_or_stop(request.rest_mut(), HEADER_LENGTH, answer).await?;
             let header = Header::decode(request.rest_mut().filled()).expect("four bytes are held");
             total += header.length as u64;
             request.count_packet(header);
@@ -112,7 +112,7 @@ impl Session {
                 return Ok(Upload::BackendClosed);
             }
             let (left, answer) = (request.left(), request.answer());
-            self.hold_or_stop(request.rest_mut(), left, answer).await?;
+            self.client.hold_or_stop(request.rest_mut(), left, answer).await?;
             owed = request.rest_mut().filled().get(..left).unwrap_or_default().to_vec();
             request.step(left);
             if header.length < MAX_PAYLOAD && length == MAX_PAYLOAD {
@@ -153,7 +153,7 @@ impl Session {
             let answer = request.answer();
             let held = request.rest_mut();
             if count > 0 && held.is_empty() {
-                self.read_or_stop(held, answer).await?;
+                self.client.read_or_stop(held, answer).await?;
             }
             let step = held.filled().len().min(count);
             let mut rest = held.filled().get(..step).unwrap_or_default();

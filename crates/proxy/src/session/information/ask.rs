@@ -278,7 +278,7 @@ impl Session {
         self.data.warnings = 0;
         self.data.information.row_count = -1;
         self.data.information.last = Last::Nobody;
-        Ok(Some(self.send(&out).await))
+        Ok(Some(self.client.send(&out).await))
     }
 
     /// The conditions that are not on the leased connection, with the columns that this connection gives them.

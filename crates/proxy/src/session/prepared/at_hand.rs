@@ -333,7 +333,7 @@ impl Session {
             select! {
                 biased;
                 answer = &mut answer => break answer,
-                reason = self.interrupted() => match reason {
+                reason = self.client.interrupted() => match reason {
                     Interrupt::KillTime if kill.is_some() => {
                         self.note_ignored_kill(backend);
                         return Err(Broken::Cut { started: false, timed_out });

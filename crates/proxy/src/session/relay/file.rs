@@ -64,7 +64,7 @@ impl Relay<'_> {
     async fn hold_file(&mut self, count: usize, sequence: u8) -> Result<(), Broken> {
         loop {
             let session = self.session;
-            match session.hold_or_stop(self.request.rest_mut(), count, sequence).await {
+            match session.client.hold_or_stop(self.request.rest_mut(), count, sequence).await {
                 Ok(()) => return Ok(()),
                 Err(stop) => self.stopped(stop)?,
             }
@@ -84,7 +84,7 @@ impl Relay<'_> {
                 biased;
                 // What this yields shows when writing.
                 _ = self.backend.stream.writable() => {}
-                reason = self.session.interrupted() => self.interrupted(reason)?,
+                reason = self.session.client.interrupted() => self.interrupted(reason)?,
             }
         }
     }

@@ -21,7 +21,7 @@ impl Relay<'_> {
             select! {
                 biased;
                 () = sleep(due.saturating_duration_since(Instant::now())) => return Ok(()),
-                reason = session.interrupted() => self.interrupted(reason)?,
+                reason = session.client.interrupted() => self.interrupted(reason)?,
                 () = self.request.client_gone(&session.client.stream) => return Err(Broken::Session(End::Gone)),
             }
         }
@@ -30,29 +30,29 @@ impl Relay<'_> {
     /// Writes what is ready to a client that does not take it at once, behind the bytes that it has.
     pub(super) async fn flush_rest(&mut self, mut written: usize) -> Result<(), Broken> {
         let session = self.session;
-        let limit = session.client_limit(Client::Takes, true);
+        let limit = session.client.limit(Client::Takes, true);
         let mut patience = if session.is_recording() { PATIENCE } else { FOREVER };
         loop {
             let began = Instant::now();
-            let wait = session.pace().left(limit);
+            let wait = session.client.pace().left(limit);
             let late = select! {
                 biased;
                 ready = session.client.stream.writable() => {
                     ready.map_err(|_| Broken::Session(End::Gone))?;
                     false
                 }
-                reason = session.interrupted() => {
+                reason = session.client.interrupted() => {
                     self.interrupted(reason).map_err(Broken::unread)?;
                     false
                 }
                 () = sleep(wait.min(patience)) => true,
             };
-            session.client_waited(began.elapsed());
+            session.client.waited(began.elapsed());
             if late && patience < wait {
                 session.stop_recording();
                 patience = FOREVER;
             } else if late {
-                let text = session.stall(Client::Takes, limit);
+                let text = session.client.stall(Client::Takes, limit);
                 return Err(Broken::Session(End::Told(text)));
             }
             let bytes = self.ready_bytes();
@@ -60,7 +60,7 @@ impl Relay<'_> {
             let before = rest.len() + session.client.stream.backlog();
             let done = session.client.stream.try_write_all(&mut rest);
             let done = done.map_err(|_| Broken::Session(End::Gone))?;
-            session.client_moved(before.saturating_sub(rest.len() + session.client.stream.backlog()));
+            session.client.moved(before.saturating_sub(rest.len() + session.client.stream.backlog()));
             written = bytes.len() - rest.len();
             if done {
                 return Ok(());
