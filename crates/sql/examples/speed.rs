@@ -1,5 +1,5 @@
 //! Prints what digest text, hash and classification of typical statements cost. Run with `--release`.
-#![allow(clippy::disallowed_types)] // Measuring needs the clock that the library must not have.
+#![allow(clippy::disallowed_types)] // Measuring needs the clock that the library must not use.
 
 use narrows_sql::{DigestOptions, Scratch, classify, digest_hash, digest_text};
 use std::hint::black_box;
@@ -46,7 +46,7 @@ fn report(name: &str, query: &[u8], batch: u32) {
     );
 }
 
-/// Nanoseconds a call: the best of many short batches, so that other work on the machine does not show.
+/// Nanoseconds per call: the best of many short batches, so that other load on the machine does not matter.
 fn time(batch: u32, mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..400 {

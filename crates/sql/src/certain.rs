@@ -1,48 +1,51 @@
-//! Whether a text says the same to all who read it: the digest, whose habits are ProxySQL's, the lexer, and servers of any
-//! kind and setting. Whoever lets texts pass by their digest must not let one pass that says something else to the server.
+//! Whether all readers understand a text in the same way: the digest, which follows ProxySQL, the lexer, and servers of
+//! any kind and setting. Code that permits texts by their digest must not permit one that means something else to the
+//! server.
 //!
-//! The reading here is the narrowest: what is unusual is in doubt, though a server may well agree with us on it.
+//! This check is the strictest: anything unusual is in doubt, even if a server may well agree with us on it.
 
 use crate::token::{Escapes, Lexer, TokenKind, blanks};
 
-/// How the session's texts are written.
+/// The session settings that affect how texts are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writing<'a> {
-    /// The character set that the server takes texts to be in; `None`: its own, which is not known.
+    /// The character set in which the server reads texts; `None`: its own, which is not known.
     pub charset: Option<&'a str>,
-    /// A backslash may be a letter in strings (`NO_BACKSLASH_ESCAPES`).
+    /// A backslash may be an ordinary character in strings (`NO_BACKSLASH_ESCAPES`).
     pub plain_backslash: bool,
 }
 
-/// Why a text may say something else to others.
+/// Why another reader may understand a text differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Doubt {
-    /// A comment that some servers run and others skip, or that a digest shows in another way.
-    #[error("an executable comment that not every server runs, or that ends elsewhere for some")]
+    /// A comment that some servers execute and others skip, or that a digest treats differently.
+    #[error(
+        "an executable comment that not every server executes, or that does not end at the same place for all readers"
+    )]
     ExecutableComment,
-    /// A comment has the mark of another one in it, a line ends in the middle of it for a digest, or servers differ on
-    /// whether it is one.
-    #[error("a comment that ends elsewhere for some")]
+    /// A comment contains the marker of another one, or ends halfway for a digest because of a line end, or servers
+    /// differ on whether it is one.
+    #[error("a comment that does not end at the same place for all readers")]
     Comment,
-    /// A string, a quoted name or a comment has no end.
-    #[error("a string, a name or a comment without an end")]
+    /// A string, quoted name or comment is not terminated.
+    #[error("an unterminated string, name or comment")]
     Unterminated,
-    /// A quoted name has something in it that begins a string or a comment for a digest.
-    #[error("a quoted name with a quote or a comment in it")]
+    /// A quoted name contains something that begins a string or a comment for a digest.
+    #[error("a quoted name that contains a quote or a comment")]
     Name,
-    /// A backslash stands before a quote, and settings decide what that means.
-    #[error("a backslash before a quote, where sql_mode decides what it is")]
+    /// A backslash precedes a quote, and settings decide what that means.
+    #[error("a backslash before a quote, whose meaning depends on sql_mode")]
     Backslash,
-    /// Bytes outside ASCII, where the character set makes them part of what follows, or a blank.
-    #[error("bytes outside ASCII, where the character set decides what they are")]
+    /// Non-ASCII bytes that, in this character set, are part of what follows, or a blank.
+    #[error("non-ASCII bytes, whose meaning depends on the character set")]
     Charset,
     /// A control character outside strings.
     #[error("a control character")]
     Control,
-    /// It is longer than what is looked at, or its digest is longer than what digests may be.
-    #[error("more text than there is in the digest")]
+    /// It is longer than the part that is read, or its digest exceeds the maximum length.
+    #[error("a text longer than what its digest covers")]
     Cut,
-    /// There is no text: it is a command that does something else.
+    /// There is no text: it is a different kind of command.
     #[error("a command without a text")]
     NoText,
 }
@@ -60,8 +63,8 @@ pub fn reads_surely(query: &[u8], writing: Writing<'_>) -> Result<(), Doubt> {
     Ok(())
 }
 
-/// Bytes outside ASCII are letters of UTF-8, or stand in strings of a set of single bytes, or in one whose letters have no
-/// ASCII in them.
+/// Non-ASCII bytes are UTF-8 letters, or are in strings of a single-byte character set, or of one whose characters
+/// contain no ASCII bytes.
 fn check_charset(query: &[u8], charset: Option<&str>) -> Result<(), Doubt> {
     if query.is_ascii() {
         return Ok(());
@@ -72,14 +75,14 @@ fn check_charset(query: &[u8], charset: Option<&str>) -> Result<(), Doubt> {
     }
 }
 
-/// Character sets whose letters may contain an ASCII byte.
+/// Character sets whose characters may contain an ASCII byte.
 const WITH_ASCII: [&str; 5] = ["big5", "gbk", "gb18030", "sjis", "cp932"];
 
-/// Character sets in which no byte outside ASCII is a blank or a control character.
+/// Character sets in which no non-ASCII byte is a blank or a control character.
 const UTF8: [&str; 3] = ["utf8mb4", "utf8mb3", "utf8"];
 
-/// Whether bytes outside ASCII in `query` may make it mean something else in this character set than they do in UTF-8: they
-/// hide a backslash or a quote, or are blanks where no string is.
+/// Whether non-ASCII bytes in `query` may give it a different meaning in this character set than in UTF-8: they hide a
+/// backslash or a quote, or are blanks outside strings.
 #[must_use]
 pub fn charset_matters(query: &[u8], charset: &str) -> bool {
     if UTF8.contains(&charset) || query.is_ascii() {
@@ -116,7 +119,7 @@ impl Reading<'_> {
         self.query.get(from..).unwrap_or_default()
     }
 
-    /// Passes over what begins with `byte`.
+    /// Skips what begins with `byte`.
     fn step(&mut self, byte: u8) -> Result<(), Doubt> {
         self.at = match (byte, self.byte(self.at + 1)) {
             (b'\'' | b'"', _) => self.string(byte)?,
@@ -140,15 +143,16 @@ impl Reading<'_> {
             let found = memchr::memchr2(quote, b'\\', self.rest(at)).ok_or(Doubt::Unterminated)?;
             at += found;
             if self.byte(at) == Some(b'\\') {
-                // In double quotes it is a letter with ANSI_QUOTES, too, which servers do not tell. An even number of them
-                // before a quote is the same to all who know of doubled ones, and not to the others.
+                // In double quotes it is also an ordinary character with ANSI_QUOTES, which servers do not report. An
+                // even number of them before a quote means the same to all readers that support doubled ones, but not
+                // to the others.
                 let may_be_letter = self.writing.plain_backslash || quote == b'"';
                 let backslashes = self.rest(at).iter().take_while(|byte| **byte == b'\\').count();
                 let after = self.byte(at + backslashes).ok_or(Doubt::Unterminated)?;
                 if may_be_letter && after == quote {
                     return Err(Doubt::Backslash);
                 }
-                // The last of an odd number takes what comes after it along.
+                // The last of an odd number escapes the next byte.
                 at += backslashes + backslashes % 2;
             } else if self.byte(at + 1) == Some(quote) {
                 at += 2;
@@ -158,7 +162,7 @@ impl Reading<'_> {
         }
     }
 
-    /// To a digest a quoted name is text like any other.
+    /// For a digest, a quoted name is ordinary text.
     fn name(&self) -> Result<usize, Doubt> {
         let body = self.rest(self.at + 1);
         let length = memchr::memchr(b'`', body).ok_or(Doubt::Unterminated)?;
@@ -180,14 +184,14 @@ impl Reading<'_> {
             [b'M' | b'm', b'!', ..] => return Err(Doubt::ExecutableComment),
             _ => {}
         }
-        // To a digest that begins another comment; `/*/` would, with the star that ends this one.
+        // For a digest this begins another comment; so would `/*/`, with the star that ends this one.
         if body.windows(2).any(|pair| pair == b"/*") || body.last() == Some(&b'/') {
             return Err(Doubt::Comment);
         }
         Ok(self.at + 2 + length + 2)
     }
 
-    /// The code of an executable comment, which a digest shows as it is written, but for blanks and digits in front.
+    /// The code of an executable comment, which a digest shows unchanged, except for leading blanks and digits.
     fn executable(&self, code: &[u8]) -> Result<(), Doubt> {
         let digits = code.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (version, code) = code.split_at_checked(digits).unwrap_or_default();
@@ -207,7 +211,7 @@ impl Reading<'_> {
     fn dashes(&self) -> Result<usize, Doubt> {
         let begins = match self.byte(self.at + 2) {
             Some(b' ' | b'\t') => true,
-            // To a digest the line ends after that one.
+            // For a digest the line ends after this byte.
             Some(b'\r') if self.byte(self.at + 3) == Some(b'\n') => true,
             Some(0..=0x1F | 0x7F.. | b'#' | b'/') | None => return Err(Doubt::Comment),
             Some(_) => false,
@@ -215,15 +219,16 @@ impl Reading<'_> {
         if begins { self.line(self.at + 2) } else { Ok(self.at + 1) }
     }
 
-    /// Behind the mark of a comment that the line's end ends: for servers a line feed, for a digest a carriage return too.
+    /// After the marker of a comment that extends to the end of the line: for servers that is a line feed, for a digest
+    /// also a carriage return.
     fn line(&self, from: usize) -> Result<usize, Doubt> {
         let rest = self.rest(from);
         let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
         let line = rest.get(..length).unwrap_or_default();
         let returns =
             memchr::memchr(b'\r', line).is_some_and(|place| place + 1 < line.len() || length == rest.len());
-        // To a digest nothing stands between what comes before the mark and what comes after the line; and `--- ` is
-        // no comment.
+        // For a digest there is nothing between what precedes the marker and what follows the line; and `--- ` is not a
+        // comment.
         let before = self.at.checked_sub(1).and_then(|before| self.byte(before));
         let joins = !matches!(before, None | Some(b' ' | b'\t' | b'\n' | b'\r' | b',' | b'('));
         let follows =
@@ -297,7 +302,7 @@ mod tests {
         }
     }
 
-    /// The text as the lexer reads it: a blank in the place of all that is no token.
+    /// The text as the lexer reads it: everything that is not a token is replaced by a blank.
     fn without_comments(query: &[u8]) -> Vec<u8> {
         let mut lexer = Lexer::new(query, Escapes::Backslash);
         let (mut bare, mut end) = (Vec::new(), 0);
@@ -319,7 +324,7 @@ mod tests {
         crate::digest_text(query, &crate::DigestOptions::default(), &mut scratch).escape_ascii().to_string()
     }
 
-    /// Calls with every text of up to `most` of these pieces.
+    /// Calls the function with every text made of up to `most` of these pieces.
     fn each_text(most: usize, pieces: &[&[u8]], check: &mut impl FnMut(&[u8])) {
         let mut chosen = vec![0; most];
         loop {
@@ -332,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Where there is no doubt, the digest is that of what the lexer has read.
+    /// If there is no doubt, the digest equals that of what the lexer has read.
     #[test]
     fn a_text_without_doubt_has_the_digest_of_what_is_read() {
         let marks: &[&[u8]] = &[

@@ -1,15 +1,15 @@
 //! Annotations in the first comment of a statement: `/* hostgroup=1; cache_ttl=500 */`.
 //!
-//! This file only finds and splits them. Which keys mean something is for the rules to say.
+//! This file only finds and splits them. The rules decide which keys have a meaning.
 
 use crate::token::{Escapes, Lexer};
 
-/// The pairs of the first `/* */` comment of `query`, in the order written.
+/// The pairs in the first `/* */` comment of `query`, in their original order.
 ///
 /// Executable comments and optimizer hints count as comments here, as they do in ProxySQL.
 #[must_use]
 pub fn annotations(query: &[u8]) -> Annotations<'_> {
-    // Nearly every statement has no comment; finding that out must cost nothing.
+    // Hardly any statement has a comment; finding that out must cost nothing.
     let rest = match memchr::memmem::find(query, b"/*") {
         Some(_) => Lexer::new(query, Escapes::Backslash).first_comment().unwrap_or_default(),
         None => &[],
@@ -17,8 +17,8 @@ pub fn annotations(query: &[u8]) -> Annotations<'_> {
     Annotations { rest }
 }
 
-/// Iterates over `(key, value)`; see [`annotations`]. Pairs end with `;` alone, and parts without a value are left out. Several
-/// `=` count as one, and what follows a second value is left out, as ProxySQL does it.
+/// Iterates over `(key, value)`; see [`annotations`]. Pairs end with `;` alone, and parts without a value are left out.
+/// Several `=` count as one, and anything after a second value is left out, as in ProxySQL.
 #[derive(Clone, Debug)]
 pub struct Annotations<'a> {
     rest: &'a [u8],

@@ -1,4 +1,4 @@
-//! Reads `GET DIAGNOSTICS`, whose answers are known beforehand or on another connection.
+//! Parses `GET DIAGNOSTICS`, whose values may be known in advance or belong to another connection.
 
 use crate::token::{Escapes, Lexer, TokenKind};
 
@@ -7,11 +7,11 @@ use crate::token::{Escapes, Lexer, TokenKind};
 pub struct Diagnostics<'a> {
     /// The number of the condition it is about; `None`: the statement as a whole.
     pub condition: Option<usize>,
-    /// User variables, as written, and what each is to be given.
+    /// The user variables, as written, and the item to assign to each.
     pub items: Vec<(&'a [u8], DiagnosticsItem)>,
 }
 
-/// What can be asked. The words are those of the manual's "GET DIAGNOSTICS Statement".
+/// The items that can be read. The words are those of the manual's "GET DIAGNOSTICS Statement".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiagnosticsItem {
     /// `NUMBER`: how many conditions there are.
@@ -26,7 +26,7 @@ pub enum DiagnosticsItem {
     Other,
 }
 
-/// Reads `GET [CURRENT] DIAGNOSTICS [CONDITION number] @variable = ITEM, ..`. `None` for any other form.
+/// Parses `GET [CURRENT] DIAGNOSTICS [CONDITION number] @variable = ITEM, ..`. `None` for any other form.
 #[must_use]
 pub fn diagnostics(query: &[u8]) -> Option<Diagnostics<'_>> {
     let mut lexer = Lexer::new(query, Escapes::Backslash);

@@ -1,8 +1,8 @@
-//! Digest text: a statement with its literals replaced by `?`, equal to what ProxySQL 2.7 makes of it.
+//! Digest text: a statement with its literals replaced by `?`, equal to ProxySQL 2.7's digest text.
 //!
-//! Rules, whitelists and exported statistics name statements by this text and its hash, so its habits are kept, the
-//! odd ones too; `docs/compatibility.md` lists what differs. Two passes: `plain.rs` removes comments and replaces
-//! literals, `group.rs` shortens lists. The second one is left out when there is nothing to shorten.
+//! Rules, whitelists and exported statistics name statements by this text and its hash, so ProxySQL's behaviour is
+//! reproduced, including its oddities; `docs/compatibility.md` lists the differences. Two passes: `plain.rs` removes
+//! comments and replaces literals, `group.rs` shortens lists. The second one is skipped if there is nothing to shorten.
 
 mod group;
 mod plain;
@@ -12,15 +12,15 @@ use plain::Plain;
 /// How digest text is made; the `mysql-query_digests_*` variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestOptions {
-    /// Bytes of the statement that are looked at.
+    /// How many bytes of the statement are read.
     pub max_query_length: usize,
-    /// Bytes of digest text at most.
+    /// The maximum length of digest text in bytes.
     pub max_digest_length: usize,
-    /// Literals of a list that are kept before `...`.
+    /// How many literals of a list are kept before `...`.
     pub grouping_limit: usize,
-    /// Groups of literals that are kept before `...`; 0 keeps all.
+    /// How many groups of literals are kept before `...`; 0 keeps all.
     pub groups_grouping_limit: usize,
-    /// Fold the whole text to lower case.
+    /// Convert the whole text to lower case.
     pub lowercase: bool,
     /// Replace `NULL` by `?`.
     pub replace_null: bool,
@@ -45,16 +45,16 @@ impl Default for DigestOptions {
     }
 }
 
-/// Reusable buffers, so that making digest text allocates nothing once warm.
+/// Reusable buffers, so that computing digest text allocates nothing once warm.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The text with literals replaced.
     plain: Vec<u8>,
     /// The text with lists shortened.
     grouped: Vec<u8>,
-    /// One shortened list, to look for.
+    /// One shortened list, to search for.
     pattern: Vec<u8>,
-    /// The text made last does not say all of its statement.
+    /// The last text does not represent its whole statement.
     cut: bool,
 }
 
@@ -65,22 +65,22 @@ impl Scratch {
         Scratch::default()
     }
 
-    /// Whether something of the statement is not in the digest text that was made last, because one of the two was longer
-    /// than the options allow, or the statement has a zero byte.
+    /// Whether the last digest text does not represent its whole statement, because one of the two was longer than the
+    /// options allow, or because the statement has a zero byte.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut
     }
 }
 
-/// Makes the digest text of `query` in `scratch`.
+/// Computes the digest text of `query` in `scratch`.
 pub fn digest_text<'s>(query: &[u8], options: &DigestOptions, scratch: &'s mut Scratch) -> &'s [u8] {
     let Scratch { plain, grouped, pattern, cut } = scratch;
     let (length, placeholders, read) = Plain::new(query, options, plain).run();
     let plain_text = plain.get(..length).unwrap_or_default();
     let shortened = placeholders >= options.grouping_limit.saturating_add(2)
         && group::shorten_lists(plain_text, options, grouped);
-    // Each list of a group still holds `grouping_limit` placeholders.
+    // Each list of a group still has `grouping_limit` placeholders.
     let needed = options.grouping_limit.saturating_mul(options.groups_grouping_limit);
     let text = if options.groups_grouping_limit > 0 && placeholders > needed {
         let text = if shortened { grouped } else { plain };

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// A set of facts about a statement. When the lexer is unsure it sets the bit.
+/// A set of facts about a statement. If the lexer is unsure, it sets the bit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Flags(u64);
 
-/// Declares the bits, one row each, and the table their names are printed from.
+/// Declares the bits, one row each, and the table of their printed names.
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident = $bit:literal;)*) => {
         impl Flags {
@@ -45,8 +45,8 @@ flags! {
     INTO_OUTFILE = 11;
     /// `SELECT .. INTO @x`, or into the variable of a stored program.
     INTO_VARIABLE = 12;
-    /// Something other than blanks and comments follows a `;`. The kind is that of the first statement, the
-    /// flags are those of all of them.
+    /// Something other than blanks and comments follows a `;`. The kind is that of the first statement, the flags are
+    /// those of all statements.
     MULTI = 13;
     /// `@@warning_count` or `@@error_count`.
     WARNING_COUNT = 14;
@@ -63,12 +63,12 @@ flags! {
     RELEASE = 19;
     /// `CREATE` or `DROP` with `TEMPORARY`, in any statement of the text.
     TEMPORARY = 20;
-    /// The text opens an executable comment (`/*! .. */`). It was read as code; one that some servers run and others skip
-    /// (`/*!80000 .. */`, `/*M! .. */`) was read in both ways, and what either reading found is set.
+    /// The text opens an executable comment (`/*! .. */`). It was read as code; one that some servers execute and
+    /// others skip (`/*!80000 .. */`, `/*M! .. */`) was read in both ways, and the flags of both readings are set.
     EXECUTABLE_COMMENT = 21;
-    /// A string, a quoted name or a comment has no end: what the server makes of it is not known.
+    /// A string, quoted name or comment is not terminated: how the server reads it is not known.
     UNTERMINATED = 22;
-    /// A string holds a backslash before a quote: the other [`crate::Escapes`] would end it elsewhere.
+    /// A string has a backslash before a quote: with the other [`crate::Escapes`] it would end elsewhere.
     ESCAPED_QUOTE = 23;
     /// `START TRANSACTION READ ONLY`.
     READ_ONLY = 24;
@@ -80,15 +80,15 @@ flags! {
     COMMENT = 27;
     /// `LIMIT` or `OFFSET`, as a bare word.
     LIMIT = 28;
-    /// Calls a built-in function that leaves nothing behind and whose answer is one server's or one moment's own:
-    /// `UUID_SHORT(`, `IS_FREE_LOCK(`.
+    /// Calls a built-in function that leaves nothing on the connection and whose result depends on the server or the
+    /// moment: `UUID_SHORT(`, `IS_FREE_LOCK(`.
     SERVER_FUNCTION = 29;
-    /// Servers may read the text in more ways than were looked at: it may do anything, and is a [`crate::Kind::Call`].
+    /// Servers may read the text in more ways than were considered: it may do anything, and is a [`crate::Kind::Call`].
     UNSURE = 30;
     /// `KILL` as a statement, anywhere in the text or in a literal that is prepared; see [`crate::killing`].
     KILL = 31;
-    /// Asks for the last value of a sequence (MariaDB): `LASTVAL(`, `PREVIOUS VALUE FOR`, `s.CURRVAL`, in a text that is
-    /// prepared too.
+    /// Reads the last value of a sequence (MariaDB): `LASTVAL(`, `PREVIOUS VALUE FOR`, `s.CURRVAL`, even in a text that
+    /// is prepared.
     LAST_VALUE = 32;
     /// Such a string is in double quotes, where `ANSI_QUOTES` makes it a name, in which a backslash is a letter.
     ESCAPED_DOUBLE_QUOTE = 33;
@@ -110,7 +110,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Whether a bit of `other` is set.
+    /// Whether any bit of `other` is set.
     #[must_use]
     pub const fn intersects(self, other: Flags) -> bool {
         self.0 & other.0 != 0
@@ -122,8 +122,7 @@ impl Flags {
         self.0 == 0
     }
 
-    /// What a statement may do besides reading, or writing to tables: it leaves something behind that outlives it, or there is no
-    /// telling whether it does.
+    /// What a statement may do besides reading or writing tables: it leaves something that outlives it, or may do so.
     pub const EFFECTS: Flags = Flags::INTO_OUTFILE
         .union(Flags::INTO_VARIABLE)
         .union(Flags::ASSIGNS_USER_VARIABLE)
@@ -141,7 +140,7 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
-    /// The bit of that name, as [`fmt::Debug`] prints it.
+    /// The bit with that name, as printed by [`fmt::Debug`].
     #[must_use]
     pub fn named(name: &str) -> Option<Flags> {
         Flags::NAMES.iter().find(|(known, _)| *known == name).map(|(_, flag)| *flag)

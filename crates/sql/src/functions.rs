@@ -1,4 +1,5 @@
-//! Built-in functions, as far as a proxy cares: those with state on one connection, and those that may run anywhere.
+//! Built-in functions, as far as they matter to a proxy: those with state on one connection, and those that may run
+//! anywhere.
 
 use crate::flags::Flags;
 use crate::token::packed;
@@ -16,7 +17,7 @@ pub(crate) fn flags_of(name: &[u8]) -> Flags {
     Flags::FUNCTION_CALL_UNKNOWN
 }
 
-/// Where the search for a name begins: any spread of its length and first eight letters will do.
+/// Where the search for a name begins: any hash of its length and first eight letters will do.
 const fn slot_of(name: &[u8]) -> usize {
     let (head, tail) = match name.split_at_checked(8) {
         Some((head, tail)) => (head, tail),
@@ -32,7 +33,7 @@ const fn slot_of(name: &[u8]) -> usize {
 
 type Slot = Option<(&'static str, Flags)>;
 
-/// An open hash table over the names below, built by the compiler.
+/// A hash table of the names below with open addressing, built at compile time.
 static TABLE: [Slot; 1024] = {
     let mut table: [Slot; 1024] = [None; 1024];
     let mut rest = STATEFUL.as_slice();
@@ -53,7 +54,7 @@ static TABLE: [Slot; 1024] = {
     table
 };
 
-#[allow(clippy::indexing_slicing)] // Run by the compiler, where a mistake is a build error.
+#[allow(clippy::indexing_slicing)] // Runs at compile time, where a mistake is a build error.
 const fn place(table: &mut [Slot; 1024], name: &'static str, flags: Flags) {
     let mut slot = slot_of(name.as_bytes()) % table.len();
     while table[slot].is_some() {
@@ -62,7 +63,7 @@ const fn place(table: &mut [Slot; 1024], name: &'static str, flags: Flags) {
     table[slot] = Some((name, flags));
 }
 
-/// Functions that read or change what one connection or one server holds.
+/// Functions that read or change the state of one connection or one server.
 const STATEFUL: [(&str, Flags); 8] = [
     ("LAST_INSERT_ID", Flags::LAST_INSERT_ID),
     ("FOUND_ROWS", Flags::FOUND_ROWS),
@@ -74,8 +75,8 @@ const STATEFUL: [(&str, Flags); 8] = [
     ("LASTVAL", Flags::FUNCTION_CALL_UNKNOWN.union(Flags::LAST_VALUE)),
 ];
 
-/// Functions without effects whose answer does not depend on which server or connection is asked, and keywords that
-/// may stand before a parenthesis.
+/// Functions without effects whose result does not depend on the server or connection, and keywords that may precede a
+/// parenthesis.
 #[rustfmt::skip]
 const HARMLESS: &[&str] = &[
     "ABS", "ACOS", "ADDDATE", "ADDTIME", "ADD_MONTHS", "AES_DECRYPT", "AES_ENCRYPT", "AGAINST", "ALL", "AND",
@@ -135,7 +136,7 @@ const HARMLESS: &[&str] = &[
     "XOR", "YEAR", "YEARWEEK",
 ];
 
-/// Functions that leave nothing behind, and whose answer is that of one server or of one moment.
+/// Functions that leave nothing on the connection, and whose result depends on the server or the moment.
 #[rustfmt::skip]
 const OF_SERVER: &[&str] = &[
     "BENCHMARK", "BINLOG_GTID_POS", "GTID_SUBSET", "GTID_SUBTRACT", "ICU_VERSION", "IS_FREE_LOCK", "IS_USED_LOCK",

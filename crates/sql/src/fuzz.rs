@@ -1,5 +1,5 @@
-//! What must hold for any bytes at all. Property tests and fuzz targets call these functions; each panics when its
-//! promise is broken.
+//! What must hold for any bytes. Property tests and fuzz targets call these functions; each panics if its promise is
+//! broken.
 
 use crate::set::Assignment;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     digest_text, kill_target, set, statements, use_schema,
 };
 
-/// Digest text keeps its limits under any options, and is the same with a used scratch.
+/// Digest text keeps its limits with any options, and is the same with a used scratch.
 pub fn digest(query: &[u8], options: &DigestOptions, used: &mut Scratch) {
     let mut fresh = Scratch::new();
     let text = digest_text(query, options, used);
@@ -17,11 +17,11 @@ pub fn digest(query: &[u8], options: &DigestOptions, used: &mut Scratch) {
     let _ = digest_hash(query);
 }
 
-/// A text of several statements is flagged, and the reading of backslashes matters only when that is flagged.
+/// A text of several statements is flagged, and the reading of backslashes only matters if that is flagged.
 pub fn classification(query: &[u8]) {
     let found = classify(query);
     if found.flags.contains(Flags::UNSURE) {
-        // What servers make of it is not known, so neither is what another reading makes of it.
+        // How servers read it is not known, so nothing is promised about another reading.
         assert_eq!(found.kind, Kind::Call);
         return;
     }
@@ -38,7 +38,7 @@ pub fn classification(query: &[u8]) {
     }
 }
 
-/// Whatever a parser of one kind of statement accepts is classified as that kind, and is alone.
+/// Whatever a parser for one kind of statement accepts is classified as that kind, and is a single statement.
 pub fn parsers(query: &[u8]) {
     let found = classify(query);
     if found.flags.contains(Flags::UNSURE) {

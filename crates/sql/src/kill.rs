@@ -1,8 +1,7 @@
-//! `KILL`: whom it ends, and what a text comes to that has one in it. Numbers of connections are those of whoever handed
-//! them out: a proxy that hands out its own must see to every `KILL` itself.
+//! `KILL`: what it ends, and what to do with a text that contains one. Connection ids belong to whoever assigned them:
+//! a proxy that assigns its own must handle every `KILL` itself.
 //!
-//! `KILL` is a reserved word of MySQL and MariaDB: where it stands bare and not after a dot, it is the statement
-//! ([`Flags::KILL`]).
+//! `KILL` is a reserved word in MySQL and MariaDB: unquoted and not after a dot, it is the statement ([`Flags::KILL`]).
 
 use crate::flags::Flags;
 use crate::statement::{classify_with, parts, single_end, text_kills};
@@ -13,7 +12,7 @@ use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
 pub enum KillKind {
     /// The connection.
     Connection,
-    /// Only the statement it runs.
+    /// Only the statement that it runs.
     Query,
 }
 
@@ -26,7 +25,7 @@ pub struct KillTarget {
     pub id: u64,
 }
 
-/// How a `KILL` may name a connection other than by a number.
+/// How a `KILL` may give a connection other than by a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillId<'a> {
     /// `CONNECTION_ID()`.
@@ -35,30 +34,30 @@ pub enum KillId<'a> {
     UserVariable(&'a [u8]),
 }
 
-/// What a text with a `KILL` in it comes to.
+/// What to do with a text that contains a `KILL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Killing {
-    /// It is one, and nothing else.
+    /// It is a single `KILL`, and nothing else.
     Alone(KillTarget),
-    /// These, and then this text, in which `DO 0` stands for each: it has the same answer.
+    /// Execute these, and then this text, in which `DO 0` replaces each: the answer is the same.
     First(Vec<KillTarget>, Vec<u8>),
-    /// It is only written down, in the body of a stored program.
+    /// It is only stored, in the body of a stored program.
     Defined,
-    /// It cannot be told whom it would end, or when.
+    /// It is unknown what it would end, or when.
     Unknown,
 }
 
-/// What ids are that are not numbers.
+/// The values of ids that are not numbers.
 type Resolve<'r> = dyn Fn(KillId<'_>) -> Option<u64> + 'r;
 
-/// Reads `KILL [HARD | SOFT] [CONNECTION | QUERY] id`. `None` for any other form, such as MariaDB's
-/// `KILL QUERY ID n` (a query id, which the proxy does not hand out) and `KILL USER name`.
+/// Parses `KILL [HARD | SOFT] [CONNECTION | QUERY] id`. `None` for any other form, such as MariaDB's `KILL QUERY ID n`
+/// (a query id, which the proxy does not assign) and `KILL USER name`.
 #[must_use]
 pub fn kill_target(query: &[u8]) -> Option<KillTarget> {
     target(query, Escapes::Backslash, &|_| None)
 }
 
-/// What `query`, which has [`Flags::KILL`], comes to; `resolve` tells what ids are that are not numbers.
+/// What to do with `query`, which has [`Flags::KILL`]; `resolve` returns the values of ids that are not numbers.
 #[must_use]
 pub fn killing(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Killing {
     if depends_on_server(query, escapes) {
@@ -75,10 +74,10 @@ pub fn killing(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Killing
     }
 }
 
-/// Kills before all other statements. What comes before a kill elsewhere may fail, and then it must not happen.
+/// Only kills that precede all other statements. A statement before a kill may fail, and then the kill must not happen.
 fn first(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Option<Killing> {
     if classify_with(query, escapes).flags.intersects(Flags::EXECUTABLE_COMMENT) {
-        // It may end in another statement than it begins in.
+        // It may end in a statement other than the one it begins in.
         return None;
     }
     let mut targets = Vec::new();
@@ -96,14 +95,14 @@ fn first(query: &[u8], escapes: Escapes, resolve: &Resolve<'_>) -> Option<Killin
     (!targets.is_empty()).then(|| Killing::First(targets, left.join(b";".as_slice())))
 }
 
-/// Whether there is a comment that some servers run and others skip, or more that they read in different ways.
+/// Whether there is a comment that some servers execute and others skip, or anything else that they read differently.
 fn depends_on_server(query: &[u8], escapes: Escapes) -> bool {
     let mut lexer = Lexer::new(query, escapes);
     while lexer.next().kind != TokenKind::End {}
     lexer.oddities.version_comment || lexer.oddities.unsure
 }
 
-/// Whether `query` does nothing but create, or alter, a stored program, whose body the rest of it is.
+/// Whether `query` only creates or alters a stored program, whose body is the rest of it.
 #[must_use]
 pub fn defines_program(query: &[u8], escapes: Escapes) -> bool {
     const PROGRAMS: &[&str] = &["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"];
@@ -122,7 +121,7 @@ pub fn defines_program(query: &[u8], escapes: Escapes) -> bool {
         }
         token = lexer.next();
     }
-    // After a `;` it is still the body while an `END` is to come.
+    // After a `;` the body continues as long as an `END` is still to come.
     let (mut several, mut kill, mut end) = (false, None, None);
     loop {
         let token = lexer.next();
@@ -148,7 +147,7 @@ fn immediate(query: &[u8], escapes: Escapes) -> Option<Vec<u8>> {
     alone.then(|| unquote(text.text))
 }
 
-/// The user variable, as it is written after the `@`, whose text `PREPARE .. FROM` or `EXECUTE IMMEDIATE` takes.
+/// The user variable, as written after the `@`, whose text `PREPARE .. FROM` or `EXECUTE IMMEDIATE` uses.
 #[must_use]
 pub fn prepared_variable(query: &[u8], escapes: Escapes) -> Option<&[u8]> {
     let mut lexer = Lexer::new(query, escapes);
@@ -163,7 +162,7 @@ pub fn prepared_variable(query: &[u8], escapes: Escapes) -> Option<&[u8]> {
     variable.text.get(1..).filter(|_| is_named)
 }
 
-/// Whether a string literal, perhaps with a character set in front of it, is a text with a `KILL` in it.
+/// Whether a string literal, possibly preceded by a character set, is a text that contains a `KILL`.
 #[must_use]
 pub fn literal_kills(literal: &[u8]) -> bool {
     let mut lexer = Lexer::new(literal, Escapes::Backslash);

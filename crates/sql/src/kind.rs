@@ -1,17 +1,17 @@
-//! What a statement is, as far as routing and keeping a connection need to know.
+//! What a statement is, as far as routing and pinning need to know.
 
 /// The kind of a statement. Anything not recognised is [`Kind::Other`], for which nothing may be assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// `SELECT`, `TABLE t`, `VALUES ROW(..)`, also in parentheses or behind `WITH`.
+    /// `SELECT`, `TABLE t`, `VALUES ROW(..)`, also in parentheses or after `WITH`.
     Select,
     /// `INSERT`.
     Insert,
     /// `REPLACE`.
     Replace,
-    /// `UPDATE`, also behind `WITH`.
+    /// `UPDATE`, also after `WITH`.
     Update,
-    /// `DELETE`, also behind `WITH`.
+    /// `DELETE`, also after `WITH`.
     Delete,
     /// `CALL`: a stored procedure may do anything.
     Call,
@@ -21,7 +21,7 @@ pub enum Kind {
     Set,
     /// `SET [GLOBAL | SESSION | LOCAL] TRANSACTION ..`; see [`crate::set::parse`].
     SetTransaction,
-    /// `SET STATEMENT .. FOR ..` (MariaDB): runs the statement behind `FOR`, which may be of any kind.
+    /// `SET STATEMENT .. FOR ..` (MariaDB): runs the statement after `FOR`, which may be of any kind.
     SetStatement,
     /// `USE db`; see [`crate::use_schema`].
     Use,
@@ -31,7 +31,7 @@ pub enum Kind {
     ShowWarnings,
     /// `EXPLAIN`, `DESCRIBE`, `DESC` that only plans or lists columns.
     Explain,
-    /// `EXPLAIN ANALYZE ..`, and MariaDB's `ANALYZE SELECT ..`: the statement is run.
+    /// `EXPLAIN ANALYZE ..`, and MariaDB's `ANALYZE SELECT ..`: the statement is executed.
     ExplainAnalyze,
     /// `BEGIN [WORK]`, `START TRANSACTION`.
     Begin,
@@ -89,16 +89,16 @@ pub enum Kind {
     LoadDataLocal,
     /// `HANDLER ..`: cursors that live on one connection.
     Handler,
-    /// `GET [CURRENT | STACKED] DIAGNOSTICS`: reads what the statement before left behind.
+    /// `GET [CURRENT | STACKED] DIAGNOSTICS`: reads what the previous statement left.
     GetDiagnostics,
     /// `SIGNAL`, `RESIGNAL`.
     Signal,
     /// `GRANT`, `REVOKE`.
     Grant,
-    /// Upkeep of tables and servers: `ANALYZE TABLE`, `OPTIMIZE`, `CHECK`, `REPAIR`, `CHECKSUM`, `CACHE INDEX`,
-    /// `CHANGE`, `START`/`STOP` of replication, `RESET`, `PURGE`, `INSTALL`, `SHUTDOWN` and their like.
+    /// Maintenance of tables and servers: `ANALYZE TABLE`, `OPTIMIZE`, `CHECK`, `REPAIR`, `CHECKSUM`, `CACHE INDEX`,
+    /// `CHANGE`, `START`/`STOP` of replication, `RESET`, `PURGE`, `INSTALL`, `SHUTDOWN` and similar.
     Admin,
-    /// `PROXYSQL ..`: spoken to the proxy itself.
+    /// `PROXYSQL ..`: for the proxy itself.
     Proxy,
     /// Only blanks, comments or `;`.
     Empty,

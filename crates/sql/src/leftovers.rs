@@ -1,9 +1,9 @@
-//! What a statement leaves on its connection under a name, and what takes that away again: locks of `GET_LOCK()` and
-//! temporary tables.
+//! What a statement leaves on its connection under a name, and which statement removes it again: locks of `GET_LOCK()`
+//! and temporary tables.
 //!
-//! Whoever lets a connection go because of what is read here must be sure. So only statements are read of which every
-//! token is accounted for, and only names in ASCII without escapes, which mean the same in every character set and in
-//! every `sql_mode`. For all others the answer is `None`.
+//! Code that releases a connection because of this must be certain. So only statements are recognised in which every
+//! token is accounted for, and only ASCII names without escapes, which mean the same in every character set and every
+//! `sql_mode`. For all others the result is `None`.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::statement::{Statement, single_end};
 use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
 use crate::words::says;
 
-/// A function of user locks, called once with a literal.
+/// A user-lock function, called once with a literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockCall {
     /// `GET_LOCK('name', timeout)`.
@@ -24,15 +24,15 @@ pub enum LockCall {
     ReleaseAll,
 }
 
-/// A table and the schema it is in, both as written, without quotes.
+/// A table and its schema, both as written, without quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableName {
     schema: Vec<u8>,
     table: Vec<u8>,
 }
 
-/// The calls of a `SELECT` or `DO` that consists of calls about user locks, each with an alias perhaps, and of nothing else:
-/// a server that answers such a `SELECT` with one row, or such a `DO` with OK, has made each of them once.
+/// The calls in a `SELECT` or `DO` that consists only of calls of user-lock functions, each possibly with an alias: a
+/// server that answers such a `SELECT` with one row, or such a `DO` with OK, has executed each of them once.
 #[must_use]
 pub fn lock_calls(query: &[u8]) -> Option<Vec<LockCall>> {
     let mut lexer = Lexer::new(query, Escapes::Backslash);
@@ -87,7 +87,7 @@ fn lock_call(lexer: &mut Lexer<'_>) -> Option<LockCall> {
     token.is_symbol(b')').then_some(call)
 }
 
-/// The table that a `CREATE TEMPORARY TABLE` makes, where `schema` is the current one.
+/// The table that a `CREATE TEMPORARY TABLE` creates, if `schema` is the default one.
 #[must_use]
 pub fn created_temporary_table(query: &[u8], schema: Option<&[u8]>) -> Option<TableName> {
     let mut lexer = Lexer::new(query, Escapes::Backslash);
@@ -105,8 +105,8 @@ pub fn created_temporary_table(query: &[u8], schema: Option<&[u8]>) -> Option<Ta
     is_sure(&lexer).then_some(name)
 }
 
-/// The tables that are no temporary tables any more once this `DROP [TEMPORARY] TABLE` has succeeded, where `schema` is the
-/// current one.
+/// The tables that are no longer temporary tables once this `DROP [TEMPORARY] TABLE` has succeeded, if `schema` is the
+/// default one.
 #[must_use]
 pub fn dropped_tables(query: &[u8], schema: Option<&[u8]>) -> Option<Vec<TableName>> {
     let mut lexer = Lexer::new(query, Escapes::Backslash);
@@ -148,8 +148,8 @@ fn table_name<'a>(lexer: &mut Lexer<'a>, schema: Option<&[u8]>) -> Option<(Table
     Some((TableName { schema: first, table }, lexer.next()))
 }
 
-/// What a token names, if it can be a name at all. A string in double quotes can, with `ANSI_QUOTES`; without, a server does
-/// not take it for one.
+/// What a token names, if it can be a name at all. A string in double quotes can be one with `ANSI_QUOTES`; without it,
+/// a server does not accept it as a name.
 fn name(token: Token<'_>) -> Option<Vec<u8>> {
     let names = match token.kind {
         TokenKind::Word | TokenKind::QuotedName | TokenKind::Number => true,
@@ -164,8 +164,8 @@ fn is_sure(lexer: &Lexer<'_>) -> bool {
     !lexer.oddities.unterminated && !lexer.oddities.executable_comment
 }
 
-/// Whether a statement may call a function that is not built in: one that sets variables, or takes locks. What only defines
-/// something has parentheses behind names that are no calls.
+/// Whether a statement may call a function that is not built in, which may set variables or take locks. Statements that
+/// only define something have parentheses after names that are not calls.
 #[must_use]
 pub fn may_call(query: &[u8], statement: &Statement) -> bool {
     if !statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN) {
@@ -184,7 +184,7 @@ pub fn may_call(query: &[u8], statement: &Statement) -> bool {
     }
 }
 
-/// Whether a statement may be a `CREATE TABLE` with a query after it.
+/// Whether a statement may be a `CREATE TABLE` followed by a query.
 fn makes_table_of_rows(query: &[u8]) -> bool {
     let mut lexer = Lexer::new(query, Escapes::Backslash);
     lexer.next();
@@ -192,7 +192,7 @@ fn makes_table_of_rows(query: &[u8]) -> bool {
     lexer.take_any(&["TABLE"]) && (says(query, b"select") || says(query, b"values"))
 }
 
-/// The `index`th token of a statement, from 0 on, in upper case; empty where there is none. Comments are none.
+/// The `index`th token of a statement, counted from 0, in upper case; empty if there is none. Comments do not count.
 #[must_use]
 pub fn word_at(query: &[u8], index: usize) -> Cow<'_, [u8]> {
     let mut lexer = Lexer::new(query, Escapes::Backslash);

@@ -1,5 +1,5 @@
-//! Which statements a replica may answer: those that are provably reads, and whose answer no server's own state goes
-//! into. When in doubt it is not one.
+//! Which statements a replica may answer: those that are provably reads, and whose result does not depend on a server's
+//! own state. When in doubt, a statement is not one of them.
 
 use crate::flags::Flags;
 use crate::functions;
@@ -10,9 +10,9 @@ use crate::token::{Escapes, Lexer, Token, TokenKind, quoted_body};
 /// Whether `query`, classified as `statement`, changes nothing and reads nothing that belongs to one connection or one
 /// server.
 ///
-/// Functions that are not built in are only called where `is_safe` says so of the lower-case name, with its schema and
-/// a dot in front where the statement names one. A backslash before a quote is read as an escape: whether that is
-/// how the server reads it is for the caller to know, see [`Flags::ESCAPED_QUOTE`].
+/// Functions that are not built in are only allowed if `is_safe` returns true for the lower-case name, prefixed with
+/// its schema and a dot if the statement gives one. A backslash before a quote is read as an escape: the caller must
+/// know whether the server reads it in the same way, see [`Flags::ESCAPED_QUOTE`].
 pub fn is_read(query: &[u8], statement: Statement, is_safe: impl Fn(&str) -> bool) -> bool {
     const HARMLESS: Flags = Flags::USER_VARIABLE
         .union(Flags::SQL_NO_CACHE)
@@ -34,7 +34,7 @@ pub fn is_read(query: &[u8], statement: Statement, is_safe: impl Fn(&str) -> boo
     Names::new(query).all(|name| match name {
         Name::Schema(schema) => !is_of_server(schema),
         Name::Call { schema, name } => !calls_unknown || is_safe_call(schema, name, &is_safe),
-        // A sequence is used up by reading it.
+        // Reading a sequence consumes a value.
         Name::Word(word) => !calls_unknown || !SEQUENCES.iter().any(|one| word.eq_ignore_ascii_case(one)),
     })
 }
@@ -51,7 +51,7 @@ fn is_safe_call(schema: Option<&[u8]>, name: &[u8], is_safe: impl Fn(&str) -> bo
     }
 }
 
-/// Schemas that show what a server is and does: another one's answer is another one.
+/// Schemas that show a server's own state: another server's result is different.
 fn is_of_server(schema: &[u8]) -> bool {
     let own: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
     own.iter().any(|one| schema.eq_ignore_ascii_case(one))
@@ -60,20 +60,20 @@ fn is_of_server(schema: &[u8]) -> bool {
 /// Words by which sequences are read, with and without parentheses.
 const SEQUENCES: [&[u8]; 6] = [b"NEXT", b"PREVIOUS", b"NEXTVAL", b"LASTVAL", b"SETVAL", b"CURRVAL"];
 
-/// What is said of a statement by the names in it.
+/// What the names in a statement tell about it.
 enum Name<'a> {
-    /// It stands before a dot.
+    /// It precedes a dot.
     Schema(&'a [u8]),
-    /// It stands before a parenthesis.
+    /// It precedes a parenthesis.
     Call { schema: Option<&'a [u8]>, name: &'a [u8] },
-    /// It stands alone.
+    /// It is on its own.
     Word(&'a [u8]),
 }
 
 /// Iterates over the names of a statement.
 struct Names<'a> {
     lexer: Lexer<'a>,
-    /// The name before the dot that was read last.
+    /// The name before the last dot.
     schema: Option<&'a [u8]>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Iterator for Names<'a> {
     }
 }
 
-/// What a token may name. A string in double quotes is a name where `sql_mode` has `ANSI_QUOTES`.
+/// What a token may name. A string in double quotes is a name if `sql_mode` has `ANSI_QUOTES`.
 fn name_of(token: Token<'_>) -> Option<&[u8]> {
     match token.kind {
         TokenKind::Word | TokenKind::Number => Some(token.text),

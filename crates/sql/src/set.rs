@@ -1,8 +1,8 @@
 //! Parses `SET` statements into assignments.
 //!
-//! The parser knows the grammar of "SET Syntax for Variable Assignment", `SET NAMES`, `SET CHARACTER SET` and
-//! `SET TRANSACTION` of the MySQL manual, and MariaDB's `SET STATEMENT .. FOR`. It does not evaluate: a value that
-//! is not a plain literal or word is kept as [`Value::Expression`].
+//! The parser implements the grammar of "SET Syntax for Variable Assignment", `SET NAMES`, `SET CHARACTER SET` and `SET
+//! TRANSACTION` of the MySQL manual, and MariaDB's `SET STATEMENT .. FOR`. It does not evaluate expressions: a value
+//! that is not a plain literal or word is kept as [`Value::Expression`].
 
 use crate::statement::single_end;
 use crate::token::{Escapes, Lexer, Token, TokenKind, unquote, unquote_with};
@@ -12,7 +12,7 @@ use crate::token::{Escapes, Lexer, Token, TokenKind, unquote, unquote_with};
 pub enum Assignment {
     /// A system variable.
     System {
-        /// Where it is set. A `GLOBAL` or `SESSION` word holds for the bare names behind it too.
+        /// Its scope. A `GLOBAL` or `SESSION` keyword also applies to the bare names after it.
         scope: Scope,
         /// Lower case, without quotes; `cache.key_buffer_size` keeps its dot.
         name: String,
@@ -30,7 +30,7 @@ pub enum Assignment {
     Names {
         /// [`Value::Default`], [`Value::Word`] or [`Value::Text`].
         charset: Value,
-        /// The collation, if one is named.
+        /// The collation, if one is given.
         collation: Option<Value>,
     },
     /// `SET CHARACTER SET charset`, `SET CHARSET charset`.
@@ -39,23 +39,23 @@ pub enum Assignment {
     Transaction {
         /// Which transactions are meant.
         scope: TransactionScope,
-        /// The isolation level, if one is named.
+        /// The isolation level, if one is given.
         isolation: Option<Isolation>,
-        /// Read only or read write, if named.
+        /// Read only or read write, if given.
         access_mode: Option<AccessMode>,
     },
-    /// `SET STATEMENT a=1, b=2 FOR statement`: holds for one statement.
+    /// `SET STATEMENT a=1, b=2 FOR statement`: applies to one statement.
     Statement {
-        /// What is set while it runs.
+        /// The settings while it runs.
         variables: Vec<Assignment>,
-        /// Where the statement begins in the query.
+        /// Offset of the statement in the query.
         offset: usize,
     },
     /// `SET PASSWORD`, `SET ROLE`, `SET DEFAULT ROLE`, `SET RESOURCE GROUP`.
     Other(OtherSet),
 }
 
-/// Where a system variable is set.
+/// The scope of a system variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// This session: `SESSION`, `LOCAL`, `@@session.`, `@@local.`, `@@`, or nothing.
@@ -68,7 +68,7 @@ pub enum Scope {
     PersistOnly,
 }
 
-/// Which transactions `SET TRANSACTION` is about.
+/// The transactions to which `SET TRANSACTION` applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionScope {
     /// The next one of this session.
@@ -140,10 +140,10 @@ pub enum NotUnderstood {
     /// Another statement follows.
     #[error("another statement follows the SET")]
     Multi,
-    /// A string, quoted name or comment has no end.
+    /// A string, quoted name or comment is not terminated.
     #[error("a quote or comment of the SET has no end")]
     Unterminated,
-    /// The grammar does not allow what stands at this offset.
+    /// The grammar does not allow what is at this offset.
     #[error("unexpected text in SET at byte {at}")]
     Unexpected {
         /// Offset in the query.
@@ -168,13 +168,13 @@ pub fn parse_with(query: &[u8], escapes: Escapes) -> Result<Vec<Assignment>, Not
 
 struct Parser<'p, 'a> {
     lexer: &'p mut Lexer<'a>,
-    /// What a bare name means: the last scope word of the statement.
+    /// The scope of a bare name: that of the statement's last scope keyword.
     scope: Scope,
     escapes: Escapes,
 }
 
 impl Assignment {
-    /// Whether a user variable may be set by its value: `SET sql_mode = IF((@a := 5), '', 'ANSI')`.
+    /// Whether the value may set a user variable: `SET sql_mode = IF((@a := 5), '', 'ANSI')`.
     pub fn may_assign_by_value(&self) -> bool {
         let assigns = |value: &Value| matches!(value, Value::Expression(text) if text.windows(2).any(|pair| pair == b":="));
         match self {
@@ -233,8 +233,8 @@ impl<'a> Parser<'_, 'a> {
         }
     }
 
-    /// A form that assigns no variable. MariaDB takes assignments of any kind after it, with commas between; elsewhere a comma stands
-    /// between roles or accounts.
+    /// A form that assigns no variable. MariaDB allows assignments of any kind after it, separated by commas; elsewhere
+    /// a comma separates roles or accounts.
     fn alone(&mut self, other: OtherSet) -> Result<Vec<Assignment>, NotUnderstood> {
         loop {
             let token = self.lexer.peek();
@@ -256,7 +256,7 @@ impl<'a> Parser<'_, 'a> {
         if single_end(self.lexer, token) { Ok(()) } else { Err(NotUnderstood::Multi) }
     }
 
-    /// Assignments with commas between them, up to the end or one of `stops`.
+    /// Assignments separated by commas, up to the end or one of `stops`.
     fn list(&mut self, stops: &[&str]) -> Result<Vec<Assignment>, NotUnderstood> {
         let mut assignments = Vec::new();
         loop {
@@ -307,7 +307,7 @@ impl<'a> Parser<'_, 'a> {
         }
     }
 
-    /// Takes `GLOBAL`, `SESSION` and their like when a name follows.
+    /// Consumes `GLOBAL`, `SESSION` and similar if a name follows.
     fn scope_word(&mut self) -> Option<Scope> {
         let mut ahead = self.lexer.clone();
         let scope = scope_of(ahead.next().text)?;
@@ -318,7 +318,7 @@ impl<'a> Parser<'_, 'a> {
         })
     }
 
-    /// `NAMES ..` and `CHARACTER SET ..`, when they stand here.
+    /// `NAMES ..` and `CHARACTER SET ..`, if they are here.
     fn charset(&mut self, stops: &[&str]) -> Result<Option<Assignment>, NotUnderstood> {
         let mut ahead = self.lexer.clone();
         let first = ahead.next();
@@ -484,7 +484,7 @@ fn system_name(token: Token<'_>) -> Result<(Scope, String), NotUnderstood> {
     Ok((Scope::Session, lower(name, token)?))
 }
 
-/// The name of a user variable. One that another `sql_mode` or another character set would read in another way is an error.
+/// The name of a user variable. It is an error if another `sql_mode` or character set would change how it is read.
 fn user_name(token: Token<'_>) -> Result<String, NotUnderstood> {
     if !token.text.is_ascii() || token.text.contains(&b'\\') {
         return Err(NotUnderstood::Unexpected { at: token.start });
@@ -492,7 +492,7 @@ fn user_name(token: Token<'_>) -> Result<String, NotUnderstood> {
     lower(token.text.get(1..).unwrap_or_default(), token)
 }
 
-/// A name in lower case without its quotes; an error when it is empty or not UTF-8.
+/// A name in lower case without its quotes; an error if it is empty or not UTF-8.
 fn lower(name: &[u8], token: Token<'_>) -> Result<String, NotUnderstood> {
     match String::from_utf8(unquote(name)) {
         Ok(name) if !name.is_empty() => Ok(name.to_lowercase()),
@@ -500,7 +500,7 @@ fn lower(name: &[u8], token: Token<'_>) -> Result<String, NotUnderstood> {
     }
 }
 
-/// The value of `tokens` tokens that begin with `first`, if it is a plain one.
+/// The value of `tokens` tokens starting with `first`, if it is a plain one.
 fn literal(first: Token<'_>, tokens: usize, span: &[u8], escapes: Escapes) -> Option<Value> {
     let signed = first.is_symbol(b'-') || first.is_symbol(b'+');
     if first.kind == TokenKind::Number || signed || first.is_symbol(b'.') {
@@ -521,7 +521,8 @@ fn simple(token: Token<'_>, escapes: Escapes) -> Option<Value> {
     }
 }
 
-/// A decimal number with an optional sign, fraction and exponent, or a hexadecimal one; blanks behind the sign go.
+/// A decimal number with an optional sign, fraction and exponent, or a hexadecimal one; blanks after the sign are
+/// dropped.
 fn number(span: &[u8]) -> Option<String> {
     let (sign, body) = match span {
         [sign @ (b'-' | b'+'), body @ ..] => (Some(*sign), body.trim_ascii_start()),

@@ -1,7 +1,7 @@
-//! SpookyHash V2, 64 bits: with seeds of 0 the digest of a digest text, with others a checksum.
+//! SpookyHash V2, 64 bits: with seeds of 0 it gives the digest of a digest text, with others a checksum.
 //!
-//! The algorithm is Bob Jenkins' and is in the public domain. ProxySQL prints its result as the digest, so rules,
-//! whitelists and exported statistics name statements by it.
+//! The algorithm is by Bob Jenkins and in the public domain. ProxySQL prints its result as the digest, so rules,
+//! whitelists and exported statistics identify statements by it.
 
 /// The digest of a digest text.
 #[must_use]
@@ -18,7 +18,7 @@ pub fn seeded_hash(text: &[u8], seeds: [u64; 2]) -> u64 {
 /// Texts from this length on are mixed in blocks of twelve words.
 const LONG_FROM: usize = 192;
 const BLOCK: usize = 96;
-/// Not a multiple of anything, odd, and a mixture of ones and zeros.
+/// Odd, not a regular bit pattern, and a mixture of ones and zeros.
 const FILL: u64 = 0xdead_beef_dead_beef;
 
 fn hash_short(text: &[u8], [one, two]: [u64; 2]) -> u64 {
@@ -120,7 +120,7 @@ fn hash_long(text: &[u8], [one, two]: [u64; 2]) -> u64 {
     state[0]
 }
 
-/// One step per word of the block, written out by the compiler: every index is below twelve.
+/// One step per word of the block, unrolled by the compiler: every index is below twelve.
 #[allow(clippy::indexing_slicing)]
 fn mix_long(state: &mut [u64; 12], data: &[u64; 12]) {
     const ROTATIONS: [u32; 12] = [11, 32, 43, 31, 17, 28, 39, 57, 55, 54, 22, 46];

@@ -1,7 +1,7 @@
-//! Classifies a statement: its kind, and the facts about it that routing and keeping a connection need.
+//! Classifies a statement: its kind, and the facts about it that routing and pinning need.
 //!
-//! One pass over the tokens, without allocation. The reading errs on the safe side: what is not recognised is
-//! [`Kind::Other`], and a flag is set when in doubt. It is not a validating parser; a text the server will refuse
+//! One pass over the tokens, without allocation. The classification errs on the safe side: what is not recognised is
+//! [`Kind::Other`], and a flag is set when in doubt. It is not a validating parser; a text that the server will refuse
 //! may be classified as anything.
 
 mod keyword;
@@ -26,7 +26,7 @@ pub struct Statement {
 
 /// Classifies `query`, reading backslashes in strings as escapes.
 ///
-/// When [`Flags::ESCAPED_QUOTE`] is set and the session has `NO_BACKSLASH_ESCAPES` in its `sql_mode`, use
+/// If [`Flags::ESCAPED_QUOTE`] is set and the session has `NO_BACKSLASH_ESCAPES` in its `sql_mode`, use
 /// [`classify_with`]: in that mode strings end elsewhere.
 #[must_use]
 pub fn classify(query: &[u8]) -> Statement {
@@ -39,7 +39,7 @@ pub fn classify_with(query: &[u8], escapes: Escapes) -> Statement {
     classify_nested(query, escapes, 0)
 }
 
-/// Classifies a text that stands in `nesting` literals, each of which is a text to be run.
+/// Classifies a text that is nested in `nesting` literals, each of which is a text to be executed.
 fn classify_nested(query: &[u8], escapes: Escapes, nesting: u8) -> Statement {
     let (statement, odd) = read_as(query, escapes, nesting, Versions::Run);
     if odd.version_comment || odd.unsure {
@@ -63,7 +63,7 @@ pub(crate) fn text_kills(quoted: &[u8], nesting: u8) -> bool {
 /// ones kill if they have the word. No server runs more than one in another.
 const DEEPEST: u8 = 2;
 
-/// Classifies `query` with one reading of comments that some servers run and others skip.
+/// Classifies `query` with one reading of the comments that some servers execute and others skip.
 #[inline]
 fn read_as(query: &[u8], escapes: Escapes, nesting: u8, versions: Versions) -> (Statement, Oddities) {
     let mut lexer = Lexer::with(query, escapes, versions);
@@ -76,20 +76,20 @@ fn read_as(query: &[u8], escapes: Escapes, nesting: u8, versions: Versions) -> (
     (Statement { kind, flags: flags | oddities(&lexer) }, lexer.oddities)
 }
 
-/// What a text may do that was read as `run` where all its comments are code, when some servers skip some of them.
+/// What a text may do that was classified as `run` with all comments read as code, if some servers skip some of them.
 #[cold]
 fn in_both_ways(query: &[u8], escapes: Escapes, nesting: u8, (run, odd): (Statement, Oddities)) -> Statement {
     let (skipped, odd_when_skipped) = read_as(query, escapes, nesting, Versions::Skip);
     let mut flags = run.flags | skipped.flags;
-    // All of it is the comment: what does no harm if it has happened does none if it has not.
-    // A user variable is taken over as it was set, and no server says that it was not.
+    // The comment is the whole text: what does no harm when executed does none when skipped. But a user variable is
+    // recorded as set, and no server reports that it was not.
     let is_harmless = match run.kind {
         Kind::Select | Kind::Show => true,
         Kind::Set => !run.flags.contains(Flags::ASSIGNS_USER_VARIABLE),
         _ => false,
     };
     let is_all = skipped.kind == Kind::Empty && is_harmless;
-    // What is set is read off the text later on, and only in one way.
+    // What is set is later read from the text, and only in one way.
     let sets = matches!(run.kind, Kind::Set | Kind::SetStatement | Kind::SetTransaction);
     let alike = is_all || run.kind == skipped.kind && !sets;
     let several = flags.intersects(Flags::MULTI | Flags::UNTERMINATED);
@@ -103,7 +103,7 @@ fn in_both_ways(query: &[u8], escapes: Escapes, nesting: u8, (run, odd): (Statem
     Statement { kind: Kind::Call, flags }
 }
 
-/// The schema of a `USE` statement, without its quotes. `None` when `query` is not a single, plain `USE`.
+/// The schema of a `USE` statement, without its quotes. `None` if `query` is not a single, plain `USE`.
 #[must_use]
 pub fn use_schema(query: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut lexer = Lexer::new(query, Escapes::Backslash);
@@ -124,9 +124,9 @@ pub fn use_schema(query: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// The statements of a text that holds several, split at each `;` outside strings and comments, without the `;`.
-/// Empty ones are left out. The body of a stored program is split too. A text with a comment that some servers run and
-/// others skip is one statement: where its parts begin depends on the server.
+/// The statements of a text with several, split at each `;` outside strings and comments, without the `;`. Empty ones
+/// are left out. The body of a stored program is split too. A text with a comment that some servers execute and others
+/// skip is one statement: where its parts begin depends on the server.
 pub fn statements(query: &[u8], escapes: Escapes) -> impl Iterator<Item = &[u8]> {
     let mut lexer = Lexer::new(query, escapes);
     let mut ahead = lexer.clone();
@@ -150,9 +150,9 @@ pub fn statements(query: &[u8], escapes: Escapes) -> impl Iterator<Item = &[u8]>
     })
 }
 
-/// The statements of a text that holds several, as [`statements`] has them, and what each of them is. None is
-/// [`Flags::MULTI`]: what cannot be taken apart, because where its parts begin depends on the server, may do anything
-/// ([`Flags::UNSURE`]). So whoever takes a text apart needs to do it only once.
+/// The statements of a text with several, as split by [`statements`], and what each of them is. None has
+/// [`Flags::MULTI`]: a text that cannot be split, because where its parts begin depends on the server, may do anything
+/// ([`Flags::UNSURE`]). So a caller has to split a text only once.
 pub fn parts(query: &[u8], escapes: Escapes) -> impl Iterator<Item = (&[u8], Statement)> {
     statements(query, escapes).map(move |part| {
         let Statement { kind, flags } = classify_with(part, escapes);
@@ -164,7 +164,7 @@ pub fn parts(query: &[u8], escapes: Escapes) -> impl Iterator<Item = (&[u8], Sta
     })
 }
 
-/// Whether from `token` on there is nothing but `;`.
+/// Whether there is nothing but `;` from `token` on.
 pub(crate) fn single_end<'a>(lexer: &mut Lexer<'a>, mut token: Token<'a>) -> bool {
     while token.is_symbol(b';') {
         token = lexer.next();
@@ -191,7 +191,7 @@ fn oddities(lexer: &Lexer<'_>) -> Flags {
     flags
 }
 
-/// The kind of the statement whose first token is `first`; `ahead` stands behind it.
+/// The kind of the statement whose first token is `first`; `ahead` is after it.
 fn kind_of(first: Token<'_>, ahead: Lexer<'_>) -> (Kind, Flags) {
     let kind = match first.packed {
         SELECT => Kind::Select,
@@ -260,7 +260,7 @@ fn kind_of_rare(first: Token<'_>, mut ahead: Lexer<'_>) -> (Kind, Flags) {
     (kind, Flags::NONE)
 }
 
-/// Behind `WITH`: the first word outside parentheses that is a statement decides.
+/// After `WITH`: the first word outside parentheses that begins a statement decides.
 fn kind_behind_with(mut ahead: Lexer<'_>) -> (Kind, Flags) {
     let mut depth = 0usize;
     let mut writes = Flags::NONE;
@@ -314,7 +314,7 @@ fn kind_of_explain(mut ahead: Lexer<'_>) -> Kind {
             return Kind::ExplainAnalyze;
         }
         if token.is_word("FOR") {
-            // FOR CONNECTION n names a connection of one server.
+            // FOR CONNECTION n refers to a connection of one server.
             return Kind::Other;
         }
         let option = token.is_any(&["EXTENDED", "PARTITIONS", "FORMAT", "TRADITIONAL", "JSON", "TREE"]);

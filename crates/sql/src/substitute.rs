@@ -1,36 +1,38 @@
-//! Puts values in the place of functions and variables whose answer is known beforehand: `FOUND_ROWS()`,
-//! `CONNECTION_ID()`, `@@warning_count`. Strings and comments are left alone.
+//! Replaces functions and variables whose value is known in advance by that value: `FOUND_ROWS()`, `CONNECTION_ID()`,
+//! `@@warning_count`. Strings and comments are left alone.
 
 use crate::token::{Escapes, Lexer, Token, TokenKind};
 
-/// A function or a variable, and the value that stands for it.
+/// A function or a variable, and the value that replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Substitute<'a> {
-    /// `FOUND_ROWS` for `FOUND_ROWS()`; `@@warning_count` for that and `@@session.warning_count`.
+    /// `FOUND_ROWS` for `FOUND_ROWS()`; `@@warning_count` for itself and `@@session.warning_count`.
     pub name: &'a str,
     /// A number.
     pub value: i64,
-    /// What the answer says of its type.
+    /// The type in the result.
     pub shape: Shape,
 }
 
-/// The type that the function or variable has in a result: its column must look the same.
+/// The type of the function or variable in a result: the column must look the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `BIGINT(21) NOT NULL`: functions that count.
     Signed,
-    /// The same, of `FOUND_ROWS()`: it stays in the statement, so that servers say what they have to say of it.
+    /// The same for `FOUND_ROWS()`: the call stays in the statement, so that servers still return their warning about
+    /// it.
     FoundRows,
     /// `BIGINT(21) UNSIGNED`: system variables, on MySQL.
     Variable,
-    /// The same on MariaDB, which makes such a number one digit shorter.
+    /// The same on MariaDB, where such a number is one digit shorter.
     MariaDbVariable,
     /// `INT(10) UNSIGNED NOT NULL`: ids of connections.
     Id,
 }
 
 impl Substitute<'_> {
-    /// An expression of that value and shape: servers take the length of a number from the string it is read from.
+    /// An expression with that value and type: servers derive the length of a number from the string that it is read
+    /// from.
     fn expression(&self) -> String {
         let value = self.value;
         match self.shape {
@@ -43,11 +45,12 @@ impl Substitute<'_> {
     }
 }
 
-/// The text with each call of `substitutes` replaced that is answered by what was before the text; `None` when there is none.
+/// The text with every call in `substitutes` replaced whose value depends on what happened before the text; `None` if
+/// there is none.
 ///
-/// What a text stores to be run later keeps its calls: bodies of programs, views, defaults of columns. So do calls about the last
-/// statement after a `;`: the statement before them is one of the text. A column of a `SELECT` keeps the name that it would have
-/// had.
+/// Code that a text stores to be executed later keeps its calls: bodies of programs, views, defaults of columns. So do
+/// calls about the last statement after a `;`, because that statement is part of the text. A column of a `SELECT` keeps
+/// the name that it would have had.
 #[must_use]
 pub fn substitute(query: &[u8], substitutes: &[Substitute<'_>]) -> Option<Vec<u8>> {
     let mut rewriting = Rewriting {
@@ -70,7 +73,7 @@ pub fn substitute(query: &[u8], substitutes: &[Substitute<'_>]) -> Option<Vec<u8
     Some(out)
 }
 
-/// How much of the statement is stored to be run later.
+/// How much of the statement is stored to be executed later.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stored {
     Nothing,
@@ -83,20 +86,20 @@ struct Rewriting<'s, 'a> {
     lexer: Lexer<'a>,
     substitutes: &'s [Substitute<'s>],
     out: Vec<u8>,
-    /// Up to where the text is in `out`.
+    /// Up to which offset the text has been copied to `out`.
     copied: usize,
     stored: Stored,
     /// A statement of the text has run before this one.
     has_run: bool,
-    /// One of them may have set what `FOUND_ROWS()` is.
+    /// One of them may have set the value of `FOUND_ROWS()`.
     has_found_rows: bool,
-    /// Of parentheses.
+    /// Nesting depth of parentheses.
     depth: usize,
     /// The list of columns of a `SELECT` that is not in parentheses.
     columns: Option<Column<'a>>,
 }
 
-/// A column of a `SELECT`, as far as it was read.
+/// A column of a `SELECT`, as far as it has been read.
 #[derive(Clone, Copy)]
 struct Column<'a> {
     start: usize,
@@ -108,19 +111,19 @@ struct Column<'a> {
 }
 
 impl<'a> Rewriting<'_, 'a> {
-    /// Reads one statement; whether another one follows.
+    /// Reads one statement; returns whether another one follows.
     fn statement(&mut self) -> bool {
         let first = self.lexer.peek();
         if first.is_any(&["CREATE", "ALTER"]) {
             self.stored = stored(self.lexer.clone());
             if self.stored == Stored::All && has_body(self.lexer.clone()) {
-                // The body goes on after each `;`.
+                // The body continues after each `;`.
                 return false;
             }
         } else {
             self.stored = Stored::Nothing;
         }
-        // Their conditions are asked again after their bodies.
+        // Their conditions are evaluated again after their bodies.
         self.has_run |= first.is_any(&["WHILE", "LOOP", "REPEAT", "FOR"]);
         (self.depth, self.columns) = (0, None);
         loop {
@@ -164,7 +167,7 @@ impl<'a> Rewriting<'_, 'a> {
         }
     }
 
-    /// What stands for a call, where it may.
+    /// The replacement of a call, if it may be replaced.
     fn find(&self, wanted: &dyn Fn(&Substitute<'_>) -> bool) -> Option<String> {
         let substitute = self.substitutes.iter().find(|substitute| wanted(substitute))?;
         let holds = match substitute.shape {
@@ -203,7 +206,7 @@ impl<'a> Rewriting<'_, 'a> {
         self.columns = is_list.then(|| Column::begin(self.lexer.peek().start));
     }
 
-    /// Names the column that ends here as it would have been named, if something else stands in it now.
+    /// Gives the column that ends here its original name, if something in it was replaced.
     fn end_column(&mut self) {
         let Some(column) = self.columns.take().filter(|column| column.replaced && !column.named) else {
             return;
@@ -269,7 +272,7 @@ fn ends_operand(last: &Token<'_>) -> bool {
     }
 }
 
-/// The value for what begins with `token`, and where that ends.
+/// The value for the call that begins with `token`, and where the call ends.
 fn replacement(
     token: &Token<'_>,
     lexer: &Lexer<'_>,
@@ -296,7 +299,7 @@ fn replacement(
     }
 }
 
-/// What may stand between `SELECT` and its first column.
+/// What may appear between `SELECT` and its first column.
 const BEFORE_COLUMNS: &[&str] = &[
     "ALL",
     "DISTINCT",
@@ -338,11 +341,11 @@ const OPERATORS: &[&str] = &[
     "COLLATE", "ESCAPE", "CASE", "WHEN", "THEN", "ELSE", "BINARY", "MEMBER", "OF", "OVER", "AS", "INTERVAL",
 ];
 
-/// Statements that leave what `FOUND_ROWS()` is.
+/// Statements that do not change the value of `FOUND_ROWS()`.
 const KEEPS_FOUND_ROWS: &[&str] =
     &["SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE"];
 
-/// The longest name of a column that has no alias; servers cut longer ones, each in its own way.
+/// The longest name of a column without an alias; servers truncate longer ones, each in its own way.
 const LONGEST_NAME: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a statement means for the transaction of a session that has autocommit off.
 //!
-//! A server's status flags do not tell all of it: a read of a table without transactions, a statement that fails and a
-//! first `SAVEPOINT` set no `SERVER_STATUS_IN_TRANS`, and yet metadata locks or a name stay until the transaction ends.
+//! A server's status flags do not show everything: a read of a non-transactional table, a failing statement and a first
+//! `SAVEPOINT` do not set `SERVER_STATUS_IN_TRANS`, and yet metadata locks or a name stay until the transaction ends.
 
 use crate::flags::Flags;
 use crate::kind::Kind;
@@ -9,19 +9,19 @@ use crate::statement::{Statement, parts};
 use crate::token::{Escapes, Lexer, TokenKind};
 use crate::words::says;
 
-/// What a statement that has run with autocommit off does to the transaction.
+/// What a statement that ran with autocommit off does to the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It may have locked metadata, taken a snapshot, written, or set a savepoint: a transaction is open after it.
     Opens,
     /// It ends the transaction.
     Ends,
-    /// Neither, for all that is known.
+    /// Neither, as far as is known.
     Keeps,
 }
 
-/// What `query`, classified as `statement`, does to the transaction where autocommit is off. Statements that commit
-/// implicitly (`ALTER TABLE`) are [`Effect::Keeps`]: whether one has is not read off its text.
+/// What `query`, classified as `statement`, does to the transaction if autocommit is off. Statements that commit
+/// implicitly (`ALTER TABLE`) are [`Effect::Keeps`]: the text does not show whether one has.
 #[must_use]
 pub fn effect_on_transaction(query: &[u8], statement: Statement) -> Effect {
     if statement.flags.contains(Flags::MULTI) {
@@ -84,11 +84,11 @@ fn effect_of_one(query: &[u8], statement: Statement) -> Effect {
     }
 }
 
-/// Whether `query` only reads, and may do so outside of the transaction that autocommit off would begin with it: it takes
-/// no locks, leaves nothing on its connection that a built-in function would leave, and does not ask whether autocommit is
-/// on. A stored function may do anything; that it is called by a read is the caller's word that it only reads.
+/// Whether `query` only reads, and may do so outside of the transaction that it would begin with autocommit off: it
+/// takes no locks, leaves nothing on its connection that a built-in function would leave, and does not read whether
+/// autocommit is on. A stored function may do anything; if a read calls one, the caller asserts that it only reads.
 ///
-/// Where strings end is read as with [`Escapes::Backslash`]; see [`Flags::ESCAPED_QUOTE`].
+/// The ends of strings are read as with [`Escapes::Backslash`]; see [`Flags::ESCAPED_QUOTE`].
 #[must_use]
 pub fn reads_apart(query: &[u8], statement: Statement) -> bool {
     if statement.flags.contains(Flags::MULTI) {
@@ -112,7 +112,7 @@ fn one_reads_apart(query: &[u8], statement: Statement) -> bool {
     }
 }
 
-/// Whether a statement that is an expression, or made of some, reads a table. When in doubt it does.
+/// Whether a statement that is an expression, or consists of expressions, reads a table. When in doubt, it does.
 fn names_tables(query: &[u8], statement: Statement) -> bool {
     const UNSURE: Flags = Flags::FUNCTION_CALL_UNKNOWN
         .union(Flags::SERVER_FUNCTION)
@@ -135,7 +135,7 @@ fn names_tables(query: &[u8], statement: Statement) -> bool {
             let mut ahead = lexer.clone();
             let no_table = match ahead.next() {
                 name if name.is_word("DUAL") => !ahead.next().is_symbol(b','),
-                // Of these the server locks none of ours, and its flag tells of what it reads in a transaction.
+                // The server takes no metadata locks for these, and its flag shows what it reads in a transaction.
                 name if name.is_word("INFORMATION_SCHEMA") => is_one_table_alone(&mut ahead),
                 _ => false,
             };
@@ -146,7 +146,7 @@ fn names_tables(query: &[u8], statement: Statement) -> bool {
     }
 }
 
-/// Whether `.name` comes next, and no other table after that. When in doubt one does.
+/// Whether `.name` comes next, and no other table after that. When in doubt, another one does.
 fn is_one_table_alone(lexer: &mut Lexer<'_>) -> bool {
     let dot = lexer.next();
     lexer.next();
@@ -155,7 +155,7 @@ fn is_one_table_alone(lexer: &mut Lexer<'_>) -> bool {
     dot.is_symbol(b'.') && (ends || after.is_symbol(b')') || after.is_symbol(b';'))
 }
 
-/// Whether a `SHOW` describes the columns or indexes of a table, which MySQL opens for it as for a `SELECT`.
+/// Whether a `SHOW` describes the columns or indexes of a table, which MySQL opens as for a `SELECT`.
 fn shows_a_table(query: &[u8]) -> bool {
     let mut lexer = Lexer::new(query, Escapes::Backslash);
     loop {

@@ -1,10 +1,10 @@
-//! Digest texts and hashes equal those of ProxySQL 2.7.1, recorded on the wire in `vectors/digests.jsonl`.
+//! Digest texts and hashes equal those of ProxySQL 2.7.1, as recorded in `vectors/digests.jsonl`.
 //!
-//! One record a line: `query`, `text` (either as `_hex` when it is not UTF-8), `digest`, and the
+//! One record per line: `query`, `text` (either as `_hex` if it is not UTF-8), `digest`, and the
 //! `mysql-query_digests_*` variables that were not at their default. What differs, and why, is listed in
 //! `docs/compatibility.md`.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // A test file: helpers of tests are not seen as tests by the lints.
+#![allow(clippy::unwrap_used, clippy::panic)] // A test file: the lints do not treat helpers of tests as tests.
 
 use narrows_sql::{DigestOptions, Scratch, digest_hash, digest_text};
 use serde_json::Value;
@@ -54,7 +54,7 @@ fn options(settings: &Value) -> DigestOptions {
             "groups_grouping_limit" => options.groups_grouping_limit = number(),
             "max_digest_length" => options.max_digest_length = number(),
             "max_query_length" => options.max_query_length = number(),
-            // Changes which statistics are kept, not the text.
+            // This changes which statistics are kept, not the text.
             "normalize_digest_text" => {}
             other => panic!("unknown setting {other}"),
         }

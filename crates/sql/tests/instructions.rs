@@ -1,8 +1,8 @@
-//! What the lexer costs, in instructions: the same count on a busy machine and on a quiet one.
+//! What the lexer costs in instructions, which do not depend on the load of the machine.
 //!
 //! Counted by valgrind in the release profile: `cargo test --release -p narrows-sql --test instructions`. The test runs
-//! itself under valgrind twice for each statement, with different numbers of repetitions; what the longer run counts more
-//! is what the repetitions cost, without the start of the program.
+//! itself under valgrind twice for each statement, with different numbers of repetitions; the difference is the cost of
+//! the additional repetitions, without the start of the program.
 #![cfg(not(debug_assertions))]
 #![allow(clippy::disallowed_types)]
 
@@ -11,9 +11,9 @@ use std::process::Command;
 
 use narrows_sql::{DigestOptions, Scratch, classify, digest_hash, digest_text};
 
-/// A statement, and how many instructions digest text, hash and kind may take together: half more than counted when the row
-/// was written, since another compiler counts otherwise, and twice as many where most of the time is `memchr`'s, which goes by
-/// the processor. A change that makes them fewer lowers the row.
+/// A statement, and how many instructions digest text, hash and kind may take together: half more than measured when
+/// the row was written, because another compiler gives other counts, and twice as many where most of the time is spent
+/// in `memchr`, which depends on the processor. A change that reduces them lowers the row.
 struct Case {
     name: &'static str,
     statement: fn() -> String,
@@ -74,11 +74,11 @@ fn statements_cost_no_more_instructions_than_they_did() {
     assert!(too_many.is_empty(), "more instructions than before: {too_many:?}");
 }
 
-/// The instructions of a run of this program that does nothing but the case so many times.
+/// The instructions of a run of this program that only repeats the case this many times.
 fn count(case: usize, repetitions: u64) -> u64 {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(std::env::current_exe().expect("the program knows where it is"))
+        .arg(std::env::current_exe().expect("the program has a path"))
         .args(["--exact", "repeats_one_case", "--test-threads=1"])
         .env(CASE, case.to_string())
         .env(REPETITIONS, repetitions.to_string())
@@ -87,10 +87,10 @@ fn count(case: usize, repetitions: u64) -> u64 {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "valgrind failed: {text}");
     let collected = text.lines().find_map(|line| line.split("Collected :").nth(1));
-    collected.and_then(|number| number.trim().parse().ok()).expect("callgrind tells what it has counted")
+    collected.and_then(|number| number.trim().parse().ok()).expect("callgrind prints its count")
 }
 
-/// What is counted; does nothing when it is run as a test.
+/// The code that is measured; does nothing when run as a test.
 #[test]
 fn repeats_one_case() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

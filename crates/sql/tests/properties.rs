@@ -1,5 +1,5 @@
 //! Properties that hold for any statement, checked on random ones from fixed seeds.
-#![allow(clippy::indexing_slicing)] // A test file: helpers of tests are not seen as tests by the lints.
+#![allow(clippy::indexing_slicing)] // A test file: the lints do not treat helpers of tests as tests.
 
 use narrows_sql::{DigestOptions, Scratch, digest_text, fuzz};
 
@@ -19,7 +19,7 @@ impl Random {
     }
 }
 
-/// Every byte and word that means something to one of the readers.
+/// Every byte and word that has a meaning for one of the readers.
 const PIECES: &[&str] = &[
     " ",
     "  ",
@@ -146,7 +146,7 @@ fn hold_for_any_bytes() {
     }
 }
 
-/// A condition as applications write them: no signs behind blanks, which ProxySQL drops step by step.
+/// A condition as applications write them: no signs after blanks, which ProxySQL drops step by step.
 fn condition(random: &mut Random) -> String {
     let column = random.pick(&["id", "t1.name", "`k`", "f(a)", "COUNT(*)"]);
     let value = random.pick(&["1", "'x'", "NULL", "-5", "b", "\"y\"", "@v", "1.5e3", "0xFF", "NOW()"]);

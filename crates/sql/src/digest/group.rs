@@ -2,11 +2,11 @@
 
 use super::DigestOptions;
 
-/// Writes `plain` to `out` with its long lists shortened. False, with nothing written, when it has none.
+/// Writes `plain` to `out` with its long lists shortened. Returns false, and writes nothing, if it has none.
 ///
-/// Only lists in parentheses count, and only up to the first `)`: in `(NOW(),?,?,?,?,?)` none is shortened. A list is a run
-/// of `?,`; the last value may be any single byte before a `)`,
-/// as in `(?,?,?,?,a)`. It is shortened when it holds two values more than the limit.
+/// Only lists in parentheses count, and only up to the first `)`: in `(NOW(),?,?,?,?,?)` none is shortened. A list is a
+/// run of `?,`; the last value may be any single byte before a `)`, as in `(?,?,?,?,a)`. It is shortened if it has at
+/// least two values more than the limit.
 pub(super) fn shorten_lists(plain: &[u8], options: &DigestOptions, out: &mut Vec<u8>) -> bool {
     out.clear();
     let byte = |at: usize| plain.get(at).copied();
@@ -38,13 +38,13 @@ pub(super) fn shorten_lists(plain: &[u8], options: &DigestOptions, out: &mut Vec
     written > 0
 }
 
-/// In `?+?,?` the second `?` begins no list.
+/// In `?+?,?` the second `?` does not begin a list.
 fn follows_operator(plain: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|before| plain.get(before));
     matches!(before, Some(b'+' | b'-' | b'*' | b'/' | b'%'))
 }
 
-/// How many values the list has that begins at the `?` at `at`, and the offset behind its last value.
+/// How many values the list that begins at the `?` at `at` has, and the offset after its last value.
 fn list(plain: &[u8], at: usize) -> (usize, usize) {
     let rest = plain.get(at..).unwrap_or_default();
     let pairs = rest.as_chunks::<2>().0.iter().take_while(|pair| **pair == *b"?,").count();
@@ -82,7 +82,7 @@ pub(super) fn shorten_groups(text: &mut Vec<u8>, options: &DigestOptions, patter
         }
         if groups > options.groups_grouping_limit {
             const MORE: &[u8; 4] = b",...";
-            // A comma behind the last group goes too: `(..),...?` is what is recorded for `(..),(..),1`.
+            // A comma after the last group is removed too: ProxySQL's recorded digest of `(..),(..),1` is `(..),...?`.
             end += usize::from(text.get(end) == Some(&b','));
             text.splice(kept..end, *MORE);
             end = kept + MORE.len();

@@ -1,28 +1,28 @@
-//! First pass: comments out, blanks collapsed, literals replaced by `?`, signs of literals dropped.
+//! First pass: removes comments, collapses blanks, replaces literals by `?`, drops the signs of literals.
 
 use super::DigestOptions;
 use crate::token::{blanks, is_word_byte, plain_literal};
 
-/// Reads a statement and writes it without its literals.
+/// Copies a statement without its literals.
 pub(super) struct Plain<'a> {
     query: &'a [u8],
     at: usize,
     options: &'a DigestOptions,
     out: Output<'a>,
-    /// Bytes of `out` at most: it never grows longer than the statement.
+    /// The maximum length of `out`: it never gets longer than the statement.
     limit: usize,
-    /// The last two bytes written, dropped signs included; the latest first.
+    /// The last two bytes written, including dropped signs; the latest first.
     raw: [u8; 2],
-    /// `out` ends with a sign that may be dropped: the two bytes before it.
+    /// If `out` ends with a sign that may be dropped: the two bytes before it.
     sign: Option<[u8; 2]>,
-    /// `out` of this length ends with the blank behind a kept comment, which stays.
+    /// At this length, `out` ends with the blank after a kept comment, which stays.
     unjoined: usize,
     placeholders: usize,
-    /// Bytes written that no shortening takes away: once they fill the digest, the rest of the statement does not matter.
+    /// Bytes written that no shortening removes: once they fill the digest, the rest of the statement does not matter.
     lasting: usize,
 }
 
-/// What `Plain::raw` holds for bytes before the first: something no sign is dropped behind.
+/// The value of `Plain::raw` for bytes before the first one: a byte after which no sign is dropped.
 const NOTHING: u8 = b')';
 
 impl<'a> Plain<'a> {
@@ -44,8 +44,8 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Does the work; returns how long the text is, how many `?` were written, and how many bytes of the statement were
-    /// read. Behind the text the buffer holds rubbish.
+    /// Does the work; returns the length of the text, how many `?` were written, and how many bytes of the statement
+    /// were read. After the text, the contents of the buffer are undefined.
     pub(super) fn run(mut self) -> (usize, usize, usize) {
         while self.out.length < self.limit
             && self.lasting <= self.options.max_digest_length
@@ -66,7 +66,7 @@ impl<'a> Plain<'a> {
                 b'/' if self.byte(self.at + 1) == Some(b'*') => self.comment(),
                 b'#' => self.line_comment(self.at + 1),
                 b'-' if self.begins_dash_comment() => self.line_comment(self.at + 3),
-                // To ProxySQL the statement is a C string.
+                // For ProxySQL the statement is a C string.
                 0 => break,
                 _ => self.copy(byte),
             }
@@ -107,7 +107,7 @@ impl<'a> Plain<'a> {
         self.before().is_some_and(is_name_byte)
     }
 
-    /// Writes `byte`, and settles the fate of a sign before it.
+    /// Writes `byte`, and decides whether a sign before it stays.
     fn emit(&mut self, byte: u8) {
         self.settle_sign(Some(byte));
         if is_sign(byte) {
@@ -131,7 +131,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Takes back a blank at the end.
+    /// Removes a blank at the end.
     fn pop_blank(&mut self) {
         self.out.pop();
         let [first, second, third] = [0, 1, 2].map(|back| self.out.last(back).unwrap_or(NOTHING));
@@ -147,7 +147,7 @@ impl<'a> Plain<'a> {
         self.placeholders += 1;
     }
 
-    /// Before a literal: takes back the blank behind an arithmetic operator.
+    /// Before a literal: removes the blank after an arithmetic operator.
     fn join_operator(&mut self) {
         let joins = self.ends_with_blank() && self.out.length != self.unjoined;
         if joins && (self.out.last(1).is_some_and(is_operator) || is_operator(self.raw[1])) {
@@ -155,7 +155,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// A byte that begins nothing special.
+    /// Handles a byte that begins nothing special.
     fn copy(&mut self, byte: u8) {
         match byte {
             b'?' => self.placeholder(),
@@ -170,7 +170,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Behind a `,` or `(`: plain literals and the commas and parentheses between them, as far as they go.
+    /// After a `,` or `(`: handles plain literals and the commas and parentheses between them, as far as they go.
     #[inline]
     fn values(&mut self) {
         let mut values = 0;
@@ -200,8 +200,8 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// A list of `values` ends before a word, as in `(1,2,NULL`: at least its shortened form stays, since groups are
-    /// only put together when they hold nothing else.
+    /// A list of `values` ends before a word, as in `(1,2,NULL`: at least its shortened form stays, because groups are
+    /// only merged if they contain nothing else.
     fn note_lasting(&mut self, values: usize, rest: &[u8]) {
         let word = matches!(rest, [b'a'..=b'z' | b'A'..=b'Z', byte, ..] if is_name_byte(*byte));
         if word && !self.options.replace_null {
@@ -210,7 +210,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Takes back the blank that has no place before `byte`.
+    /// Removes the blank if there must be none before `byte`.
     fn trim_before(&mut self, byte: u8) {
         if !self.ends_with_blank() {
             return;
@@ -222,8 +222,8 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// From here to the end of the word, and on over words that follow with one blank between: nothing of that needs a
-    /// second look.
+    /// From here to the end of the word, and further over words separated by single blanks: none of this needs to be
+    /// changed later.
     #[inline]
     fn word(&mut self, first: u8) {
         let rest = self.query.get(self.at..).unwrap_or_default();
@@ -242,9 +242,9 @@ impl<'a> Plain<'a> {
         self.word_bytes(first, length.min(self.limit - self.out.length));
     }
 
-    /// Writes the next `length` bytes as they are, but for what the options say.
+    /// Writes the next `length` bytes unchanged, except as the options require.
     fn word_bytes(&mut self, first: u8, length: usize) {
-        // A single letter may be taken for the last value of a list.
+        // A single letter may be read as the last value of a list.
         if !self.options.no_digits && length > 1 {
             self.lasting += length;
         }
@@ -276,7 +276,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// A string without an end is dropped, and nothing follows.
+    /// An unterminated string is dropped, and nothing follows.
     fn string(&mut self, quote: u8) {
         let mut at = self.at + 1;
         loop {
@@ -285,7 +285,7 @@ impl<'a> Plain<'a> {
                 self.at = self.query.len();
                 return;
             };
-            // A backslash hides the next byte, a doubled quote is part of the string.
+            // A backslash escapes the next byte, a doubled quote is part of the string.
             let hides = rest.get(found) == Some(&b'\\') || rest.get(found + 1) == Some(&quote);
             at += found + 1 + usize::from(hides);
             if !hides {
@@ -300,7 +300,7 @@ impl<'a> Plain<'a> {
         let rest = self.query.get(self.at..).unwrap_or_default();
         let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
         if matches!(rest.get(digits), Some(b',' | b')' | b' ')) {
-            // The plain case, decided without a second look.
+            // The simple case, decided at once.
             self.placeholder();
             self.at += digits;
             return;
@@ -308,7 +308,7 @@ impl<'a> Plain<'a> {
         let mut length = number_like(rest);
         let mut run = rest.get(..length).unwrap_or_default();
         if let (true, [head @ .., last]) = (length == rest.len() && length > 1, run) {
-            // At the very end of the statement the last byte is not looked at.
+            // At the very end of the statement the last byte is not read.
             run = head;
             length -= usize::from(!is_name_byte(*last));
         }
@@ -320,7 +320,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Writes `length` bytes that begin with a digit but are no number.
+    /// Writes `length` bytes that begin with a digit but are not a number.
     fn not_a_number(&mut self, length: usize) {
         let end = self.at + length;
         while self.at < end
@@ -351,7 +351,7 @@ impl<'a> Plain<'a> {
             [b'!', code @ ..] => (true, code),
             body => (false, body),
         };
-        // What begins with its version number has its text behind it; without text it is nothing.
+        // If it begins with a version number, its text follows that; without text it is dropped.
         let text = body.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b' '));
         let text = text.and_then(|from| body.get(from..));
         if self.options.keep_comment && text.is_some() {
@@ -368,8 +368,8 @@ impl<'a> Plain<'a> {
         self.blank();
     }
 
-    /// Where the comment that begins here has its text. A `/*` inside begins it anew. Without an end everything is
-    /// skipped, except a single byte.
+    /// The position of the text of the comment that begins here. A `/*` inside starts it again. If it is not
+    /// terminated, everything but a single byte is skipped.
     fn comment_body(&mut self) -> Option<(usize, usize)> {
         let mut start = self.at + 2;
         let mut at = start;
@@ -394,12 +394,12 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Copies the text of a comment: blanks stay, the rules for commas, operators and digits hold.
+    /// Copies the text of a comment: blanks stay, and the rules for commas, operators and digits apply.
     fn copy_raw(&mut self, text: &[u8]) {
         let mut before = 0u8;
         for &byte in text {
             match byte {
-                // A digest is a C string to others.
+                // For other programs a digest is a C string.
                 0 => {}
                 b' ' if matches!(self.out.last(0), Some(b',' | b'(')) => {}
                 b'0'..=b'9' if self.options.no_digits => {
@@ -423,10 +423,10 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// Whether a sign that stands behind `before` (the nearest first) and in front of `after` is dropped.
+/// Whether a sign after `before` (the nearest byte first) and before `after` is dropped.
 ///
-/// Behind a word and a blank always (`SELECT -a` gives `SELECT a`), behind an operator, bracket or comma when a
-/// placeholder or a blank follows (`= -1` gives `= ?`).
+/// After a word and a blank always (`SELECT -a` gives `SELECT a`), after an operator, bracket or comma if a placeholder
+/// or a blank follows (`= -1` gives `= ?`).
 fn drops_sign([near, far]: [u8; 2], after: Option<u8>) -> bool {
     if near == b' ' && (is_name_byte(far) || far == b'`') {
         return true;
@@ -446,7 +446,7 @@ fn number_like(rest: &[u8]) -> usize {
     rest.iter().position(ends).unwrap_or(rest.len())
 }
 
-/// Whether a run that begins with a digit is taken for a number.
+/// Whether a run that begins with a digit counts as a number.
 fn is_number(run: &[u8]) -> bool {
     if let [b'0', b'x' | b'X', digits @ ..] = run {
         return digits.iter().all(u8::is_ascii_hexdigit);
@@ -462,19 +462,19 @@ fn is_operator(byte: u8) -> bool {
     matches!(byte, b'+' | b'-' | b'*' | b'/' | b'%')
 }
 
-/// Letters, digits, `_` and `$`. Bytes outside ASCII are no letters to ProxySQL.
+/// Letters, digits, `_` and `$`. For ProxySQL, non-ASCII bytes are not letters.
 fn is_name_byte(byte: u8) -> bool {
     byte < 0x80 && is_word_byte(byte)
 }
 
-/// The text being written: the front part of a buffer that is kept longer than any text, so that short words are
+/// The text being written: the beginning of a buffer that is always longer than any text, so that short words can be
 /// copied many bytes at a time.
 struct Output<'a> {
     buffer: &'a mut Vec<u8>,
     length: usize,
 }
 
-/// Bytes copied at once.
+/// How many bytes are copied at once.
 const STRIDE: usize = 32;
 
 impl<'a> Output<'a> {
@@ -506,7 +506,7 @@ impl<'a> Output<'a> {
         self.length.checked_sub(back + 1).and_then(|at| self.buffer.get(at)).copied()
     }
 
-    /// Writes the first `length` bytes of `from`, which may go on.
+    /// Writes the first `length` bytes of `from`, which may be longer.
     #[inline]
     fn extend(&mut self, from: &[u8], length: usize) {
         let to = self.buffer.get_mut(self.length..).and_then(|rest| rest.first_chunk_mut::<STRIDE>());

@@ -1,4 +1,4 @@
-//! Words that mean something wherever they stand, in their [`packed`] form.
+//! Words that have a meaning anywhere in a statement, in their [`packed`] form.
 
 use crate::token::packed;
 

@@ -7,29 +7,29 @@ use crate::kind::Kind;
 use crate::token::{LONG, Lexer, Token, TokenKind, quoted_body};
 use crate::words::says;
 
-/// What the token before was, as far as the next one needs to know.
+/// What the previous token was, as far as it matters to the next one.
 #[derive(Clone, Copy)]
 enum Previous<'a> {
     Other,
-    /// A bare word; not behind a dot.
+    /// A bare word, not after a dot.
     Word(&'a [u8], Keyword),
-    /// A name that is quoted or stands behind a dot: followed by `(` it is a stored function.
+    /// A name that is quoted or follows a dot: followed by `(` it is a stored function.
     Name,
-    /// A string or quoted name that ends at this offset: an `@` right behind it makes an account name.
+    /// A string or quoted name that ends at this offset: an `@` directly after it makes it an account name.
     Quoted {
         end: usize,
-        /// What is in the quotes, if a `(` behind it makes it a call.
+        /// What is in the quotes, if a `(` after it makes it a call.
         callable: Option<&'a [u8]>,
     },
     Dot,
     UserVariable,
-    /// `;` with nothing behind it so far.
+    /// `;` with nothing after it so far.
     Semicolon,
-    /// `:` behind a user variable.
+    /// `:` after a user variable.
     Colon,
 }
 
-/// Words that mean something to [`Scan`] wherever they stand.
+/// Words that matter to [`Scan`] anywhere in a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keyword {
     None,
@@ -41,7 +41,7 @@ enum Keyword {
     NextValue,
     Previous,
     PreviousValue,
-    /// What follows is a name, so a parenthesis behind it is not a call.
+    /// What follows is a name, so a parenthesis after it is not a call.
     BeforeName,
     /// `PREPARE`: the name of a statement follows.
     Prepare,
@@ -51,16 +51,16 @@ enum Keyword {
     Execute,
 }
 
-/// The pass over the tokens behind the first one.
+/// The pass over the tokens after the first one.
 pub(super) struct Scan<'a> {
     kind: Kind,
     flags: Flags,
     previous: Previous<'a>,
     /// The name being read is that of a table or an alias, not of a function.
     name_expected: bool,
-    /// Up to the end of the statement, literals are texts to be run.
+    /// Up to the end of the statement, literals are texts to be executed.
     runs_texts: bool,
-    /// In how many such literals this text stands.
+    /// In how many such literals this text is nested.
     nesting: u8,
     text_kills: TextKills,
 }
@@ -88,7 +88,7 @@ impl<'a> Scan<'a> {
                 TokenKind::SystemVariable => self.system_variable(token),
                 TokenKind::QuotedName => self.quoted_name(token),
                 TokenKind::Text => self.text(token),
-                // `1a` may be a name; a stored function may be called so.
+                // `1a` may be a name, even that of a stored function.
                 TokenKind::Number if token.text.iter().any(u8::is_ascii_alphabetic) => Previous::Name,
                 TokenKind::Number | TokenKind::End => Previous::Other,
             };
@@ -190,7 +190,7 @@ impl<'a> Scan<'a> {
         Previous::Quoted { end: token.end(), callable: name }
     }
 
-    /// Words of more than eight letters.
+    /// Handles words of more than eight letters.
     fn long_word(&mut self, token: Token<'_>, before: Keyword) -> Keyword {
         if token.is_word("RECURSIVE") {
             return before;
@@ -240,7 +240,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// At a `(`: what stands before it may be the name of a function.
+    /// At a `(`: what precedes it may be the name of a function.
     fn call(&mut self) {
         let flags = match self.previous {
             Previous::Word(name, _) if !self.name_expected => functions::flags_of(name),
@@ -280,12 +280,13 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// What stands in the quotes of `name`, or all of it when it has none.
+/// What is in the quotes of `name`, or all of it if it has none.
 fn body_of(name: &[u8]) -> &[u8] {
     quoted_body(name).map_or(name, |(_, body)| body)
 }
 
-/// What `s.name` adds to a statement: with `sql_mode` `ORACLE` it takes a value from a sequence, or asks for the last one.
+/// What `s.name` adds to a statement: with `sql_mode` `ORACLE` it consumes a value of a sequence, or reads the last
+/// one.
 fn sequence_flags(name: &[u8]) -> Flags {
     if name.len() != 7 {
         Flags::NONE
@@ -298,7 +299,7 @@ fn sequence_flags(name: &[u8]) -> Flags {
     }
 }
 
-/// What a text that is prepared may ask a sequence for: a word anywhere in it will do.
+/// What a prepared text may do with a sequence: the word anywhere in it is enough.
 fn last_value_flags(text: &[u8]) -> Flags {
     match says(text, b"LASTVAL") || says(text, b"PREVIOUS") || says(text, b"CURRVAL") {
         true => Flags::LAST_VALUE,
@@ -306,7 +307,7 @@ fn last_value_flags(text: &[u8]) -> Flags {
     }
 }
 
-/// What reading the system variable `name` adds to a statement.
+/// The flags that reading the system variable `name` adds to a statement.
 fn variable_flags(name: &[u8]) -> Flags {
     let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
     if is("IDENTITY") || is("LAST_INSERT_ID") {

@@ -121,7 +121,7 @@ fn reads_what_some_servers_skip_in_both_ways() {
         let found = classify(query.as_bytes());
         (found.kind, found.flags.without(Flags::EXECUTABLE_COMMENT | Flags::COMMENT | Flags::FROM))
     };
-    // Either reading may be the server's.
+    // The server may read it in either way.
     assert_eq!(seen("SELECT 1 FOR /*!99999 x */ UPDATE"), (Kind::Select, Flags::FOR_UPDATE));
     assert_eq!(seen("SELECT 1 FOR /*!99999 UPDATE */"), (Kind::Select, Flags::FOR_UPDATE));
     assert_eq!(seen("/*!80000 SET SESSION x = 1 */"), (Kind::Set, Flags::NONE));
@@ -139,7 +139,7 @@ fn reads_what_some_servers_skip_in_both_ways() {
         assert_eq!(statements(query.as_bytes(), Escapes::Backslash).count(), 1, "{query}");
     }
     assert!(seen("SELECT /*!99999 ' */ 1; KILL 5 -- '").1.contains(Flags::KILL));
-    // All servers that there are run these.
+    // All existing servers execute these.
     assert_eq!(seen("/*!40101 COMMIT */"), (Kind::Commit, Flags::NONE));
     assert_eq!(seen("/*! COMMIT */"), (Kind::Commit, Flags::NONE));
 }
@@ -156,7 +156,7 @@ fn parts_are_never_several_statements() {
         "SELECT 1; SELECT 2 /*M! 3 */",
         "COMMIT RELEASE; SELECT /*!80000 1 */",
         "SELECT 1 --\u{a0}; SELECT 2",
-        // In its own reading the second part has a comment where the whole text ends one.
+        // On its own, the second part has a comment at the place where the whole text ends one.
         "SELECT 1 /*! ; SELECT 2 */* ' */ ; '",
     ] {
         let parts = all(query);
@@ -168,9 +168,9 @@ fn parts_are_never_several_statements() {
     assert_eq!(kinds, [Kind::Select, Kind::Commit, Kind::Set]);
 }
 
-/// Texts of this size are looked at whole. None of them may take more than a moment, or more than a little of the stack.
+/// Texts of this size are read as a whole. None of them may take long, or use much of the stack.
 #[test]
-#[expect(clippy::disallowed_types, reason = "what is tested is how long it takes")]
+#[expect(clippy::disallowed_types, reason = "the test is about how long it takes")]
 fn time_and_stack_are_bounded_for_any_text() {
     for piece in [
         "/*!99999 ",

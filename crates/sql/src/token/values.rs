@@ -1,45 +1,45 @@
-//! Lists of values eight bytes at a time: bytes of a word are looked at at once, in the halves of one machine word.
+//! Lists of values, eight bytes at a time: the bytes are examined in parallel within one machine word.
 
 /// The high bit of every byte.
 const HIGH: u64 = 0x8080_8080_8080_8080;
-/// One in every byte.
+/// The value one in every byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// How many of the eight bytes, from the first on, are digits or stand between values: `0-9 . , ( ) +`.
+/// How many of the eight bytes, counted from the first, are digits or separate values: `0-9 . , ( ) +`.
 ///
-/// These are the bytes from `(` to `9` but for `*`, `-` and `/`, which may begin a comment or belong to an expression.
+/// These are the bytes from `(` to `9` except `*`, `-` and `/`, which may begin a comment or belong to an expression.
 #[inline]
 pub(crate) fn length(word: u64) -> usize {
-    // Each of these has the high bit of a byte where that byte is none of ours; only the lowest such bit counts, and
-    // below it no byte has borrowed of the next.
+    // Each of these has the high bit set in every byte that is not one of these; only the lowest such bit counts, and
+    // below it no byte has borrowed from the next.
     let below = !((word | HIGH).wrapping_sub(ONES * 0x28));
     let above = (word & !HIGH).wrapping_add(ONES * (0x7f - 0x39));
     let others = zeros(word ^ (ONES * 0x2a)) | zeros(word ^ (ONES * 0x2d)) | zeros(word ^ (ONES * 0x2f));
     ((word | below | above | others) & HIGH).trailing_zeros() as usize / 8
 }
 
-/// The high bit of the lowest byte that is zero, and maybe of some above it.
+/// The high bit of the lowest byte that is zero, and possibly of some above it.
 #[inline]
 fn zeros(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGH
 }
 
-/// Where the last `,` or `(` of these few bytes is.
+/// The position of the last `,` or `(` in these few bytes.
 #[inline]
 pub(crate) fn last_separator(bytes: &[u8]) -> Option<usize> {
     bytes.iter().rposition(|byte| matches!(byte, b',' | b'('))
 }
 
-/// Whether nothing but blanks is there.
+/// Whether there is nothing but blanks.
 #[inline]
 pub(crate) fn only_blanks(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r'))
 }
 
-/// Bytes in which [`quote_or_backslash`] looks.
+/// How many bytes [`quote_or_backslash`] examines.
 pub(crate) const SHORT: usize = 24;
 
-/// Where the first `quote` or backslash of the first [`SHORT`] bytes is.
+/// The position of the first `quote` or backslash in the first [`SHORT`] bytes.
 #[inline]
 pub(crate) fn quote_or_backslash(bytes: &[u8], quote: u8) -> Option<usize> {
     let (words, rest) = bytes.get(..SHORT).unwrap_or(bytes).as_chunks::<8>();
