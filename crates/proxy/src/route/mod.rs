@@ -6,6 +6,8 @@
 
 mod destination;
 mod doubt;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
