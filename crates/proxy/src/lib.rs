@@ -19,6 +19,7 @@ pub mod prepared;
 pub mod query_log;
 pub mod reply;
 mod route;
+pub mod rows;
 pub mod rt;
 pub mod rules;
 pub mod seldom;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
-use crate::snapshot::{HostgroupId, Variables};
+use crate::rows::{HostgroupId, Variables};
 
 /// One statement and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 //! that is compiled from them once and then only read.
 
 mod attributes;
-mod servers;
-mod variables;
+mod login;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,27 +11,19 @@ use std::time::Duration;
 
 use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
-use crate::client::LoginAttributes;
-use crate::hostgroup::{Demand, Hostgroup, Names, Server, Settings, UnshunAlgorithm};
+use crate::hostgroup::{Demand, Hostgroup, Names, Server, Settings};
 use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
+pub use crate::rows::{
+    CheckType, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow,
+    HostgroupAttributesRow, HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus, SslParamsRow,
+    UnshunAlgorithm, UserRow, Variables,
+};
 pub use crate::rules::RuleRow;
-pub(crate) use attributes::shown;
 pub use attributes::{HOSTGROUP_KEYS, Key, RULE_KEYS, Split, USER_KEYS, flaws};
-pub use servers::{CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus};
-pub use variables::Variables;
-
-/// Number of a hostgroup: a set of servers that are equal for routing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct HostgroupId(pub i32);
-
-impl std::fmt::Display for HostgroupId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
+pub use login::LoginAttributes;
 
 /// What the operator configured, row by row; the input of [`Snapshot`].
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -63,144 +54,6 @@ pub struct Rows {
     pub tls: SharedTls,
     /// Host names of servers, as far as they were resolved.
     pub names: Names,
-}
-
-/// One row of `mysql_users`.
-#[derive(Clone, PartialEq)]
-pub struct UserRow {
-    /// Account name.
-    pub username: String,
-    /// Clear text, `*` and 40 hex digits, or `$A$005$...`; empty: no password.
-    pub password: String,
-    /// Rows that are not active are not loaded.
-    pub active: bool,
-    /// Whether the client must use TLS.
-    pub use_ssl: bool,
-    /// Hostgroup when no rule decides.
-    pub default_hostgroup: HostgroupId,
-    /// Schema when the client names none; empty: the default of the variables.
-    pub default_schema: String,
-    /// Stored; without effect, as in the field.
-    pub schema_locked: bool,
-    /// Whether a whole transaction stays on the hostgroup it began in.
-    pub transaction_persistent: bool,
-    /// Whether the session is a plain pipe.
-    pub fast_forward: bool,
-    /// Client connections of this user at most.
-    pub max_connections: u32,
-    /// JSON, or empty.
-    pub attributes: String,
-    /// Free text.
-    pub comment: String,
-}
-
-impl std::fmt::Debug for UserRow {
-    /// Without the password, and without the attributes, where there may be another.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UserRow")
-            .field("username", &self.username)
-            .field("default_hostgroup", &self.default_hostgroup)
-            .finish_non_exhaustive()
-    }
-}
-
-/// One row of `mysql_query_rules_fast_routing`: where statements go that no rule has stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FastRoutingRow {
-    /// The user; empty: any.
-    pub username: String,
-    /// The current schema.
-    pub schemaname: String,
-    /// The flag behind the rules.
-    pub flag_in: u32,
-    /// Where to run the statement.
-    pub destination_hostgroup: HostgroupId,
-    /// Free text.
-    pub comment: String,
-}
-
-/// What the firewall does with a user's statements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FirewallMode {
-    /// They pass.
-    #[default]
-    Off,
-    /// They pass; those that are not in the whitelist are counted and logged.
-    Detecting,
-    /// Those that are not in the whitelist are refused.
-    Protecting,
-}
-
-/// One row of `mysql_firewall_whitelist_users`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FirewallUserRow {
-    /// Rows that are not active are not loaded.
-    pub active: bool,
-    /// The user.
-    pub username: String,
-    /// The client's address; empty: any.
-    pub client_address: String,
-    /// What is done.
-    pub mode: FirewallMode,
-    /// Free text.
-    pub comment: String,
-}
-
-/// One row of `mysql_firewall_whitelist_rules`: a statement that may run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FirewallRuleRow {
-    /// Rows that are not active are not loaded.
-    pub active: bool,
-    /// The user.
-    pub username: String,
-    /// The client's address; empty: any.
-    pub client_address: String,
-    /// The current schema.
-    pub schemaname: String,
-    /// The flag behind the rules.
-    pub flag_in: u32,
-    /// The digest as `0x...`.
-    pub digest: String,
-    /// Free text.
-    pub comment: String,
-}
-
-/// One row of `mysql_firewall_whitelist_sqli_fingerprints`. Kept and shown.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FirewallFingerprintRow {
-    /// Rows that are not active are not loaded.
-    pub active: bool,
-    /// What is not to be taken for an injection.
-    pub fingerprint: String,
-}
-
-/// One row of `mysql_servers_ssl_params`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SslParamsRow {
-    /// The server.
-    pub hostname: String,
-    /// Its port.
-    pub port: u16,
-    /// The user who connects; empty: all without a row of their own.
-    pub username: String,
-    /// File of authorities.
-    pub ssl_ca: String,
-    /// File of the certificate shown to the server.
-    pub ssl_cert: String,
-    /// File of its key.
-    pub ssl_key: String,
-    /// Folder of authorities.
-    pub ssl_capath: String,
-    /// File of revoked certificates.
-    pub ssl_crl: String,
-    /// Folder of revoked certificates.
-    pub ssl_crlpath: String,
-    /// Ciphers, as OpenSSL names them, with `:` between.
-    pub ssl_cipher: String,
-    /// Versions, with commas between.
-    pub tls_version: String,
-    /// Free text.
-    pub comment: String,
 }
 
 /// What workers read: compiled once from [`Rows`], then shared and never changed.
@@ -471,26 +324,9 @@ fn forms(users: &HashMap<Vec<u8>, Arc<Account>>) -> Vec<Form> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// A server with the defaults of the configuration.
-    pub(crate) fn server(hostgroup: i32, hostname: &str, port: u16) -> ServerRow {
-        ServerRow {
-            hostgroup: HostgroupId(hostgroup),
-            hostname: hostname.to_owned(),
-            port,
-            gtid_port: 0,
-            status: ServerStatus::Online,
-            weight: 1,
-            compression: false,
-            max_connections: 1_000,
-            max_replication_lag: 0,
-            use_ssl: false,
-            max_latency_ms: 0,
-            comment: String::new(),
-        }
-    }
+    use crate::rows::server;
 
     #[test]
     fn a_hostgroup_outlives_its_last_server() {

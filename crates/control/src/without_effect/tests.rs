@@ -64,7 +64,7 @@ fn a_variable_is_read_by_name_where_its_row_says_so_and_nowhere_else() {
 fn every_value_that_the_data_plane_and_the_monitor_are_given_is_read() {
     let sources = sources(&["proxy", "control"]);
     for (definition, structure) in [
-        ("proxy/src/snapshot/variables.rs", "pub struct Variables {"),
+        ("proxy/src/rows/variables.rs", "pub struct Variables {"),
         ("control/src/monitor/settings.rs", "pub struct Settings {"),
     ] {
         let (_, text) = sources.iter().find(|(path, _)| path.ends_with(definition)).unwrap();

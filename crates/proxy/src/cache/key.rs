@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::hash;
-use crate::snapshot::HostgroupId;
+use crate::rows::HostgroupId;
 use crate::state::SharedState;
 
 /// A hash of all that makes an answer this one; see [`hash::wide`].

@@ -27,8 +27,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::rows::Variables;
 use crate::rt::{Instant, oneshot};
-use crate::snapshot::Variables;
 use crate::stats::Counters;
 use crate::worker::Peers;
 

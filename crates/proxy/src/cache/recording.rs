@@ -10,8 +10,8 @@ use super::answer::Answer;
 use super::entry::Life;
 use super::recordings;
 use super::ticket::Ticket;
+use crate::rows::Variables;
 use crate::rt::Instant;
-use crate::snapshot::Variables;
 
 /// Takes down what a client is sent.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::snapshot::Variables;
+use crate::rows::Variables;
 
 /// One address that failed to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! Everything before the first command: limits, greeting, login.
 
 pub mod about;
-mod attributes;
 mod authenticate;
 mod hosts;
-mod networks;
 mod schema;
 
 use std::rc::Rc;
@@ -32,13 +30,11 @@ use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, TlsError, Transport};
 use crate::worker::{Admission, Worker};
 
-pub use attributes::LoginAttributes;
-pub(crate) use attributes::{flaws_of_certificate_id, flaws_of_password, flaws_of_subject};
+pub use crate::rows::Networks;
 pub use authenticate::AccountPlace;
 use authenticate::authenticate;
 pub(crate) use authenticate::{LoginClaim, change_user};
 pub use hosts::{ClientHost, ClientHosts};
-pub use networks::Networks;
 pub use schema::KnownSchemas;
 
 /// A client that has logged in.

@@ -290,8 +290,7 @@ const FRESH: Duration = Duration::from_millis(50);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::ServerRow;
-    use crate::snapshot::tests::server;
+    use crate::rows::{ServerRow, server};
     use crate::tls::SharedTls;
 
     const IDLE: Load = Load { outstanding: 0, latency_us: 100.0, beside: 0.0 };

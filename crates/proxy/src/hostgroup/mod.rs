@@ -13,17 +13,18 @@ use std::time::Duration;
 
 use narrows_wire::{Capabilities, Status};
 
+use crate::rows::{CheckType, HostgroupId, ServerRow, ServerStatus};
 use crate::rt::Instant;
-use crate::snapshot::{CheckType, HostgroupId, ServerRow, ServerStatus};
 use crate::tls::SharedTls;
 use crate::worker::{Message, Peers};
 
+pub use crate::rows::{Balance, UnshunAlgorithm};
 pub use balance::{Latency, Load, READY, RoundRobin, readiness};
 pub use names::{Addresses, NameFigures, NameTable, Names};
 pub use per_second::PerSecond;
 pub use refusals::Refusals;
-pub use settings::{Balance, Settings};
-pub use shun::{Shun, ShunLimits, UnshunAlgorithm};
+pub use settings::Settings;
+pub use shun::{Shun, ShunLimits};
 
 /// One hostgroup of a snapshot.
 #[derive(Debug, Clone)]

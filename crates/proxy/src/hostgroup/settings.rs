@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::snapshot::{HostgroupAttributesRow, Variables};
+use crate::rows::{Balance, HostgroupAttributesRow, Variables};
 
 /// The settings of one hostgroup.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,16 +27,6 @@ pub struct Settings {
     pub latency_aware_from: usize,
     /// Ping time above which a server gets no work, where its row says nothing; zero: none.
     pub max_latency: Duration,
-}
-
-/// How a server of a hostgroup is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Balance {
-    /// In turn by weight; one that is far busier or far slower than another lets that one go first.
-    #[default]
-    LeastOutstanding,
-    /// By chance and weight alone.
-    WeightedRandom,
 }
 
 impl Settings {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{PerSecond, READY, readiness};
+use crate::rows::Variables;
 use crate::rt::nanoseconds;
-use crate::snapshot::Variables;
 
 /// What traffic has learnt of one server.
 #[derive(Debug, Default)]
@@ -27,16 +27,6 @@ pub struct ShunLimits {
     pub failures: u32,
     /// How long it rests; `None`: until an operator says so.
     pub rest: Option<Duration>,
-}
-
-/// What it means for the same host and port in other hostgroups that a server was reached again in one of them:
-/// `mysql-unshun_algorithm`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnshunAlgorithm {
-    /// Nothing: each hostgroup finds out by itself.
-    OneByOne,
-    /// It is back in all of them.
-    AllAtOnce,
 }
 
 impl ShunLimits {

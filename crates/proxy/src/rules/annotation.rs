@@ -2,7 +2,7 @@
 //! what the rules say.
 
 use super::Verdict;
-use crate::snapshot::HostgroupId;
+use crate::rows::HostgroupId;
 
 /// What becomes of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

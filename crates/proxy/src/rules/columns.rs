@@ -13,7 +13,7 @@
 
 use super::client::{Addresses, Class, Comparison, Exactly, Property};
 use super::rule::RuleIndex;
-use crate::snapshot::HostgroupId;
+use crate::rows::HostgroupId;
 
 macro_rules! columns {
     (@sort [$($all:tt)*] [$($client:tt)*] [$($output:tt)*]

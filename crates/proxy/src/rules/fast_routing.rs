@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::snapshot::{FastRoutingRow, HostgroupId};
+use crate::rows::{FastRoutingRow, HostgroupId};
 
 /// The table, by user and then by schema.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use narrows_sql::Doubt;
 
 use super::rule::{RuleError, parse_digest};
-use crate::snapshot::{FirewallMode, FirewallRuleRow, FirewallUserRow};
+use crate::rows::{FirewallMode, FirewallRuleRow, FirewallUserRow};
 
 /// The two tables, ready to be asked.
 #[derive(Debug, Default)]

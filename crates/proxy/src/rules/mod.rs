@@ -25,7 +25,7 @@ mod walk;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::snapshot::FastRoutingRow;
+use crate::rows::FastRoutingRow;
 
 pub use annotation::{Hint, annotate};
 use columns::Conditions;

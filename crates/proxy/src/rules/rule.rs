@@ -7,7 +7,7 @@ use super::RuleRow;
 use super::address::{ClientAddress, Meant, is_address};
 use super::expression::{Expression, ExpressionError};
 use super::rewrite::Replacement;
-use crate::snapshot::shown;
+use crate::rows::shown;
 
 /// Why the conditions of a rule on addresses hold for no client: the column, its text, and what is expected. `has_sockets`:
 /// whether clients come by Unix sockets.

@@ -1,7 +1,7 @@
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::*;
-use crate::snapshot::HostgroupId;
+use crate::rows::HostgroupId;
 
 fn question(statement: &'static str) -> Question<'static> {
     let client = Client {

@@ -20,7 +20,7 @@ impl Plane {
         let server = FakeMysql::start(Conversation::new());
         let rows = Rows {
             variables: Variables { interfaces: vec!["127.0.0.1:0".to_owned()], ..variables },
-            servers: vec![crate::snapshot::tests::server(0, "127.0.0.1", server.port())],
+            servers: vec![crate::rows::server(0, "127.0.0.1", server.port())],
             users: vec![user()],
             ..Rows::default()
         };

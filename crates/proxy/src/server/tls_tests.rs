@@ -38,7 +38,7 @@ fn other_certificates_are_for_connections_to_come_and_drop_none() {
             threads: 2,
             ..Variables::default()
         },
-        servers: vec![crate::snapshot::tests::server(0, "127.0.0.1", server.port())],
+        servers: vec![crate::rows::server(0, "127.0.0.1", server.port())],
         users: vec![UserRow { max_connections: 10, ..user() }],
         tls: serving(&first),
         ..Rows::default()

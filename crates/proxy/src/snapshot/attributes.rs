@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::HostgroupId;
-use crate::client::{flaws_of_certificate_id, flaws_of_password, flaws_of_subject};
+use super::login::{flaws_of_certificate_id, flaws_of_password, flaws_of_subject};
+use crate::rows::{HostgroupId, shown};
 use crate::rules::flaws_of_flags_out;
 
 /// A key that is read.
@@ -48,16 +48,6 @@ pub fn flaws(keys: &[Key], text: &str) -> Vec<(Option<&'static str>, String)> {
         flaws.into_iter().map(|flaw| (Some(key.name), flaw)).collect::<Vec<_>>()
     };
     keys.iter().flat_map(of_key).collect()
-}
-
-/// A value as a line has it.
-pub(crate) fn shown(value: &Value) -> String {
-    const LONGEST: usize = 60;
-    let text = value.to_string();
-    if text.chars().count() <= LONGEST {
-        return text;
-    }
-    text.chars().take(LONGEST).chain("...".chars()).collect()
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use crate::snapshot::HostgroupId;
+use crate::rows::HostgroupId;
 
 /// What a row is found by.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::hostgroup::Server;
-use crate::snapshot::HostgroupId;
+use crate::rows::HostgroupId;
 
 /// The errors that one worker has seen. Bounded: beyond, the error that was seen last longest ago makes room.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::{
     DigestKey, DigestLine, DigestTable, ErrorFigures, ErrorKey, ErrorLine, ErrorTable, Row, RowFigures,
 };
+use crate::rows::HostgroupId;
 use crate::rt::Instant;
-use crate::snapshot::HostgroupId;
 
 /// What a row of digests is known by: hostgroup, digest, and the names one behind the other.
 pub(super) type DigestName = (HostgroupId, u64, [Vec<u8>; 3]);

@@ -6,8 +6,8 @@ use narrows_sql::KillKind;
 use narrows_testkit::{Conversation, Endpoint, FakeMysql, Login, Move, RawClient, command};
 
 use super::*;
+use crate::rows::server;
 use crate::server::DataPlane;
-use crate::snapshot::tests::server;
 use crate::snapshot::{HostgroupId, Rows, RuleRow, ServerStatus, UserRow, Variables};
 use crate::worker::KillAnswer;
 

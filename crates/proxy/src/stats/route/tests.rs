@@ -1,8 +1,8 @@
 //! Ways of statements through a configuration of two hostgroups.
 
 use super::*;
+use crate::rows::server;
 use crate::rules::SomeClient;
-use crate::snapshot::tests::server;
 use crate::snapshot::{Rows, ServerStatus, UserRow};
 use crate::stats::ServerFailure;
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::snapshot::shown;
+use crate::rows::shown;
 
 /// What is asked of an account's clients beyond the password.
 #[derive(Debug, Default)]

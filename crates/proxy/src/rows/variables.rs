@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::Networks;
-use crate::hostgroup::UnshunAlgorithm;
+use super::Networks;
 
 /// The `mysql-` variables that the data plane reads; names are theirs, units are in the types.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,6 +167,16 @@ pub struct Variables {
     pub client_host_error_counts: u32,
     /// Whether servers elsewhere are asked for their RSA key too, over connections that others can listen to.
     pub get_server_public_key: bool,
+}
+
+/// What it means for the same host and port in other hostgroups that a server was reached again in one of them:
+/// `mysql-unshun_algorithm`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnshunAlgorithm {
+    /// Nothing: each hostgroup finds out by itself.
+    OneByOne,
+    /// It is back in all of them.
+    AllAtOnce,
 }
 
 /// Limits of what is on its way between a client and a server.

@@ -1,7 +1,6 @@
 //! Rows about servers: where they are, whether they get work, and in which hostgroups their roles are looked after.
 
 use super::HostgroupId;
-use crate::hostgroup::Balance;
 
 /// Whether a server gets work, as the operator or the monitor set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +177,45 @@ impl HostgroupAttributesRow {
     }
 }
 
+/// How a server of a hostgroup is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Balance {
+    /// In turn by weight; one that is far busier or far slower than another lets that one go first.
+    #[default]
+    LeastOutstanding,
+    /// By chance and weight alone.
+    WeightedRandom,
+}
+
+/// One row of `mysql_servers_ssl_params`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SslParamsRow {
+    /// The server.
+    pub hostname: String,
+    /// Its port.
+    pub port: u16,
+    /// The user who connects; empty: all without a row of their own.
+    pub username: String,
+    /// File of authorities.
+    pub ssl_ca: String,
+    /// File of the certificate shown to the server.
+    pub ssl_cert: String,
+    /// File of its key.
+    pub ssl_key: String,
+    /// Folder of authorities.
+    pub ssl_capath: String,
+    /// File of revoked certificates.
+    pub ssl_crl: String,
+    /// Folder of revoked certificates.
+    pub ssl_crlpath: String,
+    /// Ciphers, as OpenSSL names them, with `:` between.
+    pub ssl_cipher: String,
+    /// Versions, with commas between.
+    pub tls_version: String,
+    /// Free text.
+    pub comment: String,
+}
+
 /// Seconds: a week, as of the variable of that name.
 const MOST_LAG_WHEN_NULL: u64 = 604_800;
 
@@ -232,8 +270,26 @@ impl CheckType {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A server with the defaults of the configuration.
+    pub(crate) fn server(hostgroup: i32, hostname: &str, port: u16) -> ServerRow {
+        ServerRow {
+            hostgroup: HostgroupId(hostgroup),
+            hostname: hostname.to_owned(),
+            port,
+            gtid_port: 0,
+            status: ServerStatus::Online,
+            weight: 1,
+            compression: false,
+            max_connections: 1_000,
+            max_replication_lag: 0,
+            use_ssl: false,
+            max_latency_ms: 0,
+            comment: String::new(),
+        }
+    }
 
     #[test]
     fn every_check_type_asks_its_variables() {

@@ -1,0 +1,18 @@
+//! Rows about where statements go that no rule has stopped.
+
+use super::HostgroupId;
+
+/// One row of `mysql_query_rules_fast_routing`: where statements go that no rule has stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FastRoutingRow {
+    /// The user; empty: any.
+    pub username: String,
+    /// The current schema.
+    pub schemaname: String,
+    /// The flag behind the rules.
+    pub flag_in: u32,
+    /// Where to run the statement.
+    pub destination_hostgroup: HostgroupId,
+    /// Free text.
+    pub comment: String,
+}

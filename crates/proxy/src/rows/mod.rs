@@ -1,0 +1,40 @@
+//! The configuration as operators write it, row by row: what is compiled from it is in [`crate::snapshot`].
+
+mod fast_routing;
+mod firewall;
+mod networks;
+mod servers;
+mod users;
+mod variables;
+
+pub use fast_routing::FastRoutingRow;
+pub use firewall::{FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow};
+pub use networks::Networks;
+#[cfg(test)]
+pub(crate) use servers::tests::server;
+pub use servers::{
+    Balance, CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus,
+    SslParamsRow,
+};
+pub use users::UserRow;
+pub use variables::{UnshunAlgorithm, Variables};
+
+/// Number of a hostgroup: a set of servers that are equal for routing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct HostgroupId(pub i32);
+
+impl std::fmt::Display for HostgroupId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A value of a column of JSON as a message shows it.
+pub(crate) fn shown(value: &serde_json::Value) -> String {
+    const LONGEST: usize = 60;
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    text.chars().take(LONGEST).chain("...".chars()).collect()
+}

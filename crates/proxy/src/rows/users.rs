@@ -1,0 +1,42 @@
+//! Rows about users.
+
+use super::HostgroupId;
+
+/// One row of `mysql_users`.
+#[derive(Clone, PartialEq)]
+pub struct UserRow {
+    /// Account name.
+    pub username: String,
+    /// Clear text, `*` and 40 hex digits, or `$A$005$...`; empty: no password.
+    pub password: String,
+    /// Rows that are not active are not loaded.
+    pub active: bool,
+    /// Whether the client must use TLS.
+    pub use_ssl: bool,
+    /// Hostgroup when no rule decides.
+    pub default_hostgroup: HostgroupId,
+    /// Schema when the client names none; empty: the default of the variables.
+    pub default_schema: String,
+    /// Stored; without effect, as in the field.
+    pub schema_locked: bool,
+    /// Whether a whole transaction stays on the hostgroup it began in.
+    pub transaction_persistent: bool,
+    /// Whether the session is a plain pipe.
+    pub fast_forward: bool,
+    /// Client connections of this user at most.
+    pub max_connections: u32,
+    /// JSON, or empty.
+    pub attributes: String,
+    /// Free text.
+    pub comment: String,
+}
+
+impl std::fmt::Debug for UserRow {
+    /// Without the password, and without the attributes, where there may be another.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserRow")
+            .field("username", &self.username)
+            .field("default_hostgroup", &self.default_hostgroup)
+            .finish_non_exhaustive()
+    }
+}
