@@ -14,6 +14,7 @@ use crate::buffer::BufferPool;
 use crate::cache::{self, Cache};
 use crate::client;
 use crate::descriptors::{self, Reserve};
+use crate::figures::{Counters, Figures};
 use crate::hostgroup::ServerFigures;
 use crate::keep::Heritage;
 use crate::log_limit::Limiter;
@@ -29,7 +30,7 @@ use crate::seldom::Seldom;
 use crate::session::{Handle, Interrupt};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::{SessionState, SharedState};
-use crate::stats::{Counters, Figures, Question, SESSION_BYTES};
+use crate::stats::{Question, SESSION_BYTES};
 use crate::stream::{DetachedStream, Stream};
 use crate::threads::Threads;
 

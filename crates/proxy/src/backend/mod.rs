@@ -3,6 +3,7 @@
 mod align;
 mod ask;
 mod connect;
+mod in_use;
 mod residue;
 mod statements;
 
@@ -23,7 +24,6 @@ use narrows_wire::{Capabilities, Errno, Status};
 use crate::buffer::Buffer;
 use crate::hostgroup::{Server, Slot};
 use crate::packets::{ReadError, payload, read_packet};
-use crate::pool::InUse;
 use crate::rt::{self, Instant};
 use crate::snapshot::{Account, Snapshot};
 use crate::state::SharedState;
@@ -32,6 +32,7 @@ use crate::stream::{DetachedStream, Stream, TlsError};
 pub use align::TRACKED_VARIABLES;
 pub use ask::Table;
 pub use connect::{connect, kill};
+pub use in_use::{InUse, ServerTally, Tally};
 pub use residue::{FOREIGN_INSERT_ID, InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
 pub use statements::{BYTES_OF_ENTRY, Entry, PrepareOk, Statements};
 

@@ -27,9 +27,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::figures::Counters;
 use crate::rows::Variables;
 use crate::rt::{Instant, oneshot};
-use crate::stats::Counters;
 use crate::worker::Peers;
 
 pub use answer::{Answer, Replay};

@@ -7,9 +7,9 @@ use super::entry::Entry;
 use super::key::Key;
 use super::shelf::Shelf;
 use super::ticket::Ticket;
+use crate::figures::Counters;
 use crate::hash::AsTheyAre;
 use crate::rt::{Instant, oneshot};
-use crate::stats::Counters;
 use crate::worker::Peers;
 
 /// What the owner of a key is told.

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Group, Pool};
-use crate::backend::{Backend, Login};
-use crate::hostgroup::{Latency, Load, Server, ServerFigures};
+use crate::backend::{Backend, InUse, Login, ServerTally, Tally};
+use crate::figures::{Counters, FreeConnection, Take};
+use crate::hostgroup::{Load, Server, ServerFigures};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Snapshot};
-use crate::stats::{Counters, FreeConnection, Take};
 
 /// What a pool counts of its leases.
 #[derive(Debug, Default)]
@@ -22,46 +22,6 @@ pub(super) struct PoolFigures {
     pub(super) timeouts: Cell<u64>,
     /// What was counted since the start, of servers the configuration no longer has, and before a reset.
     before: RefCell<Tally>,
-}
-
-/// What one worker counts of one server. Plain cells: nobody else touches them.
-#[derive(Debug, Default)]
-pub struct ServerTally {
-    used: Cell<u64>,
-    most_used: Cell<u64>,
-    counts: Cell<Tally>,
-    latency: Latency,
-}
-
-/// Counts of one server, or of several together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Connections opened.
-    pub connected: u64,
-    /// Connections that could not be opened.
-    pub failed: u64,
-    /// Commands sent for clients.
-    pub queries: u64,
-    /// Bytes of those commands.
-    pub bytes_sent: u64,
-    /// Bytes of their answers.
-    pub bytes_received: u64,
-    /// `COM_CHANGE_USER` sent.
-    pub change_users: u64,
-    /// `COM_INIT_DB` sent to bring a connection into a client's schema.
-    pub init_dbs: u64,
-    /// `SET` sent to bring a connection into a client's state.
-    pub sets: u64,
-}
-
-/// A connection in use: counted from its lease until it is given back or dropped.
-#[derive(Debug)]
-pub struct InUse {
-    tally: Rc<ServerTally>,
-    /// When it was leased,
-    since: Instant,
-    /// and how many others were in use.
-    beside: u64,
 }
 
 /// What a worker tells of one server.
@@ -81,53 +41,6 @@ pub struct ServerReport {
     pub tally: Tally,
     /// Why it could not be reached last: when, until when it is left alone, and the text.
     pub failure: Option<(Instant, Instant, String)>,
-}
-
-impl Tally {
-    fn add(&mut self, other: Tally) {
-        self.connected += other.connected;
-        self.failed += other.failed;
-        self.queries += other.queries;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.change_users += other.change_users;
-        self.init_dbs += other.init_dbs;
-        self.sets += other.sets;
-    }
-}
-
-impl ServerTally {
-    /// Changes the counts.
-    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
-        let mut counts = self.counts.get();
-        change(&mut counts);
-        self.counts.set(counts);
-    }
-}
-
-impl InUse {
-    fn new(tally: Rc<ServerTally>, since: Instant) -> InUse {
-        let used = tally.used.get() + 1;
-        tally.used.set(used);
-        tally.most_used.set(tally.most_used.get().max(used));
-        InUse { tally, since, beside: used - 1 }
-    }
-
-    /// Changes the counts of the connection's server.
-    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
-        self.tally.count(change);
-    }
-
-    /// A statement that came at `came` was answered at `now`.
-    pub fn answered(&self, came: Instant, now: Instant) {
-        self.tally.latency.add(came.max(self.since), self.beside, now);
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.tally.used.set(self.tally.used.get() - 1);
-    }
 }
 
 impl Group {
@@ -151,9 +64,7 @@ impl Group {
     pub(super) fn load(&self, server: &Server, now: Instant) -> Load {
         let tallies = self.tallies.borrow();
         let tally = tallies.iter().find(|(figures, _)| Arc::ptr_eq(figures, &server.figures));
-        let (outstanding, (latency_us, beside)) =
-            tally.map_or((0, (0.0, 0.0)), |(_, tally)| (tally.used.get(), tally.latency.at(now)));
-        Load { outstanding, latency_us, beside }
+        tally.map_or(IDLE, |(_, tally)| tally.load(now))
     }
 }
 
@@ -169,16 +80,16 @@ impl Pool {
                 reports.push(ServerReport {
                     hostgroup: *hostgroup,
                     figures: Arc::clone(figures),
-                    used: tally.used.get(),
-                    most_used: tally.most_used.get(),
+                    used: tally.used(),
+                    most_used: tally.most_used(),
                     idle: group.idle.borrow().iter().filter(of_server).count() as u64,
-                    tally: tally.counts.get(),
+                    tally: tally.counts(),
                     failure: failure
                         .map(|failure| (failure.at, failure.at + failure.pause, failure.text.clone())),
                 });
                 if take == Take::Reset {
-                    self.figures.before.borrow_mut().add(tally.counts.take());
-                    tally.most_used.set(tally.used.get());
+                    self.figures.before.borrow_mut().add(tally.take_counts());
+                    tally.forget_most_used();
                 }
             }
         }
@@ -189,7 +100,7 @@ impl Pool {
     pub fn count_into(&self, counters: &mut Counters) {
         let mut sum = *self.figures.before.borrow();
         for group in self.groups.borrow().values() {
-            group.tallies.borrow().iter().for_each(|(_, tally)| sum.add(tally.counts.get()));
+            group.tallies.borrow().iter().for_each(|(_, tally)| sum.add(tally.counts()));
         }
         counters.created_backends += sum.connected;
         counters.aborted_backends += sum.failed;
@@ -218,9 +129,9 @@ impl Pool {
             let servers = snapshot.hostgroups.get(hostgroup).map_or(&[][..], |group| &group.servers);
             group.tallies.borrow_mut().retain(|(figures, tally)| {
                 let known = servers.iter().any(|server| Arc::ptr_eq(&server.figures, figures));
-                let kept = known || tally.used.get() > 0;
+                let kept = known || tally.used() > 0;
                 if !kept {
-                    self.figures.before.borrow_mut().add(tally.counts.take());
+                    self.figures.before.borrow_mut().add(tally.take_counts());
                     group.failures.borrow_mut().remove(&Arc::as_ptr(figures));
                     group.back_since.borrow_mut().remove(&Arc::as_ptr(figures));
                 }
@@ -269,3 +180,6 @@ fn describe(backend: &Backend, now: Instant) -> FreeConnection {
         capabilities: login.capabilities.0,
     }
 }
+
+/// Of a server that this worker has never used.
+const IDLE: Load = Load { outstanding: 0, latency_us: 0.0, beside: 0.0 };

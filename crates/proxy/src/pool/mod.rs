@@ -27,19 +27,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, Use, Want};
+use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, ServerTally, Use, Want};
+use crate::figures::ErrorTable;
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
 use crate::prepared::Identity;
 use crate::rt::{Instant, Notify, nanoseconds, spawn_local, timeout_at};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SharedState;
-use crate::stats::ErrorTable;
 use crate::worker::{Message, Peers};
 
 pub use exit::Exit;
 use failures::{Failure, Scope};
 use figures::PoolFigures;
-pub use figures::{InUse, ServerReport, ServerTally, Tally};
+pub use figures::ServerReport;
 pub use lease::Lease;
 use opening::LastLogin;
 pub use opening::Opening;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::{Ask, Group, LeaseError, Pool, keep_idle};
 use crate::backend::{Backend, BackendError, Want, connect};
 use crate::descriptors::{self, Reserve};
+use crate::figures::ErrorKey;
 use crate::hostgroup::{Hostgroup, Server, Slot};
 use crate::rt::{Instant, nanoseconds};
 use crate::snapshot::{CheckType, Snapshot, Variables};
 use crate::state::SharedState;
-use crate::stats::ErrorKey;
 
 /// Who logged in last when a connection of a hostgroup was opened: the next ones are opened for its kind in advance.
 #[derive(Clone)]

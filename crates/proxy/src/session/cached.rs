@@ -18,9 +18,9 @@ use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, CLASS};
 use crate::cache::{Entry, Found, Key, Recording, Replay, Reply, Subject, Ticket};
+use crate::figures::Doing;
 use crate::route::Caching;
 use crate::rt::{Instant, select};
-use crate::stats::Doing;
 
 /// Where an answer comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

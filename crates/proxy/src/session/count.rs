@@ -12,11 +12,11 @@ use super::relay::Outcome;
 use super::request::Request;
 use super::{PinReason, Session};
 use crate::backend::Backend;
+use crate::figures::{CommandClass, DigestKey, ErrorKey, Run, SHOWN_TEXT};
 use crate::pool::Lease;
 use crate::route::{Digest, digest_options};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Variables};
-use crate::stats::{CommandClass, DigestKey, ErrorKey, Run, SHOWN_TEXT};
 
 /// What a statement that is over gave.
 #[derive(Debug, Clone, Copy, Default)]

@@ -23,12 +23,12 @@ use super::request::Request;
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
+use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
 use crate::route::{Digest, Options};
 use crate::rt::{Instant, nanoseconds, select, sleep};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SessionState;
-use crate::stats::Doing;
 
 /// A command and where it goes.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use std::task::{Poll, Waker};
 
 use super::PinReason;
 use crate::backend::Card;
+use crate::figures::{Doing, PinLine, ProcessBackend, ProcessLine};
 use crate::hostgroup::Server;
 use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 use crate::state::SharedState;
-use crate::stats::{Doing, PinLine, ProcessBackend, ProcessLine};
 
 /// By what others reach a session: kills, deadlines, process lists, the end of the process.
 pub struct Handle {

@@ -15,12 +15,12 @@ use super::lost::{Fate, lost};
 use super::request::Request;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
+use crate::figures::Doing;
 use crate::hostgroup::ServerFigures;
 use crate::pool::{Ask, Lease, LeaseError};
 use crate::rt::select;
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
-use crate::stats::Doing;
 
 /// Why there is no connection for a command.
 pub(super) enum NoLease {

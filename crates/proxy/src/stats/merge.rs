@@ -105,18 +105,6 @@ pub(super) fn give_back_error(table: &mut ErrorTable, line: ErrorLine, epoch: &E
     table.give_back(key, figures);
 }
 
-impl ErrorFigures {
-    /// Adds another worker's figures of the same error.
-    pub(super) fn add(&mut self, other: ErrorFigures) {
-        self.count += other.count;
-        self.first_s = self.first_s.min(other.first_s);
-        if other.last_s >= self.last_s {
-            self.last_s = other.last_s;
-            self.text = other.text;
-        }
-    }
-}
-
 pub(super) fn error_line(key: ErrorKey, figures: ErrorFigures, epoch: &Epoch) -> ErrorLine {
     ErrorLine {
         hostgroup: key.hostgroup,

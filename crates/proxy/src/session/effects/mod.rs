@@ -30,9 +30,10 @@ use crate::state::SessionState;
 use changes::View;
 use leftovers::{Ran, Read, runs_others, says};
 
+pub use crate::pin_reason::PinReason;
 pub(super) use changes::Change;
 pub(super) use held::{HeldStatement, ServerStatement};
-pub use pins::{PinReason, Pins};
+pub use pins::Pins;
 pub(super) use set::{NOT_STATE, untold_variables};
 
 /// A command that a server has answered.

@@ -1,8 +1,8 @@
 //! What the control plane is told: one plain value for each row of a statistics table, merged over the workers.
 
+use crate::pin_reason::PinReason;
 use crate::rows::{HostgroupId, ServerStatus};
 use crate::rules::SomeClient;
-use crate::session::PinReason;
 
 /// Whether figures begin at zero again once they were told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

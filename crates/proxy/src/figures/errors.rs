@@ -57,6 +57,18 @@ impl ErrorKey {
     }
 }
 
+impl ErrorFigures {
+    /// Adds another worker's figures of the same error.
+    pub(crate) fn add(&mut self, other: ErrorFigures) {
+        self.count += other.count;
+        self.first_s = self.first_s.min(other.first_s);
+        if other.last_s >= self.last_s {
+            self.last_s = other.last_s;
+            self.text = other.text;
+        }
+    }
+}
+
 impl ErrorTable {
     /// Counts one error.
     pub fn add(&mut self, key: ErrorKey, text: &[u8], at_s: u64) {

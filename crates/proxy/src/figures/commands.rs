@@ -62,7 +62,7 @@ impl Commands {
 
 impl CommandLine {
     /// Adds another worker's figures of the same class.
-    pub(super) fn add(&mut self, other: &CommandLine) {
+    pub(crate) fn add(&mut self, other: &CommandLine) {
         self.total_time_us += other.total_time_us;
         self.total += other.total;
         for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets) {

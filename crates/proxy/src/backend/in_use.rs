@@ -1,0 +1,127 @@
+//! Connections in use, and what one worker counts of one server.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::hostgroup::{Latency, Load};
+use crate::rt::Instant;
+
+/// What one worker counts of one server. Plain cells: nobody else touches them.
+#[derive(Debug, Default)]
+pub struct ServerTally {
+    used: Cell<u64>,
+    most_used: Cell<u64>,
+    counts: Cell<Tally>,
+    latency: Latency,
+}
+
+/// Counts of one server, or of several together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Connections opened.
+    pub connected: u64,
+    /// Connections that could not be opened.
+    pub failed: u64,
+    /// Commands sent for clients.
+    pub queries: u64,
+    /// Bytes of those commands.
+    pub bytes_sent: u64,
+    /// Bytes of their answers.
+    pub bytes_received: u64,
+    /// `COM_CHANGE_USER` sent.
+    pub change_users: u64,
+    /// `COM_INIT_DB` sent to bring a connection into a client's schema.
+    pub init_dbs: u64,
+    /// `SET` sent to bring a connection into a client's state.
+    pub sets: u64,
+}
+
+/// A connection in use: counted from its lease until it is given back or dropped.
+#[derive(Debug)]
+pub struct InUse {
+    tally: Rc<ServerTally>,
+    /// When it was leased,
+    since: Instant,
+    /// and how many others were in use.
+    beside: u64,
+}
+
+impl Tally {
+    /// Adds others.
+    pub fn add(&mut self, other: Tally) {
+        self.connected += other.connected;
+        self.failed += other.failed;
+        self.queries += other.queries;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.change_users += other.change_users;
+        self.init_dbs += other.init_dbs;
+        self.sets += other.sets;
+    }
+}
+
+impl ServerTally {
+    /// Changes the counts.
+    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// Connections in use, now.
+    pub fn used(&self) -> u64 {
+        self.used.get()
+    }
+
+    /// Most of them at once.
+    pub fn most_used(&self) -> u64 {
+        self.most_used.get()
+    }
+
+    /// What is counted.
+    pub fn counts(&self) -> Tally {
+        self.counts.get()
+    }
+
+    /// Takes the counts out; they begin again.
+    pub fn take_counts(&self) -> Tally {
+        self.counts.take()
+    }
+
+    /// Has the count of the most at once begin again.
+    pub fn forget_most_used(&self) {
+        self.most_used.set(self.used.get());
+    }
+
+    /// What this worker has out at the server.
+    pub fn load(&self, now: Instant) -> Load {
+        let (latency_us, beside) = self.latency.at(now);
+        Load { outstanding: self.used.get(), latency_us, beside }
+    }
+}
+
+impl InUse {
+    /// One more connection is in use, since `since`.
+    pub fn new(tally: Rc<ServerTally>, since: Instant) -> InUse {
+        let used = tally.used.get() + 1;
+        tally.used.set(used);
+        tally.most_used.set(tally.most_used.get().max(used));
+        InUse { tally, since, beside: used - 1 }
+    }
+
+    /// Changes the counts of the connection's server.
+    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
+        self.tally.count(change);
+    }
+
+    /// A statement that came at `came` was answered at `now`.
+    pub fn answered(&self, came: Instant, now: Instant) {
+        self.tally.latency.add(came.max(self.since), self.beside, now);
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.tally.used.set(self.tally.used.get() - 1);
+    }
+}

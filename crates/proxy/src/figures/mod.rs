@@ -1,0 +1,20 @@
+//! What a worker counts, and what the control plane receives of it: plain numbers and plain lines. How they are asked for is in
+//! [`crate::stats`].
+
+mod commands;
+mod digests;
+mod errors;
+mod global;
+mod lines;
+mod tables;
+
+pub use commands::{CommandClass, Commands};
+pub use digests::{DigestKey, DigestTable, Row, RowFigures, Run};
+pub use errors::{ErrorFigures, ErrorKey, ErrorTable};
+pub use global::{Counters, NOT_COUNTED};
+pub use lines::{
+    CommandLine, DigestLine, Doing, ErrorLine, FreeConnection, MemoryFigures, PinLine, PreparedLine,
+    ProcessBackend, ProcessLine, Route, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
+    RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
+};
+pub use tables::{Figures, RecentDigests};
