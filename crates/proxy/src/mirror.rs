@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::backend::{BackendError, Want};
-use crate::pool::{Ask, Exit};
+use crate::figures::Counters;
+use crate::pool::{Ask, Exit, Pool};
+use crate::rows::{HostgroupId, Variables};
 use crate::rt::{Instant, spawn_local};
-use crate::snapshot::{HostgroupId, Variables};
+use crate::snapshot::InForce;
 use crate::state::SharedState;
-use crate::worker::Worker;
 
 /// A statement that is to run once more.
 pub struct Copy {
@@ -29,18 +30,43 @@ pub struct Copy {
 }
 
 /// The copies of one worker.
-#[derive(Default)]
 pub struct Mirror {
+    pool: Rc<Pool>,
+    in_force: Rc<InForce>,
+    /// How many workers share the limits of the process.
+    workers: usize,
+    figures: MirrorFigures,
     waiting: RefCell<VecDeque<Copy>>,
     /// Bytes of the texts that wait.
     waiting_bytes: Cell<usize>,
     running: Cell<usize>,
 }
 
+/// What is counted of copies.
+#[derive(Default)]
+struct MirrorFigures {
+    run: Cell<u64>,
+    failed: Cell<u64>,
+    dropped: Cell<u64>,
+}
+
 impl Mirror {
+    /// No copies, of one of so many workers.
+    pub fn new(pool: Rc<Pool>, in_force: Rc<InForce>, workers: usize) -> Mirror {
+        let (figures, waiting, waiting_bytes, running) = Default::default();
+        Mirror { pool, in_force, workers, figures, waiting, waiting_bytes, running }
+    }
+
     /// How many copies run, and how many wait.
     pub fn figures(&self) -> (usize, usize) {
         (self.running.get(), self.waiting.borrow().len())
+    }
+
+    /// Adds what is counted.
+    pub fn count_into(&self, counters: &mut Counters) {
+        counters.mirrors_run += self.figures.run.get();
+        counters.mirrors_failed += self.figures.failed.get();
+        counters.mirrors_dropped += self.figures.dropped.get();
     }
 
     fn next(&self) -> Option<Copy> {
@@ -51,17 +77,16 @@ impl Mirror {
 }
 
 /// Takes a copy, unless too many wait already. The limits of the process are shared out among its workers.
-pub fn offer(worker: &Rc<Worker>, variables: &Variables, copy: Copy) {
-    let share = |limit: usize| limit.div_ceil(worker.peers.workers());
-    let mirror = &worker.mirror;
+pub fn offer(mirror: &Rc<Mirror>, variables: &Variables, copy: Copy) {
+    let share = |limit: usize| limit.div_ceil(mirror.workers);
     if mirror.running.get() < share(variables.mirror_max_concurrency) {
         mirror.running.set(mirror.running.get() + 1);
-        let place = Place(Rc::clone(worker));
+        let place = Place(Rc::clone(mirror));
         drop(spawn_local(async move {
             let mut next = Some(copy);
             while let Some(copy) = next {
                 run(&place.0, copy).await;
-                next = place.0.mirror.next();
+                next = place.0.next();
             }
         }));
         return;
@@ -72,22 +97,22 @@ pub fn offer(worker: &Rc<Worker>, variables: &Variables, copy: Copy) {
         mirror.waiting_bytes.set(bytes);
         waiting.push_back(copy);
     } else {
-        worker.counters.borrow_mut().mirrors_dropped += 1;
+        count(&mirror.figures.dropped);
     }
 }
 
 /// The place of a copy that runs; given back when dropped.
-struct Place(Rc<Worker>);
+struct Place(Rc<Mirror>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let running = &self.0.mirror.running;
+        let running = &self.0.running;
         running.set(running.get() - 1);
     }
 }
 
-async fn run(worker: &Rc<Worker>, copy: Copy) {
-    let snapshot = worker.snapshot();
+async fn run(mirror: &Mirror, copy: Copy) {
+    let snapshot = mirror.in_force.get();
     let ask = Ask {
         want: &copy.want,
         state: &copy.state,
@@ -97,8 +122,8 @@ async fn run(worker: &Rc<Worker>, copy: Copy) {
         new: false,
         now: Instant::now(),
     };
-    let Ok(mut backend) = worker.pool.lease(&snapshot, copy.hostgroup, ask).await else {
-        worker.counters.borrow_mut().mirrors_failed += 1;
+    let Ok(mut backend) = mirror.pool.lease(&snapshot, copy.hostgroup, ask).await else {
+        count(&mirror.figures.failed);
         return;
     };
     let variables = &snapshot.variables;
@@ -112,15 +137,19 @@ async fn run(worker: &Rc<Worker>, copy: Copy) {
     };
     match ran.await {
         Ok(()) => {
-            worker.counters.borrow_mut().mirrors_run += 1;
+            count(&mirror.figures.run);
             // Whatever it has begun or set is undone before anybody else has the connection.
-            backend.settle(copy.exit, worker, &copy.want, Instant::now());
+            backend.settle(copy.exit, &mirror.pool, &copy.want, Instant::now());
         }
         Err(error) => {
-            worker.counters.borrow_mut().mirrors_failed += 1;
+            count(&mirror.figures.failed);
             tracing::debug!(server = backend.login.server.address(), %error, "a mirrored statement failed");
         }
     }
+}
+
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
 }
 
 /// Bytes of texts that wait in one worker.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::event_loop::{self, Event, Workers};
 use crate::keep::{Loss, Parcel, ledger};
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
@@ -14,11 +15,10 @@ use crate::sockets::{Own, Sockets};
 use crate::stats::{Observer, wait};
 use crate::stream::DetachedStream;
 use crate::tls::SharedTls;
-use crate::worker::{Message, Peers, Worker};
 
 /// The running data plane. Dropping it does not stop it; [`DataPlane::stop`] does.
 pub struct DataPlane {
-    peers: Arc<Peers>,
+    workers: Workers,
     threads: Vec<JoinHandle<()>>,
     snapshot: Arc<Snapshot>,
     sockets: Arc<dyn Sockets>,
@@ -40,19 +40,19 @@ pub enum Listening {
 
 /// Goes on with what a process that has died has left.
 #[derive(Debug, Clone)]
-pub struct Heir(Arc<Peers>);
+pub struct Heir(Workers);
 
 /// Tells whether the workers still do anything.
 #[derive(Debug)]
 pub struct Pulse {
-    peers: Arc<Peers>,
+    workers: Workers,
     last: Vec<u64>,
 }
 
 impl Pulse {
     /// The workers that have done nothing since this was asked last.
     pub fn late(&mut self) -> Vec<usize> {
-        let now = self.peers.beats();
+        let now = self.workers.peers().beats();
         let counts = now.iter().zip(&self.last).enumerate();
         let late = counts.filter(|(_, (now, last))| now <= last).map(|(worker, _)| worker).collect();
         self.last = now;
@@ -63,7 +63,7 @@ impl Pulse {
 impl Heir {
     /// Numbers of connections begin after those that have been given.
     pub fn begin_ids_at(&self, id: u32) {
-        self.0.begin_ids_at(id);
+        self.0.peers().begin_ids_at(id);
     }
 
     /// Goes on with one client.
@@ -129,14 +129,13 @@ impl DataPlane {
         let snapshot = Arc::new(Snapshot::compile(rows, workers, None)?);
         note_ports(&addresses);
 
-        let (senders, mailboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| rt::mailbox()).unzip();
-        let peers = Arc::new(Peers::new(senders));
-        let shares = shares(listeners, workers);
-        let mut threads = Vec::with_capacity(workers);
+        let (workers, mailboxes) = Workers::new(workers);
+        let shares = shares(listeners, workers.count());
+        let mut threads = Vec::with_capacity(workers.count());
         for (index, (mailbox, share)) in mailboxes.into_iter().zip(shares).enumerate() {
-            let (peers, snapshot) = (Arc::clone(&peers), Arc::clone(&snapshot));
+            let (workers, snapshot) = (workers.clone(), Arc::clone(&snapshot));
             let run = move || {
-                let worker = Worker::run(index, peers, snapshot, share, mailbox);
+                let worker = event_loop::run(index, workers, snapshot, share, mailbox);
                 if let Err(error) = rt::block_on(worker) {
                     tracing::error!(worker = index, %error, "a worker cannot start");
                 }
@@ -145,7 +144,7 @@ impl DataPlane {
             threads.push(thread.map_err(StartError::Thread)?);
         }
         let query_log = None;
-        Ok(DataPlane { peers, threads, snapshot, sockets, interfaces, addresses, listening, query_log })
+        Ok(DataPlane { workers, threads, snapshot, sockets, interfaces, addresses, listening, query_log })
     }
 
     /// The addresses that are listened on.
@@ -168,10 +167,10 @@ impl DataPlane {
     pub fn unlisten(&mut self) {
         let closed = |worker| {
             let (closed, done) = rt::oneshot::channel();
-            self.peers.send(worker, Message::Unlisten(closed));
+            self.workers.send(worker, Event::Unlisten(closed));
             done
         };
-        let closing: Vec<_> = (0..self.peers.workers()).map(closed).collect();
+        let closing: Vec<_> = (0..self.workers.count()).map(closed).collect();
         // A worker that has stopped has no listeners either.
         closing.into_iter().for_each(|done| drop(wait(done)));
         self.listening = Listening::Paused;
@@ -192,8 +191,8 @@ impl DataPlane {
         self.addresses = listeners.iter().map(BoundListener::address).collect();
         note_ports(&self.addresses);
         self.interfaces = interfaces;
-        for (worker, share) in shares(listeners, self.peers.workers()).into_iter().enumerate() {
-            self.peers.send(worker, Message::Listen(share));
+        for (worker, share) in shares(listeners, self.workers.count()).into_iter().enumerate() {
+            self.workers.send(worker, Event::Listen(share));
         }
         self.listening = Listening::On;
         Ok(())
@@ -215,10 +214,8 @@ impl DataPlane {
     /// # Errors
     /// A configuration that cannot be honoured; the one before stays in force.
     pub fn publish(&mut self, rows: Rows) -> Result<(), CompileError> {
-        let snapshot = Arc::new(Snapshot::compile(rows, self.peers.workers(), Some(&self.snapshot))?);
-        for worker in 0..self.peers.workers() {
-            self.peers.send(worker, Message::Publish(Arc::clone(&snapshot)));
-        }
+        let snapshot = Arc::new(Snapshot::compile(rows, self.workers.count(), Some(&self.snapshot))?);
+        self.workers.send_all(|| Event::Publish(Arc::clone(&snapshot)));
         self.snapshot = snapshot;
         self.configure_log();
         Ok(())
@@ -226,7 +223,7 @@ impl DataPlane {
 
     /// Has servers that traffic has found broken tried again: their operator says so.
     pub fn end_shuns(&self) {
-        let now = self.peers.started.elapsed();
+        let now = self.workers.peers().started.elapsed();
         for server in self.snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
             server.figures.shun.end(now);
         }
@@ -235,17 +232,13 @@ impl DataPlane {
     /// Puts other keys and certificates into force: for connections that begin from now on. None is dropped.
     pub fn replace_tls(&mut self, tls: SharedTls) {
         let snapshot = Arc::new(self.snapshot.with_tls(tls));
-        for worker in 0..self.peers.workers() {
-            self.peers.send(worker, Message::Publish(Arc::clone(&snapshot)));
-        }
+        self.workers.send_all(|| Event::Publish(Arc::clone(&snapshot)));
         self.snapshot = snapshot;
     }
 
     /// Has what rules have logged told to `log`, from now on.
     pub fn log_queries_to(&mut self, log: QueryLog) {
-        for worker in 0..self.peers.workers() {
-            self.peers.send(worker, Message::LogTo(log.clone()));
-        }
+        self.workers.send_all(|| Event::LogTo(log.clone()));
         self.query_log = Some(log);
         self.configure_log();
     }
@@ -265,37 +258,37 @@ impl DataPlane {
 
     /// What hands clients of a process that has died to the workers.
     pub fn heir(&self) -> Heir {
-        Heir(Arc::clone(&self.peers))
+        Heir(self.workers.clone())
     }
 
     /// What tells whether the workers still do anything.
     pub fn pulse(&self) -> Pulse {
-        Pulse { peers: Arc::clone(&self.peers), last: self.peers.beats() }
+        Pulse { workers: self.workers.clone(), last: self.workers.peers().beats() }
     }
 
     /// What asks the workers for figures.
     pub fn observer(&self) -> Observer {
-        Observer::new(Arc::clone(&self.peers))
+        Observer::new(self.workers.clone())
     }
 
     /// Has every client leave in its own time, `limit` at most: then sessions end between two transactions, and at the
     /// end of `grace` wherever they are. Nothing is accepted any more; call [`DataPlane::pause`] or
     /// [`DataPlane::unlisten`] first.
     pub async fn drain(&self, limit: Duration, grace: Duration) {
-        if rt::timeout(limit, self.all_gone(Message::Drain)).await.is_err() {
+        if rt::timeout(limit, self.all_gone(Event::Drain)).await.is_err() {
             // Whoever is in a transaction then is interrupted by the stop that follows.
-            let _ = rt::timeout(grace, self.all_gone(Message::DrainNow)).await;
+            let _ = rt::timeout(grace, self.all_gone(Event::DrainNow)).await;
         }
     }
 
     /// Resolves when no worker has a client any more.
-    async fn all_gone(&self, tell: fn(rt::oneshot::Sender<()>) -> Message) {
+    async fn all_gone(&self, tell: fn(rt::oneshot::Sender<()>) -> Event) {
         let told = |worker| {
             let (gone, all) = rt::oneshot::channel();
-            self.peers.send(worker, tell(gone));
+            self.workers.send(worker, tell(gone));
             all
         };
-        let waiting: Vec<_> = (0..self.peers.workers()).map(told).collect();
+        let waiting: Vec<_> = (0..self.workers.count()).map(told).collect();
         for gone in waiting {
             // A worker that has stopped has no clients.
             let _ = gone.await;
@@ -304,9 +297,7 @@ impl DataPlane {
 
     /// Ends all sessions and stops the workers.
     pub fn stop(self) {
-        for worker in 0..self.peers.workers() {
-            self.peers.send(worker, Message::Stop);
-        }
+        self.workers.send_all(|| Event::Stop);
         for thread in self.threads {
             if thread.join().is_err() {
                 tracing::error!("a worker ended by a panic");

@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::figures::Counters;
+use crate::outbox::Outbox;
 use crate::rows::Variables;
 use crate::rt::{Instant, oneshot};
-use crate::worker::Peers;
 
 pub use answer::{Answer, Replay};
 pub use entry::{Entry, Life};
@@ -42,8 +42,10 @@ use shelf::Shelf;
 pub use ticket::Ticket;
 
 /// What all workers' caches share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Shared {
+    workers: usize,
+    outbox: Outbox<Delivery>,
     /// How often everything was flushed. What was asked of a server before the last time is of no use.
     generation: AtomicU64,
     /// Bytes of answers that are being recorded.
@@ -51,6 +53,16 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Nothing is flushed or recorded yet. Deliveries between `workers` go by `outbox`.
+    pub fn new(workers: usize, outbox: Outbox<Delivery>) -> Shared {
+        Shared { workers, outbox, generation: AtomicU64::default(), recorded: AtomicUsize::default() }
+    }
+
+    /// Tells the owner of a key something.
+    fn deliver(&self, key: Key, delivery: Delivery) {
+        self.outbox.send(key.owner(self.workers), delivery);
+    }
+
     /// The generation of now.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -66,7 +78,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Cache {
     index: usize,
-    peers: Arc<Peers>,
+    shared: Arc<Shared>,
     /// What it owns.
     shard: RefCell<Shard>,
     /// Pointers to what others own.
@@ -87,11 +99,11 @@ pub enum Found<T> {
 
 impl Cache {
     /// The empty cache of worker `index`.
-    pub fn new(index: usize, peers: Arc<Peers>, variables: &Variables) -> Cache {
-        let shard = Shard::new(Arc::clone(&peers));
+    pub fn new(index: usize, shared: Arc<Shared>, variables: &Variables) -> Cache {
+        let shard = Shard::new(Arc::clone(&shared));
         let cache = Cache {
             index,
-            peers,
+            shared,
             shard: RefCell::new(shard),
             replicas: RefCell::new(Shelf::new(REPLICAS, |_| ())),
             states: StateHashes::default(),
@@ -103,17 +115,17 @@ impl Cache {
     /// Goes by these variables from now on.
     pub fn take_over(&self, variables: &Variables) {
         let entries = variables.query_cache_size - recordings(variables);
-        self.shard.borrow_mut().resize(entries / self.peers.workers());
+        self.shard.borrow_mut().resize(entries / self.shared.workers);
     }
 
     /// Looks for an answer in what is here, without asking anybody; `take` is given an entry that is good, and says `None`
     /// of one without an answer. Where it is getting old, one asker of all is told to renew it instead.
     pub fn find<T>(&self, key: Key, now: Instant, take: impl FnOnce(&Arc<Entry>) -> Option<T>) -> Found<T> {
-        let generation = self.peers.cache.generation();
+        let generation = self.shared.generation();
         let mut found = Found::Nothing;
         let look = |entry: &Arc<Entry>| {
             found = if entry.claim(now) {
-                Found::Run(Ticket::to_renew(Arc::clone(&self.peers), generation, Arc::clone(entry)))
+                Found::Run(Ticket::to_renew(Arc::clone(&self.shared), generation, Arc::clone(entry)))
             } else {
                 take(entry).map_or_else(|| Found::Run(self.ticket(key)), Found::Hit)
             };
@@ -132,15 +144,14 @@ impl Cache {
         if self.owns(key) {
             self.shard.borrow_mut().ask(key, now, reply);
         } else {
-            let owner = key.owner(self.peers.workers());
-            self.peers.deliver(owner, Delivery::Ask { key, now, reply });
+            self.shared.deliver(key, Delivery::Ask { key, now, reply });
         }
         answer
     }
 
     /// The ticket of one who runs a statement with nobody waiting for the answer.
     pub fn ticket(&self, key: Key) -> Ticket {
-        Ticket::alone(Arc::clone(&self.peers), self.peers.cache.generation(), key)
+        Ticket::alone(Arc::clone(&self.shared), self.shared.generation(), key)
     }
 
     /// Keeps a pointer to an entry that somebody else owns.
@@ -157,7 +168,7 @@ impl Cache {
 
     /// Drops what is no longer good, some at a time.
     pub fn tidy(&self, now: Instant) {
-        let generation = self.peers.cache.generation();
+        let generation = self.shared.generation();
         self.shard.borrow_mut().purge(now, generation);
         self.replicas.borrow_mut().purge(REPLICAS, now, generation);
     }
@@ -174,7 +185,7 @@ impl Cache {
     }
 
     fn owns(&self, key: Key) -> bool {
-        key.owner(self.peers.workers()) == self.index
+        key.owner(self.shared.workers) == self.index
     }
 }
 

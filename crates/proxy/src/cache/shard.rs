@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::Shared;
 use super::entry::Entry;
 use super::key::Key;
 use super::shelf::Shelf;
@@ -10,7 +11,6 @@ use super::ticket::Ticket;
 use crate::figures::Counters;
 use crate::hash::AsTheyAre;
 use crate::rt::{Instant, oneshot};
-use crate::worker::Peers;
 
 /// What the owner of a key is told.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub enum Reply {
 /// What one worker owns.
 #[derive(Debug)]
 pub struct Shard {
-    peers: Arc<Peers>,
+    shared: Arc<Shared>,
     shelf: Shelf,
     flights: HashMap<Key, Flight, AsTheyAre>,
     /// The number of the last flight.
@@ -83,9 +83,9 @@ struct Flight {
 
 impl Shard {
     /// An empty one.
-    pub fn new(peers: Arc<Peers>) -> Shard {
+    pub fn new(shared: Arc<Shared>) -> Shard {
         Shard {
-            peers,
+            shared,
             shelf: Shelf::new(0, Entry::set_gone),
             flights: HashMap::default(),
             last: 0,
@@ -107,7 +107,7 @@ impl Shard {
 
     /// Answers, now or when somebody has brought the answer.
     pub fn ask(&mut self, key: Key, now: Instant, reply: oneshot::Sender<Reply>) {
-        let generation = self.peers.cache.generation();
+        let generation = self.shared.generation();
         let mut found = None;
         self.shelf.look(key, now, generation, |entry| found = Some(Arc::clone(entry)));
         if let Some(entry) = found {
@@ -153,7 +153,7 @@ impl Shard {
             }
             Landing::Failed if flight.failures + 1 >= FAILURES => {
                 for waiter in flight.waiters {
-                    let ticket = Ticket::alone(Arc::clone(&self.peers), flight.generation, key);
+                    let ticket = Ticket::alone(Arc::clone(&self.shared), flight.generation, key);
                     let _ = waiter.send(Reply::Alone(ticket));
                 }
             }
@@ -167,7 +167,7 @@ impl Shard {
         while let Some(waiter) = flight.waiters.pop_front() {
             self.last += 1;
             flight.number = self.last;
-            let ticket = Ticket::to_lead(Arc::clone(&self.peers), flight.generation, key, flight.number);
+            let ticket = Ticket::to_lead(Arc::clone(&self.shared), flight.generation, key, flight.number);
             match waiter.send(Reply::Lead(ticket)) {
                 Ok(()) => {
                     self.flights.insert(key, flight);
@@ -181,7 +181,7 @@ impl Shard {
     }
 
     fn keep(&mut self, entry: Arc<Entry>, now: Instant) {
-        if !entry.is_good(now, self.peers.cache.generation()) {
+        if !entry.is_good(now, self.shared.generation()) {
             return;
         }
         if let Some(answer) = entry.answer() {

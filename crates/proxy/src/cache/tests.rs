@@ -9,12 +9,11 @@ use narrows_wire::frame::put_packet;
 
 use super::*;
 use crate::rt::{MailboxReceiver, mailbox};
-use crate::worker::Message;
 
 /// Workers' caches, and the mail between them.
 struct Workers {
     caches: Vec<Cache>,
-    mailboxes: Vec<MailboxReceiver<Message>>,
+    mailboxes: Vec<MailboxReceiver<Delivery>>,
     now: Instant,
 }
 
@@ -25,9 +24,10 @@ impl Workers {
 
     fn of_size(count: usize, size: usize) -> Workers {
         let (senders, mailboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mailbox()).unzip();
-        let peers = Arc::new(Peers::new(senders));
+        let outbox = Outbox::new(move |worker: usize, delivery| drop(senders[worker].send(delivery)));
+        let shared = Arc::new(Shared::new(count, outbox));
         let variables = Variables { query_cache_size: size, ..Variables::default() };
-        let caches = (0..count).map(|index| Cache::new(index, Arc::clone(&peers), &variables)).collect();
+        let caches = (0..count).map(|index| Cache::new(index, Arc::clone(&shared), &variables)).collect();
         Workers { caches, mailboxes, now: Instant::now() }
     }
 
@@ -37,7 +37,7 @@ impl Workers {
         while delivered {
             delivered = false;
             for (cache, mailbox) in self.caches.iter().zip(&mut self.mailboxes) {
-                while let Ok(Message::Cache(delivery)) = mailbox.try_recv() {
+                while let Ok(delivery) = mailbox.try_recv() {
                     cache.receive(delivery);
                     delivered = true;
                 }
@@ -256,7 +256,7 @@ fn a_flush_is_for_what_is_on_its_way_too() {
     let ticket = lead(&mut workers.ask(0, fetched));
     let mut before = workers.ask(1, fetched);
 
-    workers.caches[0].peers.cache.flush();
+    workers.caches[0].shared.flush();
 
     assert!((0..2).all(|index| !workers.hit(index, kept)));
     let mut behind = workers.ask(0, fetched);

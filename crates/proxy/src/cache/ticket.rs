@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
+use super::Shared;
 use super::answer::Answer;
 use super::entry::{Entry, Life};
 use super::key::Key;
 use super::shard::{Delivery, Landing};
-use crate::worker::Peers;
 
 /// A ticket.
 #[derive(Debug)]
 pub struct Ticket {
-    peers: Arc<Peers>,
+    shared: Arc<Shared>,
     key: Key,
     /// The flush that its holder asked after.
     generation: u64,
@@ -30,16 +30,16 @@ enum Role {
 }
 
 impl Ticket {
-    pub(super) fn to_lead(peers: Arc<Peers>, generation: u64, key: Key, flight: u64) -> Ticket {
-        Ticket { peers, key, generation, role: Role::Leads(flight) }
+    pub(super) fn to_lead(shared: Arc<Shared>, generation: u64, key: Key, flight: u64) -> Ticket {
+        Ticket { shared, key, generation, role: Role::Leads(flight) }
     }
 
-    pub(super) fn to_renew(peers: Arc<Peers>, generation: u64, entry: Arc<Entry>) -> Ticket {
-        Ticket { peers, key: entry.key, generation, role: Role::Renews(entry) }
+    pub(super) fn to_renew(shared: Arc<Shared>, generation: u64, entry: Arc<Entry>) -> Ticket {
+        Ticket { shared, key: entry.key, generation, role: Role::Renews(entry) }
     }
 
-    pub(super) fn alone(peers: Arc<Peers>, generation: u64, key: Key) -> Ticket {
-        Ticket { peers, key, generation, role: Role::Alone }
+    pub(super) fn alone(shared: Arc<Shared>, generation: u64, key: Key) -> Ticket {
+        Ticket { shared, key, generation, role: Role::Alone }
     }
 
     /// This is the answer; or there is one that cannot be kept, and nobody is to wait for the next.
@@ -79,14 +79,13 @@ impl Ticket {
     }
 
     /// What all workers' caches share.
-    pub(super) fn shared(&self) -> &super::Shared {
-        &self.peers.cache
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// By mail, even to the worker at hand: it may be just about to change what it owns.
     fn tell(&self, flight: Option<u64>, landing: Landing) {
-        let owner = self.key.owner(self.peers.workers());
-        self.peers.deliver(owner, Delivery::Landed { key: self.key, flight, landing });
+        self.shared.deliver(self.key, Delivery::Landed { key: self.key, flight, landing });
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub mod about;
 mod authenticate;
-mod hosts;
 mod schema;
 
 use std::rc::Rc;
@@ -24,18 +23,16 @@ use crate::keep::{After, Hail, Heritage};
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use crate::reply::put_error;
 use crate::rt::timeout;
-use crate::session::Session;
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, TlsError, Transport};
-use crate::worker::{Admission, Worker};
+use crate::worker::Worker;
 
 pub use crate::rows::Networks;
+pub use crate::worker::ClientHost;
 pub use authenticate::AccountPlace;
 use authenticate::authenticate;
 pub(crate) use authenticate::{LoginClaim, change_user};
-pub use hosts::{ClientHost, ClientHosts};
-pub use schema::KnownSchemas;
 
 /// A client that has logged in.
 pub struct Client {
@@ -77,32 +74,28 @@ enum LoginError {
     Refused(Errno, String),
 }
 
-/// Serves one client from its first byte to its last.
-pub async fn serve(worker: Rc<Worker>, stream: Stream, admission: Admission) {
-    go_on(worker, stream, admission, Box::new(Heritage::fresh())).await;
+/// Whether there is room for a client under `mysql-max_connections`, as it was when the client came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// There is.
+    Granted,
+    /// It is one too many, and is told so.
+    Full,
 }
 
-/// Goes on with a client that another process has begun to serve: its login is gone through once more, by what it said then,
-/// and it is told what it has not been told yet.
-pub async fn go_on(worker: Rc<Worker>, stream: Stream, admission: Admission, heritage: Box<Heritage>) {
-    // Boxed, so that an idle client's task does not keep the room that its login needed.
-    if let Some(session) = Box::pin(begin(worker, stream, admission, heritage)).await {
-        session.run().await;
-    }
-}
-
-/// The login; the session that it leads to.
-async fn begin(
-    worker: Rc<Worker>,
+/// The login of a client, which another process may have begun to serve: its login is gone through once more then, by what it
+/// said at the time, and it is told what it has not been told yet. What comes of it is counted.
+pub async fn accept(
+    worker: &Rc<Worker>,
     stream: Stream,
     admission: Admission,
     heritage: Box<Heritage>,
-) -> Option<Box<Session>> {
+) -> Option<Client> {
     let snapshot = worker.snapshot();
     let variables = &snapshot.variables;
     let hosts = &worker.peers.client_hosts;
     let mut peer = stream.peer();
-    let log_in = log_in(&worker, &snapshot, stream, admission, &mut peer, *heritage);
+    let log_in = log_in(worker, &snapshot, stream, admission, &mut peer, *heritage);
     let login = timeout(variables.connect_timeout_client, log_in);
     match login.await.unwrap_or(Err(LoginError::Timeout)) {
         Ok(client) => {
@@ -110,10 +103,10 @@ async fn begin(
                 hosts.succeeded(variables, &peer.0);
                 worker.counters.borrow_mut().logins += 1;
             }
-            Some(Session::new(worker, client))
+            Some(client)
         }
         Err(error) => {
-            count_failure(&worker, &error);
+            count_failure(worker, &error);
             if !matches!(error, LoginError::Closed(_)) {
                 hosts.failed(variables, &peer.0);
             }

@@ -3,8 +3,6 @@
 //! One is asked before the login is answered, so that a client learns it where it would without a proxy. A schema
 //! that was there once is not asked for again: should it be gone since, the first statement is refused instead.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use narrows_wire::Errno;
@@ -15,31 +13,6 @@ use crate::rt::{Instant, timeout};
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
 use crate::worker::Worker;
-
-/// Schemas that servers have let users into, by user.
-#[derive(Debug, Default)]
-pub struct KnownSchemas {
-    by_user: RefCell<HashMap<String, HashSet<Box<[u8]>>>>,
-}
-
-impl KnownSchemas {
-    fn contains(&self, user: &str, schema: &[u8]) -> bool {
-        self.by_user.borrow().get(user).is_some_and(|schemas| schemas.contains(schema))
-    }
-
-    fn insert(&self, user: &str, schema: &[u8]) {
-        let mut by_user = self.by_user.borrow_mut();
-        if by_user.values().map(HashSet::len).sum::<usize>() >= MOST_KNOWN {
-            by_user.clear();
-        }
-        by_user.entry(user.to_owned()).or_default().insert(schema.into());
-    }
-
-    /// Forgets all of them: users may have other servers now.
-    pub fn forget(&self) {
-        self.by_user.borrow_mut().clear();
-    }
-}
 
 /// Why a server does not let this user into the schema of `state`. `None` too when no server could be asked in the
 /// time of one attempt to connect: the first statement will tell.
@@ -80,7 +53,7 @@ async fn enter(
     let limit = snapshot.variables.connect_timeout_server;
     match backend.align(state, false, None, limit).await {
         Ok(()) => {
-            backend.settle(Exit::Return, worker, want, Instant::now());
+            backend.settle(Exit::Return, &worker.pool, want, Instant::now());
             Ok(())
         }
         Err(BackendError::Server(error)) => Err(Some(error)),
@@ -92,6 +65,3 @@ async fn enter(
 fn is_about_schema(error: &ServerError) -> bool {
     matches!(error.code, 1044 | 1049 | 1102)
 }
-
-/// Schemas that a worker remembers: a bound for those who have a schema per customer.
-const MOST_KNOWN: usize = 10_000;

@@ -4,11 +4,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::{Pool, count};
 use crate::backend::{Backend, BackendError, Use, Want};
 use crate::hostgroup::ServerFigures;
+use crate::rows::HostgroupId;
 use crate::rt::{Instant, spawn_local};
-use crate::snapshot::HostgroupId;
-use crate::worker::Worker;
 
 /// What is done to a connection before anybody else has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub enum Exit {
     Close,
 }
 
-impl Worker {
+impl Pool {
     /// Does what `exit` says to a connection of `want`, and puts it back; where that fails, it is closed.
     pub(super) async fn clean(&self, mut backend: Backend, exit: Exit, want: &Want) {
-        let limit = self.snapshot().variables.connect_timeout_server;
+        let limit = self.in_force.get().variables.connect_timeout_server;
         if exit != Exit::UndoTimeouts {
             // What it still keeps for its client is lost when it fails, and so is the connection.
             let _ = backend.settle_residue(limit).await;
@@ -45,49 +45,51 @@ impl Worker {
             Exit::Return | Exit::Reset | Exit::Close => backend.reset(limit).await.is_ok(),
         };
         if cleaned {
-            self.counters.borrow_mut().pool_reset += u64::from(exit != Exit::UndoTimeouts);
-            self.pool.release(&self.snapshot(), backend, Instant::now());
+            if exit != Exit::UndoTimeouts {
+                count(&self.figures.resets);
+            }
+            self.release(&self.in_force.get(), backend, Instant::now());
         }
     }
 
     /// Asks a connection that is idle here for what it keeps, and leaves that with its client.
-    pub(crate) fn fetch(self: &Rc<Worker>, hostgroup: HostgroupId, last_use: Use) {
-        let Some(mut backend) = self.pool.take_untouched(hostgroup, last_use) else { return };
+    pub(super) fn fetch(self: &Rc<Pool>, hostgroup: HostgroupId, last_use: Use) {
+        let Some(mut backend) = self.take_untouched(hostgroup, last_use) else { return };
         // It will know less than its client left there.
         backend.login.count_lease();
-        let limit = self.snapshot().variables.connect_timeout_server;
+        let limit = self.in_force.get().variables.connect_timeout_server;
         self.look_after(backend, async move |backend| backend.settle_residue(limit).await);
     }
 
     /// Pings the idle connections that are due, and opens those that are wanted before they are needed.
-    pub(crate) fn tend_pool(self: &Rc<Worker>) {
-        let snapshot = self.snapshot();
+    pub fn tend(self: &Rc<Pool>) {
+        let snapshot = self.in_force.get();
         let limit = snapshot.variables.ping_timeout_server;
-        for backend in self.pool.take_due(&snapshot) {
+        for backend in self.take_due(&snapshot) {
             self.look_after(backend, async move |backend| backend.ping(limit).await);
         }
-        for opening in self.pool.take_openings(&snapshot) {
-            let worker = Rc::clone(self);
-            spawn_local(async move { worker.pool.open_early(&worker.snapshot(), opening).await });
+        for opening in self.take_openings(&snapshot) {
+            let pool = Rc::clone(self);
+            spawn_local(async move { pool.open_early(&pool.in_force.get(), opening).await });
         }
     }
 
     /// Closes the statements of idle connections to a server.
-    pub(crate) fn close_statements(self: &Rc<Worker>, figures: Arc<ServerFigures>) {
-        let worker = Rc::clone(self);
-        spawn_local(async move { worker.pool.close_statements(&worker.snapshot(), &figures).await });
+    pub(super) fn close_statements(self: &Rc<Pool>, figures: Arc<ServerFigures>) {
+        let pool = Rc::clone(self);
+        spawn_local(async move { pool.close_idle_statements(&pool.in_force.get(), &figures).await });
     }
 
     /// Does something with a connection that nobody has, and puts it back; where that fails, it is closed.
     fn look_after(
-        self: &Rc<Worker>,
+        self: &Rc<Pool>,
         mut backend: Backend,
         what: impl AsyncFnOnce(&mut Backend) -> Result<(), BackendError> + 'static,
     ) {
-        let worker = Rc::clone(self);
+        let pool = Rc::clone(self);
         spawn_local(async move {
             if what(&mut backend).await.is_ok() {
-                worker.pool.release(&worker.snapshot(), backend, Instant::now());
+                pool.release(&pool.in_force.get(), backend, Instant::now());
             }
         });
     }

@@ -20,6 +20,8 @@ pub(super) struct PoolFigures {
     pub(super) failed: Cell<u64>,
     pub(super) returned: Cell<u64>,
     pub(super) timeouts: Cell<u64>,
+    /// Connections that were reset before anybody else had them.
+    pub(super) resets: Cell<u64>,
     /// What was counted since the start, of servers the configuration no longer has, and before a reset.
     before: RefCell<Tally>,
 }
@@ -117,6 +119,7 @@ impl Pool {
         counters.leases += figures.given.get();
         counters.leases_failed += figures.failed.get();
         counters.connect_timeouts += figures.timeouts.get();
+        counters.pool_reset += figures.resets.get();
         counters.pool_asked += figures.asked.get();
         counters.pool_given += figures.given.get();
         counters.pool_returned += figures.returned.get();

@@ -3,10 +3,9 @@
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use super::Exit;
+use super::{Exit, Pool};
 use crate::backend::{Backend, Want};
 use crate::rt::{Instant, spawn_local};
-use crate::worker::Worker;
 
 /// A backend connection that the pool has given out.
 ///
@@ -16,9 +15,9 @@ use crate::worker::Worker;
 ///
 /// ```
 /// # use std::rc::Rc;
-/// # use narrows_proxy::{backend::Want, pool::{Exit, Lease}, rt::Instant, worker::Worker};
-/// fn give_back(lease: Lease, worker: &Rc<Worker>, want: &Want) {
-///     lease.settle(Exit::Reset, worker, want, Instant::now());
+/// # use narrows_proxy::{backend::Want, pool::{Exit, Lease, Pool}, rt::Instant};
+/// fn give_back(lease: Lease, pool: &Rc<Pool>, want: &Want) {
+///     lease.settle(Exit::Reset, pool, want, Instant::now());
 /// }
 /// ```
 ///
@@ -34,9 +33,10 @@ use crate::worker::Worker;
 /// nor from another worker what its pool has not lent:
 ///
 /// ```compile_fail,E0423
-/// # use narrows_proxy::{backend::Backend, pool::{Lent, Pool}, snapshot::Snapshot};
-/// fn give_back(backend: Backend, pool: &Pool, snapshot: &Snapshot) {
-///     pool.receive(snapshot, Lent(Box::new(backend.detach().unwrap())));
+/// # use std::rc::Rc;
+/// # use narrows_proxy::{backend::Backend, pool::{Lent, Mail, Pool}};
+/// fn give_back(backend: Backend, pool: &Rc<Pool>) {
+///     pool.receive(Mail::Backend(Lent(Box::new(backend.detach().unwrap()))));
 /// }
 /// ```
 ///
@@ -62,9 +62,9 @@ use crate::worker::Worker;
 ///
 /// ```compile_fail,E0382
 /// # use std::rc::Rc;
-/// # use narrows_proxy::{backend::Want, pool::{Exit, Lease}, rt::Instant, worker::Worker};
-/// fn give_back(lease: Lease, worker: &Rc<Worker>, want: &Want) {
-///     lease.settle(Exit::Return, worker, want, Instant::now());
+/// # use narrows_proxy::{backend::Want, pool::{Exit, Lease, Pool}, rt::Instant};
+/// fn give_back(lease: Lease, pool: &Rc<Pool>, want: &Want) {
+///     lease.settle(Exit::Return, pool, want, Instant::now());
 ///     assert!(lease.is_alive());
 /// }
 /// ```
@@ -81,14 +81,14 @@ impl Lease {
 
     /// Gives the connection back for its next user, once what `exit` says is done; where that fails, it is closed. It is one of
     /// `want`, and `now` was read not long ago.
-    pub fn settle(mut self, exit: Exit, worker: &Rc<Worker>, want: &Want, now: Instant) {
+    pub fn settle(mut self, exit: Exit, pool: &Rc<Pool>, want: &Want, now: Instant) {
         self.backend.login.sequences_are_own = false;
         match exit {
-            Exit::Return => worker.pool.release(&worker.snapshot(), self.backend, now),
+            Exit::Return => pool.release(&pool.in_force.get(), self.backend, now),
             Exit::Close => drop(self),
             Exit::UndoTimeouts | Exit::Reset | Exit::ChangeUser => {
-                let (worker, want) = (Rc::clone(worker), want.clone());
-                spawn_local(async move { worker.clean(self.backend, exit, &want).await });
+                let (pool, want) = (Rc::clone(pool), want.clone());
+                spawn_local(async move { pool.clean(self.backend, exit, &want).await });
             }
         }
     }

@@ -16,6 +16,7 @@ mod exit;
 mod failures;
 mod figures;
 mod lease;
+mod mail;
 mod opening;
 mod unavailable;
 mod upkeep;
@@ -27,20 +28,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backend, BackendError, DetachedBackend, ServerError, ServerTally, Use, Want};
+use crate::backend::{Backend, BackendError, ServerError, ServerTally, Use, Want};
 use crate::figures::ErrorTable;
 use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
+use crate::outbox::Outbox;
 use crate::prepared::Identity;
+use crate::rows::HostgroupId;
 use crate::rt::{Instant, Notify, nanoseconds, spawn_local, timeout_at};
-use crate::snapshot::{HostgroupId, Snapshot};
+use crate::snapshot::{InForce, LocalSnapshot, Snapshot};
 use crate::state::SharedState;
-use crate::worker::{Message, Peers};
 
 pub use exit::Exit;
 use failures::{Failure, Scope};
 use figures::PoolFigures;
 pub use figures::ServerReport;
 pub use lease::Lease;
+pub use mail::{Lent, Mail};
 use opening::LastLogin;
 pub use opening::Opening;
 pub use unavailable::Cause;
@@ -50,15 +53,31 @@ use waiters::{Place, Waiters};
 /// The backend connections of one worker.
 pub struct Pool {
     worker: usize,
-    peers: Arc<Peers>,
+    outbox: Outbox<Mail>,
+    pokes: Outbox<HostgroupId>,
     epoch: Instant,
     groups: RefCell<BTreeMap<HostgroupId, Rc<Group>>>,
     figures: PoolFigures,
     told: Told,
     errors: Rc<RefCell<ErrorTable>>,
-    /// The configuration in force, once it is not that of the start any more.
-    newest: RefCell<Option<Arc<Snapshot>>>,
+    in_force: Rc<InForce>,
     changed: Notify,
+}
+
+/// Where a pool stands.
+pub struct Station {
+    /// The worker it belongs to.
+    pub worker: usize,
+    /// When the process started.
+    pub started: Instant,
+    /// The configuration in force.
+    pub in_force: Rc<InForce>,
+    /// What reaches the pools of other workers.
+    pub outbox: Outbox<Mail>,
+    /// What reaches who waits there.
+    pub pokes: Outbox<HostgroupId>,
+    /// Where failures to connect are added to.
+    pub errors: Rc<RefCell<ErrorTable>>,
 }
 
 /// One hostgroup on one worker.
@@ -105,10 +124,6 @@ pub enum LeaseError {
     Refused(ServerError),
 }
 
-/// A connection on its way to another worker. Only a pool lends one.
-#[derive(Debug)]
-pub struct Lent(Box<DetachedBackend>);
-
 /// What can be had right now.
 enum Attempt {
     Idle(Backend),
@@ -130,11 +145,12 @@ enum Turn {
 }
 
 impl Pool {
-    /// An empty pool for one worker. Failures to connect are added to `errors`.
-    pub fn new(worker: usize, peers: Arc<Peers>, errors: Rc<RefCell<ErrorTable>>) -> Pool {
-        let (epoch, figures, told) = (peers.started, PoolFigures::default(), Told::default());
-        let (groups, newest, changed) = (RefCell::default(), RefCell::default(), Notify::new());
-        Pool { worker, peers, epoch, groups, figures, told, errors, newest, changed }
+    /// An empty pool for one worker.
+    pub fn new(place: Station) -> Pool {
+        let Station { worker, started, in_force, outbox, pokes, errors } = place;
+        let (figures, told) = (PoolFigures::default(), Told::default());
+        let (groups, changed) = (RefCell::default(), Notify::new());
+        Pool { worker, outbox, pokes, epoch: started, groups, figures, told, errors, in_force, changed }
     }
 
     /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
@@ -200,9 +216,9 @@ impl Pool {
         let started = Instant::now();
         let deadline = started + snapshot.variables.connect_timeout_server_max;
         let since = nanoseconds(self.epoch.elapsed());
-        let mut newer: Option<Arc<Snapshot>> = None;
+        let mut newer: Option<LocalSnapshot> = None;
         loop {
-            let snapshot = newer.as_deref().unwrap_or(snapshot);
+            let snapshot = newer.as_ref().map_or(snapshot, |newer| newer.as_ref());
             if let Some(hostgroup) = snapshot.hostgroups.get(&id) {
                 let group = self.group(&hostgroup.demand);
                 let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
@@ -220,13 +236,13 @@ impl Pool {
                     return Err(self.unavailable(id, None, started));
                 }
             }
-            newer = self.newest.borrow().clone();
+            newer = Some(self.in_force.get());
         }
     }
 
     /// The configuration in force, where it is another than `snapshot`.
-    fn newer_than(&self, snapshot: &Snapshot) -> Option<Arc<Snapshot>> {
-        self.newest.borrow().clone().filter(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
+    fn newer_than(&self, snapshot: &Snapshot) -> Option<LocalSnapshot> {
+        Some(self.in_force.get()).filter(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
     }
 
     /// Whether a connection may be used that was opened, or logged in anew, while `snapshot` was in force: its server may be out
@@ -236,7 +252,8 @@ impl Pool {
     }
 
     /// Another configuration is in force: those who wait look again.
-    pub fn take_over(&self, snapshot: Arc<Snapshot>) {
+    pub fn take_over(&self) {
+        let snapshot = self.in_force.get();
         for group in self.groups.borrow().values() {
             group
                 .idle
@@ -244,7 +261,6 @@ impl Pool {
                 .retain(|backend| !has_moved(backend, &snapshot) && !is_too_many(backend, &snapshot));
             self.publish_idle(group);
         }
-        self.newest.replace(Some(snapshot));
         self.changed.notify_waiters();
         self.poke_all();
     }
@@ -377,9 +393,9 @@ impl Pool {
     }
 
     /// Another worker has sent a connection.
-    pub fn receive(&self, snapshot: &Snapshot, Lent(backend): Lent) {
+    fn take_in(&self, Lent(backend): Lent) {
         match backend.attach() {
-            Ok(backend) => self.release_here(snapshot, backend),
+            Ok(backend) => self.release_here(&self.in_force.get(), backend),
             Err(error) => tracing::warn!(%error, "a backend connection was lost between two workers"),
         }
     }
@@ -397,7 +413,7 @@ impl Pool {
     }
 
     /// Another worker has waiters and asks for an idle connection.
-    pub fn lend_idle(&self, hostgroup: HostgroupId, to: usize) {
+    fn lend_idle(&self, hostgroup: HostgroupId, to: usize) {
         let Some(group) = self.groups.borrow().get(&hostgroup).map(Rc::clone) else { return };
         if !group.waiters.is_empty() {
             return;
@@ -411,7 +427,7 @@ impl Pool {
 
     fn lend(&self, worker: usize, backend: Backend) {
         match backend.detach() {
-            Ok(backend) => self.peers.send(worker, Message::Backend(Lent(Box::new(backend)))),
+            Ok(backend) => self.outbox.send(worker, Mail::Backend(Lent(Box::new(backend)))),
             Err(error) => tracing::warn!(%error, "a backend connection was lost between two workers"),
         }
     }
@@ -425,14 +441,14 @@ impl Pool {
     }
 
     /// Something has changed that may help a waiter: a slot was freed, or the configuration is another.
-    pub fn poke(&self, hostgroup: HostgroupId) {
+    fn poke(&self, hostgroup: HostgroupId) {
         if let Some(group) = self.groups.borrow().get(&hostgroup) {
             group.waiters.poke();
         }
     }
 
     /// The same for all hostgroups.
-    pub fn poke_all(&self) {
+    fn poke_all(&self) {
         self.groups.borrow().values().for_each(|group| group.waiters.poke());
     }
 
@@ -500,8 +516,8 @@ impl Search<'_> {
                     found => return Turn::Take(found),
                 }
                 if let Some(worker) = self.group.demand.idle_elsewhere(self.pool.worker) {
-                    let message = Message::Borrow { hostgroup: self.hostgroup.id, to: self.pool.worker };
-                    self.pool.peers.send(worker, message);
+                    let mail = Mail::Borrow { hostgroup: self.hostgroup.id, to: self.pool.worker };
+                    self.pool.outbox.send(worker, mail);
                 }
             }
             if Instant::now() >= deadline {

@@ -31,7 +31,7 @@ pub struct Opening {
 impl Pool {
     /// The right to open a connection to `server`, where it has room and the second at hand has openings left.
     pub(super) fn slot(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> Option<Slot> {
-        let slot = Slot::take(server, &hostgroup.demand, &self.peers)?;
+        let slot = Slot::take(server, &hostgroup.demand, &self.pokes)?;
         let openings = &hostgroup.demand.openings;
         openings.count(hostgroup.settings.openings_per_second, now.duration_since(self.epoch)).then_some(slot)
     }

@@ -50,7 +50,7 @@ impl Pool {
 
     /// Closes the statements of idle connections to a server. Those that no client has open would do, but a connection
     /// that is idle now can prepare what it needs again.
-    pub(super) async fn close_statements(&self, snapshot: &Snapshot, figures: &Arc<ServerFigures>) {
+    pub(super) async fn close_idle_statements(&self, snapshot: &Snapshot, figures: &Arc<ServerFigures>) {
         let groups: Vec<_> = self.groups.borrow().values().map(Rc::clone).collect();
         for group in groups {
             let of_server = |backend: &mut Backend| {

@@ -12,11 +12,11 @@ use narrows_wire::{Command, Errno, Status};
 
 use super::effects::PinReason;
 use super::execute::Job;
-use super::handle::Pinning;
 use super::request::Request;
 use super::{End, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::rt::{Instant, select};
+use crate::worker::Pinning;
 
 /// A connection that is set aside, and what the session was on it.
 pub(super) struct Aside {
@@ -274,7 +274,7 @@ impl Session {
                 Some(exit) => {
                     let backend = aside.pinned.backend;
                     let exit = self.exit_of(&backend, exit);
-                    backend.settle(exit, &self.worker, &self.want, Instant::now());
+                    backend.settle(exit, &self.worker.pool, &self.want, Instant::now());
                 }
             }
         }

@@ -7,7 +7,6 @@ use narrows_sql::{Flags, Kind, Statement, digest_hash, digest_text};
 use narrows_wire::{Command, Errno, Status};
 
 use super::execute::Job;
-use super::handle::Pinning;
 use super::relay::Outcome;
 use super::request::Request;
 use super::{PinReason, Session};
@@ -17,6 +16,7 @@ use crate::pool::Lease;
 use crate::route::{Digest, digest_options};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Variables};
+use crate::worker::Pinning;
 
 /// What a statement that is over gave.
 #[derive(Debug, Clone, Copy, Default)]

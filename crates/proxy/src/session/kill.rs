@@ -16,7 +16,7 @@ use crate::backend::{Backend, kill};
 use crate::pool::Lease;
 use crate::route::PREPARED_KILL;
 use crate::rt::{Instant, oneshot, spawn_local};
-use crate::worker::{KillAnswer, Message};
+use crate::worker::{Kill, KillAnswer};
 
 /// What a text says of killing.
 pub(super) enum Kills {
@@ -117,7 +117,7 @@ impl Session {
             for worker in 0..self.worker.peers.workers() {
                 let (answer, reply) = oneshot::channel();
                 let username = self.want.account.row.username.clone();
-                self.worker.peers.send(worker, Message::Kill { id, kind: target.kind, username, answer });
+                self.worker.peers.kills.send(worker, Kill { id, kind: target.kind, username, answer });
                 match reply.await {
                     Ok(KillAnswer::Done) => return Ok(()),
                     Ok(KillAnswer::NotOwner) => {

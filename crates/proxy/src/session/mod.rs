@@ -12,7 +12,6 @@ mod errors;
 mod execute;
 mod fast_forward;
 mod fault;
-mod handle;
 mod information;
 mod internal;
 mod kill;
@@ -45,7 +44,7 @@ use crate::pool::Lease;
 use crate::reply::put_error;
 use crate::rt::{Instant, select};
 use crate::state::{SessionState, SharedState};
-use crate::worker::{LocalSnapshot, Worker};
+use crate::worker::{Handle, Interrupt, LocalSnapshot, Worker};
 
 use binding::{Binding, Pinned};
 pub(crate) use cached::may_be_kept;
@@ -54,7 +53,6 @@ use data::{Apart, SessionData};
 pub(crate) use effects::expected;
 pub use effects::{PinReason, Pins};
 use execute::Job;
-pub use handle::{Handle, Interrupt};
 use information::Information;
 use patience::Patience;
 use prepared::ClientStatements;
@@ -413,7 +411,7 @@ impl Session {
 
     /// Takes away all that a connection may carry of this session, and returns it to the pool; or closes it.
     fn recycle(&self, backend: Lease, pins: &Pins) {
-        backend.settle(pins.exit_of_session(), &self.worker, &self.want, Instant::now());
+        backend.settle(pins.exit_of_session(), &self.worker.pool, &self.want, Instant::now());
     }
 
     /// The configuration of the current command, or the one that is in force if there is none.

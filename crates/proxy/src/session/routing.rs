@@ -129,7 +129,7 @@ impl Session {
             text: rewritten.unwrap_or_else(|| text.to_vec()),
             exit: expected(statement, text).exit(),
         };
-        offer(&self.worker, &snapshot.variables, copy);
+        offer(&self.worker.mirror, &snapshot.variables, copy);
     }
 
     /// Turns multiplexing off or on for what follows, as the rules say.

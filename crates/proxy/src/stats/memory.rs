@@ -6,9 +6,9 @@ use super::MemoryFigures;
 use super::heap::Heap;
 use crate::backend::BYTES_OF_ENTRY;
 use crate::backend::{Backend, Login};
-use crate::session::{Handle, Session};
+use crate::session::Session;
 use crate::snapshot::{Account, Snapshot};
-use crate::worker::Worker;
+use crate::worker::{Handle, Worker};
 
 impl MemoryFigures {
     /// What the kernel says of this process; zeros where it does not.
@@ -74,7 +74,7 @@ pub(super) fn of_accounts(snapshot: &Snapshot) -> u64 {
 }
 
 /// What a session takes by itself; its task and the state that it shares with others come on top.
-pub(crate) const SESSION_BYTES: usize = size_of::<Session>() + size_of::<Handle>();
+pub(super) const SESSION_BYTES: usize = size_of::<Session>() + size_of::<Handle>();
 
 /// Stack of a thread, as the standard library reserves it.
 const WORKER_STACK: u64 = 2 << 20;

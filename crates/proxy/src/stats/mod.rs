@@ -3,6 +3,7 @@
 //! A worker's figures are plain numbers that it alone touches. [`Observer`] asks by message: the worker's answer copies
 //! what it owns, a bounded part at a time, and the asker merges. Nothing that a statement passes is locked or shared.
 
+mod gauges;
 mod heap;
 mod memory;
 mod merge;
@@ -17,9 +18,8 @@ pub use crate::figures::{
     ServerLine, Take, UserLine,
 };
 pub use heap::{Trimmer, bound_what_is_kept};
-pub(crate) use memory::SESSION_BYTES;
 pub use narrows_sql::KillKind;
-pub use observer::{Observer, Question, wait};
+pub use observer::{Observer, wait};
 
 #[cfg(test)]
 mod tests;

@@ -20,42 +20,29 @@ use super::{
     PinLine, PreparedLine, ProcessLine, Route, RouteError, RouteQuestion, RuleLine, ServerFailure,
     ServerLine, Take, UserLine, memory, route,
 };
-use crate::client::ClientHost;
+use crate::event_loop::{Event, Question, Workers};
 use crate::hostgroup::Server;
 use crate::pool::ServerReport;
 use crate::prepared;
 use crate::route::digest_options;
 use crate::rt::{Instant, oneshot};
-use crate::session::Handle;
 use crate::snapshot::{Account, ServerStatus, Snapshot};
-use crate::worker::{KillAnswer, Message, Peers, Worker};
-
-/// Something that a worker is asked: it runs on the worker's thread, between two events, so it must be short.
-pub struct Question(Box<dyn FnOnce(&Worker) + Send>);
-
-impl Question {
-    /// Has the worker answer.
-    pub(crate) fn put_to(self, worker: &Worker) {
-        (self.0)(worker);
-    }
-}
-
-impl std::fmt::Debug for Question {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Question")
-    }
-}
+use crate::worker::{ClientHost, Handle, KillAnswer, Peers, Worker};
 
 /// Asks the workers for figures, from any thread. Its futures need no particular runtime; [`wait`] runs them on a
 /// thread that may block. A worker that has stopped is passed over.
 #[derive(Debug, Clone)]
 pub struct Observer {
-    peers: Arc<Peers>,
+    workers: Workers,
 }
 
 impl Observer {
-    pub(crate) fn new(peers: Arc<Peers>) -> Observer {
-        Observer { peers }
+    pub(crate) fn new(workers: Workers) -> Observer {
+        Observer { workers }
+    }
+
+    fn peers(&self) -> &Peers {
+        self.workers.peers()
     }
 
     /// The counters of `stats_mysql_global`, and how often sessions were pinned, by reason.
@@ -64,10 +51,10 @@ impl Observer {
         for counters in self.counters().await {
             sum.add(&counters);
         }
-        sum.uptime_s = self.peers.started.elapsed().as_secs();
-        sum.connected_clients = self.peers.clients().into();
-        sum.created_clients = self.peers.accepted.load(Ordering::Relaxed);
-        sum.workers = self.peers.workers() as u64;
+        sum.uptime_s = self.peers().started.elapsed().as_secs();
+        sum.connected_clients = self.peers().clients().into();
+        sum.created_clients = self.peers().accepted.load(Ordering::Relaxed);
+        sum.workers = self.workers.count() as u64;
         if let Some(snapshot) = self.snapshot().await {
             for server in snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
                 let figures = &server.figures;
@@ -133,7 +120,7 @@ impl Observer {
             failure: None,
         };
         let now = Instant::now();
-        let reached = self.peers.started + Duration::from_nanos(server.figures.reached_ns());
+        let reached = self.peers().started + Duration::from_nanos(server.figures.reached_ns());
         let mut failed_at = None;
         for report in reports {
             line.used += report.used;
@@ -177,8 +164,8 @@ impl Observer {
     /// `stats_mysql_query_digest`, in no order.
     pub async fn digests(&self, take: Take) -> Vec<DigestLine> {
         let mut sum: HashMap<DigestName, DigestLine> = HashMap::new();
-        let epoch = Epoch::new(self.peers.started);
-        for worker in 0..self.peers.workers() {
+        let epoch = Epoch::new(self.peers().started);
+        for worker in 0..self.workers.count() {
             let mut next = 0;
             loop {
                 let rows = move |worker: &Worker| {
@@ -201,7 +188,7 @@ impl Observer {
 
     /// Gives digests back that were taken out and could not be kept: they are counted on as if they had stayed.
     pub async fn give_back_digests(&self, lines: Vec<DigestLine>) {
-        let workers = self.peers.workers().max(1);
+        let workers = self.workers.count().max(1);
         let mut shares: Vec<Vec<DigestLine>> = Vec::new();
         shares.resize_with(workers, Vec::new);
         for line in lines {
@@ -211,7 +198,7 @@ impl Observer {
                 share.push(line);
             }
         }
-        let started = self.peers.started;
+        let started = self.peers().started;
         for (worker, mut share) in shares.into_iter().enumerate() {
             while !share.is_empty() {
                 let some = share.split_off(share.len().saturating_sub(AT_ONCE));
@@ -227,7 +214,7 @@ impl Observer {
 
     /// The same of errors.
     pub async fn give_back_errors(&self, lines: Vec<ErrorLine>) {
-        let started = self.peers.started;
+        let started = self.peers().started;
         let put = move |worker: &Worker| {
             let (epoch, mut table) = (Epoch::new(started), worker.figures.errors.borrow_mut());
             lines.into_iter().for_each(|line| give_back_error(&mut table, line, &epoch));
@@ -242,7 +229,7 @@ impl Observer {
 
     /// Empties the query cache. What servers are answering just now does not get into it either.
     pub async fn flush_query_cache(&self) {
-        self.peers.cache.flush();
+        self.peers().cache.flush();
         self.ask_all(|worker| worker.cache.clear()).await;
     }
 
@@ -278,7 +265,7 @@ impl Observer {
             let mut errors = worker.figures.errors.borrow_mut();
             if take == Take::Reset { errors.take() } else { errors.copy() }
         };
-        let epoch = Epoch::new(self.peers.started);
+        let epoch = Epoch::new(self.peers().started);
         let mut sum: HashMap<ErrorKey, ErrorFigures> = HashMap::new();
         for (key, figures) in self.ask_all(ask).await.into_iter().flatten() {
             match sum.entry(key) {
@@ -292,7 +279,7 @@ impl Observer {
     /// `stats_mysql_free_connections`, in no order.
     pub async fn free_connections(&self) -> Vec<FreeConnection> {
         let mut lines = Vec::new();
-        for worker in 0..self.peers.workers() {
+        for worker in 0..self.workers.count() {
             let mut skip = 0;
             loop {
                 let some = move |worker: &Worker| {
@@ -338,9 +325,9 @@ impl Observer {
 
     /// `stats_mysql_client_host_cache`, by address.
     pub fn client_hosts(&self, take: Take) -> Vec<ClientHost> {
-        let hosts = self.peers.client_hosts.list();
+        let hosts = self.peers().client_hosts.list();
         if take == Take::Reset {
-            self.peers.client_hosts.clear();
+            self.peers().client_hosts.clear();
         }
         hosts
     }
@@ -382,7 +369,7 @@ impl Observer {
         of_session: impl Fn(&Worker, &Handle, Instant) -> Vec<T> + Copy + Send + 'static,
     ) -> Vec<T> {
         let mut lines = Vec::new();
-        for worker in 0..self.peers.workers() {
+        for worker in 0..self.workers.count() {
             let ids = self.ask(worker, Worker::session_ids).await.unwrap_or_default();
             for ids in ids.chunks(SESSIONS_AT_ONCE) {
                 let ids = ids.to_vec();
@@ -432,7 +419,7 @@ impl Observer {
         &self,
         question: impl Fn(&Worker) -> T + Send + Clone + 'static,
     ) -> Vec<T> {
-        let workers = 0..self.peers.workers();
+        let workers = 0..self.workers.count();
         let replies: Vec<_> = workers.map(|worker| self.put(worker, question.clone())).collect();
         let mut answers = Vec::with_capacity(replies.len());
         for reply in replies {
@@ -448,7 +435,7 @@ impl Observer {
     ) -> oneshot::Receiver<T> {
         let (answer, reply) = oneshot::channel();
         let ask = move |worker: &Worker| drop(answer.send(question(worker)));
-        self.peers.send(worker, Message::Ask(Question(Box::new(ask))));
+        self.workers.send(worker, Event::Ask(Question::new(ask)));
         reply
     }
 }

@@ -18,7 +18,6 @@ use crate::reply;
 use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 use crate::state::quoted;
-use crate::worker::Message;
 
 impl Information {
     /// Leaves what only the leased connection knows of the last statement there, to be collected at once: something of our
@@ -53,7 +52,7 @@ impl Session {
             self.data.information.last = Last::Nobody;
         }
         let now = self.run.ended.unwrap_or_else(Instant::now);
-        backend.settle(exit, &self.worker, &self.want, now);
+        backend.settle(exit, &self.worker.pool, &self.want, now);
     }
 
     /// What is to be done to a connection that nothing ties to this session any more, if its reasons need this `exit`.
@@ -103,7 +102,7 @@ impl Session {
         let deadline = Instant::now() + self.snapshot().variables.connect_timeout_server_max;
         while !left.keepsake.is_settled() && Instant::now() < deadline {
             let Place { hostgroup, last_use } = left.place;
-            self.worker.peers.send_all(|| Message::Fetch { hostgroup, last_use });
+            self.worker.pool.fetch_anywhere(self.worker.peers.workers(), hostgroup, last_use);
             left.keepsake.left(ASK_AGAIN).await;
         }
         left.keepsake.left(Duration::ZERO).await

@@ -15,7 +15,6 @@ use crate::hostgroup::ServerFigures;
 use crate::prepared;
 use crate::rt::sleep;
 use crate::snapshot::{Snapshot, Variables};
-use crate::worker::Message;
 
 /// How often a statement is prepared again when the server has too many: connections of other workers, and the server
 /// itself, take a moment to close theirs.
@@ -62,10 +61,7 @@ impl Session {
         backend.login.statements.make_room(1);
         let closings = backend.login.statements.take_closings();
         self.write_to_server(backend, &closings).await?;
-        for worker in 0..self.worker.peers.workers() {
-            let figures = Arc::clone(&backend.login.server.figures);
-            self.worker.peers.send(worker, Message::CloseStatements(figures));
-        }
+        self.worker.pool.close_statements_of(&backend.login.server.figures, self.worker.peers.workers());
         sleep(FIRST_WAIT * 2_u32.pow(tries)).await;
         Ok(())
     }

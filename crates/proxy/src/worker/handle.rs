@@ -8,12 +8,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::PinReason;
 use crate::backend::Card;
 use crate::figures::{Doing, PinLine, ProcessBackend, ProcessLine};
 use crate::hostgroup::Server;
+use crate::pin_reason::PinReason;
+use crate::rows::HostgroupId;
 use crate::rt::Instant;
-use crate::snapshot::HostgroupId;
 use crate::state::SharedState;
 
 /// By what others reach a session: kills, deadlines, process lists, the end of the process.
@@ -115,7 +115,7 @@ impl Interrupt {
 }
 
 impl Handle {
-    pub(super) fn new(id: u32, username: &str, peer: (String, u16), state: &SharedState) -> Rc<Handle> {
+    pub(crate) fn new(id: u32, username: &str, peer: (String, u16), state: &SharedState) -> Rc<Handle> {
         let now = Instant::now();
         Rc::new(Handle {
             id,
@@ -145,7 +145,7 @@ impl Handle {
         }
     }
 
-    pub(super) async fn interrupted(&self) -> Interrupt {
+    pub(crate) async fn interrupted(&self) -> Interrupt {
         poll_fn(|context| {
             if let (Some(reason), rest) = self.pending.get().split_first() {
                 self.pending.set(rest);
@@ -161,24 +161,24 @@ impl Handle {
     }
 
     /// A command begins.
-    pub(super) fn begins(&self, command: &'static str, now: Instant) {
+    pub(crate) fn begins(&self, command: &'static str, now: Instant) {
         self.doing.set(Doing::Command(command));
         self.since.set(now);
         self.commands.set(self.commands.get() + 1);
     }
 
     /// The command at hand waits for a backend connection, or has one.
-    pub(super) fn does(&self, doing: Doing) {
+    pub(crate) fn does(&self, doing: Doing) {
         self.doing.set(doing);
     }
 
     /// What the session does.
-    pub(super) fn doing(&self) -> Doing {
+    pub(crate) fn doing(&self) -> Doing {
         self.doing.get()
     }
 
     /// The command has ended; the session is in `state`. Returns whether that is another value than before.
-    pub(super) fn rests(&self, state: &SharedState, now: Instant) -> bool {
+    pub(crate) fn rests(&self, state: &SharedState, now: Instant) -> bool {
         self.doing.set(Doing::Sleep);
         self.since.set(now);
         let mut known = self.state.borrow_mut();
@@ -190,17 +190,17 @@ impl Handle {
     }
 
     /// When the command at hand began, or the last one ended.
-    pub(super) fn since(&self) -> Instant {
+    pub(crate) fn since(&self) -> Instant {
         self.since.get()
     }
 
     /// Shows a running statement; `text` gives back the memory that was used before.
-    pub(super) fn show(&self, text: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn show(&self, text: Vec<u8>) -> Vec<u8> {
         self.text.replace(text)
     }
 
     /// A backend connection is at hand, or none any more.
-    pub(super) fn has_backend(&self, card: Option<&Rc<Card>>) {
+    pub(crate) fn has_backend(&self, card: Option<&Rc<Card>>) {
         let mut known = self.card.borrow_mut();
         if let Some(card) = card {
             self.hostgroup.set(Some(card.server.row.hostgroup));
@@ -209,22 +209,22 @@ impl Handle {
     }
 
     /// Whether a backend connection is at hand.
-    pub(super) fn holds_backend(&self) -> bool {
+    pub(crate) fn holds_backend(&self) -> bool {
         self.card.borrow().is_some()
     }
 
     /// Commands that have begun.
-    pub(super) fn commands(&self) -> u64 {
+    pub(crate) fn commands(&self) -> u64 {
         self.commands.get()
     }
 
     /// A statement goes to that hostgroup.
-    pub(super) fn goes_to(&self, hostgroup: HostgroupId) {
+    pub(crate) fn goes_to(&self, hostgroup: HostgroupId) {
         self.hostgroup.set(Some(hostgroup));
     }
 
     /// Nothing ties the session to its connection but these.
-    pub(super) fn keep_pins(&self, reasons: PinReason) {
+    pub(crate) fn keep_pins(&self, reasons: PinReason) {
         let mut pins = self.pins.borrow_mut();
         if !pins.is_empty() {
             pins.retain(|pin| reasons.intersects(pin.reason));
@@ -232,17 +232,17 @@ impl Handle {
     }
 
     /// Takes all out, while another connection is at hand.
-    pub(super) fn take_pins(&self) -> Vec<Pinning> {
+    pub(crate) fn take_pins(&self) -> Vec<Pinning> {
         self.pins.take()
     }
 
     /// Puts back what was taken out.
-    pub(super) fn put_pins(&self, pins: Vec<Pinning>) {
+    pub(crate) fn put_pins(&self, pins: Vec<Pinning>) {
         self.pins.replace(pins);
     }
 
     /// Something ties the session to its connection.
-    pub(super) fn add_pin(&self, pin: Pinning) {
+    pub(crate) fn add_pin(&self, pin: Pinning) {
         self.pins.borrow_mut().push(pin);
     }
 
@@ -273,7 +273,7 @@ impl Handle {
     }
 
     /// These are set aside now.
-    pub(super) fn has_aside(&self, cards: Vec<(Rc<Card>, bool)>) {
+    pub(crate) fn has_aside(&self, cards: Vec<(Rc<Card>, bool)>) {
         self.aside.replace(cards);
     }
 

@@ -1,0 +1,338 @@
+//! What one worker thread does: it accepts clients, reads its mailbox and keeps time. Only here do logins and sessions begin.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::cache;
+use crate::client::{self, Admission};
+use crate::descriptors::{self, Reserve};
+use crate::keep::Heritage;
+use crate::outbox::Outbox;
+use crate::pool;
+use crate::query_log::QueryLog;
+use crate::rt::{
+    BoundListener, Instant, JoinHandle, Listener, MailboxReceiver, MailboxSender, mailbox, oneshot, sleep,
+    spawn_local,
+};
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+use crate::stream::{DetachedStream, Stream};
+use crate::worker::{Interrupt, Kill, Outboxes, Peers, Place, Worker};
+
+/// What reaches a worker from other threads.
+#[derive(Debug)]
+pub enum Event {
+    /// A client that another worker has accepted.
+    Client(DetachedStream, Admission, Place),
+    /// A client that a process which has died has served.
+    Adopt(DetachedStream, Box<Heritage>, Place),
+    /// The configuration is now this one.
+    Publish(Arc<Snapshot>),
+    /// Another worker's pool has something to say.
+    Pool(pool::Mail),
+    /// An answer of the query cache is asked for, or has come.
+    Cache(cache::Delivery),
+    /// End a session or its statement.
+    Kill(Kill),
+    /// Answer a question of the control plane.
+    Ask(Question),
+    /// Tell this log what rules have logged.
+    LogTo(QueryLog),
+    /// Accept clients on these too.
+    Listen(Vec<BoundListener>),
+    /// Accept no clients any more; the answer says that the listeners are closed.
+    Unlisten(oneshot::Sender<()>),
+    /// Tell when there is no client any more.
+    Drain(oneshot::Sender<()>),
+    /// The same, and end each session at its next moment between two transactions.
+    DrainNow(oneshot::Sender<()>),
+    /// End all sessions and stop.
+    Stop,
+}
+
+/// Something that a worker is asked: it runs on the worker's thread, between two events, so it must be short.
+pub struct Question(Box<dyn FnOnce(&Worker) + Send>);
+
+impl Question {
+    /// One that `ask` answers.
+    pub fn new(ask: impl FnOnce(&Worker) + Send + 'static) -> Question {
+        Question(Box::new(ask))
+    }
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Question")
+    }
+}
+
+/// All workers: their mailboxes, and what they share.
+#[derive(Debug, Clone)]
+pub struct Workers {
+    mailboxes: Arc<[MailboxSender<Event>]>,
+    peers: Arc<Peers>,
+}
+
+impl Workers {
+    /// So many of them, and the other ends of their mailboxes.
+    pub fn new(count: usize) -> (Workers, Vec<MailboxReceiver<Event>>) {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mailbox()).unzip();
+        let mailboxes: Arc<[_]> = senders.into();
+        let outboxes = Outboxes {
+            pools: outbox(&mailboxes, Event::Pool),
+            pokes: outbox(&mailboxes, |hostgroup| Event::Pool(pool::Mail::Poke(hostgroup))),
+            caches: outbox(&mailboxes, Event::Cache),
+            kills: outbox(&mailboxes, Event::Kill),
+        };
+        let peers = Arc::new(Peers::new(count, outboxes));
+        (Workers { mailboxes, peers }, receivers)
+    }
+
+    /// What they share.
+    pub fn peers(&self) -> &Arc<Peers> {
+        &self.peers
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// Puts an event into a worker's mailbox; a worker that has stopped needs none.
+    pub fn send(&self, worker: usize, event: Event) {
+        put(&self.mailboxes, worker, event);
+    }
+
+    /// Puts one into every worker's mailbox.
+    pub fn send_all(&self, event: impl Fn() -> Event) {
+        (0..self.count()).for_each(|worker| self.send(worker, event()));
+    }
+
+    /// Has a worker go on with a client of a process that has died.
+    pub fn adopt(&self, stream: DetachedStream, heritage: Box<Heritage>) {
+        let worker = self.peers.least_loaded(0);
+        let place = Place::take(&self.peers, worker);
+        self.send(worker, Event::Adopt(stream, heritage, place));
+    }
+}
+
+fn put(mailboxes: &[MailboxSender<Event>], worker: usize, event: Event) {
+    if let Some(mailbox) = mailboxes.get(worker) {
+        let _ = mailbox.send(event);
+    }
+}
+
+/// Messages of one kind as events.
+fn outbox<M>(
+    mailboxes: &Arc<[MailboxSender<Event>]>,
+    event: impl Fn(M) -> Event + Send + Sync + 'static,
+) -> Outbox<M> {
+    let mailboxes = Arc::clone(mailboxes);
+    Outbox::new(move |worker, message| put(&mailboxes, worker, event(message)))
+}
+
+/// Runs one worker until told to stop. Accepts on `listeners`; other workers' clients come by mail.
+pub async fn run(
+    index: usize,
+    workers: Workers,
+    snapshot: Arc<Snapshot>,
+    listeners: Vec<BoundListener>,
+    mut mailbox: MailboxReceiver<Event>,
+) {
+    let worker = Rc::new(Worker::new(index, Arc::clone(workers.peers()), snapshot));
+    let (acceptors, draining) = Default::default();
+    let event_loop = Rc::new(EventLoop { worker, workers, acceptors, draining });
+    event_loop.listen(listeners);
+    spawn_local(Rc::clone(&event_loop).keep_time());
+    while let Some(event) = mailbox.recv().await {
+        match event {
+            Event::Stop => break,
+            event => event_loop.receive(event),
+        }
+    }
+    event_loop.worker.interrupt_all(Interrupt::Shutdown);
+    event_loop.worker.pool.close_idle();
+}
+
+/// One worker at work.
+struct EventLoop {
+    worker: Rc<Worker>,
+    workers: Workers,
+    /// The tasks that accept clients.
+    acceptors: RefCell<Vec<JoinHandle<()>>>,
+    /// Who waits for the last client to leave.
+    draining: RefCell<Option<Draining>>,
+}
+
+/// How clients leave a worker that accepts none any more.
+#[derive(Debug)]
+struct Draining {
+    /// Is told when the last one has left.
+    gone: oneshot::Sender<()>,
+    /// Whether sessions are ended between two transactions.
+    hurries: bool,
+}
+
+impl EventLoop {
+    fn receive(self: &Rc<EventLoop>, event: Event) {
+        let worker = &self.worker;
+        match event {
+            Event::Adopt(stream, heritage, place) => self.adopt(stream, heritage, place),
+            Event::Client(stream, admission, place) => match stream.attach() {
+                Ok(stream) => self.serve(stream, admission, place, Heritage::fresh()),
+                Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
+            },
+            Event::Publish(snapshot) => worker.take_over(snapshot),
+            Event::Pool(mail) => worker.pool.receive(mail),
+            Event::Cache(delivery) => worker.cache.receive(delivery),
+            Event::Kill(Kill { id, kind, username, answer }) => {
+                let _ = answer.send(worker.kill(id, kind, Some(&username)));
+            }
+            Event::Ask(Question(ask)) => ask(worker),
+            Event::LogTo(log) => drop(worker.query_log.replace(Some(log))),
+            Event::Listen(listeners) => self.listen(listeners),
+            Event::Unlisten(closed) => self.unlisten(closed),
+            Event::Drain(gone) => self.drain(Draining { gone, hurries: false }),
+            Event::DrainNow(gone) => self.drain(Draining { gone, hurries: true }),
+            Event::Stop => {}
+        }
+    }
+
+    fn listen(self: &Rc<EventLoop>, listeners: Vec<BoundListener>) {
+        for listener in listeners {
+            let address = listener.address();
+            match listener.attach() {
+                Ok(listener) => {
+                    let task = spawn_local(Rc::clone(self).accept(listener));
+                    self.acceptors.borrow_mut().push(task);
+                }
+                Err(error) => tracing::error!(%error, address, "cannot accept on a listener"),
+            }
+        }
+    }
+
+    /// Closes the listeners; clients that were accepted stay.
+    fn unlisten(&self, closed: oneshot::Sender<()>) {
+        let acceptors = self.acceptors.take();
+        acceptors.iter().for_each(JoinHandle::abort);
+        spawn_local(async move {
+            for acceptor in acceptors {
+                // Its end is all that is waited for: with it the socket is closed.
+                let _ = acceptor.await;
+            }
+            let _ = closed.send(());
+        });
+    }
+
+    async fn accept(self: Rc<EventLoop>, listener: Listener) {
+        loop {
+            match listener.accept().await {
+                Ok(socket) => self.place(Stream::accepted(socket)),
+                Err(error) => {
+                    // Out of descriptors, usually: others close theirs meanwhile.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Hands a new client to the worker that has fewest.
+    fn place(self: &Rc<EventLoop>, stream: Stream) {
+        let (own, peers) = (self.worker.index, self.workers.peers());
+        peers.accepted.fetch_add(1, Ordering::Relaxed);
+        let worker = peers.least_loaded(own);
+        let place = Place::take(peers, worker);
+        let full = peers.clients() > self.worker.snapshot().variables.max_connections
+            || descriptors::is_for(stream.descriptor(), Reserve::Backends);
+        let admission = if full { Admission::Full } else { Admission::Granted };
+        if worker == own {
+            return self.serve(stream, admission, place, Heritage::fresh());
+        }
+        match stream.detach() {
+            Ok(stream) => self.workers.send(worker, Event::Client(stream, admission, place)),
+            Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
+        }
+    }
+
+    /// Goes on with a client of another process.
+    fn adopt(&self, stream: DetachedStream, heritage: Box<Heritage>, place: Place) {
+        match stream.attach() {
+            Ok(stream) => self.serve(stream, Admission::Granted, place, *heritage),
+            Err(error) => tracing::warn!(%error, "a client of the former process was lost"),
+        }
+    }
+
+    /// Serves one client from its first byte to its last.
+    fn serve(&self, stream: Stream, admission: Admission, place: Place, heritage: Heritage) {
+        let worker = Rc::clone(&self.worker);
+        let heritage = Box::new(heritage);
+        spawn_local(async move {
+            let _place = place;
+            let _witness = PanicWitness(Rc::clone(&worker));
+            // Boxed, so that an idle client's task does not keep the room that its login needed.
+            if let Some(session) = Box::pin(begin(worker, stream, admission, heritage)).await {
+                session.run().await;
+            }
+        });
+    }
+
+    fn drain(&self, draining: Draining) {
+        self.draining.replace(Some(draining));
+        self.go_on_draining();
+    }
+
+    /// Ends the sessions that are to end and can, and tells when there are no clients any more.
+    fn go_on_draining(&self) {
+        let mut draining = self.draining.borrow_mut();
+        if draining.as_ref().is_some_and(|draining| draining.hurries) {
+            self.worker.interrupt_resting();
+        }
+        if self.workers.peers().clients_of(self.worker.index) == 0
+            && let Some(draining) = draining.take()
+        {
+            // Who has waited too long does not listen any more.
+            let _ = draining.gone.send(());
+        }
+    }
+
+    /// Does from time to time what is due.
+    async fn keep_time(self: Rc<EventLoop>) {
+        loop {
+            sleep(TICK).await;
+            self.go_on_draining();
+            self.worker.tend(Instant::now());
+        }
+    }
+}
+
+/// The login of a client; the session that it leads to.
+async fn begin(
+    worker: Rc<Worker>,
+    stream: Stream,
+    admission: Admission,
+    heritage: Box<Heritage>,
+) -> Option<Box<Session>> {
+    let client = client::accept(&worker, stream, admission, heritage).await?;
+    Some(Session::new(worker, client))
+}
+
+/// Counts a panic. It ends the session it is in; all that held is dropped, its backend connection closed.
+struct PanicWitness(Rc<Worker>);
+
+impl Drop for PanicWitness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.counters.borrow_mut().panics += 1;
+            tracing::error!("a session ended by a panic; its connections are closed");
+        }
+    }
+}
+
+/// How late an interrupt may come.
+const TICK: Duration = Duration::from_millis(200);
+
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

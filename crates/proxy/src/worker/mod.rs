@@ -1,0 +1,196 @@
+//! What one worker thread has, and its sessions and logins use: pool, cache, buffers, counters, the configuration in force, and
+//! the list of its sessions. It starts none of them; `event_loop.rs` does.
+
+mod client_hosts;
+mod handle;
+mod known_schemas;
+mod peers;
+mod sessions;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::buffer::BufferPool;
+use crate::cache::Cache;
+use crate::figures::{Counters, Figures};
+use crate::log_limit::Limiter;
+use crate::mirror::Mirror;
+use crate::pool::{Pool, Station};
+use crate::prepared::Registry;
+use crate::query_log::QueryLog;
+use crate::rt::Instant;
+use crate::rules;
+use crate::seldom::Seldom;
+use crate::snapshot::{InForce, Snapshot};
+use crate::state::{SessionState, SharedState};
+
+pub use crate::snapshot::LocalSnapshot;
+pub use client_hosts::{ClientHost, ClientHosts};
+pub use handle::{Handle, Interrupt, Pinning};
+pub use known_schemas::KnownSchemas;
+pub use peers::{FIRST_ID, Kill, KillAnswer, Outboxes, Peers, Place};
+use sessions::Sessions;
+
+/// One worker.
+pub struct Worker {
+    /// Its number.
+    pub index: usize,
+    /// The others, and itself.
+    pub peers: Arc<Peers>,
+    /// Its backend connections.
+    pub pool: Rc<Pool>,
+    /// Its part of the query cache.
+    pub cache: Cache,
+    /// Its spare buffers.
+    pub buffers: BufferPool,
+    /// Schemas that need not be asked for at a login.
+    pub known_schemas: KnownSchemas,
+    /// The prepared statements of its clients and backend connections.
+    pub prepared: Registry,
+    /// Its counters.
+    pub counters: RefCell<Counters>,
+    /// Hints in comments that were ignored.
+    pub(crate) ignored_hints: Seldom,
+    /// Who is told of statements that are logged.
+    pub query_log: RefCell<Option<QueryLog>>,
+    /// Its mirrored statements.
+    pub mirror: Rc<Mirror>,
+    /// What it remembers of the query rules.
+    pub rules: RefCell<rules::Memory>,
+    /// What it counts beside them.
+    pub figures: Figures,
+    /// Keeps failed logins from filling the log.
+    pub failed_logins: Rc<Limiter>,
+    /// Buffers of the lexer.
+    pub scratch: RefCell<narrows_sql::Scratch>,
+    in_force: Rc<InForce>,
+    sessions: Sessions,
+    /// The states that logins led to last; see [`Worker::shared_state`].
+    login_states: RefCell<VecDeque<SharedState>>,
+    /// See [`Worker::long_rest`].
+    long_rest: Cell<Instant>,
+    /// How many sessions keep the room for commands.
+    rooms: Rc<Cell<usize>>,
+}
+
+impl Worker {
+    /// A worker without clients and connections.
+    pub fn new(index: usize, peers: Arc<Peers>, snapshot: Arc<Snapshot>) -> Worker {
+        let figures = Figures::new(peers.workers(), peers.started);
+        let cache = Cache::new(index, Arc::clone(&peers.cache), &snapshot.variables);
+        let in_force = Rc::new(InForce::new(snapshot));
+        let pool = Rc::new(Pool::new(Station {
+            worker: index,
+            started: peers.started,
+            in_force: Rc::clone(&in_force),
+            outbox: peers.pools.clone(),
+            pokes: peers.pokes.clone(),
+            errors: Rc::clone(&figures.errors),
+        }));
+        Worker {
+            index,
+            mirror: Rc::new(Mirror::new(Rc::clone(&pool), Rc::clone(&in_force), peers.workers())),
+            pool,
+            cache,
+            figures,
+            peers,
+            buffers: BufferPool::default(),
+            ignored_hints: Seldom::default(),
+            known_schemas: KnownSchemas::default(),
+            prepared: Registry::default(),
+            counters: RefCell::default(),
+            query_log: RefCell::default(),
+            rules: RefCell::default(),
+            failed_logins: Limiter::new(|left_out| tracing::info!(left_out, "more logins have failed")),
+            scratch: RefCell::default(),
+            in_force,
+            sessions: Sessions::default(),
+            login_states: RefCell::default(),
+            long_rest: Cell::new(Instant::now() + 2 * LONG_REST),
+            rooms: Rc::default(),
+        }
+    }
+
+    /// The configuration in force. Cheap: no atomic is touched.
+    pub fn snapshot(&self) -> LocalSnapshot {
+        self.in_force.get()
+    }
+
+    /// Puts another configuration into force.
+    pub fn take_over(&self, snapshot: Arc<Snapshot>) {
+        self.in_force.replace(snapshot);
+        let snapshot = self.snapshot();
+        self.figures.recent_digests.forget();
+        self.cache.take_over(&snapshot.variables);
+        self.pool.forget_gone(&snapshot);
+        self.cut_off(&snapshot);
+        self.known_schemas.forget();
+        self.pool.take_over();
+    }
+
+    /// The state of a login as a value that is shared with clients that have logged in alike: thousands do, and each
+    /// copy takes a kilobyte.
+    pub fn shared_state(&self, state: SessionState) -> SharedState {
+        let mut recent = self.login_states.borrow_mut();
+        if let Some(known) = recent.iter().find(|known| ***known == state) {
+            return Arc::clone(known);
+        }
+        if recent.len() == LOGIN_STATES {
+            recent.pop_front();
+        }
+        let state = Arc::new(state);
+        recent.push_back(Arc::clone(&state));
+        state
+    }
+
+    /// The right to keep the room for commands between them; `None` when enough sessions have it.
+    pub(crate) fn keep_room(&self) -> Option<Room> {
+        let rooms = self.rooms.get();
+        (rooms < MOST_ROOMS).then(|| {
+            self.rooms.set(rooms + 1);
+            Room(Rc::clone(&self.rooms))
+        })
+    }
+
+    /// When a client that rests now has done so for a while: one to two seconds. The same for many, which are swept at once.
+    pub(crate) fn long_rest(&self) -> Instant {
+        self.long_rest.get()
+    }
+
+    /// Does what is due at `now`: interrupts sessions whose deadline has passed, and looks after idle backend connections and the
+    /// cache.
+    pub fn tend(&self, now: Instant) {
+        self.peers.beat(self.index);
+        if now + LONG_REST > self.long_rest.get() {
+            self.long_rest.set(now + 2 * LONG_REST);
+        }
+        self.sweep(now);
+        self.cache.tidy(now);
+        let snapshot = self.snapshot();
+        if snapshot.has_overdue() {
+            self.cut_off(&snapshot);
+        }
+        self.pool.tend();
+    }
+}
+
+/// See [`Worker::keep_room`]; given back when dropped.
+pub(crate) struct Room(Rc<Cell<usize>>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Sessions that keep the room for commands, some five kilobytes each, while they rest.
+const MOST_ROOMS: usize = 256;
+
+/// After this a client that rests gives that back.
+const LONG_REST: Duration = Duration::from_secs(1);
+
+/// Login states that are remembered: one for each collation and schema that applications of one worker use.
+const LOGIN_STATES: usize = 32;
