@@ -2,7 +2,7 @@
 //! between crates, which go further than cargo-deny's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -36,6 +36,71 @@ fn data_plane_reaches_no_storage() {
         assert!(!reached.contains(banned), "narrows-proxy reaches {banned}");
     }
 }
+
+/// What a statement says is read by the lexer of `crates/sql`, which knows where strings and comments are.
+#[test]
+fn the_data_plane_scans_no_statement_by_itself() {
+    let proxy = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/proxy/src");
+    let mut files = Vec::new();
+    for place in READ_NO_TEXT {
+        collect_sources(&proxy.join(place), &mut files);
+    }
+    assert!(files.len() > 40, "{files:?}");
+    let mut found = Vec::new();
+    for file in files {
+        let source = std::fs::read_to_string(&file).expect("a source file");
+        let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for (number, line) in (1..).zip(code.lines()) {
+            if SCANS.iter().any(|scan| line.contains(scan)) && !line.trim_start().starts_with("//") {
+                found.push(format!("{}:{number}: {}", file.display(), line.trim()));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "these look for words in bytes; if they are those of a statement, write a function in crates/sql that asks the lexer, \
+         or a flag that it sets, and test it there with quotes, comments and both cases:\n{}",
+        found.join("\n")
+    );
+}
+
+/// The files with a suffix of Rust below a folder, without those of tests; or the file itself.
+fn collect_sources(place: &Path, files: &mut Vec<PathBuf>) {
+    if place.is_dir() {
+        for entry in std::fs::read_dir(place).expect("a folder").flatten() {
+            collect_sources(&entry.path(), files);
+        }
+    } else if place.extension().is_some_and(|it| it == "rs") && !place.ends_with("tests.rs") {
+        files.push(place.to_owned());
+    }
+}
+
+/// Where statements come by, in `crates/proxy/src`.
+const READ_NO_TEXT: &[&str] = &[
+    "session",
+    "route",
+    "cache",
+    "mirror.rs",
+    "prepared.rs",
+    "stats/commands.rs",
+    "stats/route.rs",
+    "rules/annotation.rs",
+    "rules/firewall.rs",
+];
+
+/// How words are looked for in bytes.
+const SCANS: &[&str] = &[
+    ".windows(",
+    "memchr",
+    "ignore_ascii_case(b\"",
+    "starts_with(b\"",
+    "strip_prefix(b\"",
+    "text.contains(",
+    "text.split(",
+    "text.iter()",
+    "split_ascii_whitespace",
+    "is_ascii_whitespace",
+];
 
 #[test]
 fn licences_are_on_the_list() {

@@ -192,6 +192,18 @@ fn makes_table_of_rows(query: &[u8]) -> bool {
     lexer.take_any(&["TABLE"]) && (says(query, b"select") || says(query, b"values"))
 }
 
+/// Whether an `ALTER` may give something another name.
+#[must_use]
+pub fn may_rename(query: &[u8]) -> bool {
+    says(query, b"rename")
+}
+
+/// Whether a statement may have a text parsed while it runs, and so give a parse error though some of it has run.
+#[must_use]
+pub fn may_parse_later(query: &[u8]) -> bool {
+    [&b"execute"[..], b"call", b"prepare", b"against"].iter().any(|word| says(query, word))
+}
+
 /// The `index`th token of a statement, counted from 0, in upper case; empty if there is none. Comments do not count.
 #[must_use]
 pub fn word_at(query: &[u8], index: usize) -> Cow<'_, [u8]> {
@@ -331,6 +343,13 @@ mod tests {
         ] {
             assert!(!calls(query), "{query}");
         }
+    }
+
+    #[test]
+    fn what_may_rename_or_parse_is_told_in_any_case() {
+        assert!(may_rename(b"ALTER TABLE t ReName u") && !may_rename(b"ALTER TABLE t ADD n INT"));
+        assert!(may_parse_later(b"BEGIN NOT ATOMIC Execute IMMEDIATE @a; END"));
+        assert!(!may_parse_later(b"BEGIN NOT ATOMIC SELECT 1; END"));
     }
 
     #[test]

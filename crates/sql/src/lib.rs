@@ -2,6 +2,7 @@
 //!
 //! None of them panics on any input, and [`classify`] and [`digest_text`] allocate nothing once warm.
 
+mod asked_route;
 mod certain;
 mod comment;
 mod conditions;
@@ -12,6 +13,7 @@ mod found_rows;
 mod functions;
 #[doc(hidden)]
 pub mod fuzz;
+mod internal;
 mod kill;
 mod kind;
 mod leftovers;
@@ -24,6 +26,7 @@ mod token;
 mod transaction;
 mod words;
 
+pub use asked_route::{AskedRoute, asked_route};
 pub use certain::{Doubt, Writing, charset_matters, reads_surely};
 pub use comment::{Annotations, annotations};
 pub use conditions::{ShownConditions, keeps_conditions_on_mariadb, shown_conditions};
@@ -31,13 +34,15 @@ pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
 pub use found_rows::{has_offset, has_select, literal_offset, shows_by_select};
+pub use internal::{InternalCommand, internal_command};
 pub use kill::{
     KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills,
     prepared_variable,
 };
 pub use kind::Kind;
 pub use leftovers::{
-    LockCall, TableName, created_temporary_table, dropped_tables, lock_calls, may_call, word_at,
+    LockCall, TableName, created_temporary_table, dropped_tables, lock_calls, may_call, may_parse_later,
+    may_rename, word_at,
 };
 pub use read::is_read;
 pub use spooky::{digest_hash, seeded_hash};
@@ -45,4 +50,4 @@ pub use statement::{Statement, classify, classify_with, parts, statements, use_s
 pub use substitute::{Shape, Substitute, substitute};
 pub use token::Escapes;
 pub use transaction::{Effect, effect_on_transaction, reads_apart};
-pub use words::names_kill;
+pub use words::{bare_words, has_backslash, names_any, names_kill};

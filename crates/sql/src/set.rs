@@ -4,8 +4,12 @@
 //! TRANSACTION` of the MySQL manual, and MariaDB's `SET STATEMENT .. FOR`. It does not evaluate expressions: a value
 //! that is not a plain literal or word is kept as [`Value::Expression`].
 
+mod counted;
+
 use crate::statement::single_end;
 use crate::token::{Escapes, Lexer, Token, TokenKind, unquote, unquote_with};
+
+pub use counted::{Counted, counted, may_begin_untold};
 
 /// One assignment of a `SET` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]

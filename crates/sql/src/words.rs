@@ -1,10 +1,30 @@
-//! Words anywhere in a text, in strings, comments and longer words too: for questions to which a wrong yes does no harm.
+//! Words anywhere in a text, in strings, comments and longer words too: for questions to which a wrong yes does no harm. And the
+//! words of a statement, which are in neither.
 
-use crate::token::is_word_byte;
+use crate::token::{Escapes, Lexer, TokenKind, is_word_byte};
 
 /// Whether a text has `word` somewhere, in upper or lower case.
 pub(crate) fn says(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+}
+
+/// Whether a backslash is anywhere in a text.
+#[must_use]
+pub fn has_backslash(query: &[u8]) -> bool {
+    memchr::memchr(b'\\', query).is_some()
+}
+
+/// Whether a text has one of these names somewhere.
+#[must_use]
+pub fn names_any(query: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|name| says(query, name.as_bytes()))
+}
+
+/// Keywords and names without quotes, in order. Comments have none.
+pub fn bare_words(query: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut lexer = Lexer::new(query, Escapes::Backslash);
+    let tokens = std::iter::from_fn(move || Some(lexer.next()).filter(|token| token.kind != TokenKind::End));
+    tokens.filter(|token| token.kind == TokenKind::Word).map(|token| token.text)
 }
 
 /// Whether the word `KILL` is anywhere in a text, in a string or a comment too.
@@ -39,6 +59,15 @@ mod tests {
         assert!(says(b"renamed", b"rename"));
         assert!(!says(b"ren ame", b"rename"));
         assert!(!says(b"", b"rename"));
+    }
+
+    #[test]
+    fn bare_words_are_in_no_string_and_no_comment() {
+        let words: Vec<_> = bare_words(b"create/* or */VIEW `a b` as select 'x' -- y\n, @z, c1").collect();
+        assert_eq!(words, [&b"create"[..], b"VIEW", b"as", b"select", b"c1"]);
+        assert!(
+            names_any(b"SELECT @@Rand_Seed1", &["other", "rand_seed1"]) && !names_any(b"SELECT 1", &["a"])
+        );
     }
 
     #[test]

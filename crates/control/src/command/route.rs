@@ -23,69 +23,9 @@ pub const VERBS: &[Verb] = &[
     },
 ];
 
-/// What is asked, in its parts.
-#[derive(Debug, PartialEq, Eq)]
-struct Question {
-    statement: String,
-    user: Option<String>,
-    schema: Option<String>,
-    /// Other columns of rules that are conditions on the client, and what the client has there.
-    others: Vec<(String, String)>,
-}
-
-impl Question {
-    /// `'statement' [AS user] [SCHEMA schema] [column value]...`; `None`: something else.
-    fn parse(text: &str) -> Option<Question> {
-        let (statement, mut rest) = string(text)?;
-        let mut question = Question { statement, user: None, schema: None, others: Vec::new() };
-        while let Some((word, behind)) = rest.trim_start().split_once(' ') {
-            let behind = behind.trim_start();
-            let (name, after) = match string(behind) {
-                Some(quoted) => quoted,
-                None => {
-                    let end = behind.find(' ').unwrap_or(behind.len());
-                    (behind[..end].to_owned(), &behind[end..])
-                }
-            };
-            match word.to_ascii_uppercase().as_str() {
-                "AS" | "USERNAME" => question.user = Some(name),
-                "SCHEMA" | "SCHEMANAME" => question.schema = Some(name),
-                _ => question.others.push((word.to_owned(), name)),
-            }
-            rest = after;
-        }
-        rest.trim().is_empty().then_some(question)
-    }
-}
-
-/// A quoted text at the front, and what is behind it. A quote in it is doubled, or has a backslash before it.
-fn string(text: &str) -> Option<(String, &str)> {
-    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"' | '`'))?;
-    let mut value = String::new();
-    let mut chars = text.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        let next = chars.peek().map(|(_, next)| *next);
-        match (c, next) {
-            ('\\', Some(next)) if next == quote || next == '\\' => {
-                value.push(next);
-                chars.next();
-            }
-            (c, Some(next)) if c == quote && next == quote => {
-                value.push(quote);
-                chars.next();
-            }
-            (c, _) if c == quote => return Some((value, &text[at + c.len_utf8()..])),
-            (c, _) => value.push(c),
-        }
-    }
-    None
-}
-
 fn explain(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     // As it was typed: blanks in the statement are its own.
-    let typed = call.statement.sql;
-    let start = typed.find(['\'', '"', '`'])?;
-    let question = Question::parse(&typed[start..])?;
+    let question = narrows_sql::asked_route(call.statement.sql)?;
     let Some(observer) = parts.runtime.observer() else {
         return Some(Reply::error("no clients are served (STOP)"));
     };
@@ -216,10 +156,6 @@ mod tests {
 
     use super::*;
 
-    fn parsed(text: &str) -> Option<(String, Option<String>, Option<String>)> {
-        Question::parse(text).map(|question| (question.statement, question.user, question.schema))
-    }
-
     #[test]
     fn a_hostgroup_without_servers_and_a_digest_that_is_not_asked_are_told() {
         let mut route = Route {
@@ -247,22 +183,5 @@ mod tests {
         assert_eq!(told(&route, "no server").unwrap().0, "hostgroup 7 has no server");
         route.outcome = RouteOutcome::Answered("a rule".to_owned());
         assert_eq!(told(&route, "no server"), None);
-    }
-
-    #[test]
-    fn takes_a_question_apart() {
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(parsed("'SELECT 1'"), Some(("SELECT 1".to_owned(), None, None)));
-        assert_eq!(parsed("'SELECT ''x''' AS app"), Some(("SELECT 'x'".to_owned(), some("app"), None)));
-        assert_eq!(
-            parsed("\"SELECT 1\" schema `a b` as 'u'"),
-            Some(("SELECT 1".to_owned(), some("u"), some("a b")))
-        );
-        assert_eq!(parsed("'SELECT \\'x\\''"), Some(("SELECT 'x'".to_owned(), None, None)));
-        assert_eq!(parsed("'SELECT 1"), None);
-        let question = Question::parse("'SELECT 1' client_addr 10.0.0.1 AS app").unwrap();
-        assert_eq!(question.others, [("client_addr".to_owned(), "10.0.0.1".to_owned())]);
-        assert_eq!(parsed("'SELECT 1' FOR"), None);
-        assert_eq!(parsed("SELECT 1"), None);
     }
 }

@@ -72,8 +72,8 @@ impl CommandLine {
 }
 
 impl CommandClass {
-    /// The class of a statement. What its kind does not say is read off its digest text, which `text` makes.
-    pub fn of<T: AsRef<[u8]>>(statement: &Statement, text: impl FnOnce() -> T) -> CommandClass {
+    /// The class of a statement. What its kind does not say, its first words do.
+    pub fn of(statement: &Statement, text: &[u8]) -> CommandClass {
         match statement.kind {
             Kind::Select if statement.flags.intersects(Flags::FOR_UPDATE) => CommandClass::SelectForUpdate,
             Kind::Select => CommandClass::Select,
@@ -110,7 +110,7 @@ impl CommandClass {
             | Kind::Drop
             | Kind::Rename
             | Kind::Grant
-            | Kind::Admin => by_words(text().as_ref()),
+            | Kind::Admin => by_words(text),
             _ => CommandClass::Unknown,
         }
     }
@@ -123,8 +123,7 @@ impl CommandClass {
 
 /// The class of a statement by its first words.
 fn by_words(text: &[u8]) -> CommandClass {
-    let separator = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'_';
-    let mut words = text.split(separator).filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_uppercase);
+    let mut words = narrows_sql::bare_words(text).map(<[u8]>::to_ascii_uppercase);
     let first = words.next().unwrap_or_default();
     let rest: Vec<Vec<u8>> = words.take(WORDS).collect();
     let second = rest.first().map(Vec::as_slice).unwrap_or_default();
@@ -245,7 +244,7 @@ mod tests {
     use super::*;
 
     fn class(text: &str) -> &'static str {
-        CommandClass::of(&narrows_sql::classify(text.as_bytes()), || text).name()
+        CommandClass::of(&narrows_sql::classify(text.as_bytes()), text.as_bytes()).name()
     }
 
     #[test]

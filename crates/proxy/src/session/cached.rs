@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_sql::{Flags, Kind, Statement, has_offset, literal_offset};
+use narrows_sql::{Flags, Kind, Statement, has_offset, literal_offset, names_any};
 use narrows_wire::charset::Family;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
@@ -286,13 +286,7 @@ pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
     matches!(statement.kind, Kind::Select | Kind::Show)
         && !statement.flags.intersects(NOT_KEPT)
         && (!has_offset(text, statement) || literal_offset(text).is_some())
-        && !(statement.flags.contains(Flags::SYSTEM_VARIABLE) && names_untold(text))
-}
-
-/// Whether a text names a system variable that is not part of the session's state.
-fn names_untold(text: &[u8]) -> bool {
-    let names = |name: &&str| text.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name.as_bytes()));
-    NOT_STATE.iter().any(names)
+        && !(statement.flags.contains(Flags::SYSTEM_VARIABLE) && names_any(text, NOT_STATE))
 }
 
 /// What a client with `CLIENT_QUERY_ATTRIBUTES` sends in front of a text without any: no parameters, in one set.

@@ -1,6 +1,5 @@
 //! What a session adds to the figures: one place for each event, with one reading of the clock.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use narrows_sql::{Flags, Kind, Statement, digest_hash, digest_text};
@@ -145,7 +144,7 @@ impl Session {
         let variables = &snapshot.variables;
         let figures = &self.worker.figures;
         if variables.commands_stats {
-            let class = CommandClass::of(statement, || self.plain_text(text, variables));
+            let class = CommandClass::of(statement, text);
             figures.commands.add(class, time_us);
         }
         if taken >= variables.long_query_time {
@@ -193,16 +192,15 @@ impl Session {
 
     /// What is counted of some kinds only.
     fn count_kind(&self, statement: &Statement, text: &[u8]) {
-        let says = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
         match statement.kind {
             Kind::Commit => self.worker.counters.borrow_mut().commits += 1,
             Kind::Rollback => self.worker.counters.borrow_mut().rollbacks += 1,
             Kind::Use => self.worker.counters.borrow_mut().client_uses += 1,
             Kind::Set => {
+                let counted = narrows_sql::set::counted(text);
                 let mut counters = self.worker.counters.borrow_mut();
-                counters.autocommits += u64::from(says(b"autocommit"));
-                let names = says(b"names") || says(b"character set") || says(b"charset");
-                counters.client_set_names += u64::from(names);
+                counters.autocommits += u64::from(counted.autocommit);
+                counters.client_set_names += u64::from(counted.names);
             }
             Kind::Select
                 if statement.flags.intersects(Flags::FOR_UPDATE)
@@ -212,15 +210,6 @@ impl Session {
             }
             _ => {}
         }
-    }
-
-    /// The text of a statement from its first word on.
-    fn plain_text<'a>(&self, text: &'a [u8], variables: &Variables) -> Cow<'a, [u8]> {
-        if text.first().is_some_and(u8::is_ascii_alphabetic) {
-            return Cow::Borrowed(text);
-        }
-        let mut scratch = self.worker.scratch.borrow_mut();
-        Cow::Owned(digest_text(text, &digest_options(variables), &mut scratch).to_vec())
     }
 
     /// The digest of a statement, where digests are counted.

@@ -2,6 +2,7 @@
 //!
 //! What Narrows has no counterpart of is there with the value that says "none" in ProxySQL: -1, 0 or an empty text.
 
+use narrows_sql::{InternalCommand, internal_command};
 use narrows_wire::codec::{put_lenenc_bytes, put_lenenc_int};
 use narrows_wire::{Capabilities, Errno, Status};
 use serde_json::{Map, Value, json};
@@ -12,20 +13,11 @@ use crate::reply;
 use crate::rt::Instant;
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
-/// Whether a statement is one of ProxySQL's own to its data port.
-#[cold]
-pub(super) fn is_internal(text: &[u8]) -> bool {
-    matches!(words(text).as_slice(), [first, second, ..]
-        if first.eq_ignore_ascii_case("PROXYSQL") && second.eq_ignore_ascii_case("INTERNAL"))
-}
-
 impl Session {
     /// Answers it.
     pub(super) async fn internal(&mut self, request: &mut Request, attributes: usize) -> Result<(), End> {
         self.note_tie();
-        let text = words(request.behind(attributes));
-        let is_session = text.len() == 3 && text.last().is_some_and(|it| it.eq_ignore_ascii_case("SESSION"));
-        if !is_session {
+        if internal_command(request.behind(attributes)) != Some(InternalCommand::Session) {
             self.discard(request).await?;
             let text = "Unknown PROXYSQL INTERNAL command";
             return self.reply_error_at(request.answer(), Errno::PARSE_ERROR, text).await;
@@ -272,15 +264,6 @@ fn without_passwords(attributes: &str) -> String {
     if attributes.is_empty() { String::new() } else { Value::Object(attributes).to_string() }
 }
 
-fn words(text: &[u8]) -> Vec<&str> {
-    let text = text.get(..LONGEST).unwrap_or(text);
-    std::str::from_utf8(text)
-        .unwrap_or_default()
-        .trim_end_matches([';', ' '])
-        .split_ascii_whitespace()
-        .collect()
-}
-
 /// As ProxySQL writes it: keys in order, four blanks for each level.
 fn pretty(value: &Value) -> String {
     let mut out = String::new();
@@ -332,20 +315,9 @@ const NOTHING_RULED: [(&str, i32); 12] = [
     ("timeout", -1),
 ];
 
-/// No statement of this kind is longer.
-const LONGEST: usize = 256;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tells_its_own_statements_from_others() {
-        assert!(is_internal(b"proxysql  internal SESSION;"));
-        assert!(is_internal(b"PROXYSQL INTERNAL whatever"));
-        assert!(!is_internal(b"PROXYSQL STOP"));
-        assert!(!is_internal(b"SELECT 1"));
-    }
 
     #[test]
     fn shows_no_passwords() {

@@ -7,7 +7,6 @@ use narrows_wire::{Capabilities, Command, Errno, Malformed};
 use super::count::{NOWHERE, Yield};
 use super::errors::malformed;
 use super::execute::Job;
-use super::internal::is_internal;
 use super::kill::Kills;
 use super::request::Request;
 use super::{End, Session};
@@ -62,7 +61,9 @@ impl Session {
             false => 0,
         };
         let mut statement = self.inspect(request.behind(attributes), request.whole);
-        if statement.kind == Kind::Proxy && is_internal(request.behind(attributes)) {
+        if statement.kind == Kind::Proxy
+            && narrows_sql::internal_command(request.behind(attributes)).is_some()
+        {
             return Ok(Next::Internal(attributes));
         }
         let mut ruled = self.rule_text(&snapshot, &statement, request, attributes);

@@ -74,7 +74,7 @@ pub(super) fn explain(
     Ok(Route {
         digest,
         kind: format!("{:?}", statement.kind),
-        command: CommandClass::of(&statement, || &digest_text).name(),
+        command: CommandClass::of(&statement, runs).name(),
         digest_text: String::from_utf8_lossy(&digest_text).into_owned(),
         rules,
         hints: hints.found,

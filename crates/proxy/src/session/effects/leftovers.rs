@@ -6,7 +6,7 @@
 //! ([`Pins::exit_if_free`]): then a proof that was none costs its own client a lock, and shows nobody else a table.
 
 use narrows_sql::set::Assignment;
-use narrows_sql::{Flags, Kind, LockCall, Statement, TableName, classify, may_call, word_at};
+use narrows_sql::{Flags, Kind, LockCall, Statement, TableName, classify, may_call, may_rename, word_at};
 use narrows_wire::Command;
 
 use super::{Done, PinReason, Pins, Reported, Told};
@@ -169,7 +169,7 @@ impl Pins {
             }
             // A temporary table may have another name by now.
             Kind::Rename => self.note_renamed(),
-            Kind::Alter if says(read.text, b"rename") => self.note_renamed(),
+            Kind::Alter if may_rename(read.text) => self.note_renamed(),
             Kind::Prepare => self.add(PinReason::TEXT_STATEMENT),
             Kind::Handler => self.add(PinReason::HANDLER),
             Kind::Xa => self.note_xa(read.text, is_proven),
@@ -218,9 +218,4 @@ impl Pins {
             self.add(reason);
         }
     }
-}
-
-/// Whether a text has a word somewhere, perhaps in a string or as a part of another word.
-pub(super) fn says(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }

@@ -18,7 +18,7 @@ mod pins;
 mod set;
 mod transaction;
 
-use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_sql::{Escapes, Flags, Kind, Statement, may_parse_later};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
@@ -28,7 +28,7 @@ use crate::pool::Exit;
 use crate::state::SessionState;
 
 use changes::View;
-use leftovers::{Ran, Read, runs_others, says};
+use leftovers::{Ran, Read, runs_others};
 
 pub use crate::pin_reason::PinReason;
 pub(super) use changes::Change;
@@ -380,9 +380,8 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
 /// What has a text parsed while it runs gives such errors too.
 fn nothing_ran(kind: Kind, text: &[u8], error: Option<u16>) -> bool {
     const PARSE_ERROR: u16 = 1064;
-    const PARSED_LATER: [&[u8]; 4] = [b"execute", b"call", b"prepare", b"against"];
     match (kind, error) {
-        (Kind::Other, Some(PARSE_ERROR)) => !PARSED_LATER.iter().any(|word| says(text, word)),
+        (Kind::Other, Some(PARSE_ERROR)) => !may_parse_later(text),
         (Kind::Execute, Some(code)) => code == Errno::UNKNOWN_STMT_HANDLER.number,
         _ => false,
     }

@@ -3,7 +3,6 @@
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
 use narrows_sql::{Escapes, Flags, Kind, Statement};
 
-use super::leftovers::says;
 use super::{Change, PinReason, Reading, Reported};
 use crate::state::{
     CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS, is_variable_name, is_word,
@@ -13,15 +12,14 @@ use crate::state::{
 impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     pub(super) fn read_set(&mut self) {
         let (text, told) = (self.done.text, self.told);
-        if says(text, b"select") && says(text, b"autocommit") {
-            // It begins a transaction that no status flag tells of and no COMMIT ends.
+        if narrows_sql::set::may_begin_untold(text) {
             self.pins.add(PinReason::BEYOND_RESET);
         }
         let Ok(assignments) = narrows_sql::set::parse_with(text, self.escapes) else {
             return self.pins.add(PinReason::UNKNOWN_SET);
         };
         // What a backslash means was settled when it was prepared.
-        let is_unsure = self.done.prepared.is_some() && text.contains(&b'\\');
+        let is_unsure = self.done.prepared.is_some() && narrows_sql::has_backslash(text);
         if is_unsure || assignments.len() > MOST_ASSIGNMENTS {
             return self.pins.add(PinReason::UNKNOWN_SET);
         }

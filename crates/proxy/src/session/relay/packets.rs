@@ -346,8 +346,8 @@ impl Relay<'_> {
     }
 }
 
-fn first_number(text: &[u8]) -> Option<u64> {
-    let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|number| !number.is_empty());
+fn first_number(info: &[u8]) -> Option<u64> {
+    let mut numbers = info.split(|byte| !byte.is_ascii_digit()).filter(|number| !number.is_empty());
     std::str::from_utf8(numbers.next()?).ok()?.parse().ok()
 }
 
