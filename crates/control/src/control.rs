@@ -1,7 +1,7 @@
-//! The control thread: it owns the store and what runs, and answers one statement at a time.
+//! The control thread: it owns the store and the runtime, and answers one statement at a time.
 //!
-//! Whatever an operator asks, workers hear of it by messages only: a statement that takes long keeps other operators
-//! waiting, and nobody else. SQL of users of statistics is not carried out here at all.
+//! Workers only receive messages, whatever an operator does: a long statement makes other operators wait, and nobody
+//! else. The SQL of statistics users is not executed here at all.
 
 mod audit;
 mod handle;
@@ -27,24 +27,24 @@ use handle::Message;
 pub use handle::{Handle, StillBusy};
 use history::History;
 
-/// Whether servers are checked at all.
+/// Whether the monitor runs at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Monitoring {
-    /// They are, as far as `mysql-monitor_enabled` says so.
+    /// It runs, subject to `mysql-monitor_enabled`.
     On,
-    /// They are not, whatever it says.
+    /// It does not run, whatever the variable says.
     Off,
 }
 
-/// What the control thread begins with.
+/// What the control thread starts with.
 pub struct Beginning {
     /// The configuration.
     pub store: Store,
     /// What runs.
     pub begun: Begun,
-    /// Whether servers are checked.
+    /// Whether the monitor runs.
     pub monitoring: Monitoring,
-    /// The program around it.
+    /// The surrounding program.
     pub process: Process,
 }
 
@@ -76,7 +76,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     Ok(Handle { messages, addresses })
 }
 
-/// Owns what is configured and what runs.
+/// Owns the configuration and what runs.
 struct Control {
     store: Store,
     runtime: Runtime,
@@ -131,7 +131,7 @@ impl Control {
             request.caller.keep_warnings(&reply);
         }
         request.caller.is_checked = false;
-        // A session that has ended needs no answer, and a thread that has ended gives none.
+        // A session that has ended needs no answer, and a thread that has ended gives none back.
         match reply {
             Reply::OnFigures(question) => drop(self.readers.send(Job { question: *question, request })),
             reply => drop(request.reply.send((request.caller, reply))),
@@ -151,7 +151,7 @@ impl Control {
         reply
     }
 
-    /// Ends everything but the data plane: databases are closed when this returns.
+    /// Ends everything but the data plane: the databases are closed when this returns.
     fn let_go(mut self) -> Plane {
         self.audit.flush();
         self.runtime.into_plane()

@@ -13,19 +13,19 @@ use crate::schema::{self, Database};
 use crate::variables::{Class, VARIABLES, Variable};
 use crate::without_effect::{self, Idle};
 
-/// The page of which only a section is generated, and where that begins and ends.
+/// The page of which only a section is generated, and the section's markers.
 pub const COMPATIBILITY: &str = "compatibility.md";
 const BEGIN: &str = "<!-- without effect: made by `cargo run -- generate-docs docs` -->\n";
 const END: &str = "<!-- end of without effect -->\n";
 
-/// The page `compatibility.md`, which is `page` now, with the section as it should be; `None`: it has no place for it.
+/// The page `compatibility.md`, currently `page`, with the generated section; `None`: it has no markers for it.
 pub fn with_section(page: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     Some([before, BEGIN, &without_effect(), END, after].concat())
 }
 
-/// What is accepted and does nothing, in one list.
+/// Everything that is accepted and has no effect, in one list.
 fn without_effect() -> String {
     let mut text = String::from(WITHOUT_EFFECT_INTRODUCTION);
     let of = |idle: &[Idle], is_wanted: fn(&Effect) -> bool| -> Vec<String> {
@@ -175,7 +175,7 @@ fn tables_page() -> String {
     page
 }
 
-/// What of a table does nothing.
+/// What has no effect in a table.
 fn mark(table: &str) -> String {
     if schema::ALWAYS_EMPTY.contains(&table) {
         return " **Always empty in this version.**".to_owned();

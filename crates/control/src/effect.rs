@@ -1,4 +1,4 @@
-//! Whether a setting does anything. What does nothing is accepted and kept, and whoever sets it is warned.
+//! Whether a setting has an effect. Settings without effect are accepted and stored, with a warning.
 //!
 //! Variables, columns and tables declare it in their rows; warnings, marks in the documents and the list in
 //! `docs/compatibility.md` follow from that.
@@ -10,12 +10,12 @@ pub enum Effect {
     Acts,
     /// None in this version.
     NotYet,
-    /// None, and none is missing: why.
+    /// None, and none is needed, for this reason.
     Needless(&'static str),
 }
 
 impl Effect {
-    /// What is to be said of a setting that has none; `None`: it has one.
+    /// The remark on a setting without effect; `None`: it has one.
     pub fn lacking(self) -> Option<String> {
         match self {
             Effect::Acts => None,

@@ -1,5 +1,5 @@
-//! Files that are replaced as a whole: whoever reads one finds the old content or the new one, never a part, whether the
-//! disk is full or the machine stops.
+//! Files that are replaced as a whole: a reader finds either the old or the new content, never a part, even if the disk
+//! is full or the machine crashes.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-/// Puts `content` in the place of what is in `path`. A file that is there keeps its mode and its owner, a new one gets
-/// `mode`; of a symbolic link, what it leads to is replaced.
+/// Replaces the content of `path` by `content`. An existing file keeps its mode and owner, a new one gets `mode`; for a
+/// symbolic link, its target is replaced.
 ///
 /// # Errors
-/// What the file system says; the old content is still there then.
+/// The file system's; the old content is then unchanged.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let before = fs::metadata(&path).ok();
@@ -22,7 +22,7 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let beside = beside(&path)?;
     let written = write(&beside, content, mode).and_then(|()| {
         if let Some(before) = before {
-            // Only root may give a file away; the mode decides who reads it then.
+            // Only root may change the owner of a file; otherwise the mode decides who can read it.
             let _ = chown(&beside, Some(before.uid()), Some(before.gid()));
             fs::set_permissions(&beside, fs::Permissions::from_mode(before.mode() & 0o7777))?;
         }
@@ -32,7 +32,8 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         let _ = fs::remove_file(&beside);
     }
     written?;
-    // The name is on the disk when its folder is. One that cannot be opened for reading is as good as it gets.
+    // The name is on disk once its folder is synced. If the folder cannot be opened for reading, nothing more can be
+    // done.
     match path.parent().map(fs::File::open) {
         Some(Ok(folder)) => folder.sync_all(),
         _ => Ok(()),
@@ -45,7 +46,7 @@ fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A name in the same folder that is this process's own.
+/// A name in the same folder that is unique to this process.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut beside = OsString::from(".");

@@ -1,4 +1,4 @@
-//! Writes the query log: a thread, and files `name.00000001`, `name.00000002` and so on with a JSON object a line.
+//! Writes the query log: a thread, and files `name.00000001`, `name.00000002` and so on with one JSON object per line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use narrows_proxy::query_log::{Message, QueryLog, Record, Settings};
 use serde_json::{Value, json};
 
-/// Starts the writer; relative names count from `datadir`. It ends when every [`QueryLog`] is gone.
+/// Starts the writer; relative names are relative to `datadir`. It ends when every [`QueryLog`] is gone.
 ///
 /// # Errors
-/// When the thread cannot be started.
+/// If the thread cannot be started.
 pub fn start(datadir: &Path) -> io::Result<QueryLog> {
     let (log, receiver) = QueryLog::new();
     let writer = Writer { datadir: datadir.to_owned(), settings: None, file: None, trouble: None };
@@ -21,7 +21,7 @@ pub fn start(datadir: &Path) -> io::Result<QueryLog> {
     Ok(log)
 }
 
-/// The thread's own.
+/// The thread's state.
 struct Writer {
     datadir: PathBuf,
     settings: Option<Settings>,
@@ -32,19 +32,19 @@ struct Writer {
 
 struct OpenFile {
     file: File,
-    /// Whole lines that the file has.
+    /// Length of the complete lines in the file.
     bytes: u64,
-    /// Lines that it does not have yet.
+    /// Lines that are not in the file yet.
     pending: Vec<u8>,
     records: u64,
     opened: Instant,
 }
 
-/// The log cannot be written: the disk is full, most likely.
+/// The log cannot be written, most likely because the disk is full.
 struct Trouble {
-    /// Records that were left out since.
+    /// Records lost since then.
     lost: u64,
-    /// Until then none is tried.
+    /// The time of the next attempt.
     until: Instant,
 }
 
@@ -88,13 +88,13 @@ impl Writer {
             Ok(None) => return,
             Err(error) => return self.fail(&error, 1),
         };
-        // The first record after trouble shows whether it is over.
+        // The first record after a failure shows whether it is over.
         if full || self.trouble.is_some() {
             self.flush();
         }
     }
 
-    /// The file to write to; a new one where the last is full or old.
+    /// The file to write to; a new one if the last is full or old.
     fn file(&mut self) -> io::Result<Option<&mut OpenFile>> {
         let Some(settings) = self.settings.as_ref().filter(|settings| !settings.filename.is_empty()) else {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Writer {
         Ok(self.file.as_mut())
     }
 
-    /// Has the file have what is pending. Where it does not take all of it, it keeps whole lines only.
+    /// Writes pending lines to the file. If not everything can be written, only whole lines are kept.
     fn flush(&mut self) {
         let Some(file) = self.file.as_mut().filter(|file| !file.pending.is_empty()) else { return };
         let (pending, records) = (std::mem::take(&mut file.pending), std::mem::take(&mut file.records));
@@ -128,14 +128,14 @@ impl Writer {
                 }
             }
             Err(error) => {
-                // The beginning of a line may be there. Where it cannot be taken away, the next line goes on behind it.
+                // The beginning of a line may be in the file. If it cannot be removed, the next line follows it.
                 let _ = file.file.set_len(file.bytes);
                 self.fail(&error, records);
             }
         }
     }
 
-    /// Counts what is lost, and says once what goes wrong.
+    /// Counts lost records, and logs the error once.
     fn fail(&mut self, error: &io::Error, lost: u64) {
         let before = self.trouble.as_ref().map(|trouble| trouble.lost);
         if before.is_none() {
@@ -146,7 +146,7 @@ impl Writer {
     }
 }
 
-/// Creates the file with the next number behind those that are there.
+/// Creates the file with the next free number.
 fn create_next(base: &Path) -> io::Result<File> {
     let name = base.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = base.parent().unwrap_or(Path::new("."));
@@ -156,11 +156,11 @@ fn create_next(base: &Path) -> io::Result<File> {
     };
     let last = std::fs::read_dir(folder)?.filter_map(number).max().unwrap_or_default();
     let path = folder.join(format!("{name}.{:08}", last + 1));
-    // Statements have secrets of applications in them: they are for the owner and its group.
+    // Statements contain secrets of applications, so only the owner and the group may read the file.
     OpenOptions::new().create_new(true).append(true).mode(0o640).open(path)
 }
 
-/// The object of a line; what is not known is left out.
+/// The object of a line; unknown fields are left out.
 fn line(record: &Record) -> Value {
     let micros = |time: SystemTime| {
         u64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
@@ -201,7 +201,7 @@ fn line(record: &Record) -> Value {
 fn date(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Days from 0000-03-01, in eras of 400 years: the leap day is the last of its year then.
+    // Days from 0000-03-01, in eras of 400 years, so that the leap day is the last day of its year.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -222,10 +222,10 @@ fn date(time: SystemTime) -> String {
 /// How long a line may wait in memory.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Bytes that wait at most.
+/// The maximum number of waiting bytes.
 const PENDING: usize = 64 * 1024;
 
-/// How long a log that cannot be written is left alone.
+/// The pause before a log that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

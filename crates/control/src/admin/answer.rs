@@ -13,8 +13,8 @@ use narrows_wire::{Capabilities, Errno, Header, Status};
 
 use crate::store::{Refusal, ResultSet, rows_of};
 
-/// What every answer says of the session: there are no transactions, and a backslash is an ordinary character for
-/// SQLite. Drivers quote by the latter.
+/// The status flags of every answer: there are no transactions, and a backslash is an ordinary character in SQLite,
+/// which determines how drivers quote.
 pub const STATUS: Status = Status::AUTOCOMMIT.union(Status::NO_BACKSLASH_ESCAPES);
 
 /// Appends an OK packet.
@@ -49,11 +49,10 @@ pub fn put_eof(out: &mut Vec<u8>, sequence: &mut u8) {
     put_encoded(out, sequence, |out| Eof { warnings: 0, status: STATUS }.encode(out));
 }
 
-/// Sends rows, and gives their memory back as the client takes them. A client that takes nothing for a while is not
-/// waited for.
+/// Sends rows, and frees their memory as the client reads them. Gives up on a client that reads nothing for a while.
 ///
 /// # Errors
-/// The socket's, or that the client has taken nothing.
+/// The socket's, or that the client has read nothing.
 pub async fn send_rows(stream: &Stream, mut set: ResultSet) -> Result<(), ReadError> {
     let (mut out, mut sequence) = (Vec::new(), 1);
     put_columns(&mut out, &mut sequence, &set.columns);
@@ -73,14 +72,14 @@ pub async fn send_rows(stream: &Stream, mut set: ResultSet) -> Result<(), ReadEr
     send(stream, &mut out).await
 }
 
-/// Sends a row without a copy of all of it.
+/// Sends a row without copying all of it.
 async fn send_long_row(
     stream: &Stream,
     out: &mut Vec<u8>,
     sequence: &mut u8,
     row: &[u8],
 ) -> Result<(), ReadError> {
-    // A packet that is full is followed by another one, which may be empty.
+    // A full packet is followed by another one, which may be empty.
     for start in (0..=row.len()).step_by(MAX_PAYLOAD) {
         let rest = row.get(start..).unwrap_or_default();
         let packet = rest.get(..MAX_PAYLOAD).unwrap_or(rest);
@@ -94,7 +93,7 @@ async fn send_long_row(
     Ok(())
 }
 
-/// Has the socket take everything in `out`.
+/// Writes everything in `out` to the socket.
 async fn send(stream: &Stream, out: &mut Vec<u8>) -> Result<(), ReadError> {
     match timeout(PROGRESS_TIME, stream.write_all(out)).await {
         Ok(written) => written?,
@@ -115,7 +114,7 @@ fn put_columns(out: &mut Vec<u8>, sequence: &mut u8, columns: &[String]) {
     put_eof(out, sequence);
 }
 
-/// A column of text, with the figures that ProxySQL gives to all of its own.
+/// A text column, with the values that ProxySQL uses for all its columns.
 fn put_column(payload: &mut Vec<u8>, name: &[u8]) {
     for text in [b"def".as_slice(), b"", b"", b"", name, b""] {
         put_lenenc_bytes(payload, text);
@@ -129,8 +128,8 @@ fn put_column(payload: &mut Vec<u8>, name: &[u8]) {
     payload.extend([31, 0, 0]);
 }
 
-/// Bytes that are written at once.
+/// How many bytes are written at once.
 const WRITTEN_AT_ONCE: usize = 256 * 1024;
 
-/// Time for a client to take those, as `net_write_timeout` of a server.
+/// How long a client may take to read them, like a server's `net_write_timeout`.
 const PROGRESS_TIME: Duration = Duration::from_secs(60);

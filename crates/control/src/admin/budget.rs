@@ -1,18 +1,18 @@
-//! Memory for answers that clients have not taken yet: one bound for all sessions, a part of it for users of statistics.
+//! Memory for answers that clients have not read yet: one limit for all sessions, part of it for statistics users.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::store::{Refusal, Role};
 
-/// What is left of it.
+/// The remaining memory.
 #[derive(Debug, Default)]
 pub struct Budget {
     all: Cell<usize>,
     statistics: Cell<usize>,
 }
 
-/// The memory of one answer; given back when dropped.
+/// The memory of one answer; released when dropped.
 #[derive(Debug)]
 pub struct Share {
     budget: Rc<Budget>,
@@ -21,10 +21,10 @@ pub struct Share {
 }
 
 impl Budget {
-    /// Memory for an answer of so many bytes.
+    /// Memory for an answer of this many bytes.
     ///
     /// # Errors
-    /// There is none: others have to take theirs first. A short answer is always given.
+    /// There is none: others have to read theirs first. A short answer is always sent.
     pub fn take(self: &Rc<Budget>, role: Role, bytes: usize) -> Result<Share, Refusal> {
         let fits = match role {
             Role::Admin => self.all.get() + bytes <= MOST,
@@ -60,13 +60,13 @@ impl Drop for Share {
     }
 }
 
-/// Bytes of all answers: two of the largest.
+/// Total bytes of all answers: two of the largest.
 const MOST: usize = 256 << 20;
 
-/// Those of users of statistics: one of the largest, so that as much is left for administrators.
+/// Total bytes for statistics users: one of the largest answers, so that as much is left for administrators.
 const MOST_OF_STATISTICS: usize = 128 << 20;
 
-/// An answer of so many bytes needs no room; as many as there can be sessions take 64 MiB.
+/// An answer of up to this many bytes is not counted; if every possible session has one, they take 64 MiB.
 const SHORT: usize = 64 * 1024;
 
 #[cfg(test)]

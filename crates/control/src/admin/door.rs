@@ -1,4 +1,5 @@
-//! What all sessions share: the settings in force, who is there, whose turn it is, and the way to who answers.
+//! What all sessions share: the settings in force, who is connected, whose turn it is, and the channel to the control
+//! thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,28 +14,28 @@ use super::turns::Turns;
 use super::visitors::Visitors;
 use crate::store::Role;
 
-/// The way in for all sessions.
+/// The state shared by all sessions.
 pub struct Door {
-    /// Hands a statement to who answers it; false: there is nobody any more.
+    /// Passes a statement to the control thread; false: it has ended.
     pub statements: Box<dyn Fn(Request) -> bool>,
     /// Makes logins of unknown users look like those of known ones.
     pub decoy_key: [u8; 32],
-    /// Where what takes long at a login is done.
+    /// The threads for the slow work of logins.
     pub threads: Threads,
     settings: RefCell<Rc<Settings>>,
-    /// Who is there.
+    /// Who is connected.
     pub visitors: Rc<Visitors>,
-    /// Whose statement is next of full users, and of those of statistics: neither wait for the others.
+    /// Whose statement is next among full users, and among statistics users: neither group waits for the other.
     turns: Rc<Turns>,
     turns_of_statistics: Rc<Turns>,
     /// Memory for answers.
     pub budget: Rc<Budget>,
-    /// Keeps failed logins from filling the log.
+    /// Prevents failed logins from filling the log.
     pub failed_logins: Rc<Limiter>,
 }
 
 impl Door {
-    /// One that nobody has come by.
+    /// The state before any session.
     pub fn new(settings: Settings, statements: Box<dyn Fn(Request) -> bool>) -> Door {
         Door {
             statements,
@@ -51,7 +52,7 @@ impl Door {
         }
     }
 
-    /// What is in force.
+    /// The settings in force.
     pub fn settings(&self) -> Rc<Settings> {
         Rc::clone(&self.settings.borrow())
     }
@@ -64,7 +65,7 @@ impl Door {
         }
     }
 
-    /// What is in force for what begins from now on.
+    /// Sets the settings for sessions that begin from now on.
     pub fn set(&self, settings: Settings) {
         self.settings.replace(Rc::new(settings));
     }

@@ -1,4 +1,4 @@
-//! Where administrators come in: listeners, and how many may be there at once.
+//! The listeners for administrators, and how many may be connected at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,21 +16,21 @@ use super::request::Request;
 use super::session::Session;
 use super::settings::Settings;
 
-/// What the admin thread is told.
+/// Messages to the admin thread.
 #[derive(Debug)]
 pub enum Order {
-    /// This is in force for what begins from now on.
+    /// These settings are for sessions that begin from now on.
     Settings(Box<Settings>),
-    /// Listen where `wanted` says and nowhere else; `new` are those of them that are new.
+    /// Listen on exactly these interfaces; `new` are those that are new.
     Listen {
-        /// The interfaces, as they are configured.
+        /// The interfaces, as configured.
         wanted: Vec<String>,
         /// Bound listeners by interface.
         new: Vec<(String, BoundListener)>,
     },
 }
 
-/// The listeners, and the way in for all sessions.
+/// The listeners, and the state shared by all sessions.
 struct Entrance {
     door: Rc<Door>,
     next_id: Cell<u32>,
@@ -71,7 +71,7 @@ impl Entrance {
             match listener.accept().await {
                 Ok(socket) => self.serve(socket.into()),
                 Err(error) => {
-                    // Out of descriptors, usually: others close theirs meanwhile.
+                    // Usually out of descriptors: others will close theirs.
                     tracing::warn!(%error, "cannot accept an administrator");
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -85,7 +85,7 @@ impl Entrance {
         self.next_id.set(id.wrapping_add(1).max(FIRST_ID));
         let host = stream.peer().0;
         let task = spawn_local(async move {
-            // Boxed, so that an idle session's task does not keep the room that its login needed.
+            // Boxed, so that an idle session's task does not keep the memory that its login needed.
             let session = Box::pin(Session::begin(Rc::clone(&door), id, stream)).await;
             door.visitors.end(id);
             if let Some(session) = session {
@@ -100,10 +100,11 @@ impl Entrance {
     }
 }
 
-/// Starts the thread that serves administrators, whose statements go to `control`; it ends when the sender of orders is gone.
+/// Starts the thread that serves administrators, whose statements go to `control`; it ends when the sender of messages
+/// is gone.
 ///
 /// # Errors
-/// When the thread cannot be started.
+/// If the thread cannot be started.
 pub fn start<M>(settings: Settings, control: Sender<M>) -> std::io::Result<MailboxSender<Order>>
 where
     M: From<Request> + Send + 'static,
@@ -130,8 +131,8 @@ async fn obey(door: Door, mut mailbox: MailboxReceiver<Order>) {
     }
 }
 
-/// Numbers of admin sessions, which clients tell theirs by when they are interrupted (`KILL QUERY`), are none that the
-/// sessions of clients get in the life of a process.
+/// The ids of admin sessions, which a client needs to interrupt its statement (`KILL QUERY`), are never used for client
+/// sessions in the life of a process.
 const FIRST_ID: u32 = 1 << 31;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

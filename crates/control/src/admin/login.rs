@@ -19,26 +19,26 @@ use super::settings::{Settings, is_local_only};
 use super::visitors::Place;
 use crate::store::Role;
 
-/// Who has logged in, and how.
+/// A logged-in user, and how the login was done.
 #[derive(Debug)]
 pub struct Login {
     /// The name.
     pub user: String,
-    /// What it may do.
+    /// The user's role.
     pub role: Role,
-    /// What was negotiated.
+    /// The negotiated capabilities.
     pub capabilities: Capabilities,
     /// The greeting's nonce; `COM_CHANGE_USER` answers it again.
     pub nonce: Nonce,
 }
 
-/// Why a login came to nothing; the client has been told, where it could be.
+/// Why a login failed; the client has been sent an error, if possible.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    /// No packet came.
+    /// No packet was received.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// TLS could not be agreed on.
+    /// The TLS handshake failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// Refused with this error.
@@ -46,22 +46,22 @@ pub enum LoginError {
     Refused(Errno, String),
 }
 
-/// Who claims to be whom.
+/// The identity that a client claims.
 pub struct Claim<'a> {
     /// The name.
     pub user: &'a [u8],
-    /// The plugin that was answered for.
+    /// The plugin for which the client answered.
     pub plugin: Option<&'a [u8]>,
     /// The answer.
     pub answer: &'a [u8],
-    /// What the client can do.
+    /// The client's capabilities.
     pub capabilities: Capabilities,
     /// The client's address.
     pub host: &'a str,
 }
 
-/// What admin sessions can do. Each packet ends with EOF packets; there is one result for one statement, but drivers
-/// that ask for several get along.
+/// The capabilities of admin sessions. Results end with EOF packets; each statement has one result, but drivers that
+/// request several work too.
 const OFFERED: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::FOUND_ROWS.0
@@ -122,7 +122,7 @@ pub async fn log_in(
         host: &host,
     };
     let role = authenticate(settings, door, &stream, input, &nonce, &mut sequence, &claim).await;
-    // With some plugins it is the password.
+    // With some plugins this is the password.
     response.auth_response.zeroize();
     let role = role?;
     let user = String::from_utf8_lossy(&response.user).into_owned();
@@ -148,8 +148,7 @@ pub async fn send_ok(stream: &Stream, sequence: u8, capabilities: Capabilities) 
     Ok(stream.write_all(&out).await?)
 }
 
-/// Reads the login, and takes the stream into TLS before that where the client asks for it. The login's packet stands
-/// at the front of `input`.
+/// Reads the login, after starting TLS if the client requests it. The login packet is then at the front of `input`.
 async fn hello(
     settings: &Settings,
     mut stream: Stream,
@@ -184,10 +183,10 @@ async fn hello(
     }
 }
 
-/// Goes through the authentication to its end; `sequence` is then the number of the OK packet.
+/// Completes the authentication; `sequence` is then the number of the OK packet.
 ///
 /// # Errors
-/// When the client is refused; it has been told.
+/// If the client is refused; it has been sent the error.
 pub async fn authenticate(
     settings: &Settings,
     door: &Door,
@@ -218,7 +217,7 @@ pub async fn authenticate(
                 let header = read_packet(stream, input, LOGIN_PACKET).await?;
                 *sequence = header.sequence.wrapping_add(1);
                 let step = exchange.feed(payload(input, header));
-                // It may have been the password.
+                // It may contain the password.
                 input.wipe(header.packet_length());
                 step
             }
@@ -276,7 +275,7 @@ async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), 
     Ok(stream.write_all(&out).await?)
 }
 
-/// Tells a client why it is sent away.
+/// Sends a client the reason for the refusal.
 ///
 /// # Errors
 /// Always: the refusal.
@@ -288,7 +287,7 @@ pub async fn refuse<T>(
 ) -> Result<T, LoginError> {
     let mut out = Vec::with_capacity(128);
     put_error(&mut out, &mut sequence, errno, &text);
-    // The reason for the refusal is what is reported, whether the client hears it or not.
+    // The reason for the refusal is reported, whether or not the client receives it.
     let _ = stream.write_all(&out).await;
     Err(LoginError::Refused(errno, text))
 }

@@ -1,12 +1,12 @@
-//! Logins of administrators in the log: who, from where. Exporters log in every few seconds, so one account from one address
-//! is told of once in a while, with how often it was.
+//! Logins of administrators in the log: who, from where. Exporters log in every few seconds, so one account from one
+//! address is logged once in a while, with the number of logins.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use crate::store::Role;
 
-/// Who has logged in lately.
+/// Recent logins.
 struct Seen {
     user: String,
     host: String,
@@ -15,11 +15,11 @@ struct Seen {
 }
 
 thread_local! {
-    /// Of the thread that has the sessions.
+    /// Belongs to the thread of the sessions.
     static SEEN: RefCell<Vec<Seen>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Says that somebody has logged in, unless that was said a moment ago.
+/// Logs that somebody has logged in, unless this was logged a moment ago.
 pub fn tell(user: &str, role: Role, host: &str, port: u16) {
     let before = SEEN.with_borrow_mut(|seen| {
         if let Some(known) = seen.iter_mut().find(|known| known.user == user && known.host == host) {
@@ -41,8 +41,8 @@ pub fn tell(user: &str, role: Role, host: &str, port: u16) {
     }
 }
 
-/// An account from one address is told of again after this.
+/// The same account from the same address is logged again after this time.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Accounts and addresses that are remembered.
+/// How many accounts and addresses are remembered.
 const MOST_SEEN: usize = 256;

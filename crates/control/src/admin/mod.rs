@@ -1,7 +1,7 @@
 //! The admin interface: SQL over the MySQL protocol.
 //!
-//! A thread of its own has the listeners and the sessions ([`listener`], [`login`], [`session`]); statements go to the
-//! control thread ([`crate::control`]) one at a time. SQL of users of statistics goes on from there to a thread of its own
+//! A separate thread has the listeners and the sessions ([`listener`], [`login`], [`session`]); statements go to the
+//! control thread ([`crate::control`]) one at a time, which passes the SQL of statistics users on to another thread
 //! ([`readers`]).
 
 mod answer;

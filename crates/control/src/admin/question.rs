@@ -1,13 +1,13 @@
-//! SQL of a user of statistics with what it reads: the thread of [`super::readers`] carries it out.
+//! SQL of a statistics user together with the data it reads: the thread of [`super::readers`] executes it.
 
 use narrows_proxy::stats::Observer;
 
 use crate::store::Snapshot;
 
-/// What is to be done with a statement.
+/// What to do with a statement.
 #[derive(Debug)]
 pub enum Question {
-    /// Whether SQLite takes it: figures begin again by it. It goes back to the control thread then.
+    /// Ask whether SQLite accepts it, because it resets figures. It then goes back to the control thread.
     Check {
         /// What it reads.
         snapshot: Snapshot,
@@ -20,15 +20,15 @@ pub enum Question {
         snapshot: Snapshot,
         /// The statement.
         text: String,
-        /// The figures that begin again by it.
+        /// The figures that it resets.
         taken: Taken,
     },
 }
 
-/// Has figures that were reset go on as if they had not been.
+/// Restores figures as if they had not been reset.
 pub type GiveBack = Box<dyn FnOnce(&Observer) + Send>;
 
-/// The figures that were reset for a statement: they are gone when it has told them, and not before.
+/// The figures that were reset for a statement: they are only discarded once it has returned them.
 #[must_use]
 #[derive(Default)]
 pub struct Taken(pub Vec<GiveBack>);
@@ -40,12 +40,12 @@ impl std::fmt::Debug for Taken {
 }
 
 impl Taken {
-    /// The statement has told them.
+    /// The statement has returned them.
     pub fn told(self) {}
 
     /// It has not.
     pub fn give_back(self, observer: Option<&Observer>) {
-        // Where no worker runs any more nothing is counted.
+        // If no worker runs any more, nothing is counted.
         if let Some(observer) = observer {
             self.0.into_iter().for_each(|give_back| give_back(observer));
         }

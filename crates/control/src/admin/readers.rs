@@ -1,5 +1,5 @@
-//! The thread that carries out the SQL of users of statistics, one statement after the other, each on a copy of the figures: the
-//! control thread, and with it full users and what the monitor has found, waits for none of them.
+//! The thread that executes the SQL of statistics users, one statement after another, each on a copy of the figures:
+//! the control thread, and with it full users and the monitor's findings, does not wait for it.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,7 +8,7 @@ use super::question::{Question, Taken};
 use super::reply::Reply;
 use super::request::Request;
 
-/// A question and who asks.
+/// A question and its sender.
 #[derive(Debug)]
 pub struct Job {
     /// The question.
@@ -17,19 +17,19 @@ pub struct Job {
     pub request: Request,
 }
 
-/// What comes back to the control thread.
+/// What the thread sends back to the control thread.
 #[derive(Debug)]
 pub enum Returned {
-    /// The statement, which SQLite takes: figures may begin again by it.
+    /// The statement, which SQLite accepts: it may reset figures.
     Checked(Request),
-    /// Figures that have begun again for a statement which has not told them.
+    /// Figures that were reset for a statement that has not returned them.
     NotTold(Taken),
 }
 
 /// Starts the thread; it ends when the sender is gone.
 ///
 /// # Errors
-/// When it cannot be started.
+/// If it cannot be started.
 pub fn start<M: From<Returned> + Send + 'static>(control: Sender<M>) -> io::Result<Sender<Job>> {
     let (jobs, mailbox) = channel();
     std::thread::Builder::new().name("figures".to_owned()).spawn(move || run(&mailbox, &control))?;

@@ -1,4 +1,4 @@
-//! What becomes of a statement.
+//! The outcome of a statement.
 
 use super::question::Question;
 use crate::store::{Answer, Cell, Refusal, ResultSet};
@@ -10,16 +10,16 @@ pub enum Reply {
     Answer(Answer),
     /// It was not.
     Refused(Refusal),
-    /// Nothing can be said yet; it is to be asked again after a moment.
+    /// There is no answer yet; try again after a moment.
     NotYet,
-    /// The connection is closed without a word.
+    /// The connection is closed without an answer.
     HangUp,
-    /// Another thread answers: it is SQL of a user of statistics.
+    /// Another thread answers: it is SQL of a statistics user.
     OnFigures(Box<Question>),
 }
 
 impl Reply {
-    /// Done, and nothing to say.
+    /// Done, with no result.
     pub fn ok() -> Reply {
         Reply::done(0, "")
     }

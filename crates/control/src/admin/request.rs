@@ -1,4 +1,4 @@
-//! A statement on its way to the control thread, and who sends it.
+//! A statement on its way to the control thread, and its sender.
 
 use std::time::Instant;
 
@@ -7,25 +7,25 @@ use narrows_proxy::rt::oneshot;
 use super::reply::Reply;
 use crate::store::{Abandoned, Answer, Role, Warning};
 
-/// Who sends a statement, with what belongs to the session.
+/// The sender of a statement, with the state of its session.
 #[derive(Debug)]
 pub struct Caller {
-    /// What it may do.
+    /// The user's role.
     pub role: Role,
     /// Its name.
     pub user: String,
     /// From where.
     pub host: String,
-    /// From which port.
+    /// The client's port.
     pub port: u16,
     /// Warnings of its last statement.
     pub warnings: Vec<Warning>,
-    /// Whether SQLite takes its statement: it was asked.
+    /// Whether SQLite accepts its statement, as already determined.
     pub is_checked: bool,
 }
 
 impl Default for Caller {
-    /// Nobody: stands where a caller is with the control thread.
+    /// Nobody: a placeholder while the caller is with the control thread.
     fn default() -> Caller {
         Caller {
             role: Role::Stats,
@@ -48,17 +48,17 @@ impl Caller {
     }
 }
 
-/// A statement that is to be answered.
+/// A statement to be answered.
 #[derive(Debug)]
 pub struct Request {
     /// Whose it is.
     pub caller: Caller,
     /// Its text.
     pub text: Vec<u8>,
-    /// When it came.
+    /// When it arrived.
     pub since: Instant,
-    /// Says when nobody waits for the answer any more.
+    /// Signals that nobody waits for the answer any more.
     pub abandoned: Abandoned,
-    /// Where the answer goes, with the caller.
+    /// Receives the answer, with the caller.
     pub reply: oneshot::Sender<(Caller, Reply)>,
 }

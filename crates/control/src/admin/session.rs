@@ -1,4 +1,4 @@
-//! The life of an admin session: commands in, answers out. What a statement means is the control thread's.
+//! The life of an admin session: commands in, answers out. The control thread interprets statements.
 
 use std::io;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ pub struct Session {
     place: Place,
 }
 
-/// Whether a session goes on.
+/// Whether a session continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Command,
@@ -43,7 +43,7 @@ enum Next {
 /// A command, whole.
 enum Received {
     Command(Vec<u8>),
-    /// Longer than is taken.
+    /// Longer than accepted.
     TooLong,
 }
 
@@ -99,7 +99,8 @@ impl Session {
         }
     }
 
-    /// Bytes of the longest statement. Users of statistics ask short questions; what they send is held for each of them.
+    /// Bytes of the longest statement. Statistics users send short queries, and the memory for what they send is per
+    /// session.
     fn longest_statement(&self) -> usize {
         let longest = self.door.settings().longest_statement;
         match self.caller.role {
@@ -108,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Reads a command of any number of packets.
+    /// Reads a command of one or more packets.
     async fn receive(&mut self, limit: usize) -> Result<Received, ReadError> {
         let mut command = Vec::new();
         loop {
@@ -140,7 +141,7 @@ impl Session {
                 put_ok(&mut out, 1, 0, "", 0, capabilities);
             }
             Some(Command::SetOption) => put_eof(&mut out, &mut 1),
-            // Neither has an answer.
+            // Neither gets an answer.
             Some(Command::StmtClose | Command::StmtSendLongData) => {}
             Some(Command::Statistics) => {
                 let text = self.ask_for_statistics().await;
@@ -161,7 +162,7 @@ impl Session {
     async fn query(&mut self, command: Vec<u8>) -> Result<Next, ReadError> {
         let capabilities = self.login.capabilities;
         let (reply, share) = self.ask(command.get(1..).unwrap_or_default()).await;
-        // What was asked needs no memory while the answer is sent.
+        // The statement uses no memory while the answer is sent.
         drop(command);
         let mut out = Vec::new();
         match reply {
@@ -180,8 +181,8 @@ impl Session {
         Ok(Next::Command)
     }
 
-    /// Has the control thread answer a statement, when it is its turn; with rows come the right to the memory that they
-    /// take.
+    /// Makes the control thread answer a statement when it is its turn; returns rows together with the permit for their
+    /// memory.
     async fn ask(&mut self, text: &[u8]) -> (Reply, Option<Share>) {
         let since = Instant::now();
         loop {
@@ -197,7 +198,7 @@ impl Session {
             }
             let answer = match role {
                 Role::Admin => answer.await.ok(),
-                // They read and change nothing: what nobody waits for ends.
+                // They only read: a statement for which nobody waits is ended.
                 Role::Stats => select! {
                     answer = answer => answer.ok(),
                     () = client_gone(&self.stream, &mut self.input) => None,
@@ -222,7 +223,7 @@ impl Session {
         }
     }
 
-    /// The line that `mysqladmin status` shows.
+    /// The line shown by `mysqladmin status`.
     async fn ask_for_statistics(&mut self) -> String {
         let question = b"SELECT Variable_Name, Variable_Value FROM stats_mysql_global";
         let mut figures = std::collections::HashMap::new();
@@ -283,7 +284,7 @@ impl Session {
     }
 }
 
-/// Somebody waits for an answer, until this is dropped.
+/// As long as this exists, somebody waits for an answer.
 #[derive(Default)]
 struct Waits(Abandoned);
 
@@ -293,7 +294,8 @@ impl Drop for Waits {
     }
 }
 
-/// Waits for the client's end. What it sends meanwhile is kept, up to a bound; beyond that its end is noticed when it is answered.
+/// Waits until the client disconnects. What it sends in the meantime is kept, up to a limit; beyond that, a disconnect
+/// is only noticed when the answer is sent.
 async fn client_gone(stream: &Stream, input: &mut Buffer) {
     while input.filled().len() < AHEAD && stream.readable().await.is_ok() {
         input.make_room(1);
@@ -309,23 +311,22 @@ async fn client_gone(stream: &Stream, input: &mut Buffer) {
     }
 }
 
-/// Time for a login, from which nobody but programs log in: half of what `mysql-connect_timeout_client` gives clients at
-/// first.
+/// Time limit of a login; only programs log in here, so it is half the default of `mysql-connect_timeout_client`.
 const LOGIN_TIME: Duration = Duration::from_secs(5);
 
-/// Bytes of a statement of a user of statistics.
+/// The maximum length of a statistics user's statement.
 const LONGEST_OF_STATISTICS: usize = 1 << 20;
 
-/// How long a session may be idle: as long as `mysql-wait_timeout` gives clients at first. That variable itself is theirs.
+/// How long a session may be idle: the default of `mysql-wait_timeout`. The variable itself only applies to clients.
 const IDLE_TIME: Duration = Duration::from_secs(8 * 3_600);
 
-/// Time for an answer, and for the client to take it. A `PULL VERSION` may wait as long as it likes below that.
+/// Time limit of an answer, and for the client to read it. A `PULL VERSION` may wait for any time below that.
 const ANSWER_TIME: Duration = Duration::from_secs(3_600);
 
 const KEEPALIVE: Duration = Duration::from_secs(120);
 
-/// Bytes that are read of a client that waits for an answer: commands that it sends ahead are short.
+/// How many bytes are read from a client that waits for an answer: pipelined commands are short.
 const AHEAD: usize = 16 * 1024;
 
-/// Between two looks of a statement that waits for something.
+/// The interval at which a waiting statement is checked.
 const ASK_AGAIN: Duration = Duration::from_millis(50);

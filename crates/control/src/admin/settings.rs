@@ -1,4 +1,4 @@
-//! What logins and listeners go by: a value that the control thread replaces when variables change.
+//! The settings of logins and listeners: a value that the control thread replaces when variables change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use narrows_wire::auth::client_side::{Account, Credential, Form, Stored};
 
 use crate::store::Role;
 
-/// What is in force.
+/// The settings in force.
 #[derive(Debug, Clone)]
 pub struct Settings {
     accounts: HashMap<Vec<u8>, (Role, Arc<[Credential]>)>,
     forms: Vec<Form>,
-    /// Told in the greeting.
+    /// The version in the greeting.
     pub server_version: String,
-    /// Keys and certificates, where clients may use TLS.
+    /// Keys and certificates, if clients may use TLS.
     pub tls: SharedTls,
     /// The plugin of the greeting.
     pub plugin: Plugin,
-    /// Bytes of the longest statement.
+    /// The maximum length of a statement in bytes.
     pub longest_statement: usize,
 }
 
-/// The variables that [`Settings`] are made of.
+/// The variables from which [`Settings`] are derived.
 #[derive(Debug)]
 pub struct Variables<'a> {
     /// `admin-admin_credentials`
@@ -42,7 +42,7 @@ pub struct Variables<'a> {
 }
 
 impl Settings {
-    /// What the variables come to.
+    /// Derives the settings from the variables.
     pub fn new(variables: &Variables<'_>, tls: SharedTls) -> Settings {
         let mut accounts = HashMap::new();
         let (name, password) = variables.monitor;
@@ -70,7 +70,7 @@ impl Settings {
         }
     }
 
-    /// Whose name it is: what to verify, and what it may do. Names that nobody has get a decoy.
+    /// The account with this name: what to verify, and its role. Unknown names get a decoy.
     pub fn account(&self, name: &[u8], decoy_key: &[u8; 32]) -> (Account, Option<Role>) {
         match self.accounts.get(name) {
             Some((role, credentials)) => (Account::known(Arc::clone(credentials)), Some(*role)),
@@ -80,15 +80,15 @@ impl Settings {
 }
 
 fn add(accounts: &mut HashMap<Vec<u8>, (Role, Arc<[Credential]>)>, name: &str, password: &str, role: Role) {
-    // Without a password nobody logs in: not by that of the monitor's account on the servers either.
+    // Nobody logs in without a password: the monitor's account on the servers does not count either.
     if !name.is_empty() && !password.is_empty() {
         let credential = Credential::new(Stored::parse(password.as_bytes()));
         accounts.insert(name.as_bytes().to_vec(), (role, Arc::new([credential])));
     }
 }
 
-/// Whether a name is one of those that every installation has: its password is known to all, so it is good for clients
-/// on the same machine only.
+/// Whether a name is one of the defaults of every installation: its password is generally known, so it is only valid
+/// for clients on the same machine.
 pub fn is_local_only(name: &[u8]) -> bool {
     [b"admin".as_slice(), b"stats", b"monitor"].contains(&name)
 }

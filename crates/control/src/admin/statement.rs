@@ -1,18 +1,18 @@
-//! A statement as it is matched: what stands around it taken away, and a pattern held against it.
+//! A statement prepared for matching: surrounding blanks and semicolons are removed, and it is compared with patterns.
 
 use std::borrow::Cow;
 
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement<'a> {
-    /// As it was typed, without blanks around it and without semicolons behind it: what SQLite is given.
+    /// As typed, without surrounding blanks and trailing semicolons: this is passed to SQLite.
     pub sql: &'a str,
-    /// The same with each run of blanks outside of quotes as one: what commands are recognised by. Only the beginning
-    /// of a long one, which is no command.
+    /// The same with each run of blanks outside of quotes replaced by one: commands are recognised by this. Only the
+    /// beginning of a long one, which is not a command.
     pub plain: Cow<'a, str>,
 }
 
-/// Commands are shorter than this, a `SET` with a long value included.
+/// Commands are shorter than this, including a `SET` with a long value.
 const LONGEST_COMMAND: usize = 256 * 1024;
 
 impl<'a> Statement<'a> {
@@ -25,7 +25,7 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// Each run of blanks outside of quotes as one blank.
+/// Replaces each run of blanks outside of quotes by one blank.
 fn collapse(sql: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(sql.len());
     let mut quote = None;
@@ -49,9 +49,9 @@ fn collapse(sql: &str) -> Cow<'_, str> {
     if out == sql { Cow::Borrowed(sql) } else { Cow::Owned(out) }
 }
 
-/// Holds `pattern` against a statement; what its holes hold, when it fits.
+/// Matches `pattern` against a statement; returns what its placeholders match.
 ///
-/// | in a pattern | fits |
+/// | in a pattern | matches |
 /// |---|---|
 /// | `WORD` | that word, in any case |
 /// | `A\|B` | one of the words |
@@ -87,7 +87,7 @@ pub fn captures<'a>(pattern: &str, plain: &'a str) -> Option<Vec<&'a str>> {
     rest.is_none().then_some(found)
 }
 
-/// A name as it may be written, without its quotes: `'x'`, `"x"`, `` `x` `` or bare.
+/// A name without its quotes, which may be written `'x'`, `"x"`, `` `x` `` or bare.
 pub fn unquoted(word: &str) -> Cow<'_, str> {
     for quote in ['\'', '"', '`'] {
         let inside = word.strip_prefix(quote).and_then(|word| word.strip_suffix(quote));
@@ -109,13 +109,12 @@ pub fn quoted_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The names that a statement of SQL mentions: every word and quoted name outside of strings and comments, in small
-/// letters.
+/// The names in an SQL statement: every word and quoted name outside of strings and comments, in lower case.
 pub fn names(sql: &str) -> Vec<String> {
     tokens(sql).filter_map(|token| token.name().map(|name| name.to_ascii_lowercase())).collect()
 }
 
-/// `sql` with the database `from` called `to` wherever a name is qualified with it.
+/// `sql` with the database `from` renamed to `to` wherever it qualifies a name.
 pub fn requalify<'a>(sql: &'a str, from: &str, to: &str) -> Cow<'a, str> {
     let mut out = String::new();
     let mut tokens = tokens(sql).peekable();
@@ -127,11 +126,11 @@ pub fn requalify<'a>(sql: &'a str, from: &str, to: &str) -> Cow<'a, str> {
     if out == sql { Cow::Borrowed(sql) } else { Cow::Owned(out) }
 }
 
-/// A piece of a statement: a word, what is quoted, a comment, or one other character.
+/// A piece of a statement: a word, something quoted, a comment, or one other character.
 struct Token<'a>(&'a str);
 
 impl<'a> Token<'a> {
-    /// What it is called, where it is a name.
+    /// The name, if it is one.
     fn name(&self) -> Option<Cow<'a, str>> {
         let first = self.0.chars().next()?;
         match first {
@@ -163,7 +162,7 @@ fn tokens(sql: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// Bytes up to and with the quote that closes the one at the front; a doubled one does not.
+/// How many bytes there are up to and including the closing quote; a doubled quote does not close.
 fn closing(text: &str, quote: char) -> usize {
     let mut from = 1;
     while let Some(at) = text[from..].find(quote) {
@@ -176,7 +175,7 @@ fn closing(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// What in `text` would lead SQLite beyond one expression: to a second assignment, to other rows, to another statement.
+/// What in `text` would make SQLite read more than one expression: a second assignment, other rows, another statement.
 pub fn beyond_an_expression(text: &str) -> Option<String> {
     let (mut depth, mut quote) = (0, None);
     let mut word = String::new();

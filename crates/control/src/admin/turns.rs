@@ -1,5 +1,5 @@
-//! Whose statement is answered next. One is at a time, of full users as of users of statistics: accounts take turns, however
-//! many statements one of them has waiting.
+//! Whose statement is answered next. Of full users, and likewise of statistics users, one is answered at a time:
+//! accounts take turns, however many statements one of them has waiting.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,16 +18,16 @@ struct Waiting {
     accounts: Accounts,
 }
 
-/// Accounts that have statements waiting, the one whose turn is next at the front.
+/// Accounts with waiting statements, the next one at the front.
 #[derive(Debug, Default)]
 struct Accounts(VecDeque<(String, VecDeque<oneshot::Sender<Turn>>)>);
 
-/// The right to have one statement answered; the next one has it when this is dropped.
+/// The right to have one statement answered; it passes to the next one when dropped.
 #[derive(Debug)]
 pub struct Turn(Rc<Turns>);
 
 impl Turns {
-    /// Waits for a turn of that account.
+    /// Waits for a turn of the given account.
     pub async fn take(self: &Rc<Turns>, user: &str) -> Turn {
         let turn = {
             let mut waiting = self.0.borrow_mut();
@@ -38,7 +38,7 @@ impl Turns {
             waiting.accounts.add(user, sender);
             turn
         };
-        turn.await.expect("who waits is given a turn some time")
+        turn.await.expect("every waiting statement gets a turn")
     }
 
     fn next(&self) -> Option<oneshot::Sender<Turn>> {
@@ -57,7 +57,7 @@ impl Accounts {
         }
     }
 
-    /// The first statement of the first account that somebody still waits for; the account is the last one then.
+    /// The first statement with a waiting client of the first account, which then moves to the end.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         while let Some((user, mut senders)) = self.0.pop_front() {
             let next = std::iter::from_fn(|| senders.pop_front()).find(|sender| !sender.is_closed());
@@ -75,7 +75,7 @@ impl Accounts {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(next) = self.0.next() {
-            // Nobody stops waiting in between: all of it is on one thread.
+            // No client stops waiting in between: everything runs on one thread.
             let _ = next.send(Turn(Rc::clone(&self.0)));
         }
     }
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// The order in which statements have their turn that wait for the one that has it.
+    /// The order in which waiting statements get their turn.
     fn order(statements: &[&'static str]) -> Vec<&'static str> {
         let order = Rc::new(RefCell::new(Vec::new()));
         block_on(async {
@@ -115,7 +115,7 @@ mod tests {
         order.take()
     }
 
-    /// Returns when every task that was started before has run.
+    /// Returns when every task started before has run.
     async fn have_them_wait() {
         let (last, done) = oneshot::channel();
         spawn_local(async move { last.send(()) });

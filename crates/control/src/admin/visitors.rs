@@ -1,8 +1,9 @@
-//! How many may be there at once: those that log in, and those that have.
+//! How many connections are allowed at once: those that are logging in, and those that have.
 //!
-//! Whoever can reach the port can connect, so that those who have not logged in are few, and are sent away to make room
-//! for others: first those of the address that has most of them, the oldest first. An administrator who logs in at once
-//! always gets in. Of those that have logged in, users of statistics leave room for administrators and for each other.
+//! Anybody who can reach the port can connect, so connections that have not logged in are limited, and are closed to
+//! make room for others: first those of the address with the most of them, the oldest first. An administrator who logs
+//! in without delay always succeeds. Among logged-in sessions, statistics users leave room for administrators and for
+//! each other.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +13,7 @@ use narrows_proxy::rt::JoinHandle;
 
 use crate::store::Role;
 
-/// Who is there.
+/// Who is connected.
 #[derive(Debug, Default)]
 pub struct Visitors {
     logging_in: RefCell<VecDeque<LoggingIn>>,
@@ -26,7 +27,7 @@ struct LoggingIn {
     task: JoinHandle<()>,
 }
 
-/// The place of a session; given back when dropped.
+/// The place of a session; released when dropped.
 #[derive(Debug)]
 pub struct Place {
     visitors: Rc<Visitors>,
@@ -34,7 +35,7 @@ pub struct Place {
 }
 
 impl Visitors {
-    /// Somebody begins to log in, in that task. Returns the address that somebody else was sent away of to make room.
+    /// A login begins in the given task. Returns the address of a connection that was closed to make room.
     pub fn begin(&self, id: u32, host: String, task: JoinHandle<()>) -> Option<String> {
         let mut logging_in = self.logging_in.borrow_mut();
         logging_in.push_back(LoggingIn { id, host, task });
@@ -50,7 +51,7 @@ impl Visitors {
         Some(gone.host)
     }
 
-    /// Somebody's login is over, whatever came of it.
+    /// A login has ended, successfully or not.
     pub fn end(&self, id: u32) {
         self.logging_in.borrow_mut().retain(|one| one.id != id);
     }
@@ -86,16 +87,17 @@ impl Drop for Place {
     }
 }
 
-/// Those that have not logged in: many more than come at once, and few beside the descriptors that are kept for them.
+/// Connections that have not logged in: many more than normally occur at once, and few compared with the descriptors
+/// reserved for them.
 const MOST_LOGGING_IN: usize = 50;
 
-/// Sessions: far above what tools open, far below what would take descriptors from clients.
+/// Sessions: far more than tools open, and far fewer than would take descriptors from clients.
 const MOST_SESSIONS: usize = 1_000;
 
-/// Of these, those that only administrators get.
+/// How many of these are reserved for administrators.
 const FOR_ADMINISTRATORS: usize = 100;
 
-/// Sessions of one account for statistics: several such accounts are not to take the places of each other.
+/// Sessions of one statistics account: several such accounts must not take each other's places.
 const MOST_OF_STATISTICS_ACCOUNT: usize = 300;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What drivers and tools ask when they connect, answered as ProxySQL does: they are written for servers, and take what
-//! they are told.
+//! What drivers and tools query when they connect, answered as ProxySQL does: they are written for servers, and accept
+//! these answers.
 
 use super::sql::sql;
 use super::verb::{Call, Parts, Verb, Who};
@@ -75,7 +75,7 @@ pub const VERBS: &[Verb] = &[
         },
     ),
     probe("SELECT TIMEDIFF(NOW(), UTC_TIMESTAMP())", Who::Everybody, |_, _| {
-        // Times of the admin interface are in UTC. The name is cut as ProxySQL has it.
+        // Times of the admin interface are in UTC. The name is truncated as in ProxySQL.
         one("TIMEDIFF(NOW(), UTC_TIMESTAMP()", "00:00:00")
     }),
     probe(
@@ -101,7 +101,7 @@ pub const VERBS: &[Verb] = &[
         },
     ),
     probe("SELECT $$", Who::Everybody, |parts, _| {
-        // Clients of 8.1 and later ask whether `$$` begins a routine's body.
+        // Clients of 8.1 and later query whether `$$` begins a routine's body.
         let version = parts.store.variable("mysql-server_version").unwrap_or_default();
         let (code, text) = match version.starts_with("8.1") {
             true => (1064, "You have an error in your SQL syntax"),
@@ -124,7 +124,7 @@ fn variable(name: &str, value: &str) -> Option<Reply> {
     Some(Reply::rows(["Variable_name", "Value"], vec![vec![name.to_owned(), value.to_owned()]]))
 }
 
-/// What MariaDB Connector/J asks; the second one depends on its version.
+/// What MariaDB Connector/J queries; the second one depends on its version.
 fn connector(second: (&str, &str)) -> Option<Reply> {
     let rows =
         [("max_allowed_packet", "4194304"), second, ("system_time_zone", "UTC"), ("time_zone", "SYSTEM")];
@@ -143,11 +143,11 @@ fn account(call: &Call<'_>) -> String {
     format!("{}@{}", call.caller.user, call.caller.host)
 }
 
-/// `SELECT @@name`: a variable, or else a figure of `stats_mysql_global`; no row where it is neither.
+/// `SELECT @@name`: a variable, or otherwise a figure of `stats_mysql_global`; no row if it is neither.
 fn any_variable(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let name = call.word(0).strip_prefix("@@")?;
     if let Some((_scope, _name)) = name.split_once('.') {
-        // There are no scopes here; this is how drivers are told so.
+        // There are no scopes here; this tells drivers so.
         return Some(Reply::error("near \".\": syntax error"));
     }
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {

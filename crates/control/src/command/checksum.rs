@@ -21,7 +21,7 @@ pub const VERBS: &[Verb] = &[
     },
 ];
 
-/// What can be asked for, its table, the order of its rows, and whether it is on disk too.
+/// What can be requested, its table, the order of its rows, and whether it is on disk too.
 const SUBJECTS: &[(&str, Module, &str, Disk)] = &[
     ("MYSQL SERVERS", Module::MysqlServers, "mysql_servers", Disk::Too),
     ("MYSQL USERS", Module::MysqlUsers, "mysql_users", Disk::Too),
@@ -40,7 +40,7 @@ const SUBJECTS: &[(&str, Module, &str, Disk)] = &[
     ("MYSQL SERVERS SSL PARAMS", Module::MysqlServers, "mysql_servers_ssl_params", Disk::Never),
 ];
 
-/// Whether a table can be asked for on disk.
+/// Whether a table can be requested on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disk {
     Too,

@@ -1,4 +1,4 @@
-//! KILL: clients' sessions and statements, whoever's they are.
+//! KILL: sessions and statements of any client.
 
 use narrows_proxy::stats::{KillKind, wait};
 use narrows_proxy::worker::KillAnswer;
@@ -23,7 +23,7 @@ pub const VERBS: &[Verb] = &[
 ];
 
 fn kill(runtime: &Runtime, session: &str, kind: KillKind) -> Reply {
-    // Numbers are read as everywhere in this interface: what is none is 0.
+    // Numbers are parsed as everywhere in this interface: what is not a number is 0.
     let id = session.parse::<u32>().unwrap_or(0);
     let answer = runtime.observer().map(|observer| wait(observer.kill(id, kind)));
     match answer {

@@ -1,4 +1,4 @@
-//! LOAD and SAVE: configuration between file, disk, memory and what runs.
+//! LOAD and SAVE: moves configuration between file, disk, memory and runtime.
 
 use std::io;
 use std::path::Path;
@@ -65,10 +65,10 @@ pub const VERBS: &[Verb] = &[
     },
 ];
 
-/// Modules of ProxySQL that there is nothing of here: loading nothing is no error.
+/// ProxySQL modules that do not exist here: loading nothing is no error.
 const NOTHING_THERE: &[&str] = &["CLICKHOUSE VARIABLES", "SQLITESERVER VARIABLES", "COREDUMP"];
 
-/// Directions as they are typed.
+/// Directions as typed.
 const DIRECTIONS: &[(&str, &str, Layer, Layer)] = &[
     ("LOAD", "TO MEMORY", Layer::Disk, Layer::Memory),
     ("LOAD", "TO MEM", Layer::Disk, Layer::Memory),
@@ -105,7 +105,7 @@ fn between_layers(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     })
 }
 
-/// The layers that are typed, and what is typed for the module.
+/// The layers as typed, and the module as typed.
 fn layers<'a>(verb: &str, rest: &'a str) -> Option<(Layer, Layer, &'a str)> {
     DIRECTIONS.iter().find_map(|(wanted, direction, from, to)| {
         let module = rest.strip_suffix(direction)?.strip_suffix(' ')?;
@@ -113,7 +113,7 @@ fn layers<'a>(verb: &str, rest: &'a str) -> Option<(Layer, Layer, &'a str)> {
     })
 }
 
-/// What a LOAD or SAVE moves, from where, and where to.
+/// What a LOAD or SAVE moves, and from where to where.
 pub fn direction(plain: &str) -> Option<(Layer, Layer, Module)> {
     let upper = plain.to_ascii_uppercase();
     let (verb, rest) = upper.split_once(' ')?;
@@ -145,13 +145,13 @@ fn save_digests(parts: &mut Parts<'_>, caller: &Caller) -> Reply {
     sql(parts, caller, insert)
 }
 
-/// Writes memory as a configuration file; how many bytes that is.
+/// Writes memory as a configuration file; returns its length in bytes.
 ///
 /// # Errors
-/// The answer that says why not.
+/// The answer with the reason.
 fn write_config(store: &mut Store, path: &str) -> Result<usize, Reply> {
     let text = store.config_text().map_err(Reply::Refused)?;
-    // There are passwords in it: a new file is its owner's alone.
+    // It contains passwords: only the owner can read a new file.
     match files::replace(Path::new(path), text.as_bytes(), 0o600) {
         Ok(()) => Ok(text.len()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

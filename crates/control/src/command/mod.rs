@@ -1,6 +1,7 @@
 //! What statements mean: commands by their patterns, and everything else is SQL.
 //!
-//! A file has the commands of one verb, as rows; each gets the [`Parts`] that it works on, and who typed what as a [`Call`].
+//! Each file has the commands of one verb, as rows; a command gets the [`Parts`] that it works on, and the statement
+//! with its user as a [`Call`].
 
 mod canned;
 mod checksum;
@@ -55,7 +56,7 @@ pub fn answer(parts: &mut Parts<'_>, caller: &Caller, statement: &Statement<'_>,
     sql::sql(parts, caller, statement.sql)
 }
 
-/// Whether a statement was one about the warnings of the one before it, and so leaves what is known of them.
+/// Whether a statement is about the warnings of the previous one, and so must leave them in place.
 pub fn asks_for_warnings(text: &[u8], reply: &Reply) -> bool {
     if !matches!(reply, Reply::Answer(Answer::Rows(_))) {
         return false;

@@ -1,4 +1,4 @@
-//! Small commands of operators and of other nodes.
+//! Small commands for operators and other nodes.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn pull_version(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     Some(Reply::rows(["version"], vec![vec![version.to_string()]]))
 }
 
-/// The texts that nodes send, and what of them is asked of SQLite.
+/// The texts that nodes send, and what SQLite is asked for each.
 const OF_NODES: &[(&str, &str)] = &[
     (
         "hostgroup_id, hostname, port, gtid_port, status, weight, compression, max_connections, \

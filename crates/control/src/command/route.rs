@@ -56,7 +56,7 @@ fn explain(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     })
 }
 
-/// The way in rows, in the order in which it is decided.
+/// The route as rows, in the order of the decisions.
 fn lines(route: &Route) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut add = |what: &str, value: String, why: String| {
@@ -98,7 +98,7 @@ fn lines(route: &Route) -> Vec<Vec<String>> {
     rows
 }
 
-/// Checks of the servers that fail: what is known of them may be old.
+/// Failing checks of the servers: what is known about these servers may be outdated.
 fn failing_checks(health: Option<&Health>, route: &Route, steps: usize) -> Vec<Vec<String>> {
     let Some(health) = health else { return Vec::new() };
     let servers = route.servers.iter();

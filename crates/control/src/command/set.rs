@@ -1,4 +1,4 @@
-//! SET: one variable of memory, or what drivers set and nobody needs.
+//! SET: a variable in memory, or something that drivers set and that has no effect.
 
 use super::sql::sql;
 use super::verb::{Call, Parts, Verb, Who};
@@ -41,8 +41,8 @@ pub const VERBS: &[Verb] = &[Verb {
     doc: "Sets a variable of memory; `LOAD MYSQL VARIABLES TO RUNTIME` takes it into force.",
 }];
 
-/// Drivers set variables of servers, and receive an OK as from ProxySQL. A name of ours that is misspelt, or written as a
-/// server's is (`GLOBAL mysql-max_connections`, `mysql_max_connections`), is an operator's, who is warned.
+/// Drivers set variables of servers, and receive an OK as from ProxySQL. A misspelt name of ours, or one written like a
+/// server's (`GLOBAL mysql-max_connections`, `mysql_max_connections`), comes from an operator, who gets a warning.
 fn unknown(name: &str) -> Reply {
     let info = format!("ERROR: Unknown global variable: '{name}'.");
     let Some(meant) = ours(name) else {
@@ -56,7 +56,7 @@ fn unknown(name: &str) -> Reply {
     Reply::Answer(Answer::Done { affected: 0, info, warnings })
 }
 
-/// The name without what servers have before theirs, where it is meant to be one of ours.
+/// The name without a server's scope prefix, if it is meant to be one of ours.
 fn ours(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     let scopes = ["global ", "session ", "local ", "persist ", "@@global.", "@@session.", "@@local.", "@@"];
@@ -85,9 +85,9 @@ fn variable(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     }
     let update =
         format!("UPDATE global_variables SET variable_value={value} WHERE variable_name={}", literal(name));
-    // A statistics user may set nothing: the UPDATE below is refused with the reason.
+    // A statistics user may not set anything: the UPDATE below is refused with the reason.
     if let Some(word) = beyond_an_expression(value).filter(|_| call.caller.role == Role::Admin) {
-        // SQLite says best what is wrong with it, without doing it.
+        // SQLite gives the best error message, without executing it.
         let refused = parts.store.sql(&format!("EXPLAIN {update}")).err();
         let reply = || Reply::error(format!("near \"{word}\": syntax error"));
         return Some(refused.map_or_else(reply, Reply::Refused));

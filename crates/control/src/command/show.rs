@@ -1,4 +1,4 @@
-//! SHOW: what there is, in SQL that SQLite knows.
+//! SHOW, translated into SQL for SQLite.
 
 use super::sql::{catalog_sql, sql};
 use super::verb::{Call, Parts, Verb, Who};
@@ -164,14 +164,14 @@ fn select(parts: &mut Parts<'_>, call: &Call<'_>, query: &str) -> Option<Reply> 
     Some(sql(parts, call.caller, query))
 }
 
-/// What is quoted, as a literal of SQL; `None` for what is not.
+/// A quoted text as an SQL literal; `None` if it is not quoted.
 fn text_of(word: &str) -> Option<String> {
     let quoted = word.len() >= 2
         && (word.starts_with('\'') && word.ends_with('\'') || word.starts_with('"') && word.ends_with('"'));
     quoted.then(|| literal(&unquoted(word)))
 }
 
-/// The condition of a quoted pattern; a backslash takes `%` and `_` their meaning, as in MySQL and unlike in SQLite.
+/// The condition for a quoted pattern; a backslash escapes `%` and `_`, as in MySQL and unlike in SQLite.
 fn is_like(word: &str) -> Option<String> {
     text_of(word).map(|pattern| format!("LIKE {pattern} ESCAPE '\\'"))
 }
@@ -190,11 +190,11 @@ fn tables(parts: &mut Parts<'_>, call: &Call<'_>, database: &str, like: Option<&
     let query = format!(
         "SELECT name AS tables FROM {database}.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'{like}{order}"
     );
-    // Not filled: the tables are named, their rows are not asked for.
+    // Not filled: the tables are listed, their rows are not read.
     Some(catalog_sql(parts, call.caller, query))
 }
 
-/// A database as the caller's connection calls it: users of statistics have those tables in `main`.
+/// A database's name on the caller's connection: statistics users have those tables in `main`.
 fn in_words_of<'a>(call: &Call<'_>, database: &'a str) -> &'a str {
     match call.caller.role {
         Role::Stats if database.eq_ignore_ascii_case("stats") => "main",
@@ -225,7 +225,7 @@ fn bare_or_quoted(name: &str) -> String {
     if is_bare { name.to_owned() } else { quoted_name(name) }
 }
 
-/// What SQLite knows of a table's columns: number, name, type, not null, default, place in the key.
+/// SQLite's description of a table's columns: number, name, type, not null, default, position in the key.
 fn columns(store: &mut Store, table: &str) -> Option<ResultSet> {
     let (database, name) = table.split_once('.').map_or(("", table), |(database, name)| (database, name));
     let name = quoted_name(&unquoted(name));
@@ -308,7 +308,7 @@ fn variables_like(parts: &mut Parts<'_>, call: &Call<'_>, prefix: &str) -> Optio
     variables(parts, call, &format!("WHERE variable_name LIKE '{prefix}%' AND variable_name {like}"))
 }
 
-/// A condition is in the words of the answer; what is not a condition alone is refused by SQLite.
+/// A condition uses the column names of the answer; SQLite refuses anything other than a single condition.
 fn variables_where(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let condition = call.word(0);
     if let Some(word) = beyond_an_expression(condition) {

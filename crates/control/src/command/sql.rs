@@ -1,4 +1,4 @@
-//! SQL that is no command: with the rows of the tables that it names, or about the tables alone.
+//! SQL other than commands: with the rows of the tables that it names, or only about the tables themselves.
 
 use super::verb::Parts;
 use crate::admin::question::{Question, Taken};
@@ -8,14 +8,14 @@ use crate::admin::statement::{names, requalify};
 use crate::stats;
 use crate::store::{Refusal, Role};
 
-/// SQL on rows: the tables of figures and of what runs that it names are filled before.
+/// SQL on rows: the statistics and runtime tables that it names are filled first.
 pub fn sql(parts: &mut Parts<'_>, caller: &Caller, text: &str) -> Reply {
     if caller.role == Role::Stats {
-        // What they ask for themselves: `SHOW DATABASES` is the one that is asked for them.
+        // SQL that they send themselves, unlike that of `SHOW DATABASES`.
         if names(text).first().is_some_and(|first| first == "pragma") {
             return Reply::error("Command not allowed");
         }
-        // The tables of figures are in `main` for users of statistics; tools call them by both names.
+        // For statistics users the statistics tables are in `main`; tools use both names.
         return on_figures(parts, caller, requalify(text, "stats", "main").into_owned());
     }
     if stats::resets(text)
@@ -36,7 +36,7 @@ pub fn sql(parts: &mut Parts<'_>, caller: &Caller, text: &str) -> Reply {
     answer.into()
 }
 
-/// SQL of Narrows about the tables themselves: no row of theirs is asked for, so none is filled.
+/// Narrows' own SQL about the tables themselves: it reads no rows, so none are filled.
 pub fn catalog_sql(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
     match caller.role {
         Role::Admin => parts.store.sql(&text).into(),
@@ -50,7 +50,7 @@ pub fn catalog_sql(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Repl
     }
 }
 
-/// SQL of a user of statistics: it is not carried out here, where others would wait for it.
+/// SQL of a statistics user: it is not executed here, where others would wait for it.
 fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
     let is_check = stats::resets(&text) && !caller.is_checked;
     let taken = match is_check {
@@ -73,7 +73,7 @@ fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
     }
 }
 
-/// Fills the tables of what is running that `text` names, servers with what has become of them.
+/// Fills the runtime tables that `text` names, with the current state of servers.
 fn refresh_runtime(parts: &mut Parts<'_>, text: &str) -> Result<(), Refusal> {
     parts.store.refresh_runtime(text)?;
     match parts.runtime.observer() {

@@ -1,4 +1,4 @@
-//! A command: what is typed, who may, and what it works on.
+//! A command: what is typed, who may use it, and what it works on.
 
 use std::time::Instant;
 
@@ -14,9 +14,9 @@ use crate::store::{Role, Store};
 pub struct Verb {
     /// What is typed; see [`captures`].
     pub pattern: &'static str,
-    /// Who may. To others it is no command but bad SQL.
+    /// Who may use it. For others it is not a command but invalid SQL.
     pub who: Who,
-    /// Carries it out; `None`: it was none after all.
+    /// Executes it; `None`: it is not this command after all.
     pub run: fn(&mut Parts<'_>, &Call<'_>) -> Option<Reply>,
     /// What it does, for operators.
     pub doc: &'static str,
@@ -27,39 +27,39 @@ pub struct Verb {
 pub enum Who {
     /// Full users.
     Admin,
-    /// Users of statistics too.
+    /// Statistics users too.
     Everybody,
 }
 
 impl Who {
-    /// Whether users of that role are meant.
+    /// Whether users with that role may use it.
     pub fn includes(self, role: Role) -> bool {
         self == Who::Everybody || role == Role::Admin
     }
 }
 
-/// A command as it was typed.
+/// A command as typed.
 pub struct Call<'a> {
     /// Who typed it.
     pub caller: &'a Caller,
     /// The statement.
     pub statement: &'a Statement<'a>,
-    /// What the holes of the pattern hold.
+    /// What the pattern's placeholders matched.
     pub words: Vec<&'a str>,
-    /// When it came.
+    /// When it arrived.
     pub since: Instant,
 }
 
 impl<'a> Call<'a> {
-    /// What the hole of that number holds; empty where there is none.
+    /// What the placeholder with that number matched; empty if there is none.
     pub fn word(&self, index: usize) -> &'a str {
         self.words.get(index).copied().unwrap_or_default()
     }
 }
 
-/// What commands work on; the control thread lends it.
+/// What commands work on, borrowed from the control thread.
 pub struct Parts<'a> {
-    /// What is configured.
+    /// The configuration.
     pub store: &'a mut Store,
     /// What runs.
     pub runtime: &'a mut Runtime,
@@ -70,7 +70,7 @@ pub struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// What figures are made from.
+    /// The sources of figures.
     pub fn sources(&self) -> Sources<'_> {
         Sources { store: self.store, runtime: self.runtime, nodes: self.nodes }
     }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// The top-level keys. The command line goes before them.
+/// The top-level keys. The command line takes precedence over them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bootstrap {
-    /// Folder of everything Narrows writes; `None`: the current folder.
+    /// Folder for everything that Narrows writes; `None`: the current folder.
     pub datadir: Option<PathBuf>,
     /// Log file; `None`: standard error.
     pub errorlog: Option<PathBuf>,
@@ -15,11 +15,11 @@ pub struct Bootstrap {
     pub uuid: Option<String>,
     /// Heartbeats that a worker process may miss; 0: any number.
     pub restart_on_missing_heartbeats: u32,
-    /// Seconds that clients have to leave when the process is told to end, or is followed by a newer one.
+    /// Seconds that clients have to disconnect when the process is stopped or replaced by a newer one.
     pub drain_timeout: u32,
     /// Program to run after the process has died.
     pub execute_on_exit_failure: Option<String>,
-    /// Whether listening addresses are part of what nodes share.
+    /// Whether the nodes of a cluster share listening addresses.
     pub cluster_sync_interfaces: bool,
 }
 
@@ -39,7 +39,7 @@ impl Default for Bootstrap {
 }
 
 impl Bootstrap {
-    /// Where a relative path of the file leads: paths count from `datadir`.
+    /// Resolves a relative path in the file, which is relative to `datadir`.
     pub fn resolve(&self, path: &std::path::Path) -> PathBuf {
         match &self.datadir {
             Some(datadir) => datadir.join(path),

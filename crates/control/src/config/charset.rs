@@ -1,19 +1,19 @@
-//! Character sets and collations as the configuration names them: those of MySQL and of MariaDB.
+//! Character sets and collations in the configuration: those of MySQL and of MariaDB.
 
 use narrows_wire::charset::{Collation, Family};
 
-/// MariaDB first: for utf8mb4 it begins with a collation that MySQL has too.
+/// MariaDB first: its default collation of utf8mb4 also exists in MySQL.
 const FAMILIES: [Family; 2] = [Family::MariaDb, Family::MySql];
 
 /// Character sets that the protocol does not allow a session to have: their ASCII takes more than one byte.
 const NOT_FOR_CLIENTS: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
 
-/// The collation of that name.
+/// The collation with that name.
 pub fn collation(name: &str) -> Option<&'static Collation> {
     FAMILIES.into_iter().find_map(|family| Collation::by_name(name, family))
 }
 
-/// Every collation, by its number, and whether it is the one that its character set begins with.
+/// Every collation, by id, and whether it is its character set's default.
 pub fn collations() -> impl Iterator<Item = (&'static Collation, bool)> {
     let known = |id: u16| FAMILIES.into_iter().find_map(|family| Collation::by_id(id, family));
     (1..=LAST_ID).filter_map(known).map(|collation| {
@@ -22,10 +22,10 @@ pub fn collations() -> impl Iterator<Item = (&'static Collation, bool)> {
     })
 }
 
-/// Numbers of collations end below this: MariaDB's newest begin at 2048.
+/// Collation ids are below this: MariaDB's newest begin at 2048.
 const LAST_ID: u16 = 4095;
 
-/// The collation a character set begins with.
+/// The default collation of a character set.
 pub fn default_collation(charset: &str) -> Option<&'static Collation> {
     FAMILIES.into_iter().find_map(|family| Collation::default_of(charset, family))
 }

@@ -12,18 +12,18 @@ use super::tree::{Document, Position};
 pub enum Severity {
     /// It cannot.
     Error,
-    /// It can, but something is probably not meant like that.
+    /// It can, but something is probably a mistake.
     Warning,
 }
 
 /// One problem and its place. `Display` writes `file:line:column: error: ...`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
-    /// The file it stands in.
+    /// The file it is in.
     pub file: PathBuf,
-    /// The line from 1, or 0 for the file as a whole.
+    /// The line, counted from 1; 0 for the file as a whole.
     pub line: u32,
-    /// The column in characters from 1.
+    /// The column in characters, counted from 1.
     pub column: u32,
     /// What is wrong.
     pub problem: Problem,
@@ -184,7 +184,7 @@ impl Problem {
         }
     }
 
-    /// Whether it tells of something in the file that has no effect.
+    /// Whether it is about something in the file that has no effect.
     pub fn is_passed_over(&self) -> bool {
         use Problem::*;
         matches!(

@@ -1,4 +1,4 @@
-//! What a text must look like, and how scalars are read; shared by columns and variables.
+//! The required forms of texts, and how scalars are read; shared by columns and variables.
 
 use std::net::SocketAddr;
 
@@ -14,11 +14,11 @@ use super::tree::Value;
 pub enum Form {
     /// Anything.
     Any,
-    /// Anything but nothing.
+    /// Any non-empty text.
     NotEmpty,
-    /// One of these, in any case; read as written here.
+    /// One of these, case-insensitive; stored as written here.
     OneOf(&'static [&'static str]),
-    /// Some of these with commas between, in any case.
+    /// Some of these, separated by commas, case-insensitive.
     ListOf(&'static [&'static str]),
     /// A character set that a session can have.
     Charset,
@@ -32,18 +32,18 @@ pub enum Form {
     Digest,
     /// A password in clear text or one of the two stored forms.
     Password,
-    /// Listening addresses with semicolons between.
+    /// Listening addresses separated by semicolons.
     Addresses,
-    /// `user:password` with semicolons between.
+    /// `user:password` pairs separated by semicolons.
     Credentials,
     /// `schema.table`, or nothing.
     TableName,
-    /// Nothing, `*`, or networks as `address/bits` with commas between.
+    /// Nothing, `*`, or networks as `address/bits` separated by commas.
     Networks,
 }
 
 impl Form {
-    /// What the text must be, as an error says it.
+    /// The expected form, for error messages.
     pub fn describe(self) -> String {
         match self {
             Form::Any => "text".to_owned(),
@@ -63,13 +63,13 @@ impl Form {
         }
     }
 
-    /// Reads the value of `name`: the text as it is to be kept, and remarks on it that are no errors.
+    /// Reads the value of `name`: returns the text to store, and remarks on it that are not errors.
     pub fn read(self, name: &str, value: &Value) -> Result<(String, Vec<Problem>), Problem> {
         let wrong = |nearest| Problem::Value {
             name: name.to_owned(),
             expected: self.describe(),
             found: match self {
-                // There are passwords in it, and this is for logs.
+                // It contains passwords, and this text is logged.
                 Form::Credentials if text_of(value).is_some() => "another text".to_owned(),
                 _ => value.describe(),
             },
@@ -117,7 +117,7 @@ impl Form {
                     item.split_once(':')
                         .is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
                 };
-                // Without any account nobody could ever change that again.
+                // Without any account nobody could ever change it again.
                 items(text, ';').count() > 0 && items(text, ';').all(is_account)
             }
             Form::TableName => {
@@ -129,12 +129,12 @@ impl Form {
     }
 }
 
-/// The parts of a list; an empty part is no part.
+/// The parts of a list; empty parts are left out.
 pub fn items(text: &str, separator: char) -> impl Iterator<Item = &str> {
     text.split(separator).map(str::trim).filter(|item| !item.is_empty())
 }
 
-/// A scalar as text, as it is written.
+/// A scalar as text, as written.
 pub fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::Flag(flag) => Some(flag.to_string()),
@@ -153,7 +153,7 @@ pub fn integer_of(value: &Value) -> Option<i64> {
     }
 }
 
-/// true, false, 1 or 0, as itself or as a string in any case.
+/// true, false, 1 or 0, as a value or as a case-insensitive string.
 pub fn flag_of(value: &Value) -> Option<bool> {
     match value {
         Value::Flag(flag) => Some(*flag),
@@ -178,7 +178,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads one address; ports go from 1, as a port of 0 could not be told to anybody.
+    /// Reads one address; ports start at 1, because clients could not know what port 0 becomes.
     pub fn parse(text: &str) -> Option<Address> {
         if text.starts_with('/') {
             return Some(Address::Unix(text.to_owned()));
@@ -219,7 +219,7 @@ fn expression_problem(name: &str, text: &str) -> Option<Problem> {
     })
 }
 
-/// Says when a password looks like a stored form and is none.
+/// Reports a password that looks like a stored form but is not one.
 fn password_remark(name: &str, text: &str) -> Option<Problem> {
     let native_hash = |rest: &str| rest.len() == 40 && rest.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (prefix, expected) = match text.strip_prefix('*') {

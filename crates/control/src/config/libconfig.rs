@@ -6,8 +6,7 @@
 //! values   := value { "," value } [","]
 //! ```
 //!
-//! Reading stops at the first mistake: after one, what follows cannot be told apart. Which names exist is not
-//! known here.
+//! Reading stops at the first error: what follows it cannot be interpreted. This file does not know which names exist.
 
 mod token;
 
@@ -21,7 +20,7 @@ use token::{Kind, Mistake, Token, Tokens};
 /// How deep groups and lists may nest. Configurations use three levels; the limit keeps the stack small.
 const DEEPEST_NESTING: usize = 64;
 
-/// Reads `text`, the content of the file `path`; `read_file` is asked for what it includes.
+/// Reads `text`, the content of the file `path`; `read_file` returns included files.
 pub fn parse(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Document, Diagnostic> {
     let mut files = vec![path.to_owned()];
     match parse_tokens(&mut files, text, read_file) {
@@ -41,7 +40,7 @@ fn parse_tokens(
 }
 
 struct Parser {
-    /// Ends with [`Kind::End`], which is never taken.
+    /// Ends with [`Kind::End`], which is never consumed.
     tokens: Tokens,
     next: usize,
 }

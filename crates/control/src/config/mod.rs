@@ -1,7 +1,7 @@
 //! How settings are written: the two syntaxes of a file, its sections and columns, and the forms of values.
 //!
-//! Text becomes a [`tree::Document`] in which everything knows its place; [`tables`] has the columns of its sections. What a
-//! whole file comes to is [`crate::config_file`].
+//! Text becomes a [`tree::Document`] in which everything has its position; [`tables`] has the columns of its sections.
+//! [`crate::config_file`] reads a whole file.
 
 pub mod bootstrap;
 pub mod charset;

@@ -1,10 +1,10 @@
 //! The valid name nearest to a misspelt one.
 
-/// The candidate with the smallest edit distance to `name`, if one is near enough to be meant.
+/// The candidate with the smallest edit distance to `name`, if one is near enough.
 ///
 /// Near enough is one edit for every four characters of `name`, at least one and at most three.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody means a name of this length by accident, and distance costs the product of both lengths.
+    // A name of this length is not a misspelling, and the distance costs the product of both lengths.
     const LONGEST_NAME: usize = 100;
     if name.len() > LONGEST_NAME {
         return None;

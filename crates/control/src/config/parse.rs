@@ -1,4 +1,4 @@
-//! From the text of a file to its tree, in the syntax that it is in.
+//! Parses the text of a file into its tree, in either syntax.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::{libconfig, toml_syntax};
 
 pub use libconfig::ReadFile;
 
-/// Which of the two syntaxes a text is in.
+/// The two syntaxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
     /// That of `proxysql.cnf`.
@@ -17,10 +17,10 @@ pub enum Syntax {
     Toml,
 }
 
-/// Reads the file `path` as a tree; what the names in it mean is not looked at.
+/// Reads the file `path` as a tree, without interpreting the names in it.
 ///
 /// # Errors
-/// A file that cannot be read, or mistakes of the syntax.
+/// A file that cannot be read, or syntax errors.
 pub fn document(path: &Path) -> Result<Document, Vec<Diagnostic>> {
     let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
     parse(path, &text, &read_file)
@@ -28,10 +28,10 @@ pub fn document(path: &Path) -> Result<Document, Vec<Diagnostic>> {
 
 /// Reads `text` in the syntax it is in.
 ///
-/// What can be read in both syntaxes means the same in both; of what can be read in neither, the mistakes are
-/// told as those of the syntax it looks like.
+/// A text that is valid in both syntaxes means the same in both; for a text that is valid in neither, the errors are
+/// those of the syntax that it looks like.
 pub fn parse(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Document, Vec<Diagnostic>> {
-    // Editors of Windows begin a file with this mark.
+    // Windows editors put this mark at the beginning of a file.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let libconfig = || libconfig::parse(path, text, read_file).map_err(|diagnostic| vec![diagnostic]);
     let toml = || toml_syntax::parse(path, text);
@@ -41,7 +41,7 @@ pub fn parse(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Documen
     }
 }
 
-/// TOML when a line is the head of a table, which libconfig has no use for.
+/// TOML if a line is a table header, which libconfig does not have.
 pub fn looks_like(text: &str) -> Syntax {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_head = |line: &str| {

@@ -1,4 +1,4 @@
-//! Tables as data: one row per column. Reading, checking and the generated pages all go by these rows.
+//! Tables as data: one row per column. Reading, checking and the generated pages all use these rows.
 
 use narrows_proxy::snapshot::Key;
 
@@ -13,21 +13,21 @@ use crate::effect::Effect;
 pub struct Table<R: 'static> {
     /// Name of the section and of the admin table.
     pub name: &'static str,
-    /// What a row is.
+    /// What a row describes.
     pub doc: &'static str,
-    /// A row before its columns are read.
+    /// A row with default values.
     pub blank: fn() -> R,
     /// The columns, in the order of the admin table.
     pub columns: &'static [Column<R>],
 }
 
-/// A section as its rows describe it, whatever they are read into.
+/// A section as described by its rows, independent of the type they are read into.
 pub trait Section: Sync {
     /// Name of the section and of the admin table.
     fn name(&self) -> &'static str;
-    /// The column that a name stands for, and whether it is a flag.
+    /// The column with a name, and whether it is a flag.
     fn column_of(&self, name: &str) -> Option<(&'static str, bool)>;
-    /// What columns are that a row of the file does not name.
+    /// The values of columns that a row in the file does not name.
     fn absent(&self) -> Vec<(&'static str, Absent)>;
     /// The columns without effect in the admin table.
     fn without_effect(&self) -> Vec<(&'static str, Effect)>;
@@ -48,7 +48,7 @@ impl<R> Section for Table<R> {
 
     fn without_effect(&self) -> Vec<(&'static str, Effect)> {
         let idle = self.columns.iter().filter(|column| column.effect != Effect::Acts);
-        // Of the others only what a file says is not read.
+        // For the others, only values in a file have no effect.
         let idle = idle.filter(|column| !matches!(column.kind, Kind::Unused));
         idle.map(|column| (column.name, column.effect)).collect()
     }
@@ -61,19 +61,19 @@ pub struct Column<R: 'static> {
     pub name: &'static str,
     /// A second name that the file may use.
     pub alias: Option<&'static str>,
-    /// What it holds and where that goes.
+    /// What it holds and where the value is stored.
     pub kind: Kind<R>,
-    /// What it is when the file does not say.
+    /// Its value if the file does not name it.
     pub absent: Absent,
-    /// Whether it does anything.
+    /// Whether it has an effect.
     pub effect: Effect,
-    /// The keys that are read of a column of JSON; `None`: it is none, or has other things in it.
+    /// The keys that are read from a JSON column; `None`: it is not JSON, or contains other things.
     pub keys: Option<&'static [Key]>,
     /// What it means.
     pub doc: &'static str,
 }
 
-/// What a column holds, and how it is put into a row of type `R`.
+/// What a column holds, and how it is stored in a row of type `R`.
 #[derive(Debug)]
 pub enum Kind<R> {
     /// A whole number within both bounds.
@@ -87,24 +87,24 @@ pub enum Kind<R> {
     },
     /// true, false, 1 or 0.
     Flag(fn(&mut R, bool)),
-    /// Text of a certain form.
+    /// Text of the given form.
     Text(Form, fn(&mut R, String)),
     /// Accepted and without effect.
     Unused,
 }
 
-/// What a column is when the file does not name it.
+/// The value of a column that the file does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
     /// It must be named.
     Required,
-    /// NULL: a condition that is not asked, an action that changes nothing.
+    /// NULL: a condition that is not checked, an action that changes nothing.
     Null,
     /// This value.
     Is(&'static str),
 }
 
-/// A row and where it and its columns stand.
+/// A row, with its position and those of its columns.
 #[derive(Debug, Clone)]
 pub struct Placed<R> {
     /// The row.
@@ -114,7 +114,7 @@ pub struct Placed<R> {
 }
 
 impl<R> Placed<R> {
-    /// Where the value of that column stands, or the row when the column is not named.
+    /// The position of the column's value, or of the row if the column is not named.
     pub fn at(&self, column: &str) -> Position {
         self.columns.iter().find(|(name, _)| *name == column).map_or(self.at, |(_, at)| *at)
     }
@@ -147,14 +147,15 @@ impl<R> Table<R> {
         placed.filter(|_| complete)
     }
 
-    /// Reads what may be a part of a larger group: names that are not columns are left to the caller.
-    /// `None`: at least one value was wrong.
+    /// Reads a group that may be part of a larger one: names that are not columns are left to the caller. `None`: at
+    /// least one value is wrong.
     pub fn read_known(&self, entries: &[Entry], at: Position, report: &mut Report) -> Option<Placed<R>> {
         let mut placed = Placed { row: self.defaults(), at, columns: Vec::new() };
         let mut right = true;
         for entry in entries {
             let Some(column) = self.column(&entry.name) else { continue };
-            // One name given twice has been reported for every group already; two names of one column are ours.
+            // A name that is given twice has already been reported for every group; two names of one column are
+            // reported here.
             let earlier = entries.iter().take_while(|other| other.at != entry.at);
             let other_name = |other: &Entry| !other.name.eq_ignore_ascii_case(&entry.name);
             if let Some(alias) = column.alias
@@ -187,7 +188,7 @@ impl<R> Table<R> {
     /// Reads the cells of a row of the admin table, in the order of the columns; `None` is NULL.
     ///
     /// # Errors
-    /// What is wrong with each cell that is wrong.
+    /// The error of each wrong cell.
     pub fn read_cells(&self, cells: impl IntoIterator<Item = Option<Value>>) -> Result<R, Vec<Problem>> {
         let mut row = self.defaults();
         let mut wrong = Vec::new();
@@ -203,7 +204,7 @@ impl<R> Table<R> {
         if wrong.is_empty() { Ok(row) } else { Err(wrong) }
     }
 
-    /// The column of that name, in any case.
+    /// The column with that name, case-insensitive.
     pub fn column(&self, name: &str) -> Option<&'static Column<R>> {
         self.columns.iter().find(|column| column.is_called(name))
     }
@@ -239,7 +240,7 @@ impl<R> Column<R> {
             || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
     }
 
-    /// What is to be said of `value` where nobody acts on it, with the name of what it is about.
+    /// The remark on `value` if it has no effect, with the name of the setting.
     pub fn lacks_effect(&self, value: &Value) -> Vec<(String, String)> {
         let mut lacking: Vec<(String, String)> = Vec::new();
         if let Some(what) = self.effect.lacking()
@@ -260,7 +261,7 @@ impl<R> Column<R> {
         lacking
     }
 
-    /// Whether a value is another than the one of a row that does not name the column.
+    /// Whether a value differs from that of a row that does not name the column.
     fn differs(&self, value: &Value) -> bool {
         let Absent::Is(default) = self.absent else { return true };
         let default = Value::Text(default.to_owned());
@@ -271,7 +272,7 @@ impl<R> Column<R> {
         }
     }
 
-    /// Puts `value` into `row`, unless it is wrong; gives what is to be said about it.
+    /// Stores `value` in `row`, unless it is wrong; returns remarks on it.
     fn put(&self, value: &Value, row: &mut R) -> Vec<Problem> {
         let wrong = |expected: String| {
             let name = self.name.to_owned();
@@ -305,7 +306,7 @@ impl<R> Column<R> {
 }
 
 impl<R> Kind<R> {
-    /// What a value must be.
+    /// What a value must be, for error messages.
     pub fn describe(&self) -> String {
         match self {
             Kind::Integer { min: i64::MIN, max: i64::MAX, .. } => "an integer".to_owned(),

@@ -15,7 +15,7 @@ use crate::effect::Effect;
 /// Largest value of a number that the admin tables hold in a signed 32-bit column.
 const MOST: i64 = i32::MAX as i64;
 
-/// The sections of `proxysql.cnf` that this version does not read, but that are no mistakes.
+/// The sections of `proxysql.cnf` that this version does not read, but that are not errors.
 pub const SECTIONS_NOT_READ: &[&str] = &[
     "mysql_ldap_mapping",
     "ldap_variables",
@@ -31,7 +31,7 @@ pub const SECTIONS_NOT_READ: &[&str] = &[
     "ldap_auth_plugin",
 ];
 
-/// Sections that are described by the admin tables only, with the names of those.
+/// Sections that are only described by admin tables, with the tables' names.
 pub const SECTIONS_STORED_ONLY: &[(&str, &str)] = &[
     ("mysql_group_replication_hostgroups", "mysql_group_replication_hostgroups"),
     ("mysql_galera_hostgroups", "mysql_galera_hostgroups"),
@@ -281,7 +281,7 @@ pub static HOSTGROUP_ATTRIBUTES: Table<HostgroupAttributesRow> = Table {
     ],
 };
 
-/// What `mysql_replication_hostgroups.check_type` may be.
+/// The values of `mysql_replication_hostgroups.check_type`.
 const CHECK_TYPES: &[&str] = &[
     "read_only",
     "innodb_read_only",
@@ -381,20 +381,20 @@ impl<R> Column<R> {
         self
     }
 
-    /// Without effect, and without anything that is missing for it.
+    /// Without effect, because there is nothing for it to do.
     const fn needless(mut self, why: &'static str) -> Column<R> {
         self.effect = Effect::Needless(why);
         self
     }
 
-    /// A JSON object of which these keys are read.
+    /// A JSON object, from which these keys are read.
     const fn with_keys(mut self, keys: &'static [Key]) -> Column<R> {
         self.keys = Some(keys);
         self
     }
 }
 
-/// The states that an operator may give a server, by name.
+/// The states that an operator may set for a server, by name.
 const STATUSES: [&str; 4] = {
     let [one, two, three, four] = CONFIGURABLE;
     [one.name(), two.name(), three.name(), four.name()]

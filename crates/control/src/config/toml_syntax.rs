@@ -1,6 +1,6 @@
 //! The syntax of `narrows.toml`, read into the same tree as `proxysql.cnf`.
 //!
-//! The `toml` crate bounds the nesting, of dotted keys too, so walking its tables cannot exhaust the stack.
+//! The `toml` crate limits nesting, including that of dotted keys, so walking its tables cannot exhaust the stack.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::diagnostic::{Diagnostic, Problem, placed};
 use super::tree::{Document, Entry, Node, Position, Value};
 
-/// Reads `text`, the content of the file `path`; reports every mistake of the syntax.
+/// Reads `text`, the content of the file `path`; reports every syntax error.
 pub fn parse(path: &Path, text: &str) -> Result<Document, Vec<Diagnostic>> {
     let files = vec![path.to_owned()];
     let lines = Lines::of(text);
@@ -31,7 +31,7 @@ fn mistake(files: &[PathBuf], at: Position, message: &str) -> Diagnostic {
     placed(files, at, Problem::Syntax(message.replace('\n', ", ")))
 }
 
-/// In the order of the file, whatever order the table keeps.
+/// In the order of the file, whatever the order of the table.
 fn entries(table: &DeTable<'_>, lines: &Lines<'_>) -> Vec<Entry> {
     let mut spanned: Vec<_> = table.iter().collect();
     spanned.sort_by_key(|(name, _)| name.span().start);
@@ -61,7 +61,7 @@ fn node(spanned: &Spanned<DeValue<'_>>, lines: &Lines<'_>) -> Node {
     Node { value, at: lines.position(spanned.span().start) }
 }
 
-/// Finds line and column of a byte.
+/// Finds the line and column of a byte.
 struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,

@@ -1,10 +1,10 @@
-//! A configuration file as a tree in which every name and value knows where it stands.
+//! A configuration file as a tree in which every name and value has its position.
 //!
-//! Both syntaxes are read into this; nothing here knows which names exist.
+//! Both syntaxes are read into this; this file does not know which names exist.
 
 use std::path::PathBuf;
 
-/// Where something stands; line and column count from 1, a line of 0 means the file as a whole.
+/// The position of something; lines and columns count from 1, and line 0 means the file as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Position {
     /// Index into [`Document::files`].
@@ -18,7 +18,7 @@ pub struct Position {
 /// A file and what it includes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// The file itself, then what it includes, in the order of reading.
+    /// The file itself, then included files in the order in which they are read.
     pub files: Vec<PathBuf>,
     /// The settings at the top.
     pub root: Vec<Entry>,
@@ -29,13 +29,13 @@ pub struct Document {
 pub struct Entry {
     /// The name as written.
     pub name: String,
-    /// Where the name stands.
+    /// The position of the name.
     pub at: Position,
     /// The value.
     pub node: Node,
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// The value.
@@ -44,12 +44,12 @@ pub struct Node {
     pub at: Position,
 }
 
-/// What either syntax can say.
+/// The values in either syntax.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `true` or `false`.
     Flag(bool),
-    /// A whole number, and its digits as written: `01` in a text column is not `1`.
+    /// An integer, with its digits as written: `01` in a text column is not `1`.
     Integer(i64, String),
     /// A number with a fraction, or a date: kept as written, for text columns.
     Literal(String),
@@ -62,7 +62,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What it is, as an error message says it.
+    /// Its description in error messages.
     pub fn describe(&self) -> String {
         match self {
             Value::Flag(flag) => flag.to_string(),

@@ -1,4 +1,4 @@
-//! What only shows when rows are seen together.
+//! Checks that need several rows together.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
@@ -17,12 +17,12 @@ use crate::config::tree::Position;
 use crate::schema::Module;
 use crate::variables::Values;
 
-/// Reports everything that is wrong between rows.
+/// Reports everything that is wrong in combinations of rows.
 pub(super) fn check(sections: &Sections, report: &mut Report) {
     duplicates(sections, report);
     addresses(sections, report);
     for problem in known_passwords(&sections.variables) {
-        // By default it listens on loopback: what has it open is written.
+        // It listens on loopback by default, so an open address was configured.
         let at = sections.variable_at("admin-mysql_ifaces");
         report.add(at.unwrap_or_default(), problem);
     }
@@ -80,7 +80,7 @@ fn report_duplicates<R, K: Hash + Eq + ToString>(
     }
 }
 
-/// Addresses that are listened on twice, by one variable or by two.
+/// Addresses given twice, in one variable or in two.
 fn addresses(sections: &Sections, report: &mut Report) {
     let mut taken: Vec<(Address, &str, &str)> = Vec::new();
     let names = ["mysql-interfaces", "admin-mysql_ifaces"];
@@ -90,7 +90,7 @@ fn addresses(sections: &Sections, report: &mut Report) {
             let Some(address) = Address::parse(written) else { continue };
             let collision = taken.iter().find(|(other, ..)| address.collides(other));
             if let Some((_, other_name, other)) = collision {
-                // The default of a variable stands nowhere: then the other one is the one that was written.
+                // The default of a variable has no position: then the other one was written.
                 let at = sections.variable_at(name).or_else(|| sections.variable_at(other_name));
                 let problem = Problem::DuplicateAddress {
                     name: short(name).to_owned(),
@@ -104,8 +104,7 @@ fn addresses(sections: &Sections, report: &mut Report) {
     }
 }
 
-/// Accounts of the admin interface with the passwords that every installation begins with, where it listens on more than
-/// loopback addresses and Unix sockets.
+/// Admin accounts with default passwords, if the interface listens on more than loopback addresses and Unix sockets.
 pub fn known_passwords(variables: &Values) -> Vec<Problem> {
     let value = |name: &str| variables.value(name).map(ToString::to_string).unwrap_or_default();
     let interfaces = value("admin-mysql_ifaces");
@@ -161,14 +160,14 @@ fn servers(sections: &Sections, report: &mut Report) {
     }
 }
 
-/// Why a row of settings cannot run.
+/// Why a row of settings cannot be used.
 pub(crate) fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
     let lag = || row.lag_when_null().map(drop);
     let warnings = || row.handle_warnings().map(drop);
     row.balance().map(drop).and_then(|()| lag()).and_then(|()| warnings()).err()
 }
 
-/// A hostgroup that one row writes to is not one that another reads from.
+/// The writer hostgroup of one row must not be the reader hostgroup of another.
 pub(crate) fn pair_fault(
     pairs: &mut Vec<ReplicationHostgroupRow>,
     row: &ReplicationHostgroupRow,
@@ -184,7 +183,7 @@ pub(crate) fn pair_fault(
     None
 }
 
-/// Rows that make sense only together: those of a file, or those that run.
+/// Rows that only make sense together: those of a file, or those at runtime.
 #[derive(Default)]
 pub(crate) struct Together<'a> {
     servers: Vec<&'a ServerRow>,
@@ -195,24 +194,24 @@ pub(crate) struct Together<'a> {
     fast_routing: Vec<&'a FastRoutingRow>,
     has_digests: bool,
     splits: bool,
-    /// Functions that a read may call.
+    /// The functions that a read may call.
     functions: Vec<String>,
-    /// Whether clients come by Unix sockets.
+    /// Whether clients can connect over Unix sockets.
     has_sockets: bool,
-    /// Where there is no server at all, that is said once, and not of each account and rule.
+    /// If there are no servers at all, this is reported once, and not for each account and rule.
     wants_servers: bool,
 }
 
-/// Something that is probably not meant like that.
+/// Something that is probably a mistake.
 pub(crate) struct Finding {
-    /// The row: its table, its place there, and the column.
+    /// The row: its table, its index, and the column.
     place: (Of, usize, &'static str),
     /// Other modules that it depends on.
     also: &'static [Module],
     pub problem: Problem,
 }
 
-/// What a finding is of.
+/// The subject of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Servers,
@@ -220,7 +219,7 @@ enum Of {
     Users,
     Rules,
     FastRouting,
-    /// A variable; what stands for the column is its full name.
+    /// A variable; its full name takes the place of the column.
     Variables,
 }
 
@@ -240,7 +239,7 @@ impl Finding {
         Finding { place, also, problem }
     }
 
-    /// Whether it may come of what was loaded.
+    /// Whether the last LOAD may have caused it.
     pub fn is_of(&self, module: Module) -> bool {
         self.place.0.module() == module || self.also.contains(&module)
     }
@@ -263,7 +262,7 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// Those that run.
+    /// The rows at runtime.
     pub fn of_rows(rows: &'a Rows) -> Together<'a> {
         Together {
             servers: rows.servers.iter().collect(),
@@ -287,7 +286,7 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// What is probably not meant like that.
+    /// What is probably a mistake.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         self.functions(&mut found);
@@ -327,7 +326,7 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// Hostgroups that have servers, or get them as servers change roles.
+    /// Hostgroups that have servers, or may get them when servers change roles.
     fn hostgroups(&self) -> HashSet<i32> {
         let mut hostgroups: HashSet<i32> = self.servers.iter().map(|row| row.hostgroup.0).collect();
         for pair in &self.pairs {
@@ -433,7 +432,7 @@ impl<'a> Together<'a> {
     }
 }
 
-/// What of a column of JSON is not read.
+/// What is not read in a JSON column.
 fn keys_not_read(
     place: (Of, usize, &'static str),
     row: &str,
@@ -458,7 +457,7 @@ fn is_function_name(text: &str) -> bool {
 }
 
 impl Sections {
-    /// Where a row stands that something was found of.
+    /// The position of the row of a finding.
     fn place_of(&self, finding: &Finding) -> Position {
         fn at<R>(rows: &[Placed<R>], index: usize, column: &str) -> Option<Position> {
             rows.get(index).map(|placed| placed.at(column))

@@ -1,7 +1,7 @@
 //! The configuration file as a whole: `narrows.toml` or `proxysql.cnf`.
 //!
-//! Its tree is read by the rows of [`tables`] and of [`crate::variables`]; then [`checks`] looks at what only shows when rows
-//! are seen together. What Narrows does not know is passed over and said, so that a `proxysql.cnf` from anywhere starts.
+//! Its tree is read by the rows of [`tables`] and of [`crate::variables`]; then [`checks`] examines rows together. What
+//! Narrows does not know is skipped and reported, so that any `proxysql.cnf` can be started.
 
 pub(crate) mod checks;
 mod sections;
@@ -23,20 +23,20 @@ use sections::Sections;
 /// A configuration that can be started.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    /// What the data plane starts with.
+    /// The configuration for the data plane.
     pub rows: Rows,
     /// Every variable.
     pub variables: Values,
     /// The keys at the top of the file.
     pub bootstrap: Bootstrap,
-    /// What the file says and Narrows does not read, in the order of the file.
+    /// What is in the file and is not read by Narrows, in the order of the file.
     pub passed_over: Vec<Diagnostic>,
-    /// What is probably not meant as it stands.
+    /// What is probably a mistake.
     pub warnings: Vec<Diagnostic>,
 }
 
 impl Loaded {
-    /// Keys at the top that nobody acts on. Those of the sections are told by whoever takes the sections.
+    /// Top-level keys without effect. Those in sections are reported by the code that loads the sections.
     pub fn at_the_top_without_effect(&self) -> impl Iterator<Item = &Diagnostic> {
         let is_key = |diagnostic: &&Diagnostic| match &diagnostic.problem {
             Problem::NoEffect { name, .. } => tables::BOOTSTRAP.column(name).is_some(),
@@ -46,13 +46,13 @@ impl Loaded {
     }
 }
 
-/// Reads and checks the file `path`. On failure all problems are told, warnings too, in the order of the file.
+/// Reads and checks the file `path`. On failure, returns all problems, including warnings, in the order of the file.
 pub fn load(path: &Path) -> Result<Loaded, Vec<Diagnostic>> {
     let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
     read(path, &text, &read_file)
 }
 
-/// Reads and checks `text` as the content of `path`; `read_file` is asked for what it includes.
+/// Reads and checks `text` as the content of `path`; `read_file` returns included files.
 pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, Vec<Diagnostic>> {
     let document = parse(path, text, read_file)?;
     let mut report = Report::new(&document);
@@ -77,9 +77,9 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, 
             firewall_rules: rows(sections.firewall_rules),
             firewall_fingerprints: rows(sections.firewall_fingerprints),
             ssl_params: rows(sections.ssl_params),
-            // Files are read once it is known in which folder.
+            // Files are read once their folder is known.
             tls: SharedTls::default(),
-            // And these by the monitor.
+            // And these are for the monitor.
             names: Names::default(),
         },
         variables: sections.variables,
@@ -93,7 +93,7 @@ fn rows<R>(placed: Vec<Placed<R>>) -> Vec<R> {
     placed.into_iter().map(|placed| placed.row).collect()
 }
 
-/// Where a configuration is looked for when none is named, first match first.
+/// Where a configuration is searched for if none is given; the first match is used.
 pub const SEARCHED: &[&str] = &[
     "./narrows.toml",
     "/etc/narrows/narrows.toml",
@@ -108,7 +108,7 @@ pub fn find() -> Option<PathBuf> {
     SEARCHED.iter().map(PathBuf::from).find(|path| path.exists())
 }
 
-/// Reads any bytes as a configuration without includes: what the fuzzer and the mutation test call.
+/// Reads any bytes as a configuration without includes: called by the fuzzer and the mutation test.
 pub fn read_untrusted(bytes: &[u8]) -> Result<Loaded, Vec<Diagnostic>> {
     let text = String::from_utf8_lossy(bytes);
     read(Path::new("fuzz"), &text, &|_| Err("includes are refused".to_owned()))

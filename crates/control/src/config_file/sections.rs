@@ -1,4 +1,4 @@
-//! What the sections of a file hold: rows and variables, each with its place.
+//! The contents of a file's sections: rows and variables, each with its position.
 
 use narrows_proxy::snapshot::{
     FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow,
@@ -14,12 +14,12 @@ use crate::config::tree::{Document, Entry, Node, Position, Value};
 use crate::schema as admin_tables;
 use crate::variables::{VARIABLES, Values, Variable};
 
-/// What the sections hold, with the places of the rows.
+/// The contents of the sections, with the positions of the rows.
 #[derive(Default)]
 pub(super) struct Sections {
     pub bootstrap: Bootstrap,
     pub variables: Values,
-    /// Where variables were set, by their full names.
+    /// The positions of variables, by their full names.
     pub variables_at: Vec<(&'static str, Position)>,
     pub servers: Vec<Placed<ServerRow>>,
     pub users: Vec<Placed<UserRow>>,
@@ -59,7 +59,7 @@ impl Sections {
         sections
     }
 
-    /// Reads one of the smaller tables; false: `name` is none of them.
+    /// Reads one of the smaller tables; false: `name` is not one of them.
     fn read_table(&mut self, name: &str, node: &Node, report: &mut Report) -> bool {
         match name {
             "mysql_query_rules_fast_routing" => self.fast_routing = tables::FAST_ROUTING.read(node, report),
@@ -84,7 +84,7 @@ impl Sections {
         true
     }
 
-    /// Where the variable of that full name is set.
+    /// The position of the variable with that full name.
     pub fn variable_at(&self, name: &str) -> Option<Position> {
         self.variables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| *at)
     }
@@ -125,8 +125,8 @@ impl Sections {
     }
 }
 
-/// Reports names that are given twice in one group, at any depth. Case makes no difference, as none of ours
-/// differ by it.
+/// Reports names that are given twice in one group, at any depth. Case is ignored, because none of our names differ
+/// only in case.
 fn repeated(entries: &[Entry], report: &mut Report) {
     let mut lines = std::collections::HashMap::new();
     for entry in entries {
@@ -149,12 +149,12 @@ fn repeated_below(node: &Node, report: &mut Report) {
     }
 }
 
-/// The admin table of a section that only that table describes.
+/// The admin table of a section that is only described by that table.
 fn stored_section(name: &str) -> Option<&'static str> {
     tables::SECTIONS_STORED_ONLY.iter().find(|(section, _)| *section == name).map(|(_, table)| *table)
 }
 
-/// What is to be said of a section that has rows which nobody acts on.
+/// The remark on a section whose rows have no effect.
 fn rows_lack_effect(entry: &Entry) -> Option<String> {
     let Value::List(rows) = &entry.node.value else { return None };
     let table = stored_section(&entry.name).unwrap_or(&entry.name);
@@ -185,7 +185,7 @@ fn unknown_variable(section: &'static str, prefix: &'static str, name: &str) -> 
     Problem::UnknownVariable { section, name: name.to_owned(), nearest }
 }
 
-/// Variables of older releases of ProxySQL, which files in use still set.
+/// Variables of older releases of ProxySQL, which existing files still set.
 const FORMER_VARIABLES: &[&str] = &[
     "client_found_rows",
     "client_multi_statements",

@@ -13,7 +13,7 @@ fn lines(problems: &[Diagnostic]) -> String {
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 
-/// Everything that is said about a text, whether it can be started or not.
+/// Everything reported about a text, whether or not it can be started.
 fn said(text: &str) -> String {
     match read_text(text) {
         Ok(loaded) => lines(&loaded.passed_over) + &lines(&loaded.warnings),
@@ -152,7 +152,7 @@ fn an_empty_file_gives_the_defaults() {
     assert_eq!(loaded.rows, default.rows);
 }
 
-/// Texts that cannot be started, and what is said about each.
+/// Texts that cannot be started, and the messages for each.
 #[rustfmt::skip]
 const WRONG: &[(&str, &str)] = &[
     ("mysql_servers=(\n{hostname=\"a\" hostgroup=0 port=65536})", "2:32: error: port: expected an integer from 0 to 65535, found 65536"),
@@ -458,7 +458,7 @@ fn a_file_that_cannot_be_read_is_an_error() {
     );
 }
 
-/// Changed, removed, doubled and inserted bytes must give an answer, whatever it is.
+/// Changed, removed, doubled and inserted bytes must give some answer, without a panic.
 #[test]
 fn any_bytes_give_an_answer() {
     use rand::rngs::StdRng;

@@ -1,7 +1,7 @@
-//! What administrators change, in the log: who, from where, and what is different since. Passwords are never shown.
+//! Logs what administrators change: who, from where, and the difference. Passwords are never shown.
 //!
-//! Rows are named by their keys. Statements of SQL are gathered while one session sends them, so that a script that puts in
-//! ten thousand rows leaves a line and not ten thousand.
+//! Rows are identified by their keys. The SQL statements of one session are collected for a while, so that a script
+//! that inserts ten thousand rows is logged as one line.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::command::direction;
 use crate::schema::{self, Database, Layer, Module};
 use crate::store::{Answer, Role, Store, key_of_row};
 
-/// What is to be said of administrators, and how much was said.
+/// What remains to be logged about administrators, and how much has been logged.
 #[derive(Debug)]
 pub struct Audit {
     gathered: Option<Gathered>,
@@ -24,29 +24,29 @@ pub struct Audit {
     left_out: u64,
 }
 
-/// Statements of one session that are told together.
+/// Statements of one session that are logged together.
 #[derive(Debug)]
 struct Gathered {
     by: String,
     since: Instant,
-    /// Rows by table and by what was done to them.
+    /// Rows by table and by operation.
     rows: BTreeMap<(String, &'static str), u64>,
     statements: u64,
 }
 
-/// What there was before a statement that may change something.
+/// The state before a statement that may change something.
 pub enum Before {
-    /// Nothing is changed by it.
+    /// It changes nothing.
     Nothing,
-    /// Something beside the tables is.
+    /// It changes something other than the tables.
     Command,
     /// A layer is.
     Layer(Layer, Module, Contents),
-    /// Rows are; where they are variables, their values.
+    /// It changes rows; for variables, these are their values.
     Rows(&'static str, Option<Contents>),
 }
 
-/// What a layer has of a module: the rows of tables by their keys, or the values of variables.
+/// A module's contents in a layer: the rows of tables by their keys, or the values of variables.
 type Contents = Vec<(&'static str, BTreeMap<String, Vec<Value>>)>;
 
 impl Default for Audit {
@@ -55,7 +55,7 @@ impl Default for Audit {
     }
 }
 
-/// Looks at what a statement may change.
+/// Records what a statement may change.
 pub fn before(store: &Store, caller: &Caller, statement: &Statement<'_>) -> Before {
     if caller.role != Role::Admin {
         return Before::Nothing;
@@ -84,7 +84,7 @@ fn rows(store: &Store, verb: &'static str, sql: &str) -> Before {
     Before::Rows(verb, variables)
 }
 
-/// What a layer has of a module.
+/// A module's contents in a layer.
 fn contents(store: &Store, layer: Layer, module: Module) -> Contents {
     if let Some(prefix) = module.prefix() {
         return vec![("variables", values(store.values_in(layer, prefix)))];
@@ -105,7 +105,7 @@ fn values(values: Vec<(String, String)>) -> BTreeMap<String, Vec<Value>> {
 }
 
 impl Audit {
-    /// Says what a statement has changed.
+    /// Logs what a statement has changed.
     pub fn after(
         &mut self,
         store: &Store,
@@ -132,7 +132,7 @@ impl Audit {
             }
             (Before::Rows(_, Some(before)), None) => {
                 match changes(&before, &variables_in_memory(store)).as_str() {
-                    // They are those of another layer, or have the values that were there.
+                    // They come from another layer, or have the same values as before.
                     NOTHING => self.gather(by, "global_variables".to_owned(), "touched", 0),
                     changes => self.line(&by, &format!("in memory: {changes}")),
                 }
@@ -148,7 +148,7 @@ impl Audit {
         }
     }
 
-    /// Writes what was gathered, where nobody has added to it for a while.
+    /// Logs the collected statements if nothing was added for a while.
     pub fn tick(&mut self) {
         if self.gathered.as_ref().is_some_and(|gathered| gathered.since.elapsed() >= GATHERED) {
             self.flush();
@@ -156,7 +156,7 @@ impl Audit {
         self.begin_window();
     }
 
-    /// Writes what was gathered.
+    /// Logs the collected statements.
     pub fn flush(&mut self) {
         let Some(Gathered { by, rows, statements, .. }) = self.gathered.take() else { return };
         let rows = rows.iter().map(|((table, verb), rows)| format!("{table} {rows} {verb}"));
@@ -180,7 +180,7 @@ impl Audit {
     }
 
     fn line(&mut self, by: &str, text: &str) {
-        // In the order in which it was done.
+        // In the order of execution.
         self.flush();
         self.write(by, text);
     }
@@ -202,12 +202,12 @@ impl Audit {
         (self.window, self.lines) = (Instant::now(), 0);
         let left_out = std::mem::take(&mut self.left_out);
         if left_out > 0 {
-            tracing::warn!(left_out, "administrators have done more than the log can tell");
+            tracing::warn!(left_out, "more actions of administrators than the log can hold");
         }
     }
 }
 
-/// What is different, table by table.
+/// The differences, table by table.
 fn changes(before: &Contents, after: &Contents) -> String {
     let mut texts = Vec::new();
     for ((name, before), (_, after)) in before.iter().zip(after) {
@@ -239,7 +239,7 @@ fn changes(before: &Contents, after: &Contents) -> String {
 }
 
 fn value_change(name: &str, before: &[Value], after: &[Value]) -> String {
-    // Both would be read by whoever reads the log.
+    // Readers of the log would see both.
     if name.contains("password") || name.contains("credentials") {
         return format!("{name}: another one");
     }
@@ -274,25 +274,25 @@ fn mentions(sql: &str, word: &str) -> bool {
     start.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// What [`changes`] says where there are none.
+/// What [`changes`] returns if there are none.
 const NOTHING: &str = "nothing has changed";
 
-/// Bytes of a statement that are looked at for the table that it changes.
+/// How many bytes of a statement are searched for the table that it changes.
 const MOST_READ: usize = 4_096;
 
-/// Characters of a command, and of a value, that the log has.
+/// How many characters of a command, or of a value, are logged.
 const LONGEST: usize = 200;
 
-/// Rows and variables of one change that are named.
+/// How many rows and variables of one change are named.
 const MOST_NAMED: usize = 5;
 
-/// Tables that are told of in one line.
+/// How many tables are named in one line.
 const MOST_TABLES: usize = 8;
 
-/// How long statements are gathered.
+/// How long statements are collected.
 const GATHERED: Duration = Duration::from_secs(1);
 
-/// Lines of administrators in a window: what comes beyond them is counted.
+/// The maximum number of lines in a window: further ones are only counted.
 const MOST_LINES: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(10);
 

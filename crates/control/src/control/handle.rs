@@ -1,4 +1,4 @@
-//! The way to the control thread: what it is told, and how it is ended.
+//! The channel to the control thread: its messages, and how it is ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,18 +12,18 @@ use crate::admin::request::Request;
 use crate::monitor::Report;
 use crate::runtime::Plane;
 
-/// What the control thread is told.
+/// Messages to the control thread.
 #[derive(Debug)]
 pub enum Message {
     /// Answer this.
     Statement(Request),
-    /// What the thread of statistics users gives back.
+    /// What the statistics users' thread sends back.
     Returned(Returned),
-    /// Open the log files anew.
+    /// Reopen the log files.
     FlushLogs,
-    /// Take what checks have found.
+    /// Process the findings of checks.
     Monitor(Report),
-    /// Let go of everything but the data plane, and hand that over.
+    /// Release everything but the data plane, and hand over the data plane.
     HandOver(HandOver),
 }
 
@@ -48,12 +48,12 @@ impl From<Report> for Message {
 /// A request for the data plane, until one side gives it up.
 #[derive(Debug)]
 pub struct HandOver {
-    /// Set by whoever comes first: the control thread, which then hands over, or who waits for it and does so no longer.
+    /// Set by whichever comes first: the control thread, which then hands over, or the waiting side, which gives up.
     pub is_settled: Arc<AtomicBool>,
     pub to: Sender<Plane>,
 }
 
-/// The way to the control thread.
+/// The channel to the control thread.
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(super) messages: Sender<Message>,
@@ -61,21 +61,21 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where administrators are listened for.
+    /// Where the admin interface listens.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
-    /// Has the log files opened again.
+    /// Reopens the log files.
     pub fn flush_logs(&self) {
         // A control thread that has ended has no logs.
         let _ = self.messages.send(Message::FlushLogs);
     }
 
-    /// Ends the admin interface, the monitor and the store, and gives what is left: the data plane, where it runs.
+    /// Ends the admin interface, the monitor and the store, and returns what is left: the data plane, if it runs.
     ///
     /// # Errors
-    /// When a statement of an administrator runs for longer than `limit`; everything goes on then.
+    /// If an administrator's statement runs for longer than `limit`; then everything continues.
     pub fn hand_over(&self, limit: Duration) -> Result<Option<DataPlane>, StillBusy> {
         let (to, handed) = channel();
         let is_settled = Arc::new(AtomicBool::new(false));
@@ -84,7 +84,7 @@ impl Handle {
             Err(RecvTimeoutError::Timeout) if !is_settled.swap(true, Ordering::AcqRel) => {
                 return Err(StillBusy);
             }
-            // It is on its way; a control thread that has ended has nothing to hand over.
+            // It is being handed over; a control thread that has ended has nothing to hand over.
             Err(RecvTimeoutError::Timeout) => handed.recv().ok(),
             handed => handed.ok(),
         };
@@ -97,5 +97,5 @@ impl Handle {
 
 /// The control thread could not be reached in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a statement of an administrator is still running")]
+#[error("an administrator's statement is still running")]
 pub struct StillBusy;

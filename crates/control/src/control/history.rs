@@ -10,9 +10,9 @@ use crate::store::Store;
 
 /// One kind of sample.
 struct Kind {
-    /// The variable with its interval in seconds; 0: none are taken.
+    /// The variable with its interval in seconds; 0: no samples.
     interval: &'static str,
-    /// Where it goes.
+    /// Its table.
     table: &'static str,
     /// Its rows, without the time.
     rows: fn(&Observer) -> Vec<Vec<Value>>,
@@ -34,10 +34,10 @@ const KINDS: &[Kind] = &[
 /// How long samples are kept, as in ProxySQL.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 
-/// How late a sample may be.
+/// How late a sample may be taken.
 pub const TICK: Duration = Duration::from_secs(1);
 
-/// When each kind was taken last.
+/// When each kind was last taken.
 #[derive(Debug, Default)]
 pub struct History([Option<Instant>; KINDS.len()]);
 
@@ -60,7 +60,7 @@ impl History {
             };
             let rows = (kind.rows)(observer).into_iter().map(with_time).collect();
             match store.append(&format!("stats_history.{}", kind.table), rows, oldest) {
-                // A user of statistics reads what there is; the next tick is soon.
+                // A statistics user sees the existing samples; the next tick is soon.
                 Err(refusal) if refusal.is_locked() => *self.last_taken(index) = before,
                 Err(refusal) => {
                     tracing::warn!(table = kind.table, %refusal, "a sample of the figures is lost");
@@ -133,17 +133,17 @@ fn query_cache(observer: &Observer) -> Vec<Vec<Value>> {
     vec![named(&wait(observer.global()), &names)]
 }
 
-/// Time in this program and in the kernel for it, in clock ticks as `times(2)` counts them.
+/// User and system time of this program, in the clock ticks of `times(2)`.
 fn processor_time() -> Vec<Vec<Value>> {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program may hold blanks; it ends with the last bracket (proc(5)).
+    // The program's name may contain blanks; it ends with the last parenthesis (proc(5)).
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = behind_name.split_whitespace().collect();
     let field = |index: usize| fields.get(index).and_then(|text| text.parse().ok()).unwrap_or(0);
     vec![vec![number(field(11)), number(field(12))]]
 }
 
-/// What the C library's allocator and the kernel say of the process; they know of no metadata and no retained pages.
+/// The process's figures from the C library's allocator and the kernel, which have no metadata and no retained pages.
 fn memory(observer: &Observer) -> Vec<Vec<Value>> {
     let figures = wait(observer.memory());
     let row = [figures.allocated, figures.resident, figures.anonymous, figures.mapped, 0, 0];

@@ -1,4 +1,4 @@
-//! Trial connections: whether the monitor's account is let in, and how long that takes. They decide nothing.
+//! Trial connections: whether the monitor's account can log in, and how long that takes. They only inform.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use narrows_proxy::backend::BackendError;
 
 use super::line::Line;
 
-/// Connects, logs in, and says goodbye.
+/// Connects, logs in, and disconnects.
 pub async fn check(line: &Line, limit: Duration) -> Result<(), BackendError> {
     line.open(limit).await?.quit().await;
     Ok(())

@@ -1,4 +1,5 @@
-//! What all checks share: the settings in force, how many of them run at once, and what they have found until it is told.
+//! What all checks share: the settings in force, how many of them run at once, and their findings until these are
+//! reported.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,18 +19,18 @@ use crate::urgency::Urgency;
 #[derive(Debug)]
 pub struct Desk {
     settings: RefCell<Rc<Settings>>,
-    /// When beats are counted from.
+    /// The start of the beats.
     begun: Instant,
-    /// Wakes those that wait for their time: it may be another.
+    /// Wakes waiting tasks, because their time may have changed.
     pub changed: Notify,
     /// The right to run a check.
     pub places: Semaphore,
     outbox: RefCell<Outbox>,
-    /// Host names as they were told last.
+    /// Host names as last reported.
     names: RefCell<NameTable>,
     written: Notify,
     urgent: Notify,
-    /// Says so to whoever keeps the control thread busy.
+    /// Interrupts a statement that keeps the control thread busy.
     urgency: Urgency,
 }
 
@@ -61,7 +62,7 @@ impl Desk {
         Rc::clone(&self.settings.borrow())
     }
 
-    /// The first beat that is not before `due`. Checks begin on beats: the thread wakes once for many of them.
+    /// The first beat that is not before `due`. Checks begin on beats, so that the thread wakes once for many of them.
     pub fn next_beat(&self, due: Instant) -> Instant {
         let beat = u32::try_from(BEAT.as_nanos()).expect("it is short");
         let since = due.saturating_duration_since(self.begun);
@@ -69,13 +70,13 @@ impl Desk {
         if late == 0 { due } else { due + Duration::from_nanos((beat - late).into()) }
     }
 
-    /// Puts other settings into force.
+    /// Applies other settings.
     pub fn set(&self, settings: Settings) {
         self.settings.replace(Rc::new(settings));
         self.changed.notify_waiters();
     }
 
-    /// Keeps the result of a check until it is told. What nobody takes in time is lost, the oldest first.
+    /// Keeps the result of a check until it is reported. If there are too many, the oldest are lost.
     pub fn record(&self, record: Record) {
         let records = &mut self.outbox.borrow_mut().records;
         if records.len() >= MOST_RECORDS {
@@ -85,7 +86,7 @@ impl Desk {
         self.written.notify_one();
     }
 
-    /// Has a finding told at once.
+    /// Reports a finding at once.
     pub fn find(&self, finding: Finding) {
         self.outbox.borrow_mut().findings.push(finding);
         self.urgency.set(true);
@@ -93,7 +94,7 @@ impl Desk {
         self.urgent.notify_one();
     }
 
-    /// Has host names told at once where they are others than before; whether they are.
+    /// Reports host names at once if they have changed; returns whether they have.
     pub fn tell_names(&self, names: NameTable) -> bool {
         if *self.names.borrow() == names {
             return false;
@@ -106,12 +107,12 @@ impl Desk {
         true
     }
 
-    /// Tells what there is: findings at once, results together. The next is told when the one before was taken, so that
-    /// a control thread that is busy is not buried. Ends with it.
+    /// Sends reports: findings at once, results together. The next one is sent when the previous one has been
+    /// processed, so that a busy control thread is not flooded. Ends with the control thread.
     pub async fn tell<M: From<Report>>(self: Rc<Desk>, control: Sender<M>) {
         loop {
             self.written.notified().await;
-            // Urgent or not, it is told now.
+            // Urgent or not, it is reported now.
             let _ = timeout(GATHERED, self.urgent.notified()).await;
             let Outbox { records, findings, names } = self.outbox.take();
             if records.is_empty() && findings.is_empty() && names.is_none() {
@@ -121,7 +122,7 @@ impl Desk {
             if control.send(Report { records, findings, names, taken }.into()).is_err() {
                 return;
             }
-            // Dropped or answered, it is the next one's turn.
+            // Whether dropped or answered, the next one may be sent.
             let _ = wait.await;
             let outbox = self.outbox.borrow();
             self.urgency.set(!outbox.findings.is_empty() || outbox.names.is_some());
@@ -129,17 +130,17 @@ impl Desk {
     }
 }
 
-/// Checks that run at once, each with a socket: as many as servers that answer nothing, with all kinds of checks, take.
+/// How many checks run at once, each with a socket: enough for many servers that do not answer any kind of check.
 const MOST_AT_ONCE: usize = 1_024;
 
-/// Results that wait for a control thread that is busy: ten seconds of a thousand servers.
+/// How many results wait for a busy control thread: ten seconds of a thousand servers.
 const MOST_RECORDS: usize = 10_000;
 
-/// Results are told together this often, which costs the control thread a transaction.
+/// How often results are reported together, which costs the control thread a transaction.
 const GATHERED: Duration = Duration::from_millis(200);
 
-/// From one beat to the next: little beside the shortest interval of checks (100 ms), and a thousand servers' checks of one beat
-/// keep each other waiting for less than a millisecond.
+/// From one beat to the next: short compared with the shortest interval of checks (100 ms); a thousand servers' checks
+/// in one beat delay each other by less than a millisecond.
 const BEAT: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whether the monitor's checks of each server succeed: a check that fails decides nothing, and somebody has to know.
+//! Whether the monitor's checks of each server succeed: a failing check decides nothing, but it has to be reported.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -6,34 +6,34 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::log::{Kind, Record};
 use super::plan::{Address, Target};
 
-/// The checks of all servers, as they came out last.
+/// The latest outcome of all checks.
 #[derive(Debug, Default)]
 pub struct Health(BTreeMap<(Address, Kind), State>);
 
-/// How one check of one server fares.
+/// The state of one check of one server.
 #[derive(Debug, Default)]
 struct State {
     failing: Option<Failing>,
-    /// When the log last said that it fails.
+    /// When its failure was last logged.
     told: Option<Instant>,
-    /// Whether that is the last that the log has said of it.
+    /// Whether the failure is the last thing logged about it.
     is_open: bool,
 }
 
-/// A check that fails.
+/// A failing check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failing {
     /// Since when, in seconds since 1970.
     pub since: u64,
-    /// How often in a row.
+    /// How many times in a row.
     pub times: u64,
-    /// Why, the last time.
+    /// The last reason.
     pub reason: String,
     is_told: bool,
 }
 
 impl Health {
-    /// Takes a result, and says in the log what has changed by it.
+    /// Records a result, and logs what changed.
     pub fn note(&mut self, record: &Record) {
         let (server, check) = (&record.address, record.kind.name());
         let others = self.same_failure_is_told(record);
@@ -55,7 +55,8 @@ impl Health {
         failing.times += 1;
         failing.reason.clone_from(reason);
         failing.is_told &= !is_news;
-        // What a server refuses it refuses again; the rest may be over by the next check, and pings have their own line.
+        // A server's refusal will be repeated; other failures may be over by the next check, and pings have their own
+        // log line.
         let is_lasting =
             record.is_refused || (failing.times >= PATIENCE && record.kind.decides_without_pings());
         let is_recent = state.told.is_some_and(|told| told.elapsed() < QUIET);
@@ -64,7 +65,7 @@ impl Health {
         }
         failing.is_told = true;
         state.told = Some(Instant::now());
-        // A password that is wrong is so for all checks: one line is enough.
+        // A wrong password affects all checks: one line is enough.
         if !others {
             let consequence = record.kind.consequence();
             tracing::warn!(%server, check, reason, "a check of the monitor fails: {consequence}");
@@ -72,7 +73,7 @@ impl Health {
         }
     }
 
-    /// Whether the log has said of another check of the same server that it fails for the same reason.
+    /// Whether the failure of another check of the same server was logged with the same reason.
     fn same_failure_is_told(&self, record: &Record) -> bool {
         let Err(reason) = &record.outcome else { return false };
         self.0.iter().any(|((address, kind), state)| {
@@ -86,17 +87,17 @@ impl Health {
         self.0.retain(|(address, _), _| targets.iter().any(|target| target.address == *address));
     }
 
-    /// Forgets everything, since nobody checks.
+    /// Forgets everything, because there are no more checks.
     pub fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// Every check that is made, and how it fails where it does.
+    /// Every check, with its failure, if any.
     pub fn checks(&self) -> impl Iterator<Item = (&Address, Kind, Option<&Failing>)> {
         self.0.iter().map(|((address, kind), state)| (address, *kind, state.failing.as_ref()))
     }
 
-    /// The checks of one server that fail.
+    /// The failing checks of one server.
     pub fn failing(&self, hostname: &str, port: u16) -> impl Iterator<Item = (Kind, &Failing)> {
         self.checks().filter_map(move |(address, kind, failing)| {
             let is_it = address.hostname == hostname && address.port == port;
@@ -105,16 +106,16 @@ impl Health {
     }
 }
 
-/// Whether two reasons are different ones: how long nothing was heard makes no difference.
+/// Whether two reasons differ: the length of a timeout is ignored.
 fn is_other(one: &str, other: &str) -> bool {
     let timeout = "timeout after ";
     one != other && !(one.starts_with(timeout) && other.starts_with(timeout))
 }
 
-/// Checks in a row that must fail before it is said, where the server has not refused them.
+/// How many checks in a row must fail before it is logged, unless the server refused them.
 const PATIENCE: u64 = 3;
 
-/// A check that fails and succeeds in turn is told of once in this time.
+/// A check that alternates between failure and success is logged once within this time.
 const QUIET: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The monitor's connections to one server: opened as any backend connection is, shared by the checks of the server.
 //!
-//! They count under no `max_connections`: a server whose places are all taken must be found well all the same.
+//! They do not count towards `max_connections`: a server with all connections in use must still be found healthy.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -19,30 +19,30 @@ use narrows_wire::auth::Secret;
 use super::plan::{Access, Target};
 use crate::config::tables::USERS;
 
-/// The way to one server.
+/// The connections to one server.
 #[derive(Debug)]
 pub struct Line {
     server: Arc<Server>,
-    /// Where the server's name leads; `None`: it is no name, or it was not resolved.
+    /// The addresses of the server's name; `None`: it is not a name, or was not resolved.
     pub addresses: Option<Arc<[IpAddr]>>,
     want: Want,
     idle: RefCell<Vec<Backend>>,
-    /// How the server calls a replica, as far as was found out.
+    /// The server's term for a replica, if known.
     pub spelling: Cell<Spelling>,
 }
 
-/// What servers call a replica.
+/// The servers' terms for a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spelling {
     /// MySQL since 8.0.22, MariaDB since 10.5.
     #[default]
     Replica,
-    /// Those before.
+    /// Older servers.
     Slave,
 }
 
 impl Line {
-    /// The way to `target` with `access`, whose name leads to `addresses`.
+    /// The connections to `target` with `access`, whose name resolves to `addresses`.
     pub fn new(target: &Target, access: &Access, addresses: Option<Arc<[IpAddr]>>) -> Line {
         let mut server = Server::new(target.row(), access.tls.clone());
         server.addresses = Addresses::uncounted(addresses.clone());
@@ -63,7 +63,7 @@ impl Line {
         }
     }
 
-    /// A connection that is at hand, or else a new one.
+    /// An idle connection, or otherwise a new one.
     pub async fn lease(&self, limit: Duration) -> Result<Backend, BackendError> {
         while let Some(backend) = self.take_idle() {
             if backend.is_alive() {
@@ -82,18 +82,18 @@ impl Line {
         self.open_in(&SessionState::default(), limit).await
     }
 
-    /// A new connection that begins in `state`: of interest are its schema and its character set.
+    /// A new connection that begins in `state`, of which the schema and the character set matter.
     pub async fn open_in(&self, state: &SessionState, limit: Duration) -> Result<Backend, BackendError> {
         connect(Arc::clone(&self.server), None, &self.want, state, limit).await
     }
 
-    /// Takes back a connection that has answered all it was asked.
+    /// Takes back a connection that has no outstanding answers.
     pub fn give_back(&self, backend: Backend) {
         self.idle.borrow_mut().push(backend);
     }
 }
 
-/// The monitor's account in the form in which connections have one. It is no account of clients.
+/// The monitor's account in the form that connections use. It is not a client account.
 fn account(username: &str) -> Arc<Account> {
     let row = UserRow { username: username.to_owned(), active: true, ..(USERS.blank)() };
     let rows = Rows { users: vec![row], ..Rows::default() };

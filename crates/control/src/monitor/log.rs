@@ -1,4 +1,4 @@
-//! What checks leave in the tables of `monitor`.
+//! The results of checks in the tables of `monitor`.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use rusqlite::types::Value;
 
 use super::plan::Address;
 
-/// A kind of check, by the table of its results.
+/// A kind of check, named after the table of its results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A trial connection.
     Connect,
     /// A ping.
     Ping,
-    /// A look at `read_only`.
+    /// A check of `read_only`.
     ReadOnly,
-    /// A look at the lag.
+    /// A check of the lag.
     ReplicationLag,
 }
 
@@ -29,13 +29,13 @@ pub struct Record {
     pub kind: Kind,
     /// The server.
     pub address: Address,
-    /// When it began, in us since 1970.
+    /// When it started, in us since 1970.
     pub start_us: i64,
-    /// How long it took, where it succeeded, or why it failed.
+    /// How long it took if it succeeded, or why it failed.
     pub outcome: Result<u64, String>,
-    /// Whether the server was reached, and would not.
+    /// Whether the server was reached, and refused.
     pub is_refused: bool,
-    /// What it has found: `read_only`, or the lag in seconds.
+    /// Its value: `read_only`, or the lag in seconds.
     pub value: Option<i64>,
 }
 
@@ -53,7 +53,7 @@ impl CheckCounts {
         }
     }
 
-    /// Those of one kind that have succeeded, and that have failed.
+    /// How many of one kind have succeeded, and how many have failed.
     pub fn of(&self, kind: Kind) -> (u64, u64) {
         self.0.get(&kind).copied().unwrap_or_default()
     }
@@ -80,12 +80,12 @@ impl Kind {
         }
     }
 
-    /// Whether something is decided by it that pings say nothing of.
+    /// Whether it decides something that pings do not.
     pub fn decides_without_pings(self) -> bool {
         matches!(self, Kind::ReadOnly | Kind::ReplicationLag)
     }
 
-    /// What follows from it that it fails.
+    /// The consequence of its failure.
     pub fn consequence(self) -> &'static str {
         match self {
             Kind::Connect | Kind::Ping => {

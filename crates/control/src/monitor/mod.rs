@@ -1,8 +1,8 @@
-//! The monitor: checks servers from time to time, on a thread of its own, and tells the control thread what it finds.
+//! The monitor: checks servers at intervals, on a separate thread, and reports to the control thread what it finds.
 //!
-//! It decides what a result means ([`ping`], [`read_only`], [`replication_lag`]); what follows from that is decided by
-//! [`placement`], on the control thread, which alone changes what runs. Connections are made as workers make theirs, with
-//! the same TLS settings and authentication.
+//! It decides what a result means ([`ping`], [`read_only`], [`replication_lag`]); [`placement`] decides the
+//! consequences, on the control thread, the only one that changes the runtime. Connections are opened as workers open
+//! theirs, with the same TLS settings and authentication.
 
 mod connect;
 mod desk;
@@ -34,18 +34,18 @@ use plan::{Address, Plan};
 pub use report::Report;
 use watch::Watch;
 
-/// The way to the monitor; it ends when this is dropped.
+/// The handle of the monitor; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Monitor {
     plans: MailboxSender<Plan>,
 }
 
 impl Monitor {
-    /// Starts the thread. It checks nothing until it has a plan. Who keeps `control` busy is told by `urgency` when something
-    /// has been found.
+    /// Starts the thread. It checks nothing until it has a plan. `urgency` interrupts what keeps `control` busy when
+    /// something has been found.
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start<M>(control: Sender<M>, urgency: Urgency) -> io::Result<Monitor>
     where
         M: From<Report> + Send + 'static,
@@ -60,9 +60,9 @@ impl Monitor {
         Ok(Monitor { plans })
     }
 
-    /// Has it follow another plan.
+    /// Gives it another plan.
     pub fn follow(&self, plan: Plan) {
-        // A monitor that has ended has said why.
+        // A monitor that has ended has reported the reason.
         let _ = self.plans.send(plan);
     }
 }
@@ -102,8 +102,9 @@ where
     }
 }
 
-/// The first checks of all servers are made within this for each of them, so that a thousand are not connected to at once.
+/// The time per server over which the first checks of all servers are spread, so that a thousand are not connected to
+/// at once.
 const SPREAD_PER_SERVER: Duration = Duration::from_millis(10);
 
-/// And within this where they are few.
+/// The minimum, if there are few servers.
 const LEAST_SPREAD: Duration = Duration::from_millis(500);

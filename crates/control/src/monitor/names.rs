@@ -1,5 +1,5 @@
-//! Host names: resolved before somebody needs them, and again when their time is over. A name that cannot be resolved keeps the
-//! addresses it had.
+//! Host names: resolved before they are needed, and again when they expire. A name that can no longer be resolved keeps
+//! its addresses.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,28 +15,28 @@ use super::desk::Desk;
 use super::plan::Target;
 use super::settings::NameSettings;
 
-/// What is known of names.
+/// The known names.
 #[derive(Debug)]
 pub struct Resolver {
     desk: Rc<Desk>,
     wanted: RefCell<BTreeSet<String>>,
     known: RefCell<BTreeMap<String, Known>>,
-    /// Wakes the resolver: there may be other names.
+    /// Wakes the resolver, because the names may have changed.
     planned: Notify,
-    /// Tells who connects by these names that some have moved.
+    /// Tells the users of these names that some addresses have changed.
     pub moved: Notify,
 }
 
 #[derive(Debug)]
 struct Known {
-    /// Empty: it could not be resolved yet.
+    /// Empty: it has not been resolved yet.
     addresses: Arc<[IpAddr]>,
-    /// When it is to be resolved again.
+    /// When to resolve it again.
     due: Instant,
 }
 
 impl Resolver {
-    /// One that knows nothing.
+    /// Without any names.
     pub fn new(desk: &Rc<Desk>) -> Resolver {
         Resolver {
             desk: Rc::clone(desk),
@@ -47,7 +47,7 @@ impl Resolver {
         }
     }
 
-    /// Has it look after the names of `targets`.
+    /// Resolves the names of `targets` from now on.
     pub fn follow(&self, targets: &[Target]) {
         let names = targets.iter().map(|target| &target.address);
         let names = names.filter(|it| it.port != 0 && it.hostname.parse::<IpAddr>().is_err());
@@ -61,7 +61,7 @@ impl Resolver {
         known.get(name).map(|known| Arc::clone(&known.addresses)).filter(|addresses| !addresses.is_empty())
     }
 
-    /// Resolves what is due, again and again.
+    /// Resolves due names, in a loop.
     pub async fn run(self: Rc<Resolver>) {
         loop {
             let settings = self.desk.settings().names;
@@ -73,7 +73,7 @@ impl Resolver {
             }
             self.tell();
             let pause = if settings.interval.is_zero() { LONG } else { settings.interval };
-            // Whatever ends the pause, the next look decides.
+            // Whatever ends the pause, the next iteration decides.
             let _ = timeout(pause, self.planned.notified()).await;
         }
     }
@@ -97,7 +97,7 @@ impl Resolver {
         };
         let running: Vec<_> = due.into_iter().map(resolve).collect();
         for one in running {
-            // One that has panicked has said so.
+            // A panic has already been reported.
             let _ = one.await;
         }
     }
@@ -111,7 +111,7 @@ impl Resolver {
         let failure = match answer {
             Ok(Ok(addresses)) if !addresses.is_empty() => {
                 entry.due = now + settings.ttl;
-                // Resolvers turn the order from one answer to the next.
+                // Resolvers rotate the order from one answer to the next.
                 let (before, after) = (set(&entry.addresses), set(&addresses));
                 if before != after {
                     tracing::info!(name, addresses = ?after, "a host name has addresses that it had not before");
@@ -127,7 +127,7 @@ impl Resolver {
         tracing::warn!(name, error = failure, kept = ?set(&entry.addresses), "a host name cannot be resolved");
     }
 
-    /// Tells what is known, where that is news.
+    /// Reports the known names, if they have changed.
     fn tell(&self) {
         let known = self.known.borrow();
         let table = known.iter().filter(|(_, known)| !known.addresses.is_empty());
@@ -142,8 +142,8 @@ fn set(addresses: &[IpAddr]) -> BTreeSet<IpAddr> {
     addresses.iter().copied().collect()
 }
 
-/// A resolver that does not answer within this is taken for one that has failed.
+/// A resolver that does not answer within this time counts as failed.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Nothing is to be done until the plan is another.
+/// Nothing to do until the plan changes.
 const LONG: Duration = Duration::from_secs(3600);

@@ -6,18 +6,18 @@ use narrows_proxy::backend::BackendError;
 
 use super::line::Line;
 
-/// What came of one ping.
+/// The outcome of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     /// An answer.
     Answer,
-    /// The server is there, and does not let the monitor in: that says nothing of what others get.
+    /// The server is up, but refuses the monitor's login, which says nothing about other accounts.
     Refusal,
-    /// Nothing of use.
+    /// No useful answer.
     Silence,
 }
 
-/// Whether a server is to get work, as far as pings tell.
+/// Whether a server gets statements, according to pings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// It answers.
@@ -34,7 +34,7 @@ pub struct Pings {
 }
 
 impl Pings {
-    /// Counts one more; tells what has changed by it.
+    /// Counts one more; returns what changed.
     pub fn after(&mut self, heard: Heard, max_failures: u32) -> Option<Reach> {
         let reach = match heard {
             Heard::Answer => {
@@ -55,7 +55,7 @@ impl Pings {
 }
 
 impl Heard {
-    /// What the outcome of a ping says.
+    /// The outcome of a ping from its result.
     pub fn of<T>(outcome: &Result<T, BackendError>) -> Heard {
         match outcome {
             Ok(_) => Heard::Answer,
@@ -72,7 +72,7 @@ impl Heard {
     }
 }
 
-/// Pings a server, over a connection that stands where there is one.
+/// Pings a server, over an existing connection if there is one.
 pub async fn check(line: &Line, limit: Duration) -> Result<(), BackendError> {
     let backend = line.lease(limit).await?;
     backend.ping(limit).await?;
@@ -80,7 +80,7 @@ pub async fn check(line: &Line, limit: Duration) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// `ER_CON_COUNT_ERROR`: the server is well, and full.
+/// `ER_CON_COUNT_ERROR`: the server is healthy, but full.
 const TOO_MANY_CONNECTIONS: u16 = 1040;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What follows from what is known of servers: which hostgroups they are in, and which of them get work.
+//! The consequences of what is known about servers: which hostgroups they are in, and which of them get statements.
 //!
-//! Rows go in and rows come out. What an operator has configured is never changed: it is where each [`Placement`] begins.
+//! Rows go in and rows come out. The operator's configuration is never changed: each [`Placement`] starts from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use super::replication_lag::{Lag, Seen};
 /// One thing that has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// A server answers pings, or does so no longer.
+    /// A server answers pings, or no longer does.
     Reach(Address, Reach),
-    /// A server has become something else.
+    /// A server has changed its role.
     Role(Address, CheckType, Role),
-    /// A server is, in a hostgroup, near enough or too far behind.
+    /// In a hostgroup, a server's lag is acceptable or too high.
     Lag(Address, HostgroupId, Lag, Seen),
 }
 
-/// What checks have found out so far.
+/// What the checks have found so far.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Known {
     unreachable: BTreeSet<Address>,
@@ -31,14 +31,14 @@ pub struct Known {
     lagging: BTreeSet<(HostgroupId, Address)>,
 }
 
-/// The servers as they are, in the place of those that are configured.
+/// The current servers, which replace the configured ones.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
     rows: Vec<ServerRow>,
 }
 
 impl Known {
-    /// Adds a finding; whether it is news.
+    /// Adds a finding; returns whether it is new.
     pub fn learn(&mut self, finding: &Finding) -> bool {
         match finding {
             Finding::Reach(address, Reach::Reachable) => self.unreachable.remove(address),
@@ -55,7 +55,7 @@ impl Known {
         }
     }
 
-    /// Forgets what is no longer checked: nobody would say when it ends.
+    /// Forgets what is no longer checked, because nothing would report its end.
     pub fn keep(&mut self, targets: &[Target]) {
         let of = |address: &Address| targets.iter().find(|target| target.address == *address);
         self.unreachable.retain(|address| of(address).is_some());
@@ -68,7 +68,7 @@ impl Known {
         });
     }
 
-    /// Forgets who does not answer and who lags, since nobody checks any more. Roles stay.
+    /// Forgets unreachable and lagging servers, because there are no more checks. Roles stay.
     pub fn forget_health(&mut self) {
         self.unreachable.clear();
         self.lagging.clear();
@@ -88,7 +88,7 @@ impl Known {
         })
     }
 
-    /// What [`Known::to_json`] has written; what cannot be read is found out again.
+    /// Reads what [`Known::to_json`] wrote; what cannot be read will be found out again.
     pub fn from_json(written: &Json) -> Known {
         let list = |name: &str| written[name].as_array().map(Vec::as_slice).unwrap_or_default();
         let address = |row: &Json| {
@@ -109,7 +109,7 @@ impl Known {
 }
 
 impl Placement {
-    /// What is configured, with every role that is known.
+    /// The configuration, with every known role.
     pub fn new(
         configured: &[ServerRow],
         pairs: &[ReplicationHostgroupRow],
@@ -123,12 +123,12 @@ impl Placement {
         placement
     }
 
-    /// The rows as they are placed, in the states that are configured.
+    /// The rows as placed, with their configured states.
     pub fn rows(&self) -> &[ServerRow] {
         &self.rows
     }
 
-    /// Puts a server where its role says, in each pair that it is in.
+    /// Places a server according to its role, in each pair that it is in.
     pub fn place(
         &mut self,
         pairs: &[ReplicationHostgroupRow],
@@ -166,7 +166,7 @@ impl Placement {
         self.rows.iter().position(same)
     }
 
-    /// The rows with the states that follow from what is known: what is to run.
+    /// The rows with the states that follow from what is known, for the runtime.
     pub fn with_states(&self, known: &Known) -> Vec<ServerRow> {
         let mut rows = self.rows.clone();
         for row in rows.iter_mut().filter(|row| row.status == ServerStatus::Online) {

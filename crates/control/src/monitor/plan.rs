@@ -1,4 +1,4 @@
-//! What is to be checked: made by the control thread from servers and variables, followed by the monitor.
+//! What to check: derived by the control thread from servers and variables, and followed by the monitor.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use narrows_proxy::tls::SharedTls;
 use super::settings::Settings;
 use crate::config::tables::SERVERS;
 
-/// A server as checks know it: whatever hostgroups it is in.
+/// A server as seen by checks, independent of hostgroups.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// Name or address; the path of a Unix socket when `port` is 0.
+    /// Host name or address; the path of a Unix socket if `port` is 0.
     pub hostname: String,
     /// TCP port, or 0.
     pub port: u16,
 }
 
-/// All that is to be checked, and how.
+/// Everything to be checked, and how.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// When and how often.
@@ -30,7 +30,7 @@ pub struct Plan {
     pub targets: Vec<Target>,
 }
 
-/// How servers are logged in to.
+/// How to log in to servers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Access {
     /// The account.
@@ -39,36 +39,36 @@ pub struct Access {
     pub password: String,
     /// Keys and certificates.
     pub tls: SharedTls,
-    /// Whether servers elsewhere are asked for their RSA key.
+    /// Whether remote servers are asked for their RSA key.
     pub may_ask_for_key: bool,
 }
 
-/// One server that is to be checked.
+/// One server to be checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The server.
     pub address: Address,
-    /// Whether it is connected to with TLS: where one of its rows says so.
+    /// Whether connections use TLS, which is the case if one of its rows says so.
     pub use_ssl: bool,
-    /// What tells its role, for each kind of pair that it is in.
+    /// The variables that determine its role, for each kind of pair that it is in.
     pub check_types: Vec<CheckType>,
     /// The limits on its lag, by hostgroup.
     pub lag_limits: Vec<LagLimit>,
 }
 
-/// How far a server may be behind in one hostgroup.
+/// The maximum lag of a server in one hostgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LagLimit {
     /// The hostgroup.
     pub hostgroup: HostgroupId,
     /// In seconds.
     pub seconds: u32,
-    /// Seconds of a server that does not know; `None`: as the variable says.
+    /// The lag assumed for a server that does not know its own; `None`: the variable's value.
     pub when_null: Option<u32>,
 }
 
 impl Address {
-    /// That of a row.
+    /// The limit of a row.
     pub fn of(row: &ServerRow) -> Address {
         Address { hostname: row.hostname.clone(), port: row.port }
     }
@@ -97,7 +97,7 @@ impl Target {
     }
 }
 
-/// The servers among `servers` that are checked: those that are not offline. Pairs tell whose role is asked.
+/// The servers among `servers` that are checked: those that are not offline. Pairs determine whose role is checked.
 pub fn targets(servers: &[ServerRow], rows: &Rows) -> Vec<Target> {
     let pairs = &rows.replication_hostgroups;
     let mut targets: BTreeMap<Address, Target> = BTreeMap::new();

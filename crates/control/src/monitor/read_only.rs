@@ -7,7 +7,7 @@ use narrows_proxy::snapshot::CheckType;
 
 use super::line::Line;
 
-/// What a server is by that.
+/// The resulting role of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It may be written to.
@@ -16,14 +16,14 @@ pub enum Role {
     Reader,
 }
 
-/// What came of one check.
+/// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// The server has said what it is.
+    /// The server has reported its role.
     Said(Role),
-    /// It has not answered in time.
+    /// It did not answer in time.
     TimedOut,
-    /// It could not be asked.
+    /// The query failed.
     Failed,
 }
 
@@ -35,7 +35,7 @@ pub struct Roles {
 }
 
 impl Roles {
-    /// Counts one more; tells what has changed by it.
+    /// Counts one more; returns what changed.
     pub fn after(&mut self, seen: Seen, max_timeouts: u32) -> Option<Role> {
         let role = match seen {
             Seen::Said(role) => {
@@ -59,7 +59,7 @@ impl Roles {
 }
 
 impl Seen {
-    /// What the outcome of a check says.
+    /// The outcome of a check from its result.
     pub fn of(outcome: &Result<Role, BackendError>) -> Seen {
         match outcome {
             Ok(role) => Seen::Said(*role),
@@ -70,7 +70,7 @@ impl Seen {
     }
 }
 
-/// Asks a server.
+/// Queries a server.
 pub async fn check(line: &Line, kind: CheckType, limit: Duration) -> Result<Role, BackendError> {
     let backend = line.lease(limit).await?;
     let answer = backend.ask(kind.question(), limit).await?;

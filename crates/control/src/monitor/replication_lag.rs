@@ -1,4 +1,4 @@
-//! How far a replica is behind: by its own account, or by a heartbeat table.
+//! The lag of a replica: as reported by itself, or from a heartbeat table.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use narrows_proxy::backend::{BackendError, Table};
 
 use super::line::{Line, Spelling};
 
-/// What a server says of its lag.
+/// A server's lag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behind {
-    /// So many seconds.
+    /// This many seconds.
     Seconds(u64),
-    /// It replicates, or should, and does not know: replication is broken or stopped.
+    /// It replicates, or should, and does not know its lag: replication is broken or stopped.
     Unknown,
-    /// It replicates nothing.
+    /// It does not replicate.
     NotAReplica,
 }
 
-/// Whether a server is near enough to what it replicates.
+/// Whether a server's lag is acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lag {
     /// It is.
@@ -26,7 +26,7 @@ pub enum Lag {
     TooMuch,
 }
 
-/// What a finding about a lag comes from.
+/// The basis of a finding about lag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// The server's lag.
@@ -50,13 +50,13 @@ impl std::fmt::Display for Behind {
 pub struct Limits {
     /// Seconds allowed.
     pub seconds: u32,
-    /// Seconds taken for [`Behind::Unknown`].
+    /// Seconds assumed for [`Behind::Unknown`].
     pub when_null: u32,
-    /// Checks in a row that must be above.
+    /// How many checks in a row must be above the limit.
     pub count: u32,
 }
 
-/// The checks of one server, as one of its rows sees them.
+/// The checks of one server for one of its rows.
 #[derive(Debug, Default)]
 pub struct Lags {
     over: u32,
@@ -64,7 +64,7 @@ pub struct Lags {
 }
 
 impl Lags {
-    /// Counts one more; tells what has changed by it. `None` stands for a check that failed, which changes nothing.
+    /// Counts one more; returns what changed. `None` is a failed check, which changes nothing.
     pub fn after(&mut self, behind: Option<Behind>, limits: Limits) -> Option<Lag> {
         let seconds = match behind? {
             Behind::Seconds(seconds) => seconds,
@@ -85,7 +85,7 @@ impl Lags {
     }
 }
 
-/// Asks a server; with `heartbeat`, a table named as `schema.table`, by what that holds.
+/// Queries a server's status, or `heartbeat`, a table given as `schema.table`.
 pub async fn check(line: &Line, heartbeat: &str, limit: Duration) -> Result<Behind, BackendError> {
     let backend = line.lease(limit).await?;
     let answer = if heartbeat.is_empty() {
@@ -121,7 +121,7 @@ impl Spelling {
     }
 }
 
-/// Of several channels the one that is furthest behind counts.
+/// Of several channels, the one with the greatest lag counts.
 fn behind(answer: &Table) -> Behind {
     let names = ["Seconds_Behind_Source", "Seconds_Behind_Master"];
     let Some(name) = names.into_iter().find(|name| answer.column(name).is_some()) else {
@@ -134,7 +134,7 @@ fn behind(answer: &Table) -> Behind {
     }
 }
 
-/// Clocks that differ make a heartbeat come from the future.
+/// If clocks differ, a heartbeat may be in the future.
 fn read(cell: Option<&str>) -> Option<u64> {
     let seconds: i64 = cell?.parse().ok()?;
     Some(u64::try_from(seconds).unwrap_or(0))
@@ -148,7 +148,7 @@ fn heartbeat_question(table: &str) -> String {
     )
 }
 
-/// `ER_PARSE_ERROR`: the server knows the other spelling.
+/// `ER_PARSE_ERROR`: the server supports the other spelling.
 const PARSE_ERROR: u16 = 1064;
 
 #[cfg(test)]

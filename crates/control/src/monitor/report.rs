@@ -1,4 +1,4 @@
-//! What the monitor tells the control thread.
+//! What the monitor reports to the control thread.
 
 use narrows_proxy::hostgroup::NameTable;
 use narrows_proxy::rt::oneshot;
@@ -13,8 +13,8 @@ pub struct Report {
     pub records: Vec<Record>,
     /// What has changed.
     pub findings: Vec<Finding>,
-    /// The host names as they are now, where that is news.
+    /// The current host names, if they have changed.
     pub names: Option<NameTable>,
-    /// Is told, or dropped, when the report was taken.
+    /// Signalled, or dropped, when the report has been processed.
     pub taken: oneshot::Sender<()>,
 }

@@ -1,8 +1,8 @@
-//! What the variables `mysql-monitor_*` say.
+//! The settings from the variables `mysql-monitor_*`.
 
 use std::time::Duration;
 
-/// The variables that the monitor reads; names are theirs.
+/// The variables that the monitor reads, with their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// Whether there are checks at all.
@@ -15,44 +15,44 @@ pub struct Settings {
     pub history: Duration,
     /// When host names are resolved.
     pub names: NameSettings,
-    /// When connecting is tried.
+    /// When trial connections are made.
     pub connect: Timing,
     /// When servers are pinged.
     pub ping: Timing,
-    /// Pings in a row that must fail before a server is shunned.
+    /// How many pings in a row must fail before a server is shunned.
     pub ping_max_failures: u32,
-    /// When servers are asked whether they may be written to.
+    /// When servers are checked for being read-only.
     pub read_only: Timing,
-    /// Such questions in a row that must time out before a server counts as read-only.
+    /// How many such checks in a row must time out before a server counts as read-only.
     pub read_only_max_timeout_count: u32,
-    /// When replicas are asked how far they are behind.
+    /// When replicas are asked for their lag.
     pub replication_lag: Timing,
-    /// Such answers in a row that must be above the limit before a server is shunned.
+    /// How many such answers in a row must be above the limit before a server is shunned.
     pub replication_lag_count: u32,
-    /// The table of pt-heartbeat, as `schema.table`; empty: replicas are asked for their status.
+    /// The table of pt-heartbeat, as `schema.table`; empty: the replicas' status is used.
     pub heartbeat: String,
-    /// Seconds of lag of a replica that does not know its own.
+    /// The lag assumed for a replica that does not know its own, in seconds.
     pub lag_when_null: u32,
     /// Whether a writer stays in the reader hostgroup.
     pub writer_is_also_reader: bool,
 }
 
-/// When a kind of check is made.
+/// The timing of a kind of check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// From the beginning of one to the beginning of the next.
+    /// From the start of one to the start of the next.
     pub interval: Duration,
-    /// How long one may take, with the connection that it may need.
+    /// How long one may take, including the connection that it may need.
     pub timeout: Duration,
 }
 
 /// When names are resolved: `mysql-monitor_local_dns_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NameSettings {
-    /// How long what was found is good for; zero: names are resolved with each connection.
+    /// How long an answer is valid; zero: names are resolved for each connection.
     pub ttl: Duration,
-    /// How often names are looked at whose time is over; zero: as above.
+    /// How often expired names are resolved; zero: as above.
     pub interval: Duration,
-    /// Names that wait, for each that is resolved at the same time.
+    /// How many names wait for each that is being resolved.
     pub queue: usize,
 }

@@ -1,4 +1,4 @@
-//! The checks of one server: a task for each, which waits for its time, checks, and says what has changed.
+//! The checks of one server: a task for each, which waits for its time, checks, and reports changes.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,14 +21,14 @@ use super::replication_lag::{Behind, Lags, Limits};
 use super::settings::{Settings, Timing};
 use super::{connect, ping, read_only, replication_lag};
 
-/// One server that is looked after; nobody looks after it when this is dropped.
+/// A monitored server; dropping this ends its checks.
 #[derive(Debug)]
 pub struct Watch {
     shared: Rc<Shared>,
     tasks: Vec<(Check, JoinHandle<()>)>,
 }
 
-/// A check that is made again and again.
+/// A repeated check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Check {
     Connect,
@@ -46,12 +46,12 @@ struct Shared {
     access: RefCell<Access>,
     line: RefCell<Rc<Line>>,
     resolver: Rc<Resolver>,
-    /// Checks of the server begin for the first time within this.
+    /// The server's first checks begin within this time.
     spread: Duration,
 }
 
 impl Watch {
-    /// Begins to look after `target`; its checks begin within `spread`, so that those of many servers do not meet.
+    /// Starts to monitor `target`; its checks begin within `spread`, so that those of many servers do not coincide.
     pub fn new(
         desk: &Rc<Desk>,
         resolver: &Rc<Resolver>,
@@ -86,7 +86,7 @@ impl Watch {
         self.adjust();
     }
 
-    /// Connects to where the server's name leads now, if that is elsewhere.
+    /// Uses the current addresses of the server's name, if they have changed.
     pub fn follow_names(&self) {
         let shared = &self.shared;
         let addresses = shared.resolver.addresses(&shared.address.hostname);
@@ -96,7 +96,7 @@ impl Watch {
         }
     }
 
-    /// Ends the checks that are not wanted any more, and begins those that are new.
+    /// Ends the checks that are no longer needed, and starts new ones.
     fn adjust(&mut self) {
         let wanted = {
             let target = self.shared.target.borrow();
@@ -224,7 +224,7 @@ impl Shared {
         Clock { desk: Rc::clone(&self.desk), timing, begun: Instant::now(), delay: Some(first) }
     }
 
-    /// Runs a check within its time; when it began, and what came of it.
+    /// Runs a check within its time limit; returns when it started, and its outcome.
     async fn timed<T, F>(
         &self,
         clock: &Clock,
@@ -233,7 +233,7 @@ impl Shared {
     where
         F: Future<Output = Result<T, BackendError>>,
     {
-        // There is one as long as the desk is there.
+        // There is one as long as the desk exists.
         let _place = self.desk.places.acquire().await;
         let limit = (clock.timing)(&self.desk.settings()).timeout;
         let start = Start { at: SystemTime::now(), clock: Instant::now() };
@@ -259,7 +259,7 @@ impl Shared {
     }
 }
 
-/// Whether an error is the server's own, or about who may log in: the next check has it too.
+/// Whether an error comes from the server, or is about the login: the next check will get it too.
 fn is_refusal(error: &BackendError) -> bool {
     matches!(
         error,
@@ -267,24 +267,24 @@ fn is_refusal(error: &BackendError) -> bool {
     )
 }
 
-/// When a check began.
+/// When a check started.
 struct Start {
     at: SystemTime,
     clock: Instant,
 }
 
-/// When a check is due: at first after a delay that chance decides, and then from interval to interval.
+/// When a check is due: first after a random delay, then at each interval.
 struct Clock {
     desk: Rc<Desk>,
     timing: fn(&Settings) -> Timing,
-    /// When the last one was due.
+    /// When the previous one was due.
     begun: Instant,
-    /// What the first one waits for.
+    /// The delay of the first one.
     delay: Option<Duration>,
 }
 
 impl Clock {
-    /// Waits until the next is due, by the interval that is in force then.
+    /// Waits until the next one is due, with the interval then in force.
     async fn wait(&mut self) {
         let due = loop {
             let interval = (self.timing)(&self.desk.settings()).interval;
@@ -296,7 +296,7 @@ impl Clock {
         };
         self.delay = None;
         let (now, interval) = (Instant::now(), (self.timing)(&self.desk.settings()).interval);
-        // What was missed is not made up for.
+        // Missed checks are not made up for.
         self.begun = if now.saturating_duration_since(due) < interval { due } else { now };
     }
 }

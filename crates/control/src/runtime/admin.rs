@@ -1,4 +1,4 @@
-//! Where administrators are listened for, and what their logins go by: both follow the variables.
+//! Where the admin interface listens, and the settings of its logins: both follow the variables.
 
 use std::io;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::store::Store;
 pub struct AdminListeners {
     orders: MailboxSender<Order>,
     sockets: Arc<dyn Sockets>,
-    /// Where they listen, as configured.
+    /// The listening addresses, as configured.
     interfaces: Vec<String>,
-    /// Where they have listened first, as the kernel has it.
+    /// The first listening address, as reported by the kernel.
     addresses: Vec<String>,
 }
 
@@ -61,22 +61,22 @@ impl AdminListeners {
         let bound = interfaces.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let addresses = bound.iter().map(|(_, listener)| listener.address()).collect();
         let orders = listener::start(settings(store, tls), control)?;
-        // The thread of the sessions is there; where it is not any more there is nobody to listen for.
+        // The thread of the sessions exists; if it has ended, there is nothing to listen for.
         let _ = orders.send(Order::Listen { wanted: interfaces.clone(), new: bound });
         Ok(AdminListeners { orders, sockets, interfaces, addresses })
     }
 
-    /// Where they listen, as configured.
+    /// The listening addresses, as configured.
     pub fn interfaces(&self) -> &[String] {
         &self.interfaces
     }
 
-    /// Where they have listened first, as the kernel has it.
+    /// The first listening address, as reported by the kernel.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
-    /// Has them listen where `admin-mysql_ifaces` says now; what is to be said of it.
+    /// Makes it listen on the current `admin-mysql_ifaces`; returns remarks.
     pub fn follow(&mut self, store: &Store) -> Vec<String> {
         let mut remarks = Vec::new();
         let wanted = interfaces(store);
@@ -104,7 +104,7 @@ impl AdminListeners {
         remarks
     }
 
-    /// Has logins that begin from now on go by the variables as they are now.
+    /// Applies the current variables to logins that begin from now on.
     pub fn announce(&self, store: &Store, tls: SharedTls) {
         let _ = self.orders.send(Order::Settings(Box::new(settings(store, tls))));
     }

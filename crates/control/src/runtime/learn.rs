@@ -1,4 +1,4 @@
-//! What the monitor has found, put into force.
+//! Applies what the monitor has found.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use crate::monitor::settings::Settings;
 use crate::store::Store;
 
 impl Runtime {
-    /// Takes what the monitor has found.
+    /// Processes what the monitor has found.
     pub fn learn(&mut self, store: &mut Store, report: Report) {
         let settings = store.variables().for_monitor();
         let mut changed = false;
@@ -33,7 +33,7 @@ impl Runtime {
         let _ = report.taken.send(());
     }
 
-    /// Has workers know what has changed.
+    /// Informs the workers of what has changed.
     fn put_into_force(&mut self, store: &mut Store) {
         let servers = self.servers.placement.with_states(&self.servers.known);
         if servers == self.servers.running {
@@ -48,11 +48,11 @@ impl Runtime {
         self.keep_what_runs(store);
     }
 
-    /// Has workers use these servers; whether they do.
+    /// Makes the workers use these servers; returns whether they do.
     fn publish_servers(&mut self, servers: Vec<ServerRow>) -> bool {
         let rows = Rows { servers, names: self.servers.names.clone(), ..self.rows.clone() };
         if let Err(error) = self.plane.publish(rows) {
-            // Nothing but servers is another, and no server is a reason to refuse.
+            // Only servers have changed, and no server can be a reason to refuse.
             tracing::error!(%error, "what the monitor has found cannot be put into force");
             return false;
         }
@@ -79,7 +79,7 @@ impl Runtime {
         }
     }
 
-    /// Tells the data plane how long pings have taken.
+    /// Reports the latency of pings to the data plane.
     pub(super) fn announce_latencies(&self, latencies_us: &BTreeMap<Address, u64>) {
         let Some(snapshot) = self.plane.running().map(DataPlane::snapshot) else { return };
         let latencies_us: HashMap<(&str, u16), u64> =
@@ -92,5 +92,5 @@ impl Runtime {
     }
 }
 
-/// Old results are looked for this often.
+/// How often old results are deleted.
 const PURGE_INTERVAL: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! `LOAD ... TO RUNTIME`: configuration from memory into force, all of it or nothing.
+//! `LOAD ... TO RUNTIME`: applies the configuration from memory, all of it or nothing.
 
 use narrows_proxy::snapshot::ServerRow;
 use narrows_proxy::tls::SharedTls;
@@ -12,7 +12,7 @@ use crate::store::{Answer, Candidate, Store, Warning};
 use crate::tls;
 
 impl Runtime {
-    /// Takes memory into force: all of it or nothing.
+    /// Applies memory: all of it or nothing.
     pub fn load(&mut self, store: &mut Store, module: Module) -> Reply {
         match store.candidate(module) {
             Ok(candidate) => self.adopt(store, module, candidate),
@@ -20,7 +20,7 @@ impl Runtime {
         }
     }
 
-    /// Takes one user of memory into force.
+    /// Applies one user from memory.
     pub fn load_user(&mut self, store: &mut Store, name: &str) -> Reply {
         match store.candidate_user(name) {
             Ok(candidate) => self.adopt(store, Module::MysqlUsers, candidate),
@@ -28,7 +28,7 @@ impl Runtime {
         }
     }
 
-    /// Puts a candidate into force, and has the store know.
+    /// Applies a candidate, and records that in the store.
     fn adopt(&mut self, store: &mut Store, module: Module, candidate: Candidate) -> Reply {
         let mut warnings = Vec::new();
         let mut rows = candidate.rows.clone();
@@ -69,7 +69,7 @@ impl Runtime {
         Reply::Answer(answer)
     }
 
-    /// Notes what has been put into force, and has the monitor follow.
+    /// Records what has been applied, and updates the monitor.
     pub(super) fn follow(&mut self, store: &mut Store, servers: Vec<ServerRow>, placement: Placement) {
         self.servers.follow(servers, placement);
         if self.servers.monitor.is_some() {
@@ -79,7 +79,7 @@ impl Runtime {
         self.announce_plan(store);
     }
 
-    /// Keys and certificates for a candidate: those there are, unless what they are made of has changed.
+    /// Keys and certificates for a candidate: the current ones, unless their sources have changed.
     fn tls_for(&self, store: &Store, candidate: &Candidate, warnings: &mut Vec<Warning>) -> SharedTls {
         let old = self.rows.tls.clone();
         let (now, then) = (store.variables(), &candidate.variables);
@@ -126,7 +126,7 @@ fn with_warnings(answer: Answer, more: Vec<Warning>) -> Answer {
     }
 }
 
-/// Writes what a LOAD has left out, and what of it has no effect, into the log too.
+/// Also logs what a LOAD left out, and what has no effect.
 fn log_warnings(answer: &Answer) {
     let Answer::Done { warnings, .. } = answer else { return };
     for warning in warnings.iter().take(MOST_LOGGED) {
@@ -137,14 +137,14 @@ fn log_warnings(answer: &Answer) {
     }
 }
 
-/// Warnings of one LOAD that are logged: a rule set that is wrong as a whole has thousands.
+/// How many warnings of one LOAD are logged: a completely wrong rule set has thousands.
 const MOST_LOGGED: usize = 50;
 
 fn remark(message: String) -> Warning {
     Warning { code: 1105, message }
 }
 
-/// The variables that keys and certificates are made of.
+/// The variables from which keys and certificates are derived.
 const VARIABLES_OF_TLS: &[&str] = &[
     "mysql-have_ssl",
     "mysql-ssl_p2s_ca",

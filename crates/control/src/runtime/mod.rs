@@ -1,7 +1,7 @@
-//! What runs: the data plane, servers as they are, and where administrators are listened for.
+//! What runs: the data plane, the current servers, and the admin interface's listeners.
 //!
-//! [`load`] takes configuration into force, [`learn`] what the monitor has found, and [`serve`] stops and starts. The store, which
-//! holds what is configured, is handed in; workers hear of everything by messages only.
+//! [`load`] applies configuration, [`learn`] the monitor's findings, and [`serve`] stops and starts. The store, which
+//! holds the configuration, is passed in; workers only receive messages.
 
 mod admin;
 mod learn;
@@ -36,9 +36,9 @@ pub use servers::as_known;
 /// What runs.
 pub struct Runtime {
     plane: Plane,
-    /// What is configured and loaded.
+    /// The loaded configuration.
     rows: Rows,
-    /// Servers as they are: not always where they are configured.
+    /// The current servers, which are not always where they are configured.
     servers: Servers,
     listeners: AdminListeners,
     /// The folder of everything that is written.
@@ -49,34 +49,34 @@ pub struct Runtime {
     on_pulse: OnPulse,
 }
 
-/// What runs when the control thread begins.
+/// What runs when the control thread starts.
 pub struct Begun {
     /// The data plane.
     pub plane: DataPlane,
-    /// What is configured; the data plane runs with that [`as_known`].
+    /// The configuration; the data plane runs with it [`as_known`].
     pub rows: Rows,
-    /// What is known of servers.
+    /// What is known about servers.
     pub known: Known,
     /// Where listening sockets come from.
     pub sockets: Arc<dyn Sockets>,
-    /// Keeps what runs for the process that comes after this one.
+    /// Keeps what runs for the next process.
     pub keep: Option<Keep>,
     /// The folder of everything that is written.
     pub datadir: PathBuf,
-    /// What writes down statements.
+    /// The query log.
     pub query_log: QueryLog,
-    /// Is told when other workers serve than before.
+    /// Notified when the serving workers change.
     pub on_pulse: OnPulse,
 }
 
-/// Takes the bytes of [`Store::freeze`], each time something else runs.
+/// Receives the bytes of [`Store::freeze`] each time what runs has changed.
 pub type Keep = Box<dyn Fn(&[u8]) + Send>;
 
-/// Is given what tells whether the workers that serve now still do anything; `None`: nobody serves.
+/// Receives the pulse of the workers that serve now; `None`: none serves.
 pub type OnPulse = Box<dyn Fn(Option<Pulse>) + Send>;
 
 impl Runtime {
-    /// What has begun, with those who check servers (`None`: nobody does) and listen for administrators.
+    /// The running state, with the monitor (`None`: there is none) and the admin listeners.
     pub fn new(store: &Store, begun: Begun, monitor: Option<Monitor>, listeners: AdminListeners) -> Runtime {
         let runtime = Runtime {
             servers: Servers::new(monitor, &begun.rows, store.variables(), begun.known),
@@ -94,12 +94,12 @@ impl Runtime {
         runtime
     }
 
-    /// What asks the workers; `None` while there are none.
+    /// The handle for querying the workers; `None` while there are none.
     pub fn observer(&self) -> Option<Observer> {
         self.plane.running().map(DataPlane::observer)
     }
 
-    /// What runs; `None` while nothing does.
+    /// The running data plane; `None` while it is stopped.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.plane.running().map(|plane| plane.snapshot().as_ref())
     }
@@ -109,7 +109,7 @@ impl Runtime {
         self.plane.running().map(DataPlane::listening)
     }
 
-    /// Where clients connect to first.
+    /// The first address for clients.
     pub fn first_listener(&self) -> (String, u16) {
         let address = self.plane.running().and_then(|plane| plane.addresses().first().cloned());
         let address = address.unwrap_or_default();
@@ -119,14 +119,14 @@ impl Runtime {
         }
     }
 
-    /// The only active user, where there is no other.
+    /// The only active user, if there is exactly one.
     pub fn only_user(&self) -> Option<String> {
         let mut active = self.rows.users.iter().filter(|user| user.active);
         let first = active.next()?;
         active.next().is_none().then(|| first.username.clone())
     }
 
-    /// Where clients, and administrators, are listened for.
+    /// The listening addresses for clients and for administrators.
     pub fn listeners(&self) -> (Vec<String>, &[String]) {
         let clients = self.plane.running().map(|plane| plane.addresses().to_vec());
         (clients.unwrap_or_default(), self.listeners.interfaces())
@@ -137,7 +137,7 @@ impl Runtime {
         &self.datadir
     }
 
-    /// How often servers were loaded.
+    /// How many times servers were loaded.
     pub fn servers_version(&self) -> u64 {
         self.servers.version
     }
@@ -147,23 +147,23 @@ impl Runtime {
         &self.servers.checks
     }
 
-    /// How the checks of servers fare; `None`: nobody checks.
+    /// The state of the servers' checks; `None`: there is no monitor.
     pub fn health(&self, store: &Store) -> Option<&Health> {
         let is_on = self.servers.monitor.is_some() && store.variables().for_monitor().enabled;
         is_on.then_some(&self.servers.health)
     }
 
-    /// What is counted of host names.
+    /// The counters of host names.
     pub fn name_figures(&self) -> &NameFigures {
         &self.servers.names.figures
     }
 
-    /// Has the query log continue in a new file.
+    /// Makes the query log continue in a new file.
     pub fn rotate_query_log(&self) {
         self.query_log.rotate();
     }
 
-    /// Tells the monitor what to check, and how.
+    /// Gives the monitor its plan: what to check, and how.
     fn announce_plan(&self, store: &Store) {
         let Some(monitor) = &self.servers.monitor else { return };
         let settings = store.variables().for_monitor();
@@ -177,14 +177,14 @@ impl Runtime {
         monitor.follow(Plan { settings, access, targets });
     }
 
-    /// Writes down what runs, for the process that comes after this one.
+    /// Saves what runs for the next process.
     fn keep_what_runs(&self, store: &Store) {
         if let Some(keep) = &self.keep {
             keep(&store.freeze(&self.servers.known));
         }
     }
 
-    /// Lets go of everything but the data plane.
+    /// Releases everything but the data plane.
     pub fn into_plane(self) -> Plane {
         self.plane
     }

@@ -8,12 +8,12 @@ use narrows_proxy::tls::SharedTls;
 pub enum Plane {
     /// They are.
     Running(DataPlane),
-    /// They are not: `PROXYSQL STOP`.
+    /// They are not served: `PROXYSQL STOP`.
     Stopped,
 }
 
 impl Plane {
-    /// The data plane that runs.
+    /// The running data plane.
     pub fn running(&self) -> Option<&DataPlane> {
         match self {
             Plane::Running(plane) => Some(plane),
@@ -21,7 +21,7 @@ impl Plane {
         }
     }
 
-    /// The data plane that runs, to be changed.
+    /// The running data plane, mutable.
     pub fn running_mut(&mut self) -> Option<&mut DataPlane> {
         match self {
             Plane::Running(plane) => Some(plane),
@@ -29,10 +29,10 @@ impl Plane {
         }
     }
 
-    /// Puts `rows` into force, or makes sure that they could be.
+    /// Applies `rows`, or verifies that they could be applied.
     ///
     /// # Errors
-    /// Rows that cannot be honoured; the ones before stay in force.
+    /// Rows that cannot be applied; the previous ones stay in force.
     pub fn publish(&mut self, rows: Rows) -> Result<(), CompileError> {
         match self {
             Plane::Running(plane) => plane.publish(rows),
@@ -40,7 +40,7 @@ impl Plane {
         }
     }
 
-    /// Puts other keys and certificates into force.
+    /// Applies other keys and certificates.
     pub fn replace_tls(&mut self, tls: SharedTls) {
         if let Plane::Running(plane) = self {
             plane.replace_tls(tls);

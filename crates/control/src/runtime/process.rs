@@ -1,36 +1,36 @@
-//! What only the program can do: end, and open its log again.
+//! What only the program can do: end, and reopen its log.
 
 use std::io;
 
 use crate::admin::reply::Reply;
 
-/// How the process is to end.
+/// How the process should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// At once.
     Now,
-    /// When clients have left, or have had the time to.
+    /// When clients have disconnected, or their time is over.
     Orderly,
-    /// And be started again.
+    /// The same, and restart.
     Again,
 }
 
 /// The program around the control thread.
 pub struct Process {
-    /// Opens the log of the program again.
+    /// Reopens the program's log.
     pub reopen_log: Box<dyn Fn() -> io::Result<()> + Send>,
-    /// Is told when the process is to end.
+    /// Notified when the process should end.
     pub on_end: Box<dyn Fn(End) + Send>,
 }
 
 impl Process {
-    /// Ends it; nothing is answered.
+    /// Ends it without an answer.
     pub fn end(&self, end: End) -> Reply {
         (self.on_end)(end);
         Reply::HangUp
     }
 
-    /// Opens the log again.
+    /// Reopens the log.
     pub fn reopen_log(&self) -> Reply {
         match (self.reopen_log)() {
             Ok(()) => Reply::ok(),

@@ -1,4 +1,4 @@
-//! Clients are served, or not for now: STOP and START, PAUSE and RESUME.
+//! Whether clients are served: STOP and START, PAUSE and RESUME.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Servers as they are: what the monitor has found, laid over what is configured.
+//! The current servers: the configuration, overlaid with what the monitor has found.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::monitor::settings::Settings;
 use crate::schema::Module;
 use crate::variables::Values;
 
-/// What is known of servers, and where they are.
+/// What is known about servers, and where they are.
 pub(super) struct Servers {
-    /// `None`: nobody checks.
+    /// `None`: there is no monitor.
     pub monitor: Option<Monitor>,
     pub known: Known,
     pub placement: Placement,
@@ -33,12 +33,12 @@ pub(super) struct Servers {
     pub checks: CheckCounts,
     pub health: Health,
     pub purged: Instant,
-    /// How often servers were loaded, or put elsewhere.
+    /// How many times servers were loaded or moved.
     pub version: u64,
 }
 
 impl Servers {
-    /// Those that are configured, with what is known of them.
+    /// The configured servers, with what is known about them.
     pub fn new(monitor: Option<Monitor>, rows: &Rows, variables: &Values, known: Known) -> Servers {
         let placement = placement(rows, &variables.for_monitor(), &known);
         Servers {
@@ -55,7 +55,7 @@ impl Servers {
         }
     }
 
-    /// The rows that are to run in the place of `rows`, of which `module` is loaded, and where servers are then.
+    /// The rows to run in place of `rows`, of which `module` is loaded, and where servers then are.
     pub fn placed(
         &mut self,
         module: Module,
@@ -79,23 +79,23 @@ impl Servers {
         (Rows { servers, names: self.names.clone(), ..rows.clone() }, placement)
     }
 
-    /// Notes what has been put into force.
+    /// Records what has been applied.
     pub fn follow(&mut self, servers: Vec<ServerRow>, placement: Placement) {
         self.placement = placement;
         self.running = servers;
     }
 
-    /// The rows that run, or would if anything did.
+    /// The rows that run, or would run if the data plane did.
     pub fn over(&self, rows: &Rows) -> Rows {
         Rows { servers: self.running.clone(), names: self.names.clone(), ..rows.clone() }
     }
 
-    /// What is to be checked.
+    /// The monitor's plan.
     pub fn targets(&self, rows: &Rows) -> Vec<Target> {
         targets(self.placement.rows(), rows)
     }
 
-    /// Takes what has been found of a server; whether it is news.
+    /// Records a finding about a server; returns whether it is new.
     pub fn learn(&mut self, finding: &Finding, rows: &Rows, settings: &Settings) -> bool {
         if !settings.enabled || !self.known.learn(finding) {
             return false;
@@ -108,7 +108,7 @@ impl Servers {
         true
     }
 
-    /// Takes the addresses of host names.
+    /// Records the addresses of host names.
     pub fn learn_names(&mut self, table: NameTable) {
         let before = std::mem::replace(&mut self.names.table, Arc::new(table));
         let after = &self.names.table;
@@ -116,7 +116,7 @@ impl Servers {
         self.names.figures.updated.fetch_add(updated as u64, Ordering::Relaxed);
     }
 
-    /// Counts the results of checks; how long pings have taken.
+    /// Counts the results of checks; returns the latency of pings.
     pub fn note(&mut self, records: &[Record], settings: &Settings) -> BTreeMap<Address, u64> {
         for record in records {
             self.checks.add(record);
@@ -129,7 +129,7 @@ impl Servers {
         pings.filter_map(latency).collect()
     }
 
-    /// Where servers are once `rows` are loaded with `settings`: what is known of their roles holds for them too.
+    /// Where servers are once `rows` are loaded with `settings`: known roles apply to them too.
     fn place(&self, rows: &Rows, settings: &Settings) -> Placement {
         placement(rows, settings, &self.known)
     }
@@ -140,13 +140,13 @@ fn placement(rows: &Rows, settings: &Settings, known: &Known) -> Placement {
     Placement::new(&rows.servers, pairs, known, settings.writer_is_also_reader)
 }
 
-/// What runs where `rows` are configured and `known` is known of their servers.
+/// What runs if `rows` are configured and `known` is known about their servers.
 pub fn as_known(rows: &Rows, variables: &Values, known: &Known) -> Rows {
     let servers = placement(rows, &variables.for_monitor(), known).with_states(known);
     Rows { servers, ..rows.clone() }
 }
 
-/// Says in the log what has been found.
+/// Logs what has been found.
 fn tell(finding: &Finding) {
     match finding {
         Finding::Reach(server, Reach::Reachable) => tracing::info!(%server, "a server answers pings again"),

@@ -1,10 +1,10 @@
-//! The tables of the configuration: what operators edit, with their twins on disk and of what is running.
+//! The tables of the configuration: what operators edit, with their twins on disk and at runtime.
 
 use narrows_proxy::snapshot::RuleRow;
 
 use super::table::{DISK_ONLY, LAYERS, MAIN_AND_DISK, MAIN_AND_RUNTIME, MAIN_ONLY, Table};
 
-/// In the order of their making, which `SHOW TABLES LIKE` shows.
+/// In the order of their creation, which `SHOW TABLES LIKE` shows.
 #[rustfmt::skip]
 pub static TABLES: &[Table] = &[
     Table {

@@ -1,6 +1,6 @@
 //! The tables of the admin interface, as data: one row per table, with twins of the same definition.
 //!
-//! Names, columns, defaults and checks are those of ProxySQL 2.7; `tests/tables.rs` holds them to what it shows.
+//! Names, columns, defaults and checks are those of ProxySQL 2.7; `tests/tables.rs` compares them with what it shows.
 
 mod configuration;
 mod modules;
@@ -14,7 +14,7 @@ use crate::effect::Effect;
 pub use modules::{Layer, MODULES, Module};
 pub use table::{Database, Table};
 
-/// Tables whose rows nobody acts on.
+/// Tables whose rows have no effect.
 pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
     ("mysql_group_replication_hostgroups", Effect::NotYet),
     ("mysql_galera_hostgroups", Effect::NotYet),
@@ -29,7 +29,7 @@ pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
     ),
 ];
 
-/// Tables that nobody fills.
+/// Tables that are always empty.
 pub const ALWAYS_EMPTY: &[&str] = &[
     "stats_mysql_gtid_executed",
     "stats_proxysql_message_metrics",
@@ -45,7 +45,7 @@ pub const ALWAYS_EMPTY: &[&str] = &[
     "history_mysql_status_variables_lookup",
 ];
 
-/// What the rows of a table of the configuration do.
+/// The effect of the rows of a configuration table.
 pub fn effect(name: &str) -> Effect {
     WITHOUT_EFFECT.iter().find(|(table, _)| *table == name).map_or(Effect::Acts, |(_, effect)| *effect)
 }
@@ -55,13 +55,13 @@ pub fn tables() -> impl Iterator<Item = &'static Table> {
     [configuration::TABLES, statistics::TABLES, records::TABLES].into_iter().flatten()
 }
 
-/// The table of that name in that database, and whether it is there as itself or as a twin.
+/// The table with that name in that database, and whether it is the table itself or a twin.
 pub fn find(database: Database, name: &str) -> Option<&'static Table> {
     let is_called = |table: &Table| table.names_in(database).any(|twin| twin.eq_ignore_ascii_case(name));
     tables().find(|table| is_called(table))
 }
 
-/// The columns of a table of the configuration; none when there is no such table.
+/// The columns of a configuration table; none if there is no such table.
 pub fn columns(name: &str) -> Vec<&'static str> {
     configuration::TABLES
         .iter()
@@ -82,7 +82,7 @@ pub fn key(name: &str) -> Vec<&'static str> {
     }
 }
 
-/// Makes every table that `database` lacks.
+/// Creates every table that `database` lacks.
 pub fn create_missing(connection: &Connection, database: Database) -> rusqlite::Result<()> {
     for table in tables() {
         for name in table.names_in(database) {
@@ -94,7 +94,7 @@ pub fn create_missing(connection: &Connection, database: Database) -> rusqlite::
     Ok(())
 }
 
-/// Whether a table is there.
+/// Whether a table exists.
 pub fn exists(connection: &Connection, database: Database, name: &str) -> rusqlite::Result<bool> {
     let listed =
         format!("SELECT 1 FROM {}.sqlite_master WHERE type = 'table' AND name = ?1", database.name());

@@ -1,4 +1,4 @@
-//! What is loaded and saved together, and the layers it moves between.
+//! The modules that are loaded and saved together, and the layers between which they move.
 
 use super::table::Database;
 
@@ -25,7 +25,7 @@ pub enum Module {
     ProxysqlServers,
 }
 
-/// A place that a module can be in.
+/// A layer that can hold a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layer {
     /// The file `narrows.db`.
@@ -38,7 +38,7 @@ pub enum Layer {
     ConfigFile,
 }
 
-/// Every module, in the order in which a start takes them to runtime: others depend on variables.
+/// Every module, in the order in which a start loads them to runtime: the others depend on variables.
 pub const MODULES: [Module; 9] = [
     Module::AdminVariables,
     Module::MysqlVariables,
@@ -93,7 +93,7 @@ impl Module {
         }
     }
 
-    /// What the names of its variables begin with, where it is variables.
+    /// The prefix of its variables' names, if it consists of variables.
     pub fn prefix(self) -> Option<&'static str> {
         match self {
             Module::MysqlVariables => Some("mysql-"),
@@ -122,7 +122,7 @@ impl Module {
 }
 
 impl Layer {
-    /// Where its tables are, for the layers that are tables.
+    /// The database of its tables, for the layers that are tables.
     pub(crate) fn database(self) -> Option<Database> {
         match self {
             Layer::Disk => Some(Database::Disk),

@@ -1,4 +1,4 @@
-//! The tables of records: what was seen of servers (`monitor`), and figures over time (`stats_history`).
+//! The tables of records: results of checks (`monitor`), and figures over time (`stats_history`).
 
 use super::table::{HISTORY, HISTORY_BY_SPAN, MONITOR, Table};
 

@@ -1,8 +1,8 @@
 //! One statement at each step and in each state of its session, under one configuration.
 
 use super::*;
+use crate::rows::server;
 use crate::rules::SomeClient;
-use crate::snapshot::tests::server;
 use crate::snapshot::{ReplicationHostgroupRow, Rows, RuleRow, UserRow};
 
 fn user(default_hostgroup: i32) -> UserRow {

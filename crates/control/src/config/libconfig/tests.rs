@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::tree::Position;
 
-/// Values without places, so that a test reads like the file.
+/// Values without positions, so that a test reads like the file.
 #[derive(Debug, PartialEq)]
 enum Plain {
     Flag(bool),

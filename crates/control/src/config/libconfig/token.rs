@@ -1,13 +1,13 @@
-//! The words of the libconfig grammar, with `@include` already followed.
+//! The tokens of the libconfig grammar, with `@include` already resolved.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::tree::Position;
 
-/// Gives the text of an included file, or says why not.
+/// Returns the text of an included file, or the reason why it cannot.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
-/// A break of the grammar.
+/// A violation of the grammar.
 #[derive(Debug)]
 pub(super) struct Mistake {
     pub at: Position,
@@ -17,7 +17,7 @@ pub(super) struct Mistake {
 /// How deep includes may nest: libconfig's own limit.
 const DEEPEST_INCLUDE: usize = 10;
 
-/// Bytes of all files together. Included files count each time, so that includes cannot multiply without end.
+/// The maximum total size of all files. Included files count each time, so that includes cannot multiply without limit.
 const LARGEST_TEXT: usize = 16 << 20;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -99,7 +99,7 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    /// Adds the tokens of the text of `self.files[file]`; says where it ends.
+    /// Adds the tokens of the text of `self.files[file]`; returns where it ends.
     fn read(&mut self, text: &str, file: usize, depth: usize) -> Result<Position, Mistake> {
         self.bytes += text.len();
         let mut cursor = Cursor { rest: text, at: Position { file, line: 1, column: 1 } };
@@ -122,7 +122,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A relative path counts from the folder of the including file.
+    /// A relative path is relative to the folder of the including file.
     fn include(&mut self, included: &str, at: Position, depth: usize) -> Result<(), Mistake> {
         if depth == DEEPEST_INCLUDE {
             let message = format!("more than {DEEPEST_INCLUDE} levels of @include");
@@ -138,7 +138,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The text that is left, and where it begins.
+/// The remaining text, and where it begins.
 struct Cursor<'a> {
     rest: &'a str,
     at: Position,
@@ -258,8 +258,8 @@ impl<'a> Cursor<'a> {
         number_of(written).map_err(|message| Mistake { at, message })
     }
 
-    /// A string up to its closing quote. A backslash before any other character than those below stays as it
-    /// is, as in libconfig, so that `"\d"` is the expression it looks like.
+    /// A string up to its closing quote. A backslash before a character other than those below is kept, as in
+    /// libconfig, so that `"\d"` is the expression it looks like.
     fn string(&mut self) -> Result<String, Mistake> {
         let opening = self.at;
         self.bump();
@@ -325,7 +325,7 @@ fn number_of(written: &str) -> Result<Kind, String> {
     Err(format!("{written} is not a number"))
 }
 
-/// Without the suffix that only tells libconfig how wide the number is.
+/// Without the suffix, which only gives the width of the number.
 fn digits_as_written(written: &str) -> String {
     written.trim_end_matches('L').to_owned()
 }

@@ -42,7 +42,7 @@ fn places(placement: &Placement) -> Vec<String> {
     places
 }
 
-/// Where servers are after some have said what they are, beginning with what is configured.
+/// Where servers are after some have reported their roles, starting from the configuration.
 fn after(configured: &[(&str, i32)], roles: &[(&str, Role)], also_reader: bool) -> Vec<String> {
     let rows: Vec<ServerRow> = configured.iter().map(|(name, hostgroup)| row(*hostgroup, name)).collect();
     let pairs = [pair("read_only")];
@@ -80,7 +80,7 @@ fn a_switch_and_back_again_ends_where_it_began() {
     assert_eq!(after(&configured, &there, false), ["a20", "b10"]);
     let back = [there.as_slice(), &[("b", Reader), ("a", Writer)]].concat();
     assert_eq!(after(&configured, &back, false), ["a10", "b20"]);
-    // As in ProxySQL: once it was a reader it stays one.
+    // As in ProxySQL: once a reader, it stays one.
     assert_eq!(after(&configured, &back, true), ["a10", "a20", "b20"]);
 }
 
