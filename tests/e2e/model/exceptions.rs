@@ -86,6 +86,12 @@ const EXCEPTIONS: &[Exception] = &[
         name: "conditions from before a text that cannot be parsed with certainty",
         mask: conditions_before_doubt,
     },
+    // MariaDB keeps them over what has no table. Whether a prepared text has one, only the connection knows; conditions that
+    // Narrows has collected, to ask it for LAST_INSERT_ID(), are no longer there.
+    Exception {
+        name: "conditions from before an EXECUTE after LAST_INSERT_ID()",
+        mask: conditions_before_execute,
+    },
     // MariaDB forgets the number of conditions with their rows, and with max_error_count = 0 there are none: the number is still
     // there after COM_RESET_CONNECTION.
     Exception { name: "a number of conditions that max_error_count = 0 did not keep", mask: counts_unkept },
@@ -129,8 +135,10 @@ impl Past {
                 self.kill_failed = text.starts_with("KILL ") && failed || asks && self.kill_failed;
                 self.routine |= calls_routine(&text);
                 let in_doubt = text.starts_with("SET @a = '") && text.contains('\u{FFFD}');
-                self.doubtful &= !(failed || writes(&text) || text.contains(" FROM "));
+                let replaces = failed || writes(&text) || text.contains(" FROM ");
+                self.doubtful &= !replaces;
                 self.doubtful |= in_doubt && flavour == Flavour::MariaDb;
+                self.note_question(&text, replaces, flavour);
                 self.note_unkept(&text, failed, flavour);
                 // The statement that may warn, and the query for its warnings.
                 self.temporary_dropped &= !(asks_conditions(&text) && self.written_since);
@@ -302,6 +310,11 @@ fn conditions(case: &Case<'_>, line: &str) -> Option<String> {
 
 fn counts_unkept(case: &Case<'_>, line: &str) -> Option<String> {
     let asks = case.past.failed_long_ago && asks_conditions(case.text);
+    (asks && line.starts_with("ROW | ")).then(String::new)
+}
+
+fn conditions_before_execute(case: &Case<'_>, line: &str) -> Option<String> {
+    let asks = case.past.executed_after_question && asks_conditions(case.text);
     (asks && line.starts_with("ROW | ")).then(String::new)
 }
 
