@@ -27,7 +27,7 @@ pub(super) fn check(sections: &Sections, report: &mut Report) {
         report.add(at.unwrap_or_default(), problem);
     }
     servers(sections, report);
-    for finding in Together::of_file(sections).findings() {
+    for finding in Together::of_file(sections).findings(Scope::All) {
         report.add(sections.place_of(&finding), finding.problem);
     }
 }
@@ -206,9 +206,55 @@ pub(crate) struct Together<'a> {
 pub(crate) struct Finding {
     /// The row: its table, its index, and the column.
     place: (Of, usize, &'static str),
-    /// Other modules that it depends on.
-    also: &'static [Module],
     pub problem: Problem,
+}
+
+/// Which findings are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of them.
+    All,
+    /// Those that may come of what was loaded.
+    Loaded(Module),
+}
+
+/// What was found so far. Of what is not asked for nothing is computed.
+struct Search {
+    scope: Scope,
+    found: Vec<Finding>,
+}
+
+/// The modules that findings of rows depend on.
+const VARIABLES: &[Module] = &[Module::MysqlVariables];
+const SERVERS: &[Module] = &[Module::MysqlServers];
+const USERS: &[Module] = &[Module::MysqlUsers];
+const USERS_ON_SERVERS: &[Module] = &[Module::MysqlUsers, Module::MysqlServers];
+const USERS_ON_ALL: &[Module] = &[Module::MysqlUsers, Module::MysqlServers, Module::MysqlVariables];
+const RULES: &[Module] = &[Module::MysqlQueryRules];
+const RULES_ON_SERVERS: &[Module] = &[Module::MysqlQueryRules, Module::MysqlServers];
+const RULES_ON_VARIABLES: &[Module] = &[Module::MysqlQueryRules, Module::MysqlVariables];
+const RULES_ON_ALL: &[Module] = &[Module::MysqlQueryRules, Module::MysqlServers, Module::MysqlVariables];
+
+impl Search {
+    /// Whether findings that depend on `modules` are asked for.
+    fn is_for(&self, modules: &[Module]) -> bool {
+        match self.scope {
+            Scope::All => true,
+            Scope::Loaded(module) => modules.contains(&module),
+        }
+    }
+
+    /// Keeps a finding that depends on `modules`, where such are asked for.
+    fn add(
+        &mut self,
+        modules: &[Module],
+        place: (Of, usize, &'static str),
+        problem: impl FnOnce() -> Problem,
+    ) {
+        if self.is_for(modules) {
+            self.found.push(Finding { place, problem: problem() });
+        }
+    }
 }
 
 /// The subject of a finding.
@@ -221,28 +267,6 @@ enum Of {
     FastRouting,
     /// A variable; its full name takes the place of the column.
     Variables,
-}
-
-impl Of {
-    fn module(self) -> Module {
-        match self {
-            Of::Servers | Of::HostgroupAttributes => Module::MysqlServers,
-            Of::Users => Module::MysqlUsers,
-            Of::Rules | Of::FastRouting => Module::MysqlQueryRules,
-            Of::Variables => Module::MysqlVariables,
-        }
-    }
-}
-
-impl Finding {
-    fn new(place: (Of, usize, &'static str), also: &'static [Module], problem: Problem) -> Finding {
-        Finding { place, also, problem }
-    }
-
-    /// Whether the last LOAD may have caused it.
-    pub fn is_of(&self, module: Module) -> bool {
-        self.place.0.module() == module || self.also.contains(&module)
-    }
 }
 
 impl<'a> Together<'a> {
@@ -286,43 +310,48 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// What is probably a mistake.
-    pub fn findings(&self) -> Vec<Finding> {
-        let mut found = Vec::new();
-        self.functions(&mut found);
-        self.weights(&mut found);
-        self.hostgroup_attributes(&mut found);
-        let hostgroups = self.hostgroups();
-        self.accounts(&hostgroups, &mut found);
-        self.rules(&hostgroups, &mut found);
-        self.fast_routing(&hostgroups, &mut found);
-        found
+    /// What is probably a mistake, as far as it is asked for.
+    pub fn findings(&self, scope: Scope) -> Vec<Finding> {
+        let mut search = Search { scope, found: Vec::new() };
+        self.functions(&mut search);
+        self.weights(&mut search);
+        self.hostgroup_attributes(&mut search);
+        if search.is_for(USERS_ON_ALL) || search.is_for(RULES_ON_ALL) {
+            let hostgroups = self.hostgroups();
+            self.accounts(&hostgroups, &mut search);
+            self.rules(&hostgroups, &mut search);
+            self.fast_routing(&hostgroups, &mut search);
+        }
+        search.found
     }
 
-    fn functions(&self, found: &mut Vec<Finding>) {
+    fn functions(&self, search: &mut Search) {
         const NAME: &str = "mysql-auto_read_write_split_functions";
         for written in self.functions.iter().filter(|name| !is_function_name(name)) {
-            let problem = Problem::NoFunction { written: written.clone() };
-            found.push(Finding::new((Of::Variables, 0, NAME), &[], problem));
+            search.add(VARIABLES, (Of::Variables, 0, NAME), || Problem::NoFunction {
+                written: written.clone(),
+            });
         }
     }
 
-    fn weights(&self, found: &mut Vec<Finding>) {
+    fn weights(&self, search: &mut Search) {
+        if !search.is_for(SERVERS) {
+            return;
+        }
         let mut weights: BTreeMap<i32, (u64, usize)> = BTreeMap::new();
         for (index, row) in self.servers.iter().enumerate() {
             weights.entry(row.hostgroup.0).or_insert((0, index)).0 += u64::from(row.weight);
         }
         for (hostgroup, (_, index)) in weights.into_iter().filter(|(_, (weight, _))| *weight == 0) {
-            let place = (Of::Servers, index, "weight");
-            found.push(Finding::new(place, &[], Problem::NoWeight { hostgroup }));
+            search.add(SERVERS, (Of::Servers, index, "weight"), || Problem::NoWeight { hostgroup });
         }
     }
 
-    fn hostgroup_attributes(&self, found: &mut Vec<Finding>) {
+    fn hostgroup_attributes(&self, search: &mut Search) {
         for (index, row) in self.hostgroup_attributes.iter().enumerate() {
             let place = (Of::HostgroupAttributes, index, "hostgroup_settings");
-            let name = format!("hostgroup {}", row.hostgroup);
-            keys_not_read(place, &name, (HOSTGROUP_KEYS, &row.hostgroup_settings), found);
+            let name = || format!("hostgroup {}", row.hostgroup);
+            keys_not_read(SERVERS, place, name, (HOSTGROUP_KEYS, &row.hostgroup_settings), search);
         }
     }
 
@@ -338,84 +367,76 @@ impl<'a> Together<'a> {
         hostgroups
     }
 
-    fn accounts(&self, hostgroups: &HashSet<i32>, found: &mut Vec<Finding>) {
+    fn accounts(&self, hostgroups: &HashSet<i32>, search: &mut Search) {
+        if !search.is_for(USERS_ON_ALL) {
+            return;
+        }
         for (index, row) in self.users.iter().enumerate().filter(|(_, row)| row.active) {
-            let (username, hostgroup) = (row.username.clone(), row.default_hostgroup.0);
+            let (username, hostgroup) = (|| row.username.clone(), row.default_hostgroup.0);
             let place = |column| (Of::Users, index, column);
-            let name = format!("user {username:?}");
-            keys_not_read(place("attributes"), &name, (USER_KEYS, &row.attributes), found);
+            let name = || format!("user {:?}", row.username);
+            keys_not_read(USERS, place("attributes"), name, (USER_KEYS, &row.attributes), search);
             if !hostgroups.contains(&hostgroup) {
-                let problem = Problem::UserWithoutServer { username, hostgroup };
                 if self.wants_servers {
-                    found.push(Finding::new(place("default_hostgroup"), &[Module::MysqlServers], problem));
+                    search.add(USERS_ON_SERVERS, place("default_hostgroup"), || Problem::UserWithoutServer {
+                        username: username(),
+                        hostgroup,
+                    });
                 }
                 continue;
             }
             let split = Split::parse(&row.attributes);
             if let Some(reader) = split.reader.filter(|reader| !hostgroups.contains(&reader.0)) {
-                let problem = Problem::ReaderWithoutServer { username, hostgroup: reader.0 };
-                found.push(Finding::new(place("attributes"), &[Module::MysqlServers], problem));
+                search.add(USERS_ON_SERVERS, place("attributes"), || Problem::ReaderWithoutServer {
+                    username: username(),
+                    hostgroup: reader.0,
+                });
                 continue;
             }
             let has_readers = split.reader.is_some()
                 || self.pairs.iter().any(|pair| pair.writer_hostgroup == row.default_hostgroup);
             if split.on.unwrap_or(self.splits) && !has_readers {
-                let problem = Problem::SplitWithoutReaders { username, hostgroup };
-                let also = &[Module::MysqlServers, Module::MysqlVariables];
-                found.push(Finding::new(place("attributes"), also, problem));
+                search.add(USERS_ON_ALL, place("attributes"), || Problem::SplitWithoutReaders {
+                    username: username(),
+                    hostgroup,
+                });
             }
         }
     }
 
-    fn rules(&self, hostgroups: &HashSet<i32>, found: &mut Vec<Finding>) {
+    fn rules(&self, hostgroups: &HashSet<i32>, search: &mut Search) {
+        if !search.is_for(RULES_ON_ALL) {
+            return;
+        }
         let active = || self.rules.iter().enumerate().filter(|(_, row)| row.active);
         let chains: HashSet<u32> = active().map(|(_, row)| row.flag_in).collect();
         for (index, row) in active() {
             let rule_id = row.rule_id;
-            keys_not_read(
-                (Of::Rules, index, "attributes"),
-                &format!("rule {rule_id}"),
-                (RULE_KEYS, &row.attributes),
-                found,
-            );
-            let mut add = |column, also: &'static [Module], problem| {
-                found.push(Finding::new((Of::Rules, index, column), also, problem));
-            };
-            for (column, what, hostgroup) in [
-                ("destination_hostgroup", "destination", row.destination_hostgroup),
-                ("mirror_hostgroup", "mirror", row.mirror_hostgroup),
-            ] {
-                if let Some(hostgroup) = hostgroup.map(|hostgroup| hostgroup.0)
-                    && self.wants_servers
-                    && !hostgroups.contains(&hostgroup)
-                {
-                    let problem = Problem::RuleWithoutServer { rule_id, what, hostgroup };
-                    add(column, &[Module::MysqlServers], problem);
-                }
+            let place = |column| (Of::Rules, index, column);
+            let name = || format!("rule {rule_id}");
+            keys_not_read(RULES, place("attributes"), name, (RULE_KEYS, &row.attributes), search);
+            if self.wants_servers {
+                rule_without_server(index, row, hostgroups, search);
             }
-            let chosen = flags_to_choose(&row.attributes);
-            let column = if chosen.is_empty() { "flagOUT" } else { "attributes" };
-            let flags = if chosen.is_empty() { row.flag_out.into_iter().collect() } else { chosen };
-            for flag in flags.into_iter().filter(|flag| !chains.contains(flag)) {
-                let name = if column == "flagOUT" { "flagOUT" } else { "one of flagOUTs" };
-                add(column, &[], Problem::NoSuchChain { rule_id, name, flag });
-            }
-            for (column, text, why) in conditions_never_met(row, self.has_sockets) {
-                let text = text.to_owned();
-                add(column, &[Module::MysqlVariables], Problem::NeverMet { rule_id, column, text, why });
-            }
+            rule_without_chain(index, row, &chains, search);
+            rule_never_met(index, row, self.has_sockets, search);
             if !self.has_digests && (row.match_digest.is_some() || row.digest.is_some()) {
                 let column = if row.match_digest.is_some() { "match_digest" } else { "digest" };
-                add(column, &[Module::MysqlVariables], Problem::NoDigests { rule_id });
+                search.add(RULES_ON_VARIABLES, place(column), || Problem::NoDigests { rule_id });
             }
-            if let Some(why) = why_nothing_is_replaced(row) {
-                add("replace_pattern", &[], Problem::ReplacesNothing { rule_id, why });
+            if search.is_for(RULES)
+                && let Some(why) = why_nothing_is_replaced(row)
+            {
+                search.add(RULES, place("replace_pattern"), || Problem::ReplacesNothing { rule_id, why });
             }
         }
     }
 
     /// One line for each hostgroup: there may be as many rows as there are accounts and schemas.
-    fn fast_routing(&self, hostgroups: &HashSet<i32>, found: &mut Vec<Finding>) {
+    fn fast_routing(&self, hostgroups: &HashSet<i32>, search: &mut Search) {
+        if !search.is_for(RULES_ON_SERVERS) {
+            return;
+        }
         let mut without: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
         for (index, row) in self.fast_routing.iter().enumerate().filter(|_| self.wants_servers) {
             if !hostgroups.contains(&row.destination_hostgroup.0) {
@@ -425,24 +446,79 @@ impl<'a> Together<'a> {
         for (hostgroup, (index, rows)) in without {
             let Some(row) = self.fast_routing.get(index) else { continue };
             let (username, schemaname) = (row.username.clone(), row.schemaname.clone());
-            let problem = Problem::FastRoutingWithoutServer { username, schemaname, rows, hostgroup };
-            let place = (Of::FastRouting, index, "destination_hostgroup");
-            found.push(Finding::new(place, &[Module::MysqlServers], problem));
+            search.add(RULES_ON_SERVERS, (Of::FastRouting, index, "destination_hostgroup"), || {
+                Problem::FastRoutingWithoutServer { username, schemaname, rows, hostgroup }
+            });
+        }
+    }
+}
+
+/// Flags that a rule sets and no rule begins with; `chains`: the `flagIN` of active rules.
+fn rule_without_chain(index: usize, row: &RuleRow, chains: &HashSet<u32>, search: &mut Search) {
+    if !search.is_for(RULES) {
+        return;
+    }
+    let rule_id = row.rule_id;
+    let chosen = flags_to_choose(&row.attributes);
+    let column = if chosen.is_empty() { "flagOUT" } else { "attributes" };
+    let flags = if chosen.is_empty() { row.flag_out.into_iter().collect() } else { chosen };
+    for flag in flags.into_iter().filter(|flag| !chains.contains(flag)) {
+        let name = if column == "flagOUT" { "flagOUT" } else { "one of flagOUTs" };
+        search.add(RULES, (Of::Rules, index, column), || Problem::NoSuchChain { rule_id, name, flag });
+    }
+}
+
+/// Conditions that no client can meet.
+fn rule_never_met(index: usize, row: &RuleRow, has_sockets: bool, search: &mut Search) {
+    if !search.is_for(RULES_ON_VARIABLES) {
+        return;
+    }
+    let rule_id = row.rule_id;
+    for (column, text, why) in conditions_never_met(row, has_sockets) {
+        let text = text.to_owned();
+        search.add(RULES_ON_VARIABLES, (Of::Rules, index, column), || Problem::NeverMet {
+            rule_id,
+            column,
+            text,
+            why,
+        });
+    }
+}
+
+/// Hostgroups that a rule names and that have no server.
+fn rule_without_server(index: usize, row: &RuleRow, hostgroups: &HashSet<i32>, search: &mut Search) {
+    let rule_id = row.rule_id;
+    for (column, what, hostgroup) in [
+        ("destination_hostgroup", "destination", row.destination_hostgroup),
+        ("mirror_hostgroup", "mirror", row.mirror_hostgroup),
+    ] {
+        if let Some(hostgroup) = hostgroup.map(|hostgroup| hostgroup.0)
+            && !hostgroups.contains(&hostgroup)
+        {
+            search.add(RULES_ON_SERVERS, (Of::Rules, index, column), || Problem::RuleWithoutServer {
+                rule_id,
+                what,
+                hostgroup,
+            });
         }
     }
 }
 
 /// What is not read in a JSON column.
 fn keys_not_read(
+    modules: &[Module],
     place: (Of, usize, &'static str),
-    row: &str,
+    row: impl Fn() -> String,
     (keys, text): (&[Key], &str),
-    found: &mut Vec<Finding>,
+    search: &mut Search,
 ) {
+    if !search.is_for(modules) {
+        return;
+    }
     for (key, flaw) in flaws(keys, text) {
         let key = key.map(|key| format!(" `{key}`")).unwrap_or_default();
-        let problem = Problem::NotAsWritten { row: row.to_owned(), name: format!("{}{key}", place.2), flaw };
-        found.push(Finding::new(place, &[], problem));
+        let name = format!("{}{key}", place.2);
+        search.add(modules, place, || Problem::NotAsWritten { row: row(), name, flaw });
     }
 }
 

@@ -5,7 +5,7 @@ use narrows_proxy::tls::SharedTls;
 
 use super::Runtime;
 use crate::admin::reply::Reply;
-use crate::config_file::checks::{Together, known_passwords};
+use crate::config_file::checks::{Scope, Together, known_passwords};
 use crate::monitor::placement::Placement;
 use crate::schema::Module;
 use crate::store::{Answer, Candidate, Store, Warning};
@@ -50,8 +50,8 @@ impl Runtime {
             Err(refusal) => return Reply::Refused(refusal),
         };
         self.follow(store, servers, placement);
-        let findings = Together::of_rows(&self.rows).findings().into_iter();
-        warnings.extend(findings.filter(|it| it.is_of(module)).map(|it| remark(it.problem.to_string())));
+        let findings = Together::of_rows(&self.rows).findings(Scope::Loaded(module)).into_iter();
+        warnings.extend(findings.map(|finding| remark(finding.problem.to_string())));
         match module {
             Module::MysqlServers => self.servers.version += 1,
             Module::AdminVariables => {
