@@ -11,7 +11,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_proxy::keep::{Ledger, bequeath, ledger, use_ledger};
@@ -19,8 +18,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{PidfdFlags, Resource, WaitId, WaitIdOptions, getpid, getrlimit, pidfd_open, waitid};
 use tracing::{error, warn};
-
-use crate::line::Line;
 
 /// The keepers of this process.
 #[derive(Debug)]
@@ -139,13 +136,13 @@ fn wait(ward: RawFd, partner: Option<RawFd>) -> (bool, bool) {
 }
 
 /// Logs when a keeper has ended, for as long as this process lives, and reports its successor to the supervisor.
-pub fn look_after(line: Arc<Line>) {
+pub fn look_after(tell: impl Fn(Vec<OwnedFd>) + Send + 'static) {
     let Some(ledger) = ledger() else { return };
     let look = move || {
         let mut ends = Ends { ledger, known: [None, None] };
         ends.find();
         loop {
-            ends.tell(&line);
+            tell(ends.copies());
             let ended = ends.wait();
             if ended.iter().all(|has_ended| *has_ended) {
                 error!("the keepers of this process were killed: clients will not outlive it");
@@ -207,10 +204,9 @@ impl Ends {
         warn!(signal, "a keeper of this process has ended, and the other one starts a replacement");
     }
 
-    /// Reports both to the supervisor.
-    fn tell(&self, line: &Line) {
-        let copies = self.known.iter().flatten().filter_map(|end| end.try_clone().ok());
-        line.keepers_are(copies.collect());
+    /// Both, for whoever else waits for them.
+    fn copies(&self) -> Vec<OwnedFd> {
+        self.known.iter().flatten().filter_map(|end| end.try_clone().ok()).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use narrows_control::control::Monitoring;
 use narrows_control::store::{Opening, Start};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::Run;
+use crate::flags::Run;
 
 /// What to serve, from which files, and how to end. The supervisor passes it to each of its worker processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 mod cli;
 mod connect_speed;
 mod estate;
+mod flags;
 mod heart;
 mod keeper;
 mod last_words;
@@ -11,6 +12,7 @@ mod line;
 mod log_file;
 mod one_line;
 mod reason;
+mod resources;
 mod sandbox;
 mod serve;
 mod signals;
@@ -28,7 +30,8 @@ use narrows_control::docs;
 use narrows_control::store::Store;
 use tracing::{info, warn};
 
-use cli::{Cli, Run, Verb};
+use cli::{Cli, Verb};
+use flags::Run;
 use launch::Launch;
 use supervisor::OnDeath;
 use supervisor::lock::Lock;
@@ -133,7 +136,7 @@ fn run(flags: &Run) -> anyhow::Result<ExitCode> {
     signals::block();
     let launch = Launch::read(flags)?;
     launch.make_datadir()?;
-    let log = serve::open_log(launch.log.as_deref())?;
+    let log = log_file::open_log(launch.log.as_deref())?;
     info!(version = env!("CARGO_PKG_VERSION"), "starting");
     match &launch.file {
         Some(path) => info!(file = %path.display(), "configuration read"),

@@ -1,9 +1,7 @@
 //! The process that serves clients: alone, or as the worker process of a supervisor.
 
-use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +18,10 @@ use narrows_proxy::query_log::QueryLog;
 use narrows_proxy::server::{DataPlane, Heir, Listening};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
-use narrows_proxy::stats::{Trimmer, bound_what_is_kept};
+use narrows_proxy::stats::bound_what_is_kept;
 use narrows_proxy::tls::SharedTls;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
 
 use crate::estate::Estate;
 use crate::heart::Heart;
@@ -32,8 +29,8 @@ use crate::keeper::{self, Keepers};
 use crate::last_words;
 use crate::launch::{self, Launch};
 use crate::line::{Leaving, Line, Order};
-use crate::log_file::LogFile;
-use crate::one_line::OneLine;
+use crate::log_file::{LogFile, open_log};
+use crate::resources::{give_back_memory, keep_memory_private, raise_open_files_limit, warn_of_few_files};
 use crate::signals::{self, Signals, Wanted};
 use crate::supervisor::AGAIN;
 use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWorker};
@@ -85,7 +82,8 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
     match keepers {
         Ok(keepers) => {
             line.has_keepers(keepers);
-            keeper::look_after(Arc::clone(&line));
+            let line = Arc::clone(&line);
+            keeper::look_after(move |ends| line.keepers_are(ends));
         }
         Err(error) => warn!(%error, "clients will not outlive this process"),
     }
@@ -502,81 +500,6 @@ struct Departure {
     leaving: Leaving,
 }
 
-/// Sends log lines to standard error, or to a file.
-///
-/// # Errors
-/// A file that cannot be written; an invalid filter.
-pub fn open_log(file: Option<&Path>) -> anyhow::Result<LogFile> {
-    let wanted = std::env::var("NARROWS_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter = EnvFilter::try_new(wanted).context("reading NARROWS_LOG")?;
-    // A line that cannot be written, for example to a full disk, is not reported: the report would go to standard
-    // error, which may be the same file, and a failure there would end the thread.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
-    let Some(path) = file else {
-        let is_coloured = std::io::stderr().is_terminal();
-        log.with_writer(move || OneLine::new(std::io::stderr(), is_coloured)).with_ansi(is_coloured).init();
-        return Ok(LogFile::none());
-    };
-    let opened = LogFile::open(path).with_context(|| format!("opening the log file {}", path.display()))?;
-    let writer = opened.clone();
-    log.with_writer(move || OneLine::new(writer.clone(), false)).with_ansi(false).init();
-    Ok(opened)
-}
-
-/// Every client and every backend connection is an open file, so the process raises its limit as far as allowed.
-fn raise_open_files_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current == limit.maximum {
-        return;
-    }
-    limit.current = limit.maximum;
-    match setrlimit(Resource::Nofile, limit) {
-        Ok(()) => info!(open_files = ?limit.current, "limit of open files raised"),
-        Err(e) => warn!(error = %e, "the limit of open files cannot be raised"),
-    }
-}
-
-/// Warns if the limit allows fewer clients than are configured.
-fn warn_of_few_files(max_connections: u32) {
-    use rustix::process::{Resource, getrlimit};
-    let Some(open_files) = getrlimit(Resource::Nofile).current else { return };
-    if open_files < u64::from(max_connections) + OWN_FILES {
-        warn!(
-            open_files,
-            max_connections,
-            "the limit of open files (ulimit -n, LimitNOFILE) is too low for mysql-max_connections: clients above it are refused"
-        );
-    }
-}
-
-/// Passwords and keys are in memory: no core file is written, and other processes of the same user cannot read its
-/// memory.
-pub fn keep_memory_private() {
-    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-    if std::env::var_os("NARROWS_CORE_FILES").is_some() {
-        warn!("NARROWS_CORE_FILES is set: a core file would hold passwords and keys");
-        return;
-    }
-    if let Err(e) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        warn!(error = %e, "core files cannot be prevented");
-    }
-}
-
-/// Returns memory that was only needed for peaks to the system, for as long as the process lives.
-fn give_back_memory() {
-    let watch = || {
-        let mut trimmer = Trimmer::default();
-        loop {
-            std::thread::sleep(MEMORY_WATCH);
-            trimmer.look();
-        }
-    };
-    if let Err(error) = std::thread::Builder::new().name("memory".to_owned()).spawn(watch) {
-        warn!(%error, "memory from peaks is not returned to the system");
-    }
-}
-
 /// Replaces this program with the same program and arguments.
 fn start_again() -> anyhow::Result<ExitCode> {
     use std::os::unix::process::CommandExt;
@@ -590,18 +513,11 @@ fn start_again() -> anyhow::Result<ExitCode> {
 /// to wait.
 const TIME_TO_STOP: Duration = Duration::from_secs(3);
 
-/// Open files that do not belong to clients: databases, listeners, logs, administrators, and backend connections in
-/// small numbers.
-const OWN_FILES: u64 = 128;
-
 /// How long a supervisor may take to report that it was told to end, too.
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// The reply to a signal that is meant for the supervisor.
 const UPGRADES_ELSEWHERE: &str = "SIGUSR2 has no effect here: request upgrades from the supervisor";
-
-/// How often free memory is checked.
-const MEMORY_WATCH: Duration = Duration::from_secs(5);
 
 /// After this time a full or missing disk is checked again.
 const STORE_RETRY: Duration = Duration::from_secs(1);

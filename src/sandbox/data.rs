@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use super::program::{Flavour, Program, run_as_root};
-use super::record::{Record, temporary_folders, temporary_root};
+use super::program::{Program, run_as_root};
+use super::record::{Flavour, Record, temporary_folders, temporary_root};
 
 /// A fresh folder for a sandbox that is removed when it stops.
 pub fn create_temporary_folder() -> anyhow::Result<PathBuf> {

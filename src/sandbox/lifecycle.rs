@@ -12,8 +12,8 @@ use rustix::process::Signal;
 
 use super::client::Client;
 use super::data;
-use super::program::{Flavour, Lifetime, Program, spawn};
-use super::record::{Record, Server};
+use super::program::{Lifetime, Program, spawn};
+use super::record::{Flavour, Record, Server};
 use super::{Start, replication};
 
 /// Starts a sandbox; returns when it is up (detached) or over (attached).

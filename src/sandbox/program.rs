@@ -6,17 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use super::record::Server;
-
-/// The two families, which differ in options, in replication statements and in how data is initialised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Flavour {
-    /// MariaDB.
-    MariaDb,
-    /// MySQL, version 8.0.23 or later.
-    MySql,
-}
+use super::record::{Flavour, Server};
 
 /// Whether the servers end together with this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

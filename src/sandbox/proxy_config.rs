@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::program::Flavour;
-use super::record::Record;
+use super::record::{Flavour, Record};
 
 /// A configuration with the classic read/write split: writes, locks and everything in a transaction go to the primary
 /// (hostgroup 0), other reads to the replicas (hostgroup 1).

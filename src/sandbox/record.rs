@@ -6,8 +6,6 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::program::Flavour;
-
 /// A sandbox, as written to sandbox.json in its folder.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
@@ -25,6 +23,16 @@ pub struct Record {
     pub servers: Vec<Server>,
     /// The accounts that exist on every server.
     pub users: Vec<User>,
+}
+
+/// The two families, which differ in options, in replication statements and in how data is initialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flavour {
+    /// MariaDB.
+    MariaDb,
+    /// MySQL, version 8.0.23 or later.
+    MySql,
 }
 
 /// One server of a sandbox.

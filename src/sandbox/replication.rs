@@ -3,8 +3,8 @@
 use anyhow::{bail, ensure};
 
 use super::client::{Client, Rows};
-use super::program::{Flavour, Program};
-use super::record::{Server, User};
+use super::program::Program;
+use super::record::{Flavour, Server, User};
 
 /// Accounts created on the primary; the replicas receive them through replication.
 pub fn users() -> Vec<User> {

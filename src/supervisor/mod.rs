@@ -48,7 +48,7 @@ pub const AGAIN: u8 = 75;
 /// A folder that another Narrows uses; sockets and processes that cannot be created.
 pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<ExitCode> {
     // What runs, including passwords, is held here for the next process.
-    crate::serve::keep_memory_private();
+    crate::resources::keep_memory_private();
     let manager = Manager::of_environment();
     let sockets = notify::sockets_of_manager();
     let _lock = Lock::take(&launch.datadir)?;
@@ -249,73 +249,81 @@ impl Supervisor {
 
     fn act_on(&mut self, event: Event) -> Next {
         match event {
-            Event::Ended(id, death) => {
-                if self.serving.as_ref().is_some_and(|process| process.id == id) {
-                    let process = self.serving.take().expect("checked above");
-                    return self.serving_ended(process, death);
-                }
-                if self.standby.as_ref().is_some_and(|standby| standby.process.id == id) {
-                    warn!(%death, "the standby process ended");
-                    self.standby = None;
-                    self.standby_at = Some(Instant::now() + STANDBY_RETRY);
-                    if self.serving.is_some() {
-                        return Next::Go;
-                    }
-                    // It was to serve at once, and what it was given may be the reason why it failed.
-                    self.frozen = None;
-                    return self.start_next();
-                }
-                self.newcomer_ended(id, death);
-                self.leaving.retain(|process| process.id != id);
-                if self.is_stopping && self.serving.is_none() && self.leaving.is_empty() {
-                    return Next::End(ExitCode::SUCCESS);
-                }
-            }
-            Event::Heard(id, message, sockets) => match message {
-                ToSupervisor::Keep(interface) => {
-                    self.sockets.extend(sockets.into_iter().next().map(|socket| (interface, socket)));
-                }
-                ToSupervisor::Release(interface) => drop(self.sockets.remove(&interface)),
-                ToSupervisor::Frozen => {
-                    self.frozen = sockets.into_iter().next();
-                    self.freezes += 1;
-                    // The standby has an older configuration. Operators often load several times in a row: the first
-                    // load is acted on at once.
-                    self.dismiss_standby();
-                    let now = Instant::now();
-                    let is_first = self.frozen_at.replace(now).is_none_or(|last| now - last > BURST);
-                    self.standby_at = Some(if is_first { now } else { now + QUIET });
-                }
-                ToSupervisor::Serving if self.serving.as_ref().is_some_and(|it| it.id == id) => {
-                    self.serves();
-                    self.finish_upgrade();
-                }
-                ToSupervisor::Ready => self.is_ready(id),
-                ToSupervisor::Alive => {
-                    if let Some(process) = self.process(id) {
-                        process.pulse.beats();
-                    }
-                }
-                ToSupervisor::LogReopened if self.serving.as_ref().is_some_and(|it| it.id == id) => {
-                    self.reopen_logs();
-                }
-                ToSupervisor::Keeper => {
-                    let mut sockets = sockets.into_iter();
-                    if let (Some(way), Some(process)) = (sockets.next(), self.process(id)) {
-                        process.estate = Some(way);
-                    }
-                    sockets.for_each(process::bury);
-                }
-                ToSupervisor::Adopted if self.serving.as_ref().is_some_and(|it| it.id == id) => {
-                    self.estates.clear();
-                }
-                ToSupervisor::Ends(status) if self.serving.as_ref().is_some_and(|it| it.id == id) => {
-                    self.announced = Some(Death::Exited(status));
-                }
-                other => self.upgrade_heard(id, other),
-            },
+            Event::Ended(id, death) => return self.ended(id, death),
+            Event::Heard(id, message, sockets) => self.heard(id, message, sockets),
         }
         Next::Go
+    }
+
+    fn ended(&mut self, id: process::Id, death: Death) -> Next {
+        if self.serving.as_ref().is_some_and(|process| process.id == id) {
+            let process = self.serving.take().expect("checked above");
+            return self.serving_ended(process, death);
+        }
+        if self.standby.as_ref().is_some_and(|standby| standby.process.id == id) {
+            warn!(%death, "the standby process ended");
+            self.standby = None;
+            self.standby_at = Some(Instant::now() + STANDBY_RETRY);
+            if self.serving.is_some() {
+                return Next::Go;
+            }
+            // It was to serve at once, and what it was given may be the reason why it failed.
+            self.frozen = None;
+            return self.start_next();
+        }
+        self.newcomer_ended(id, death);
+        self.leaving.retain(|process| process.id != id);
+        if self.is_stopping && self.serving.is_none() && self.leaving.is_empty() {
+            return Next::End(ExitCode::SUCCESS);
+        }
+        Next::Go
+    }
+
+    fn heard(&mut self, id: process::Id, message: ToSupervisor, sockets: Vec<OwnedFd>) {
+        let is_serving = self.serving.as_ref().is_some_and(|serving| serving.id == id);
+        match message {
+            ToSupervisor::Keep(interface) => {
+                self.sockets.extend(sockets.into_iter().next().map(|socket| (interface, socket)));
+            }
+            ToSupervisor::Release(interface) => drop(self.sockets.remove(&interface)),
+            ToSupervisor::Frozen => {
+                self.frozen = sockets.into_iter().next();
+                self.freezes += 1;
+                // The standby has an older configuration. Operators often load several times in a row: the first
+                // load is acted on at once.
+                self.dismiss_standby();
+                let now = Instant::now();
+                let is_first = self.frozen_at.replace(now).is_none_or(|last| now - last > BURST);
+                self.standby_at = Some(if is_first { now } else { now + QUIET });
+            }
+            ToSupervisor::Serving if is_serving => {
+                self.serves();
+                self.finish_upgrade();
+            }
+            ToSupervisor::Ready => self.is_ready(id),
+            ToSupervisor::Alive => {
+                if let Some(process) = self.process(id) {
+                    process.pulse.beats();
+                }
+            }
+            ToSupervisor::LogReopened if is_serving => {
+                self.reopen_logs();
+            }
+            ToSupervisor::Keeper => {
+                let mut sockets = sockets.into_iter();
+                if let (Some(way), Some(process)) = (sockets.next(), self.process(id)) {
+                    process.estate = Some(way);
+                }
+                sockets.for_each(process::bury);
+            }
+            ToSupervisor::Adopted if is_serving => {
+                self.estates.clear();
+            }
+            ToSupervisor::Ends(status) if is_serving => {
+                self.announced = Some(Death::Exited(status));
+            }
+            other => self.upgrade_heard(id, other),
+        }
     }
 
     fn process(&mut self, id: process::Id) -> Option<&mut Process> {

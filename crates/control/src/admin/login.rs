@@ -196,17 +196,12 @@ pub async fn authenticate(
     sequence: &mut u8,
     claim: &Claim<'_>,
 ) -> Result<Role, LoginError> {
-    let key_pair = settings.tls.0.key_pair.as_ref();
     let challenge = Challenge {
         nonce,
         announced: settings.plugin,
-        channel: match stream.transport() {
-            Transport::Tcp => Channel::Open,
-            Transport::Tls => Channel::Tls,
-            Transport::Unix => Channel::Unix,
-        },
+        channel: channel(stream),
         can_switch: claim.capabilities.contains(Capabilities::PLUGIN_AUTH),
-        public_key: key_pair.map(KeyPair::public_pem),
+        public_key: settings.tls.0.key_pair.as_ref().map(KeyPair::public_pem),
     };
     let (account, role) = settings.account(claim.user, &door.decoy_key);
     let (mut exchange, mut step) = Exchange::start(&challenge, account, claim.plugin, claim.answer);
@@ -245,22 +240,33 @@ pub async fn authenticate(
                 }
                 return Ok(role);
             }
-            Step::Reject(Rejection::CannotSwitch) => {
-                let text = "Client does not support authentication protocol requested by server; \
-                            consider upgrading MySQL client";
-                return refuse(stream, *sequence, Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned()).await;
-            }
-            Step::Reject(_) => {
-                let password = if exchange.using_password() { "YES" } else { "NO" };
-                let text = format!(
-                    "Access denied for user '{}'@'{}' (using password: {password})",
-                    claim.name(),
-                    claim.host
-                );
-                return refuse(stream, *sequence, Errno::ACCESS_DENIED_ERROR, text).await;
+            Step::Reject(rejection) => {
+                let (errno, text) = refusal(&rejection, exchange.using_password(), claim);
+                return refuse(stream, *sequence, errno, text).await;
             }
         }
     }
+}
+
+fn channel(stream: &Stream) -> Channel {
+    match stream.transport() {
+        Transport::Tcp => Channel::Open,
+        Transport::Tls => Channel::Tls,
+        Transport::Unix => Channel::Unix,
+    }
+}
+
+/// What a client is told that is not let in.
+fn refusal(rejection: &Rejection, using_password: bool, claim: &Claim<'_>) -> (Errno, String) {
+    if let Rejection::CannotSwitch = rejection {
+        let text = "Client does not support authentication protocol requested by server; \
+                    consider upgrading MySQL client";
+        return (Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned());
+    }
+    let password = if using_password { "YES" } else { "NO" };
+    let (name, host) = (claim.name(), claim.host);
+    let text = format!("Access denied for user '{name}'@'{host}' (using password: {password})");
+    (Errno::ACCESS_DENIED_ERROR, text)
 }
 
 impl Claim<'_> {
