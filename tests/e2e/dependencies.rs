@@ -1,6 +1,8 @@
 //! Rules about dependencies and licences: the part of `deny.toml` that must hold on every machine, and the dependencies
 //! between crates, which go further than cargo-deny's rules.
 
+mod floors;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,0 +1,194 @@
+//! The order of the modules inside a crate: each stands on a floor, and uses only what stands on a lower one.
+//!
+//! The tables below are all that says so. A row is a module with everything below it; a folder that is too large for one row
+//! has rows of its own parts (`session::query`), and the longest row that fits counts. Unit tests may use what they like.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Modules by floor, the lowest floor first. Those of one floor do not use each other.
+type Floors = &'static [&'static [&'static str]];
+
+const CONTROL: Floors = &[
+    &["effect", "files", "query_log", "urgency"],
+    &["config", "schema"],
+    &["monitor"],
+    &["variables"],
+    &["config_file", "tls", "without_effect"],
+    &["docs", "store"],
+    &["admin"],
+    &["runtime"],
+    &["stats"],
+    &["command"],
+    &["control"],
+];
+
+#[test]
+fn modules_of_control_use_only_what_stands_below_them() {
+    hold("crates/control", CONTROL);
+}
+
+/// Fails with each use that runs upwards in the sources of a crate.
+fn hold(package: &str, floors: Floors) {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(package).join("src");
+    let files = Source::all(&sources);
+    let mut faults = Vec::new();
+    for row in floors.iter().copied().flatten() {
+        let is_there =
+            |source: &Source| row_of(&source.module, floors).is_some_and(|(_, found)| found == *row);
+        if !files.iter().any(is_there) {
+            faults.push(format!("`{row}` is in the table of floors, and no module of {package}"));
+        }
+    }
+    for source in files.iter().filter(|source| !source.module.is_empty()) {
+        let file = source.file.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(&source.file).display();
+        let Some((floor, row)) = row_of(&source.module, floors) else {
+            faults.push(format!("{file}: `{}` stands on no floor", source.module.join("::")));
+            continue;
+        };
+        for (line, used) in uses(&source.text, &source.module) {
+            let Some((other_floor, other)) = row_of(&used, floors) else { continue };
+            if other != row && other_floor >= floor {
+                let path = used.join("::");
+                faults.push(format!(
+                    "{file}:{line}: `{row}` (floor {floor}) uses `{other}` (floor {other_floor}): crate::{path}"
+                ));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "uses that run upwards:\n{}", faults.join("\n"));
+}
+
+/// The row that a path belongs to, and its floor.
+fn row_of(path: &[String], floors: Floors) -> Option<(usize, &'static str)> {
+    let fits = |row: &str| {
+        let mut parts = row.split("::");
+        let mut path = path.iter();
+        parts.all(|part| path.next().is_some_and(|segment| segment == part))
+    };
+    let rows = floors.iter().enumerate().flat_map(|(floor, rows)| rows.iter().map(move |row| (floor, *row)));
+    rows.filter(|(_, row)| fits(row)).max_by_key(|(_, row)| row.len())
+}
+
+/// A file without its comments and unit tests.
+struct Source {
+    file: PathBuf,
+    /// Its module: the path from the root of the crate, which itself has none.
+    module: Vec<String>,
+    text: String,
+}
+
+impl Source {
+    fn all(folder: &Path) -> Vec<Source> {
+        let (mut found, mut tests) = (Vec::new(), BTreeSet::new());
+        let mut waiting = vec![(folder.to_owned(), Vec::new())];
+        while let Some((folder, parent)) = waiting.pop() {
+            for entry in
+                std::fs::read_dir(&folder).expect("the sources").map(|entry| entry.expect("an entry"))
+            {
+                let file = entry.path();
+                let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+                let below = |name| parent.iter().cloned().chain([name]).collect::<Vec<String>>();
+                if file.is_dir() {
+                    waiting.push((file, below(name)));
+                } else if file.extension().is_some_and(|extension| extension == "rs") {
+                    let module = match name.as_str() {
+                        "mod" | "lib" | "main" => parent.clone(),
+                        _ => below(name),
+                    };
+                    let text = std::fs::read_to_string(&file).expect("a source");
+                    let declared =
+                        text.split("#[cfg(test)]\nmod ").skip(1).filter_map(|rest| rest.split_once(';'));
+                    let names = declared.map(|(name, _)| name).filter(|name| !name.contains(' '));
+                    tests.extend(names.map(|name| [module.as_slice(), &[name.to_owned()]].concat()));
+                    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+                    let without_comment = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
+                    let text = code.lines().map(without_comment).collect::<Vec<_>>().join("\n");
+                    found.push(Source { file, module, text });
+                }
+            }
+        }
+        found.retain(|source| !tests.contains(&source.module));
+        assert!(!found.is_empty());
+        found
+    }
+}
+
+/// The paths of the own crate that a text of the module `module` names, each with its line.
+fn uses(text: &str, module: &[String]) -> Vec<(usize, Vec<String>)> {
+    let mut found = Vec::new();
+    for start in ["crate::", "super::"] {
+        for (at, _) in text.match_indices(start) {
+            let before = text[..at].chars().next_back();
+            // A part of a longer name or path, as in `pub(crate)`, `$crate::` and the second of `super::super::`.
+            if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '$')) {
+                continue;
+            }
+            let line = text[..at].matches('\n').count() + 1;
+            let (mut base, mut rest) = (Vec::new(), &text[at..]);
+            if let Some(below) = rest.strip_prefix("crate::") {
+                rest = below;
+            } else {
+                base = module.to_vec();
+                while let Some(below) = rest.strip_prefix("super::") {
+                    base.pop();
+                    rest = below;
+                }
+            }
+            let mut paths = Vec::new();
+            tree(rest, &base, &mut paths);
+            found.extend(paths.into_iter().map(|path| (line, path)));
+        }
+    }
+    found
+}
+
+/// Reads what stands after `base::`: a path, or a group of them; gives what follows.
+fn tree<'a>(text: &'a str, base: &[String], found: &mut Vec<Vec<String>>) -> &'a str {
+    let text = text.trim_start();
+    if let Some(mut rest) = text.strip_prefix('{') {
+        loop {
+            rest = rest.trim_start_matches([',', ' ', '\n']);
+            if rest.is_empty() || rest.starts_with('}') {
+                return rest.strip_prefix('}').unwrap_or(rest);
+            }
+            let before = rest.len();
+            rest = tree(rest, base, found);
+            // What is no name, such as `*`.
+            rest = if rest.len() == before {
+                &rest[rest.chars().next().map_or(0, char::len_utf8)..]
+            } else {
+                rest
+            };
+        }
+    }
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let own = name.is_empty() || name == "self";
+    let path: Vec<String> = base.iter().cloned().chain((!own).then(|| name.to_owned())).collect();
+    if let Some(below) = rest.strip_prefix("::") {
+        return tree(below, &path, found);
+    }
+    found.push(path);
+    match rest.strip_prefix(" as ") {
+        Some(renamed) => &renamed[renamed.find([',', '}', ';']).unwrap_or(0)..],
+        None => rest,
+    }
+}
+
+#[test]
+fn paths_are_found_however_they_are_written() {
+    let found = |text: &str| -> Vec<String> {
+        let module = ["store".to_owned(), "open".to_owned()];
+        uses(text, &module).into_iter().map(|(line, path)| format!("{line} {}", path.join("::"))).collect()
+    };
+    assert_eq!(
+        found("use crate::files;\nuse crate::admin::{self, reply::Reply as R, x::{Y, Z}, w::*};"),
+        ["1 files", "2 admin", "2 admin::reply::Reply", "2 admin::x::Y", "2 admin::x::Z", "2 admin::w",]
+    );
+    assert_eq!(
+        found("use super::{Store, answer::Answer};\nuse super::super::schema::Module;"),
+        ["1 store::Store", "1 store::answer::Answer", "2 schema::Module",]
+    );
+    assert_eq!(found("let x = crate::tls::load(1); pub(crate) fn f() {} $crate::macro!()"), ["1 tls::load"]);
+}
