@@ -1,4 +1,4 @@
-//! Every setting without effect, as the rows of variables, columns and tables declare it.
+//! Every setting without effect, as declared by the rows of variables, columns and tables.
 
 use crate::config::schema::Section;
 use crate::config::tables;
@@ -22,7 +22,7 @@ pub fn variables() -> Vec<Idle> {
     idle.filter(Idle::is_idle).collect()
 }
 
-/// Every table of the configuration without effect.
+/// Every configuration table without effect.
 pub fn tables() -> Vec<Idle> {
     let idle = schema::WITHOUT_EFFECT
         .iter()
@@ -30,7 +30,7 @@ pub fn tables() -> Vec<Idle> {
     idle.filter(Idle::is_idle).collect()
 }
 
-/// Every column without effect of tables that have one, and every such key at the top of the file.
+/// Every column without effect in tables that have an effect, and every such top-level key of the file.
 pub fn columns() -> Vec<Idle> {
     let sections = tables::SECTIONS.iter().filter(|section| schema::effect(section.name()) == Effect::Acts);
     let of = |section: &&dyn Section| {

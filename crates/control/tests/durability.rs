@@ -1,4 +1,4 @@
-//! `narrows.db` through crashes, damage, and disks that are full or cannot be written.
+//! `narrows.db` with crashes, damage, and full or unwritable disks.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ fn rows(store: &mut Store, text: &str) -> Vec<Vec<String>> {
     answer.rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
 }
 
-/// Runs one of the ignored tests below in a process of its own.
+/// Runs one of the ignored tests below in a separate process.
 fn child(name: &str, datadir: &Path, limit_to: Option<u32>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"]);
@@ -74,11 +74,11 @@ fn what_was_saved_survives_being_killed_at_any_moment() {
         let mut process = child("saves_without_end", folder.path(), None);
         let lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let numbers = lines.filter_map(|line| line.strip_prefix("saved ")?.parse::<u64>().ok());
-        // Some rounds end before anything is saved, and all at some moment of a save.
+        // Some rounds end before anything is saved, and all during a save.
         for number in numbers.take(rng.random_range(0..6)) {
             saved = number;
         }
-        // Not to wait for something, but to be in the midst of it.
+        // This does not wait for something, but hits the middle of it.
         std::thread::sleep(std::time::Duration::from_micros(rng.random_range(0..30_000)));
         process.kill().unwrap();
         process.wait().unwrap();
@@ -96,7 +96,7 @@ fn what_was_saved_survives_being_killed_at_any_moment() {
     assert!(saved > 0);
 }
 
-/// The files of a folder with what is in them.
+/// The files in a folder with their contents.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -148,7 +148,7 @@ fn opens_once() {
     }
 }
 
-/// A user who is not root: root may write to whatever he likes.
+/// A user who is not root: root may write to any file.
 const NOBODY: u32 = 65_534;
 
 fn opened_by_nobody(folder: &Path) -> String {
@@ -159,7 +159,7 @@ fn opened_by_nobody(folder: &Path) -> String {
     answer.unwrap_or_else(|| panic!("no answer: {text}")).to_owned()
 }
 
-/// Whether files of another user can be written all the same.
+/// Whether another user's files can be written all the same.
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me)).unwrap() == 0
 }

@@ -1,4 +1,4 @@
-//! The tables of statistics, filled when a statement asks for them.
+//! The statistics tables, filled when a statement names them.
 
 use super::table::{STATS, STATS_AND_RESET, Table};
 

@@ -1,6 +1,6 @@
 //! What a table of the admin interface is: its columns, and the databases that have it.
 
-/// A database that statements can name.
+/// A database that can be named in statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Database {
     /// In memory: what operators edit, and `runtime_*`.
@@ -9,7 +9,7 @@ pub enum Database {
     Disk,
     /// In memory: statistics.
     Stats,
-    /// In memory: what was seen of servers.
+    /// In memory: results of checks of servers.
     Monitor,
     /// The file `narrows_stats.db`.
     StatsHistory,
@@ -31,13 +31,13 @@ impl Database {
 /// One table with its twins.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name, without what twins have before or behind it.
+    /// Its name, without the prefixes and suffixes of twins.
     pub name: &'static str,
-    /// Where it is: the database, and what stands before and behind the name there.
+    /// Where it is: the database, and the prefix and suffix of its name there.
     pub places: &'static [(Database, &'static str, &'static str)],
-    /// What a row is.
+    /// What a row describes.
     pub doc: &'static str,
-    /// Columns and constraints, as SQLite reads them.
+    /// Columns and constraints, in SQLite's syntax.
     pub definition: &'static [&'static str],
 }
 
@@ -67,13 +67,13 @@ impl Table {
         here.map(|(_, before, behind)| format!("{before}{}{behind}", self.name))
     }
 
-    /// The statement that makes it as `name` in `database`.
+    /// The statement that creates it as `name` in `database`.
     pub fn create(&self, database: Database, name: &str) -> String {
         let definition = self.definition.join(",\n    ");
         format!("CREATE TABLE {}.{name} (\n    {definition}\n)", database.name())
     }
 
-    /// The names of its columns, in their order.
+    /// The names of its columns, in order.
     pub fn columns(&self) -> impl Iterator<Item = &'static str> {
         let is_column = |line: &&str| !line.starts_with("PRIMARY KEY") && !line.starts_with("UNIQUE");
         let name = |line: &'static str| line.split(' ').next().unwrap_or(line).trim_matches('"');

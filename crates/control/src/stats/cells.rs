@@ -1,15 +1,15 @@
-//! Cells of the tables of figures.
+//! Cells of the statistics tables.
 
 use rusqlite::types::Value;
 
-/// A row of a table of figures.
+/// A row of a statistics table.
 pub type Row = Vec<Value>;
 
 pub fn text(value: impl Into<String>) -> Value {
     Value::Text(value.into())
 }
 
-/// SQLite's integers have a sign; figures beyond it do not occur in a process's life.
+/// SQLite's integers are signed; larger figures do not occur in the life of a process.
 pub fn number(value: u64) -> Value {
     Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
 }

@@ -10,7 +10,7 @@ use super::cells::{Row, text};
 use super::sources::Sources;
 use crate::monitor::log::{CheckCounts, KINDS, Kind};
 
-/// Names that belong to parts of ProxySQL that there is nothing of here yet, and why they are 0.
+/// Names that belong to parts of ProxySQL that do not exist here, and the reason why they are 0.
 pub const NOT_HERE: &[(&str, &str)] = &[
     ("automatic_detected_sql_injection", "statements are not judged by fingerprints"),
     ("whitelisted_sqli_fingerprint", "statements are not judged by fingerprints"),
@@ -21,10 +21,10 @@ pub const NOT_HERE: &[(&str, &str)] = &[
     ("Mirror_queue_length", "mirrored statements are counted when they end"),
 ];
 
-/// Counters whose names only Narrows has begin so.
+/// The prefix of counters that only Narrows has.
 const OF_NARROWS: &str = "Narrows_";
 
-/// Every figure that is a number, by its name.
+/// Every numeric figure, by its name.
 pub fn figures(sources: &Sources<'_>, counters: &Counters) -> Vec<(&'static str, u64)> {
     let mut figures = counters.rows();
     figures.retain(|(name, _)| !name.starts_with(OF_NARROWS));
@@ -36,7 +36,7 @@ pub fn figures(sources: &Sources<'_>, counters: &Counters) -> Vec<(&'static str,
     figures
 }
 
-/// What is counted of the monitor's checks, by name.
+/// The counters of the monitor's checks, by name.
 fn checks(counts: &CheckCounts) -> Vec<(&'static str, u64)> {
     let names = |kind| match kind {
         Kind::Connect => ("MySQL_Monitor_connect_check_OK", "MySQL_Monitor_connect_check_ERR"),
@@ -54,7 +54,7 @@ fn checks(counts: &CheckCounts) -> Vec<(&'static str, u64)> {
     counted.collect()
 }
 
-/// What is counted of host names, by name.
+/// The counters of host names, by name.
 fn of_names(figures: &NameFigures) -> [(&'static str, u64); 3] {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     [
@@ -73,7 +73,7 @@ pub fn rows(sources: &Sources<'_>, observer: &Observer) -> Vec<Row> {
     rows
 }
 
-/// The counters that have no name in ProxySQL, and how often sessions were pinned, by reason.
+/// The counters that ProxySQL does not have, and how often sessions were pinned, by reason.
 pub fn of_narrows(observer: &Observer) -> Vec<Vec<String>> {
     let counters = wait(observer.global());
     let own = counters.rows().into_iter().filter(|(name, _)| name.starts_with(OF_NARROWS));

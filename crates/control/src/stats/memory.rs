@@ -1,17 +1,17 @@
-//! `stats_memory_metrics`: where the memory is, under the names of ProxySQL.
+//! `stats_memory_metrics`: memory usage, under ProxySQL's names.
 
 use narrows_proxy::stats::{MemoryFigures, Observer, wait};
 
 use super::cells::{Row, text};
 use super::sources::Sources;
 
-/// What a name stands for.
+/// The meaning of a name.
 type Figure = fn(&MemoryFigures) -> u64;
 
-/// Each name, what it holds here, and from where.
+/// Each name, its meaning here, and its source.
 const METRICS: &[(&str, Figure)] = &[
     ("SQLite3_memory_bytes", |_| crate::store::sqlite_bytes()),
-    // The allocator is that of the C library; these are what it says, and what the kernel says of the process.
+    // The allocator is the C library's; these are its figures, and the kernel's figures for the process.
     ("jemalloc_resident", |figures| figures.resident),
     ("jemalloc_active", |figures| figures.anonymous),
     ("jemalloc_allocated", |figures| figures.allocated),
@@ -32,7 +32,7 @@ const METRICS: &[(&str, Figure)] = &[
     ("stack_memory_cluster_threads", |_| 0),
 ];
 
-/// The threads `sources` and `admin`, as the standard library reserves their stacks.
+/// The threads `sources` and `admin`, whose stacks the standard library reserves.
 const ADMIN_STACKS: u64 = 2 * (2 << 20);
 
 pub fn rows(_: &Sources<'_>, observer: &Observer) -> Vec<Row> {

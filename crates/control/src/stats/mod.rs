@@ -1,4 +1,4 @@
-//! The tables of figures: filled from the workers' when a statement names them.
+//! The statistics tables: filled with the workers' figures when a statement names them.
 
 mod cells;
 mod global;
@@ -23,20 +23,20 @@ use cells::Row;
 use nodes::Nodes;
 pub use sources::Sources;
 
-/// A table that is filled when it is named.
+/// A table that is filled when named.
 struct Table {
     /// Its name; it is in `stats`.
     name: &'static str,
-    /// Its rows now.
+    /// Its current rows.
     rows: Rows,
 }
 
-/// Where rows come from, and what reading them does to the figures.
+/// The source of rows, and the effect of reading them on the figures.
 #[derive(Clone, Copy)]
 enum Rows {
     /// Nothing.
     Copied(fn(&Sources<'_>, &Observer) -> Vec<Row>),
-    /// They begin again.
+    /// They are reset.
     Reset(fn(&Observer) -> (Vec<Row>, GiveBack)),
 }
 
@@ -70,8 +70,8 @@ const TABLES: &[Table] = &[
     copy("stats_proxysql_servers_clients_status", |sources, _| sources.nodes.rows()),
 ];
 
-/// Of tables with a row per server or per address: statements that SQLite would refuse have been refused before, and no
-/// other fails for the room of so few rows.
+/// For tables with a row per server or per address: statements that SQLite would refuse have already been refused, and
+/// no other fails for the memory of so few rows.
 fn not_given_back() -> GiveBack {
     Box::new(|_| {})
 }
@@ -82,17 +82,17 @@ const RESET: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Reset;
 /// Tables that can be large: their copies are not kept.
 const LARGE: &[&str] = &["stats_mysql_query_digest", "stats_mysql_query_digest_reset"];
 
-/// Whether figures begin again by a statement. That is only to be where SQLite takes it, so it is to be checked before.
+/// Whether a statement resets figures. This must only happen if SQLite accepts it, which must be checked before.
 pub fn resets(sql: &str) -> bool {
     let named = named(sql);
     let is_reset = |table: &Table| matches!(table.rows, Rows::Reset(_));
     TABLES.iter().any(|table| is_reset(table) && named.iter().any(|name| name == table.name)) && reads(sql)
 }
 
-/// Fills the tables that a statement names, which SQLite takes where it [`resets`] any.
+/// Fills the tables that a statement names; if it [`resets`] any, SQLite must accept it.
 ///
 /// # Errors
-/// When SQLite has no room for the rows.
+/// If SQLite has no memory for the rows.
 pub fn fill(store: &mut Store, runtime: &Runtime, nodes: &Nodes, sql: &str) -> Result<Taken, Refusal> {
     let mut taken = Taken(Vec::new());
     let named = named(sql);
@@ -118,11 +118,11 @@ pub fn fill(store: &mut Store, runtime: &Runtime, nodes: &Nodes, sql: &str) -> R
     Ok(taken)
 }
 
-/// Empties the large ones of the tables that a statement named.
+/// Empties the large tables that a statement named.
 pub fn empty(store: &mut Store, sql: &str) {
     let named = named(sql);
     for table in LARGE.iter().filter(|table| named.iter().any(|name| name == *table)) {
-        // What cannot be emptied is filled anew the next time.
+        // What cannot be emptied is filled again the next time.
         let _ = store.refill(&format!("stats.{table}"), Vec::new());
     }
 }
@@ -134,7 +134,7 @@ fn named(sql: &str) -> Vec<String> {
     if mentions("stats_") { names(sql) } else { Vec::new() }
 }
 
-/// Whether a statement reads what it names. Figures begin again only when they were told.
+/// Whether a statement reads what it names. Figures are only reset once they have been returned.
 fn reads(sql: &str) -> bool {
     let first = names(sql).into_iter().next().unwrap_or_default();
     matches!(first.as_str(), "select" | "with" | "insert" | "replace" | "create")

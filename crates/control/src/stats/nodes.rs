@@ -1,4 +1,4 @@
-//! Other nodes of a cluster that have named themselves: `stats_proxysql_servers_clients_status`.
+//! Other nodes of a cluster that have announced themselves: `stats_proxysql_servers_clients_status`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use super::cells::{Row, number, text};
 use crate::admin::reply::Reply;
 use crate::admin::request::Caller;
 
-/// Those that have.
+/// The nodes that have announced themselves.
 #[derive(Default)]
 pub struct Nodes(Vec<Node>);
 
@@ -19,7 +19,7 @@ struct Node {
 }
 
 impl Nodes {
-    /// Notes that another node has named itself.
+    /// Records that another node has announced itself.
     pub fn note(&mut self, uuid: &str, caller: &Caller, interface: &str) -> Reply {
         self.0.retain(|node| node.uuid != uuid);
         if self.0.len() >= MOST_NODES {
@@ -51,5 +51,5 @@ impl Nodes {
     }
 }
 
-/// Nodes that are remembered: far more than a cluster has.
+/// How many nodes are remembered: far more than a cluster has.
 const MOST_NODES: usize = 1_000;

@@ -1,4 +1,4 @@
-//! Figures as Prometheus reads them, under the names of ProxySQL's own exporter.
+//! Figures in Prometheus' format, under the names of ProxySQL's own exporter.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::global;
 use super::sources::Sources;
 use crate::variables::VERSION;
 
-/// A metric that is a figure of `stats_mysql_global`: metric, labels, kind, name there.
+/// A metric from `stats_mysql_global`: metric, labels, kind, name there.
 type Metric = (&'static str, &'static str, Kind, &'static str);
 
-/// How a metric moves.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -137,7 +137,7 @@ pub fn text(sources: &Sources<'_>) -> String {
     page.0
 }
 
-/// The monitor's checks: 1 where one fails.
+/// The monitor's checks: 1 if one fails.
 fn checks(page: &mut Page, sources: &Sources<'_>) {
     const METRIC: &str = "narrows_monitor_check_failing";
     let Some(health) = sources.runtime.health(sources.store) else { return };
@@ -149,7 +149,7 @@ fn checks(page: &mut Page, sources: &Sources<'_>) {
     }
 }
 
-/// Answers that were looked for in the query cache: those found and the others, which no figure counts.
+/// Lookups in the query cache: hits, and misses, for which there is no counter.
 fn cache_reads(page: &mut Page, counters: &Counters) {
     const METRIC: &str = "proxysql_query_cache_count_get_total";
     let missed = counters.query_cache_gets.saturating_sub(counters.query_cache_hits);
@@ -158,7 +158,7 @@ fn cache_reads(page: &mut Page, counters: &Counters) {
     page.value(METRIC, "status=\"err\"", missed);
 }
 
-/// What has no name in ProxySQL.
+/// Figures that ProxySQL does not have.
 fn own(page: &mut Page, counters: &Counters) {
     for (name, value) in counters.rows() {
         if let Some(short) = name.strip_prefix("Narrows_") {
@@ -178,7 +178,7 @@ fn own(page: &mut Page, counters: &Counters) {
     }
 }
 
-/// Servers: a metric after the other, each with every server.
+/// Servers: one metric after another, each with every server.
 fn pool(page: &mut Page, observer: &narrows_proxy::stats::Observer) {
     use narrows_proxy::stats::ServerLine;
     type Figure = fn(&ServerLine) -> u64;
@@ -228,7 +228,7 @@ fn errors(page: &mut Page, observer: &narrows_proxy::stats::Observer) {
     }
 }
 
-/// A label's value as the format wants it.
+/// A label's value as the format requires.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -241,7 +241,7 @@ impl Page {
             Counter => "counter",
             Gauge => "gauge",
         };
-        writeln!(self.0, "# TYPE {metric} {kind}").expect("a String takes all");
+        writeln!(self.0, "# TYPE {metric} {kind}").expect("writing to a String cannot fail");
     }
 
     fn value(&mut self, metric: &str, labels: &str, value: u64) {
@@ -249,6 +249,6 @@ impl Page {
             "" => writeln!(self.0, "{metric} {value}"),
             labels => writeln!(self.0, "{metric}{{{labels}}} {value}"),
         };
-        line.expect("a String takes all");
+        line.expect("writing to a String cannot fail");
     }
 }

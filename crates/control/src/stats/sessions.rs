@@ -17,7 +17,7 @@ pub fn processes(sources: &Sources<'_>, observer: &Observer) -> Vec<Row> {
 }
 
 fn process(line: &ProcessLine, snapshot: Option<&Snapshot>, extended: &str) -> Row {
-    // A session that has sent nothing yet is where its account begins.
+    // A session that has sent nothing yet is in its account's default hostgroup.
     let begins = || {
         let account = snapshot?.users.get(line.username.as_bytes())?;
         Some(account.row.default_hostgroup)
@@ -45,7 +45,7 @@ fn process(line: &ProcessLine, snapshot: Option<&Snapshot>, extended: &str) -> R
     ]
 }
 
-/// What `mysql-show_processlist_extended` asks for: 1 in one line, 2 in several.
+/// The value of `mysql-show_processlist_extended`: 1 in one line, 2 in several.
 fn extended_info(line: &ProcessLine, extended: &str) -> Option<String> {
     let info = json!({
         "age_ms": line.age_ms,

@@ -1,4 +1,4 @@
-//! `SHOW NARROWS STATUS`: what an operator wants to know first, then the counters that ProxySQL has no names for.
+//! `SHOW NARROWS STATUS`: what an operator wants to know first, then the counters that ProxySQL does not have.
 
 use narrows_proxy::server::Listening;
 use narrows_proxy::snapshot::ServerStatus;
@@ -47,7 +47,7 @@ pub fn rows(sources: &Sources<'_>) -> Vec<Line> {
     rows
 }
 
-/// Each server: its state, why it is in it, and what it does.
+/// Each server: its state, the reason for it, and its use.
 fn servers(observer: &Observer) -> Vec<Line> {
     let lines = wait(observer.connection_pool(Take::Copy));
     let row = |line: &ServerLine| {
@@ -68,7 +68,7 @@ fn servers(observer: &Observer) -> Vec<Line> {
     lines.iter().map(row).collect()
 }
 
-/// The checks of the monitor that fail.
+/// The monitor's failing checks.
 fn checks(sources: &Sources<'_>) -> Vec<(String, String)> {
     let Some(health) = sources.runtime.health(sources.store) else {
         return vec![("monitor".to_owned(), "off: nobody checks servers".to_owned())];
@@ -93,7 +93,7 @@ fn checks(sources: &Sources<'_>) -> Vec<(String, String)> {
     std::iter::once(("monitor".to_owned(), summary)).chain(failing).collect()
 }
 
-/// Variables that run with another value than their default, and tables that have rows, without effect.
+/// Variables without effect that differ from their default, and tables without effect that have rows.
 fn without_effect(sources: &Sources<'_>) -> Vec<String> {
     let variables = sources.store.variables().iter();
     let variables = variables.filter(|(variable, value)| variable.lacks_effect(value).is_some());

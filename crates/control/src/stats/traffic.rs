@@ -33,9 +33,9 @@ pub fn pool(observer: &Observer, take: Take) -> Vec<Row> {
     wait(observer.connection_pool(take)).into_iter().map(row).collect()
 }
 
-/// Servers as they are to the workers, for `runtime_mysql_servers`: one that cannot be reached is shunned.
+/// Servers as the workers see them, for `runtime_mysql_servers`: an unreachable one is shunned.
 pub fn statuses(observer: &Observer) -> Vec<(i32, String, u16, &'static str)> {
-    // As in ProxySQL, whose table has a check on it, one word stands for whatever is shunned there.
+    // As in ProxySQL, whose table has a check constraint, there is one word for all kinds of shunned.
     let word = |line: &ServerLine| match line.status {
         ServerStatus::ShunnedReplicationLag => ServerStatus::Shunned.name(),
         other => other.name(),

@@ -1,4 +1,4 @@
-//! What the store answers: rows, a count, or a refusal in the words that operators know.
+//! The store's answers: rows, a count, or a refusal with ProxySQL's messages.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub struct ResultSet {
     pub rows: Packed,
 }
 
-/// Something that was passed over or changed, for `SHOW WARNINGS`.
+/// Something that was skipped or changed, for `SHOW WARNINGS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// An error number of MySQL.
@@ -25,30 +25,30 @@ pub struct Warning {
     pub message: String,
 }
 
-/// What a statement answers when it is not refused.
+/// The answer of a statement that is not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Rows.
     Rows(ResultSet),
     /// No rows.
     Done {
-        /// Rows that were changed.
+        /// How many rows were changed.
         affected: u64,
         /// Text of the OK packet.
         info: String,
-        /// What was passed over.
+        /// What was skipped.
         warnings: Vec<Warning>,
     },
 }
 
 impl Answer {
-    /// Done, with nothing to say but how many rows were changed.
+    /// Done; the answer is only the number of rows changed.
     pub fn done(affected: u64) -> Answer {
         Answer::Done { affected, info: String::new(), warnings: Vec::new() }
     }
 }
 
-/// Why a statement was not carried out.
+/// Why a statement was not executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -61,7 +61,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// One in the form that errors of the admin interface have.
+    /// A refusal in the form of the admin interface's errors.
     pub fn admin(reason: impl std::fmt::Display) -> Refusal {
         Refusal { code: 1045, sqlstate: "28000", message: format!("ProxySQL Admin Error: {reason}") }
     }
@@ -85,7 +85,7 @@ impl From<rusqlite::Error> for Refusal {
     }
 }
 
-/// What SQLite says, without what `rusqlite` adds.
+/// SQLite's message, without `rusqlite`'s additions.
 pub fn reason(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
@@ -104,7 +104,8 @@ pub fn cell(value: ValueRef<'_>) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// 15 significant digits, and always one behind the point: as SQLite wrote numbers for long, and ProxySQL's does.
+/// 15 significant digits, and at least one after the decimal point, as older versions of SQLite and ProxySQL's write
+/// them.
 fn real_text(real: f64) -> String {
     if real.is_infinite() {
         return if real > 0.0 { "Inf".to_owned() } else { "-Inf".to_owned() };
@@ -120,7 +121,7 @@ fn real_text(real: f64) -> String {
     format!("{}e{sign}{:02}", trim_zeros(digits), exponent.abs())
 }
 
-/// Without the zeros behind the point, but for one.
+/// Without trailing zeros after the decimal point, except one.
 fn trim_zeros(number: &str) -> String {
     let Some((whole, fraction)) = number.split_once('.') else { return format!("{number}.0") };
     let fraction = fraction.trim_end_matches('0');

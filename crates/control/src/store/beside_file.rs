@@ -1,4 +1,4 @@
-//! What the configuration file says otherwise than the database, which alone counts after the first start.
+//! The differences between the configuration file and the database; only the latter counts after the first start.
 
 use std::path::Path;
 
@@ -15,21 +15,21 @@ use crate::schema;
 use crate::schema::{MODULES, Module};
 use crate::variables::Variable;
 
-/// Rows and variables that are named; of the others only the number is told.
+/// How many rows and variables are named; for the others only their number is given.
 const MOST_NAMED: usize = 5;
 
-/// Columns that a file does not decide.
+/// Columns that a file does not determine.
 const NOT_OF_A_FILE: &[(&str, &[&str])] = &[("mysql_users", &["backend", "frontend"])];
 
 impl Store {
-    /// The sections of the configuration file that are not in force, a sentence for each, and how to take them. Nothing
-    /// is changed by that.
+    /// The sections of the configuration file that are not in force, one sentence each, and how to load them. Changes
+    /// nothing.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's.
     pub(super) fn differences_from_file(&mut self) -> Result<Vec<String>, Refusal> {
         let Some(path) = self.file.clone() else { return Ok(Vec::new()) };
-        // A file that cannot be read is a reason not to start, and is told as such.
+        // A file that cannot be read prevents the start, and is reported there.
         let Ok(document) = parse::document(&path) else { return Ok(Vec::new()) };
         let transaction = self.all.open()?.transaction()?;
         let lines = differences(&transaction, &document, &path)?;
@@ -38,7 +38,7 @@ impl Store {
     }
 }
 
-/// Puts the file alone into memory, and compares that with what is on disk. The caller takes it back.
+/// Loads only the file into memory, and compares that with the disk. The caller rolls this back.
 fn differences(connection: &Connection, document: &Document, path: &Path) -> rusqlite::Result<Vec<String>> {
     for module in MODULES {
         let condition = module.condition();
@@ -95,7 +95,7 @@ fn of_tables(
     for table in module.tables() {
         let stored = tables::SECTIONS_STORED_ONLY.iter().find(|(_, of)| of == table);
         let section = stored.map_or(*table, |(section, _)| *section);
-        // An empty section is that of a file which leaves the rows to the admin interface.
+        // An empty section means that the file leaves the rows to the admin interface.
         let has_rows = |entry: &tree::Entry| match &entry.node.value {
             tree::Value::List(rows) => entry.name == section && !rows.is_empty(),
             _ => false,
@@ -120,7 +120,7 @@ fn of_tables(
     Ok(found)
 }
 
-/// How many rows a table has in one database and not in the other, and the keys of the first of them.
+/// How many rows a table has in one database but not in the other, and the keys of the first ones.
 fn only_in(
     connection: &Connection,
     table: &str,
@@ -154,7 +154,7 @@ fn only_in(
     Ok((usize::try_from(count).unwrap_or(0), keys?))
 }
 
-/// The first names, and how many there are beyond them.
+/// The first names, and the number of further ones.
 fn named(all: usize, names: &[String]) -> String {
     let first = names.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
     match all.saturating_sub(MOST_NAMED) {

@@ -1,6 +1,6 @@
-//! Functions of SQLite that take as long as the product of the lengths of their arguments: each of their calls is one step of
-//! its machine, which nothing ends once it has begun. What would take too long is refused before; all else SQLite's own
-//! function does.
+//! SQLite functions whose duration is proportional to the product of the lengths of their arguments: each call is one
+//! step of SQLite's virtual machine, which cannot be interrupted. Calls that would take too long are refused; SQLite's
+//! own function does the rest.
 
 use std::ffi::{CStr, CString};
 
@@ -12,7 +12,7 @@ use rusqlite::{Connection, Error, Result, params_from_iter};
 
 use super::guard::Guard;
 
-/// Their names and how many arguments they have: the first two are those that are multiplied.
+/// Their names and numbers of arguments: the lengths of the first two are multiplied.
 const FUNCTIONS: &[(&str, u8)] = &[
     ("instr", 2),
     ("replace", 3),
@@ -30,12 +30,12 @@ pub fn is_bounded(name: &str) -> bool {
     FUNCTIONS.iter().any(|(bounded, _)| *bounded == name)
 }
 
-/// Puts others in their place.
+/// Replaces them.
 pub fn replace(connection: &Connection, guard: &Guard) -> Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     for (name, arguments) in FUNCTIONS.iter().copied() {
-        // This connection has the functions as they were.
+        // This connection has the original functions.
         let original = Connection::open_in_memory()?;
         for limit in [Limit::SQLITE_LIMIT_LENGTH, Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH] {
             original.set_limit(limit, connection.limit(limit)?)?;
@@ -49,7 +49,7 @@ pub fn replace(connection: &Connection, guard: &Guard) -> Result<()> {
                 return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None));
             }
             let (first, second) = (length(context.get_raw(0)), length(context.get_raw(1)));
-            // SQLite looks at the length of a pattern before anything else.
+            // SQLite checks the length of a pattern first.
             let is_refused = matches!(name, "like" | "glob") && first > longest_pattern;
             if !is_refused && first.saturating_mul(second) > guard.limits.work {
                 let text = format!("the arguments of {name}() are too long for each other");
@@ -76,9 +76,9 @@ pub fn replace(connection: &Connection, guard: &Guard) -> Result<()> {
     Ok(())
 }
 
-/// The same without a statement around it, which takes many times as long.
+/// The same without a statement, which would take many times as long.
 fn matches(name: &str, pattern: &CStr, text: &CStr) -> bool {
-    // SAFETY: both texts end with a byte of value 0 and are there until it returns; nothing else is looked at.
+    // SAFETY: both texts are zero-terminated and live until it returns; nothing else is accessed.
     let difference = unsafe {
         match name {
             "like" => ffi::sqlite3_strlike(pattern.as_ptr(), text.as_ptr(), 0),
@@ -88,10 +88,10 @@ fn matches(name: &str, pattern: &CStr, text: &CStr) -> bool {
     difference == 0
 }
 
-/// Bytes of a pattern that is matched at once: there may be one of as many wildcards.
+/// The maximum length of a pattern that is matched directly: it may consist of wildcards only.
 const SHORT: usize = 1024;
 
-/// Bytes of a value as text.
+/// Length of a value as text.
 fn length(value: ValueRef<'_>) -> u64 {
     let bytes = match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
@@ -100,7 +100,7 @@ fn length(value: ValueRef<'_>) -> u64 {
     bytes as u64
 }
 
-/// Bytes of a number as text, about.
+/// Approximate length of a number as text.
 const LONGEST_NUMBER: usize = 24;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Checksums of tables: equal when their rows are, whatever the order they were put in.
+//! Checksums of tables: equal if their rows are, whatever the order of insertion.
 //!
-//! They are those of ProxySQL, so that a table can be held against the same one there.
+//! They are ProxySQL's, so that a table can be compared with the same one there.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use super::reading::cells_where;
 use crate::schema::{self, Database};
 use crate::schema::{Layer, Module};
 
-/// A checksum; of no rows it is 0.
+/// A checksum; 0 if there are no rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Checksum(u64);
 
 impl Checksum {
-    /// The one of that number.
+    /// The checksum with that value.
     pub(super) fn of_number(number: u64) -> Checksum {
         Checksum(number)
     }
@@ -30,7 +30,7 @@ impl Checksum {
 }
 
 impl fmt::Display for Checksum {
-    /// In two halves, the lower one first, as ProxySQL writes it.
+    /// In two halves, the lower one first, as in ProxySQL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0x{:X}{:X}", self.0 & 0xFFFF_FFFF, self.0 >> 32)
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Checksum {
 
 const SEEDS: [u64; 2] = [19, 3];
 
-/// The checksum of rows in their order: the hash of the texts of all cells, one after the other.
+/// The checksum of rows in their order: the hash of the texts of all cells, one after another.
 pub(super) fn checksum<'a>(rows: impl IntoIterator<Item = &'a Vec<Value>>) -> Checksum {
     let mut rows = rows.into_iter().peekable();
     if rows.peek().is_none() {
@@ -55,7 +55,7 @@ impl Store {
     /// The checksum of one table in memory or on disk: of all rows, or of the variables of `module`.
     ///
     /// # Errors
-    /// No such table there.
+    /// If there is no such table.
     pub fn checksum(&mut self, module: Module, table: &str, layer: Layer) -> Result<Checksum, Refusal> {
         let database = layer.database().ok_or_else(|| Refusal::admin("a layer without tables"))?;
         let condition = module.condition();

@@ -1,4 +1,4 @@
-//! From the configuration file to memory: rows are put in place of those of the same keys, none is deleted.
+//! Loads the configuration file into memory: rows replace those with the same keys, none is deleted.
 
 use std::path::Path;
 
@@ -14,17 +14,17 @@ use crate::config::{form, parse, tables};
 use crate::schema;
 use crate::schema::{MODULES, Module};
 
-/// Other names of columns in those sections.
+/// Other names for columns in these sections.
 const OTHER_NAMES: &[(&str, &str, &str)] =
     &[("restapi_routes", "interval_ms", "timeout_ms"), ("proxysql_servers", "address", "hostname")];
 
-/// What is not the default of the table when the file does not say.
+/// Values that differ from the table's default if the file does not give them.
 const OTHER_DEFAULTS: &[(&str, &str, i64)] = &[("mysql_aws_aurora_hostgroups", "check_timeout_ms", 1000)];
 
-/// What came of a file.
+/// The outcome of loading a file.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
-    /// Rows and variables that were put into memory.
+    /// How many rows and variables were loaded into memory.
     pub rows: u64,
     /// What was left out.
     pub warnings: Vec<Warning>,
@@ -48,7 +48,7 @@ impl Store {
     }
 }
 
-/// Puts the sections of `modules` into memory.
+/// Loads the sections of `modules` into memory.
 pub(super) fn merge(
     connection: &Connection,
     document: &Document,
@@ -87,7 +87,7 @@ pub(super) fn merge(
     Ok(merged)
 }
 
-/// All modules but the whitelists, which `LOAD ... FROM CONFIG` of ProxySQL knows nothing of: a start reads them too.
+/// All modules except the whitelists, which ProxySQL's `LOAD ... FROM CONFIG` does not support; a start reads them too.
 pub(super) fn merge_all(connection: &Connection, document: &Document) -> rusqlite::Result<Merged> {
     merge(connection, document, &MODULES)
 }
@@ -139,7 +139,7 @@ impl Merged {
     }
 }
 
-/// The cells of a row of a section that is described: with what the file means when it is silent.
+/// The cells of a row of a section with declared columns, including the file's defaults.
 fn described(section: &dyn Section, entries: &[Entry]) -> Vec<(&'static str, Value)> {
     let mut cells = Vec::new();
     for (column, absent) in section.absent() {
@@ -148,7 +148,7 @@ fn described(section: &dyn Section, entries: &[Entry]) -> Vec<(&'static str, Val
             (name == column).then(|| value(&entry.node.value, is_flag))
         });
         match (named, absent) {
-            // Whatever the file says, every account is for clients and for servers.
+            // Every account is for clients and for servers, whatever the file says.
             _ if section.name() == "mysql_users" && matches!(column, "backend" | "frontend") => {}
             (Some(value), _) => cells.push((column, value)),
             (None, Absent::Is(text)) => cells.push((column, Value::Text(text.to_owned()))),
@@ -179,8 +179,8 @@ fn stored(table: &'static str, entries: &[Entry]) -> Vec<(&'static str, Value)> 
     cells
 }
 
-/// A value of the file as a cell. Flags of flag columns are 1 and 0 there; numbers stay as they are written, since
-/// `01` is another text than `1`.
+/// A value in the file as a cell. Flag columns hold 1 or 0; numbers stay as written, because `01` and `1` are different
+/// texts.
 fn value(value: &tree::Value, of_flag: bool) -> Value {
     match (value, form::flag_of(value)) {
         (_, Some(flag)) if of_flag => Value::Integer(i64::from(flag)),

@@ -14,7 +14,7 @@ use crate::schema::Module;
 use crate::schema::{self, Database};
 use crate::variables::{Kind, Variable};
 
-/// The modules in the order in which a file has them.
+/// The modules in the order of a file.
 const ORDER: [Module; 9] = [
     Module::AdminVariables,
     Module::MysqlVariables,
@@ -27,14 +27,14 @@ const ORDER: [Module; 9] = [
     Module::ProxysqlServers,
 ];
 
-/// A file knows no accounts for one side only: of two rows of a name, that for clients is written.
+/// A file has no accounts for one side only: of two rows with the same name, the one for clients is written.
 const ACCOUNTS: &str = "frontend = 1 OR username NOT IN (SELECT username FROM main.mysql_users WHERE frontend = 1) ORDER BY rowid";
 
 impl Store {
-    /// What is in memory, as a file.
+    /// The contents of memory, as a file.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's.
     pub fn config_text(&mut self) -> Result<String, Refusal> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let now = date_and_time(i64::try_from(now).unwrap_or(0));
@@ -56,7 +56,7 @@ impl Store {
             if matches!(variable.kind, Kind::Fixed { .. }) {
                 continue;
             }
-            // As it will be read: a file is stricter than the admin interface.
+            // In a form that can be read back: a file is stricter than the admin interface.
             let value = variable.adopt(&value).map_or(value, |adopted| adopted.to_string());
             let _ = writeln!(text, "    {}={}", variable.short_name(), quoted(&value));
         }
@@ -81,7 +81,7 @@ impl Store {
     }
 }
 
-/// A row; what is NULL is not named.
+/// A row; NULLs are left out.
 fn group(columns: &[&str], row: &[Value]) -> String {
     let mut text = String::from("    {\n");
     for (column, cell) in columns.iter().zip(row) {

@@ -1,4 +1,4 @@
-//! One statement of an operator, carried out by SQLite within limits.
+//! Executes one statement of an operator in SQLite, within limits.
 
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::ffi::ErrorCode;
@@ -9,18 +9,18 @@ use super::guard::{Abandoned, Guard, Late, Limits, Origin, URGENT_LIMIT};
 use super::packed::Packed;
 use crate::urgency::Urgency;
 
-/// Bytes of an answer, as a client is sent them: twice the largest table of statistics, and twice the largest packet that a
-/// client may send.
+/// The maximum size of an answer as sent to a client: twice the largest statistics table, and twice the largest packet
+/// that a client may send.
 const ANSWER_LIMIT: usize = 128 << 20;
 
-/// A connection with its hooks, and what an answer without rows repeats.
+/// A connection with its hooks, and the row count that answers without rows repeat.
 #[derive(Debug)]
 pub struct Handle {
     /// The connection.
     pub connection: Connection,
     guard: Guard,
     writable: bool,
-    /// Rows changed by the last statement that changed any: statements that change none tell it again.
+    /// Rows changed by the last statement that changed any: statements that change none return it again.
     affected: u64,
 }
 
@@ -29,12 +29,12 @@ pub struct Handle {
 pub enum Access {
     /// They may.
     ReadWrite,
-    /// They are refused.
+    /// Changes are refused.
     ReadOnly,
 }
 
 impl Handle {
-    /// Puts limits on `connection`.
+    /// Sets limits on `connection`.
     pub fn new(
         mut connection: Connection,
         limits: Limits,
@@ -47,7 +47,7 @@ impl Handle {
         Ok(Handle { connection, guard, writable: true, affected: 0 })
     }
 
-    /// Carries out the first statement in `text`; what follows it is passed over.
+    /// Executes the first statement in `text`; what follows it is ignored.
     pub fn run(&mut self, text: &str, access: Access) -> Result<Answer, Refusal> {
         if text.contains('\0') {
             return Err(Refusal::admin("unrecognized token: a byte of value 0"));
@@ -58,12 +58,12 @@ impl Handle {
         if is("VACUUM") && access == Access::ReadOnly {
             return Err(Refusal::admin("attempt to write a readonly database"));
         }
-        // Packing makes tables of its own, which no operator may; `VACUUM INTO` would write any file.
+        // VACUUM creates tables, which no operator may; `VACUUM INTO` could write any file.
         let packs = is("VACUUM") && words.len() <= 2 && words.iter().all(|word| is_name(word));
         self.run_as(if packs { Origin::Store } else { Origin::Operator }, text)
     }
 
-    /// Whether the first statement in `text` could be carried out; it is not.
+    /// Whether the first statement in `text` could be executed, without executing it.
     pub fn check(&mut self, text: &str, access: Access) -> Result<(), Refusal> {
         self.set_access(access)?;
         let entered = self.guard.enter(Origin::Operator);
@@ -95,7 +95,7 @@ impl Handle {
         }
     }
 
-    /// Rows, or `None` where the statement has no columns.
+    /// Rows, or `None` if the statement has no columns.
     fn prepare_and_run(&self, origin: Origin, text: &str) -> Result<Option<ResultSet>, Refusal> {
         let entered = self.guard.enter(origin);
         let refusal = |error| self.refusal(error);
@@ -126,20 +126,20 @@ impl Handle {
         Ok(())
     }
 
-    /// Has statements end sooner.
+    /// Makes statements end sooner.
     #[cfg(test)]
     pub fn limit_time(&mut self, limit: std::time::Duration) {
         self.guard.limits.time = limit;
     }
 
-    /// Work of the store itself on the connection, whatever access operators have.
+    /// The store's own work on the connection, independent of operators' access.
     pub fn open(&mut self) -> Result<&mut Connection, Refusal> {
         self.set_access(Access::ReadWrite)?;
         Ok(&mut self.connection)
     }
 }
 
-/// Whether a statement is one that changes rows, and so says how many.
+/// Whether a statement changes rows, and so returns their number.
 fn changes_rows(text: &str) -> bool {
     let first = text.split_ascii_whitespace().next().unwrap_or_default();
     ["INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"].iter().any(|word| word.eq_ignore_ascii_case(first))

@@ -1,7 +1,7 @@
-//! What runs, as bytes: for the process that comes after this one, which serves from it before it opens any database.
+//! What runs, as bytes for the next process, which serves from it before it opens any database.
 //!
-//! Rows are kept as cells of tables and values of variables, so that another version reads what it knows of them. There
-//! are passwords in it: whoever keeps the bytes keeps them secret.
+//! Rows are stored as cells of tables and values of variables, so that another version can read what it knows. The
+//! bytes contain passwords and must be kept secret.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::monitor::placement::Known;
 use crate::schema::{MODULES, Module};
 use crate::variables::{self, Values, Variable};
 
-/// What has run, read again.
+/// What ran, read back.
 #[derive(Debug)]
 pub struct Frozen {
     pub(super) running: Running,
@@ -28,10 +28,10 @@ pub struct Frozen {
 /// Why bytes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FrozenError {
-    /// They are something else.
+    /// They are not such bytes.
     #[error("what ran before cannot be read: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// They are of a version that writes them in another way.
+    /// They come from a version with a different format.
     #[error("what ran before was written in form {found}, and this version reads form {FORM}")]
     Form {
         /// The form.
@@ -40,16 +40,16 @@ pub enum FrozenError {
     /// A part is missing.
     #[error("what ran before lacks {0}")]
     Lacks(&'static str),
-    /// The rows cannot be taken.
+    /// The rows cannot be loaded.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// Changed when older versions could not make sense of what is written any more.
+/// Increased when older versions can no longer read the format.
 const FORM: u64 = 1;
 
 impl Store {
-    /// What runs, with what is known of servers.
+    /// What runs, with what is known about servers.
     pub fn freeze(&self, known: &Known) -> Vec<u8> {
         let value = |(variable, value): (&Variable, &variables::Value)| {
             let value = match value {
@@ -60,7 +60,7 @@ impl Store {
             (variable.name.to_owned(), value)
         };
         let table = |(name, cells): (&&str, &Cells)| {
-            // What is shown of servers is where they are; what is kept is where they were configured.
+            // Shown are the current places of servers; stored are their configured ones.
             let configured: Cells;
             let cells = match *name {
                 "mysql_servers" => {
@@ -87,7 +87,7 @@ impl Store {
 }
 
 impl Frozen {
-    /// Reads what [`Store::freeze`] has written.
+    /// Reads what [`Store::freeze`] wrote.
     ///
     /// # Errors
     /// See [`FrozenError`].
@@ -110,7 +110,7 @@ impl Frozen {
         Ok(Frozen { running, known: Known::from_json(&frozen["servers"]) })
     }
 
-    /// What the data plane was given, as it is configured, without keys and certificates.
+    /// The data plane's configuration, without keys and certificates.
     pub fn rows(&self) -> &Rows {
         &self.running.rows
     }
@@ -120,7 +120,7 @@ impl Frozen {
         &self.running.variables
     }
 
-    /// What is known of servers.
+    /// What is known about servers.
     pub fn known(&self) -> &Known {
         &self.known
     }
@@ -135,7 +135,7 @@ fn values(written: &serde_json::Map<String, Json>) -> Values {
             Json::String(text) => variables::Value::Text(text.clone()),
             _ => continue,
         };
-        // One that this version does not have, or has as another type, keeps the value that it has at first.
+        // A variable that this version does not have, or has with a different type, keeps its default.
         let Some(variable) = Variable::named(name) else { continue };
         if std::mem::discriminant(&variable.default_value()) == std::mem::discriminant(&value) {
             values.put(variable, value);

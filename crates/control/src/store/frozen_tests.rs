@@ -1,4 +1,4 @@
-//! What runs, written down and read again.
+//! What runs, written and read back.
 
 use narrows_proxy::snapshot::{CheckType, HostgroupId};
 

@@ -1,4 +1,4 @@
-//! The functions that statements have beyond those of SQLite.
+//! Functions available to statements in addition to SQLite's.
 
 use narrows_wire::auth::{NONCE_LENGTH, caching_sha2, native, nonce_from};
 use rusqlite::functions::{Context, FunctionFlags};
@@ -15,7 +15,7 @@ pub fn add(connection: &Connection) -> Result<()> {
     connection.create_scalar_function("CACHING_SHA2_PASSWORD", 2, pure, caching_sha2_password)
 }
 
-/// What the password functions answer instead of an error.
+/// What the password functions return instead of an error.
 const WRONG_TYPE: &[u8] = b"Invalid argument type";
 const WRONG_SIZE: &[u8] = b"Invalid argument size";
 
@@ -28,7 +28,7 @@ fn native_password(context: &Context<'_>) -> Result<String> {
     Ok(text(answer))
 }
 
-/// `*` and 40 hexadecimal digits: a password as `mysql_native_password` stores it.
+/// A password as `mysql_native_password` stores it: `*` and 40 hexadecimal digits.
 pub fn native_hash(password: &[u8]) -> String {
     native::format_stored(&native::stage2(&native::stage1(password)))
 }
@@ -60,7 +60,7 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Seconds of the years 0 to 9999, outside of which SQLite's own functions answer NULL too.
+/// Seconds of the years 0 to 9999, outside of which SQLite's own functions also return NULL.
 const WRITABLE: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
 fn from_unixtime(context: &Context<'_>) -> Result<Option<String>> {
@@ -79,14 +79,14 @@ fn from_unixtime(context: &Context<'_>) -> Result<Option<String>> {
 }
 
 fn whole(seconds: f64) -> Option<i64> {
-    // Beyond this a number is no time anyway, and the conversion is exact below it.
+    // Larger numbers are not valid times, and the conversion of smaller ones is exact.
     (seconds.abs() < 1e15).then(|| seconds.floor() as i64)
 }
 
 /// `YYYY-MM-DD hh:mm:ss` in UTC.
 pub fn date_and_time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years are counted from the first of March of the year 0, so that the leap day is the last of its year.
+    // Years are counted from the first of March of the year 0, so that the leap day is the last day of its year.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,7 +1,7 @@
-//! What a statement of an operator may do: SQL on the tables, and nothing beyond them.
+//! What an operator's statement may do: SQL on the tables, and nothing else.
 //!
-//! The store's own statements pass unasked. A statement of an operator is asked while it is prepared (no files, no
-//! settings of SQLite, no definitions but those of tables of one's own), and ended when its time is over.
+//! The store's own statements are not checked. An operator's statement is checked while it is prepared (no files, no
+//! settings of SQLite, no definitions except of the operator's own tables), and ended when its time is over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -15,39 +15,40 @@ use super::Role;
 use crate::schema::{self, Database};
 use crate::urgency::Urgency;
 
-/// How long one may take while somebody waits who must not wait for long; see [`Urgency`].
+/// How long a statement may take while something urgent waits; see [`Urgency`].
 pub const URGENT_LIMIT: Duration = Duration::from_millis(250);
 
-/// Longest pattern of `LIKE` and `GLOB`, in bytes. SQLite matches them with a recursion for each wildcard; its own limit of 50,000
-/// is more than the stack of a thread takes.
+/// Longest pattern of `LIKE` and `GLOB`, in bytes. SQLite matches them with one recursion per wildcard; its own limit
+/// of 50,000 would overflow a thread's stack.
 const PATTERN_LIMIT: i32 = 4096;
 
-/// Steps of SQLite's machine between two looks at the clock: some microseconds. They are few because one of them may be a
-/// function of the longest value.
+/// Steps of SQLite's virtual machine between two looks at the clock: a few microseconds. They are few because a single
+/// step may be a function call with the longest value.
 const STEPS: i32 = 100;
 
-/// How far the statements of a connection may go.
+/// The limits on a connection's statements.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Whose they are.
+    /// Who sends them.
     pub role: Role,
     /// How long one may take.
     pub time: Duration,
     /// Bytes of one value or row, and of one statement.
     value: i32,
-    /// Steps of a statement, as SQLite compiles it: those without a jump among them run without a look at the clock.
+    /// Steps of a compiled statement: sequences without a jump run without a look at the clock.
     steps: i32,
-    /// Arguments of one function.
+    /// The maximum number of arguments of a function.
     arguments: i32,
-    /// The lengths of two arguments of a function multiplied with each other, where that is how long it takes.
+    /// The maximum product of the lengths of two arguments, for functions whose duration depends on it.
     pub work: u64,
-    /// Bytes of memory, beside those that SQLite had at the beginning.
+    /// Bytes of memory, in addition to what SQLite used at the beginning.
     memory: u64,
 }
 
 impl Limits {
-    /// Statements of operators take milliseconds, and others wait meanwhile. A value is twice as much as the largest packet
-    /// that a client may send, so that such a one fits with what is around it. Memory is bounded for the whole process.
+    /// Operators' statements take milliseconds, and others wait in the meantime. A value may be twice the largest
+    /// packet that a client may send, so that such a packet fits with what surrounds it. Memory is limited for the
+    /// whole process.
     pub const FULL: Limits = Limits {
         role: Role::Admin,
         time: Duration::from_secs(10),
@@ -58,8 +59,8 @@ impl Limits {
         memory: u64::MAX,
     };
 
-    /// Whoever has such an account is trusted with figures, and with nobody's time. No value in a table of figures is nearly
-    /// as long; a table may be, and sorting it takes its room once more.
+    /// The owner of such an account is trusted with figures, but not with others' time. No value in a statistics table
+    /// is nearly as long; a table may be, and sorting it takes its size again.
     pub const STATISTICS: Limits = Limits {
         role: Role::Stats,
         time: Duration::from_secs(2),
@@ -71,7 +72,7 @@ impl Limits {
     };
 }
 
-/// Who is behind a statement.
+/// The origin of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The store.
@@ -80,7 +81,7 @@ pub enum Origin {
     Operator = 1,
 }
 
-/// Says that nobody waits for a statement any more.
+/// Signals that nobody waits for a statement any more.
 #[derive(Debug, Clone, Default)]
 pub struct Abandoned(Arc<AtomicBool>);
 
@@ -100,13 +101,13 @@ impl Abandoned {
 pub enum Late {
     /// It took longer than its limit, or nobody waits for it.
     TooLong = 0,
-    /// It took longer than [`URGENT_LIMIT`], and somebody was waiting.
+    /// It took longer than [`URGENT_LIMIT`] while something urgent was waiting.
     Urgent = 1,
     /// It took more memory than its limit.
     TooLarge = 2,
 }
 
-/// Tells the hooks of one connection what they are asked about.
+/// Gives the hooks of a connection the context of a statement.
 #[derive(Debug, Clone)]
 pub struct Guard {
     origin: Arc<AtomicU8>,
@@ -115,17 +116,17 @@ pub struct Guard {
     transaction: Arc<AtomicU8>,
     /// Why the last statement was ended: a [`Late`].
     reason: Arc<AtomicU8>,
-    /// Bytes of SQLite's memory at which one ends.
+    /// SQLite's memory usage in bytes at which a statement is ended.
     most_memory: Arc<AtomicU64>,
     urgency: Urgency,
     abandoned: Abandoned,
     start: Instant,
-    /// How far statements may go.
+    /// The limits on statements.
     pub limits: Limits,
 }
 
 impl Guard {
-    /// Puts the hooks and limits in place.
+    /// Installs the hooks and limits.
     pub fn install(
         connection: &mut Connection,
         limits: Limits,
@@ -154,7 +155,7 @@ impl Guard {
         Ok(guard)
     }
 
-    /// From now until the result is dropped statements are those of `origin`.
+    /// From now until the result is dropped, statements come from `origin`.
     pub fn enter(&self, origin: Origin) -> Entered<'_> {
         self.transaction.store(0, Ordering::Relaxed);
         self.reason.store(Late::TooLong as u8, Ordering::Relaxed);
@@ -166,7 +167,7 @@ impl Guard {
         Entered(self)
     }
 
-    /// Why the last statement was ended, where it was.
+    /// Why the last statement was ended, if it was.
     pub fn late(&self) -> Late {
         match self.reason.load(Ordering::Relaxed) {
             reason if reason == Late::Urgent as u8 => Late::Urgent,
@@ -175,7 +176,7 @@ impl Guard {
         }
     }
 
-    /// Whether the statement that runs is to end.
+    /// Whether the running statement must end.
     pub fn is_late(&self) -> bool {
         let end = self.deadline.load(Ordering::Relaxed);
         if end == u64::MAX {
@@ -213,17 +214,17 @@ impl Guard {
 
 /// Memory that SQLite uses in this process, in bytes.
 pub fn sqlite_bytes() -> u64 {
-    // SAFETY: takes no arguments, reads a counter behind SQLite's own lock, and may be called at any time.
+    // SAFETY: takes no arguments, reads a counter protected by SQLite's own lock, and may be called at any time.
     let bytes = unsafe { rusqlite::ffi::sqlite3_memory_used() };
     u64::try_from(bytes).unwrap_or(0)
 }
 
-/// A span in which statements are those of an operator.
+/// A period in which statements come from an operator.
 #[derive(Debug)]
 pub struct Entered<'a>(&'a Guard);
 
 impl Entered<'_> {
-    /// Whether what was prepared would begin or end a transaction: there are none between statements.
+    /// Whether the prepared statement would begin or end a transaction: transactions across statements are not allowed.
     pub fn is_transaction(&self) -> bool {
         self.0.transaction.load(Ordering::Relaxed) != 0
     }
@@ -236,7 +237,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Questions to SQLite that tell of the tables and change nothing.
+/// PRAGMAs that describe the tables and change nothing.
 const PRAGMAS: &[&str] = &[
     "compile_options",
     "database_list",
@@ -255,7 +256,7 @@ const PRAGMAS: &[&str] = &[
     "user_version",
 ];
 
-/// Of these, those whose argument says what is asked for and not what shall be.
+/// Those of them whose argument selects what to read and does not set anything.
 const PRAGMAS_WITH_SUBJECT: &[&str] = &[
     "foreign_key_list",
     "index_info",
@@ -266,11 +267,11 @@ const PRAGMAS_WITH_SUBJECT: &[&str] = &[
     "table_xinfo",
 ];
 
-/// Functions that reach outside, or that are handed memory addresses.
+/// Functions that reach outside, or that take memory addresses.
 const FUNCTIONS_DENIED: &[&str] = &["fts3_tokenizer", "load_extension"];
 
-/// Functions whose one call may take as long as the square of what they are given, or many times as long, and which nobody
-/// needs to read figures; see `bounded.rs` for those that are needed.
+/// Functions of which a single call may take time proportional to the square of its input or more, and which are not
+/// needed to read figures; see `bounded.rs` for those that are needed.
 const FUNCTIONS_OF_FULL_USERS: &[&str] = &[
     "json_array_insert",
     "json_insert",
@@ -289,17 +290,17 @@ const FUNCTIONS_OF_FULL_USERS: &[&str] = &[
     "sqlite_log",
 ];
 
-/// Whether users of statistics may not use a function.
+/// Whether a function is forbidden to statistics users.
 #[cfg(test)]
 pub fn is_denied(name: &str) -> bool {
     FUNCTIONS_DENIED.contains(&name) || FUNCTIONS_OF_FULL_USERS.contains(&name)
 }
 
-/// What users of statistics may not either, of what is allowed: whatever they may ask in a statement of its own they may not ask by
-/// way of a table, and what reads a whole file in one step is not theirs.
+/// Allowed PRAGMAs that are forbidden to statistics users: as table-valued functions, and those that read a whole file
+/// in one step.
 fn is_of_statistics(context: &AuthContext<'_>) -> bool {
     match context.action {
-        // `SHOW DATABASES` is this one; a PRAGMA that they send themselves is refused before.
+        // `SHOW DATABASES` uses this one; a PRAGMA that they send themselves has already been refused.
         AuthAction::Pragma { pragma_name, pragma_value } => {
             pragma_name.eq_ignore_ascii_case("database_list") && pragma_value.is_none()
         }
@@ -341,7 +342,7 @@ fn is_question(name: &str, argument: Option<&str>) -> bool {
     among(PRAGMAS_WITH_SUBJECT) || (argument.is_none() && among(PRAGMAS))
 }
 
-/// Whether a table of that name would be the operator's own: in memory, and none of ours.
+/// Whether a table with that name would be the operator's own: in memory, and not one of ours.
 fn is_own(database: Option<&str>, name: &str) -> bool {
     let in_main = database.is_none_or(|database| database == "main" || database == "temp");
     in_main && schema::find(Database::Main, name).is_none()

@@ -1,11 +1,11 @@
-//! Statements of users of statistics that take as much as they can: each ends, and about when it should.
+//! Statements of statistics users that take as much as they can: each ends, and about when it should.
 
 use std::time::{Duration, Instant};
 
 use super::tests::Fixture;
 use super::*;
 
-/// What one of them says that may take 50 ms, and how long it took.
+/// The answer to one of them with a limit of 50 ms, and how long it took.
 fn run(fixture: &mut Fixture, text: &str) -> (String, Duration) {
     let mut snapshot = fixture.store.snapshot(text).unwrap();
     snapshot.limits.time = Duration::from_millis(50);
@@ -17,7 +17,7 @@ fn run(fixture: &mut Fixture, text: &str) -> (String, Duration) {
     (said, start.elapsed())
 }
 
-/// `SELECT` of `expression` so often that no look at the clock comes between.
+/// `SELECT` of `expression` so many times that there is no look at the clock in between.
 fn often(expression: &str) -> String {
     format!("SELECT {}", vec![expression; 1_900].join(", "))
 }
@@ -114,7 +114,7 @@ fn a_snapshot_that_is_read_keeps_no_sample_and_no_record_waiting() {
     let sample = |fixture: &mut Fixture| {
         fixture.store.append("stats_history.system_cpu", vec![vec![Value::Integer(2); 3]], 0)
     };
-    // It is locked for a moment when it is opened, and from then on that the statement reads: that is said at once, each time.
+    // It is locked while it is opened, and then while the statement reads: this is reported at once each time.
     let (start, mut locked) = (Instant::now(), 0);
     while locked < 100 {
         locked = match sample(&mut fixture) {
@@ -132,8 +132,8 @@ fn a_snapshot_that_is_read_keeps_no_sample_and_no_record_waiting() {
     sample(&mut fixture).unwrap();
 }
 
-/// Functions that take about as long as their arguments or their answer are. One that a later SQLite adds is to be looked at before it
-/// comes here, or into one of the lists in `bounded.rs` and `guard.rs`.
+/// Functions whose duration is proportional to the length of their arguments or result. A function added by a later
+/// SQLite must be examined before it is added here, or to one of the lists in `bounded.rs` and `guard.rs`.
 const QUICK: &str = "-> ->> abs avg bm25 caching_sha2_password changes char coalesce concat concat_ws count cume_dist current_date \
     current_time current_timestamp date datetime dense_rank first_value format from_unixtime fts5 fts5_get_locale \
     fts5_insttoken fts5_locale fts5_source_id group_concat hex highlight if ifnull iif json json_array \

@@ -1,4 +1,4 @@
-//! Layers: what LOAD and SAVE move, and what a start begins with.
+//! Layers: what LOAD and SAVE move, and the initial state at a start.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::tests::{Fixture, rows};
 use super::*;
 use crate::schema::{Layer, MODULES, Module};
 
-/// A folder in which stores are opened one after the other.
+/// A folder in which stores are opened one after another.
 struct Site {
     folder: tempfile::TempDir,
 }
@@ -420,7 +420,7 @@ fn what_is_written_as_a_file_is_read_as_what_it_was() {
     assert_eq!(store.rows(), second.rows());
 }
 
-/// A database as release 1.4 of ProxySQL wrote it, in the tables that matter, and one row that no release takes.
+/// A database as written by ProxySQL 1.4, with the tables that matter, and one row that no release accepts.
 const OF_RELEASE_1_4: &str = "
     CREATE TABLE global_variables (variable_name VARCHAR NOT NULL PRIMARY KEY, variable_value VARCHAR NOT NULL);
     INSERT INTO global_variables VALUES ('mysql-max_connections', '55'), ('mysql-forward_autocommit', 'false'),

@@ -1,7 +1,7 @@
 //! Moving modules between layers.
 //!
-//! One implementation for all tables. Only *memory to runtime* is in two steps, as the data plane has its say between
-//! them: [`Store::candidate`] reads what would run, [`Store::accept`] is told that it runs.
+//! One implementation for all tables. Only *memory to runtime* has two steps, because the data plane may refuse between
+//! them: [`Store::candidate`] reads what would run, [`Store::accept`] records that it runs.
 
 use narrows_proxy::snapshot::Rows;
 use rusqlite::Connection;
@@ -19,11 +19,11 @@ use crate::variables::Values;
 /// What would run.
 #[derive(Debug)]
 pub struct Candidate {
-    /// What the data plane is to be given.
+    /// The configuration for the data plane.
     pub rows: Rows,
-    /// Every variable as it would be.
+    /// Every variable with its new value.
     pub variables: Values,
-    /// What was left out or put back.
+    /// What was left out or reset.
     pub warnings: Vec<Warning>,
     module: Module,
     tables: Vec<(&'static str, Cells)>,
@@ -31,17 +31,17 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Which module it is of.
+    /// Its module.
     pub fn module(&self) -> Module {
         self.module
     }
 }
 
 impl Store {
-    /// Moves a module from one layer to another, but for memory to runtime.
+    /// Moves a module from one layer to another, except from memory to runtime.
     ///
     /// # Errors
-    /// Layers that nothing moves between; a file that cannot be read or written.
+    /// Layers between which nothing can be moved; a file that cannot be read or written.
     pub fn copy(&mut self, module: Module, from: Layer, to: Layer) -> Result<Answer, Refusal> {
         match (from, to) {
             (Layer::Disk, Layer::Memory) | (Layer::Memory, Layer::Disk) => {
@@ -66,7 +66,7 @@ impl Store {
         for table in module.tables() {
             let rows = self.running.tables.get(table).map(Vec::as_slice).unwrap_or_default();
             match module {
-                // Rows of accounts that do not run stay, but so that they do not run after the next LOAD either.
+                // Accounts that do not run stay, but are made inactive so that the next LOAD does not run them.
                 Module::MysqlUsers => transaction.execute("UPDATE main.mysql_users SET active = 0", [])?,
                 _ => transaction.execute(&format!("DELETE FROM main.{table}"), [])?,
             };
@@ -78,7 +78,7 @@ impl Store {
         Ok(Answer::done(0))
     }
 
-    /// What would run if `module` were taken from memory.
+    /// What would run if `module` were loaded from memory.
     ///
     /// # Errors
     /// What SQLite says.
@@ -106,7 +106,7 @@ impl Store {
         Ok(candidate)
     }
 
-    /// What would run if the account `name` alone were taken from memory; one that is not there is taken away.
+    /// What would run if only the account `name` were loaded from memory; if it is not there, it is removed.
     ///
     /// # Errors
     /// What SQLite says.
@@ -126,7 +126,7 @@ impl Store {
         Ok(candidate)
     }
 
-    /// Notes that `candidate` runs. What was put back is put back in memory too.
+    /// Records that `candidate` runs. Values that were reset are reset in memory too.
     ///
     /// # Errors
     /// What SQLite says.
@@ -148,7 +148,7 @@ impl Store {
     }
 }
 
-/// Makes the tables of `module` in one layer what they are in another; gives the number of rows.
+/// Copies the tables of `module` from one layer to another; returns the number of rows.
 pub(super) fn copy_tables(
     connection: &Connection,
     module: Module,
@@ -159,7 +159,7 @@ pub(super) fn copy_tables(
     let (source, target, condition) = (database(from), database(to), module.condition());
     let mut copied = 0;
     for table in module.tables() {
-        // Variables are never deleted: what the source does not have stays as it is.
+        // Variables are never deleted: those that the source does not have stay unchanged.
         if module.prefix().is_none() {
             connection.execute(&format!("DELETE FROM {target}.{table}"), [])?;
         }
@@ -171,7 +171,7 @@ pub(super) fn copy_tables(
     Ok(u64::try_from(copied).unwrap_or(u64::MAX))
 }
 
-/// Puts rows into a table, in place of those of the same keys.
+/// Inserts rows into a table, replacing those with the same keys.
 pub(super) fn insert(
     connection: &Connection,
     database: Database,

@@ -1,4 +1,4 @@
-//! What statements may not do, and what becomes of those that take too much.
+//! What statements may not do, and what happens to those that take too much.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::tests::Fixture;
 use super::*;
 use crate::schema::{Layer, MODULES, Module};
 
-/// The store still does what it is there for.
+/// The store still works.
 fn works(fixture: &mut Fixture) {
     assert_eq!(fixture.rows("SELECT 1"), [["1"]]);
     for module in MODULES {
@@ -117,11 +117,11 @@ fn what_takes_too_long_is_ended() {
         assert!(said.starts_with("ProxySQL Admin Error: the statement was ended"), "{said}");
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
-    // This one is a single step of SQLite's machine, so it is its length that is limited.
+    // This one is a single step of SQLite's virtual machine, so its length is limited.
     let start = Instant::now();
     let _ = fixture.store.sql(&pattern);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    // What was changed until then is as it was.
+    // Earlier changes are rolled back.
     let insert = "INSERT INTO mysql_query_rules (rule_id) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c";
     fixture.refused(Role::Admin, insert);
     assert_eq!(fixture.rows("SELECT COUNT(*) FROM mysql_query_rules"), [["0"]]);

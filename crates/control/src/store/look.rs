@@ -1,4 +1,4 @@
-//! A layer as it is, for whoever compares it with what it was.
+//! Reads a layer, to compare it with its earlier state.
 
 use rusqlite::types::Value;
 
@@ -7,7 +7,7 @@ use super::reading::cells_where;
 use crate::schema::{Layer, Module};
 
 impl Store {
-    /// The rows that a layer has of a module, by table. What cannot be read is left out.
+    /// A module's rows in a layer, by table. What cannot be read is left out.
     pub fn rows_in(&self, layer: Layer, module: Module) -> Vec<(&'static str, Vec<Vec<Value>>)> {
         let connection = &self.all.connection;
         let rows = |table: &'static str| match layer.database() {
@@ -17,7 +17,7 @@ impl Store {
         module.tables().iter().map(|table| (*table, rows(table))).collect()
     }
 
-    /// The variables of a layer whose names begin with `prefix`, and their texts.
+    /// The variables in a layer whose names begin with `prefix`, and their texts.
     pub fn values_in(&self, layer: Layer, prefix: &str) -> Vec<(String, String)> {
         let Some(database) = layer.database() else {
             let own = self.variables().iter().filter(|(variable, _)| variable.name.starts_with(prefix));

@@ -1,9 +1,9 @@
-//! Where the configuration is kept and what the admin interface asks: tables in SQLite, in three layers.
+//! The storage of the configuration and the admin interface's SQL: tables in SQLite, in three layers.
 //!
-//! *Disk* is a file, *memory* is what operators edit, *runtime* is what the data plane was given. Only the last is more
+//! *Disk* is a file, *memory* is what operators edit, *runtime* is what the data plane received. Only the last is more
 //! than tables: [`crate::config`] reads rows, and the store remembers which ones are running.
 //!
-//! Full users have a connection to all of it; those of statistics have copies of statistics, and of nothing else ([`Snapshot`]).
+//! Full users have a connection to all of it; statistics users only have copies of statistics ([`Snapshot`]).
 
 mod answer;
 mod beside_file;
@@ -68,16 +68,16 @@ pub struct Store {
     access: Access,
     running: Running,
     phase: variables::Phase,
-    /// The configuration file, where there is one.
+    /// The configuration file, if there is one.
     file: Option<PathBuf>,
     uuid: String,
     remarks: Vec<String>,
-    /// What has been said, without its place in a file: only while the store is opened.
+    /// The remarks already reported, without positions in a file; only used while the store is opened.
     remarked: HashSet<String>,
 }
 
 impl Store {
-    /// Carries out one statement of SQL of a full user.
+    /// Executes one SQL statement of a full user.
     ///
     /// # Errors
     /// What SQLite says; what is not allowed; what takes too long or too much memory.
@@ -85,7 +85,7 @@ impl Store {
         self.all.run(text, self.access)
     }
 
-    /// Whether SQLite takes one statement of SQL of a full user: it is not carried out.
+    /// Whether SQLite accepts one SQL statement of a full user, without executing it.
     ///
     /// # Errors
     /// What SQLite says; what is not allowed.
@@ -93,15 +93,15 @@ impl Store {
         self.all.check(text, self.access)
     }
 
-    /// By what statements are told that they are waited for.
+    /// The signal that tells statements that something urgent waits.
     pub fn urgency(&self) -> Urgency {
         self.urgency.clone()
     }
 
-    /// Puts `rows` in place of all rows of `table`, which is named with its database.
+    /// Replaces all rows of `table`, given with its database, by `rows`.
     ///
     /// # Errors
-    /// No such table, or rows that do not fit it: the rows before are still there then.
+    /// If there is no such table, or the rows do not fit; then the old rows are kept.
     pub fn refill(&mut self, table: &str, rows: Vec<Vec<Value>>) -> Result<(), Refusal> {
         let transaction = self.all.open()?.transaction()?;
         transaction.execute(&format!("DELETE FROM {table}"), [])?;
@@ -116,10 +116,11 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Adds rows to a table of figures over time, which begin with their time, and drops those older than `oldest`.
+    /// Adds rows, which begin with their time, to a table of figures over time, and deletes those older than `oldest`.
     ///
     /// # Errors
-    /// No such table, or no room for the rows; somebody reads the file just now, whose end is not waited for.
+    /// If there is no such table, or no space for the rows, or the file is currently being read, for which
+    /// this does not wait.
     pub fn append(&mut self, table: &str, rows: Vec<Vec<Value>>, oldest: i64) -> Result<(), Refusal> {
         self.all.open()?.busy_timeout(Duration::ZERO)?;
         let appended = self.append_now(table, rows, oldest);
@@ -138,12 +139,12 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Whether full users may change nothing.
+    /// Whether full users may not change anything.
     pub fn is_read_only(&self) -> bool {
         self.access == Access::ReadOnly
     }
 
-    /// Whether full users may change nothing, from now on.
+    /// Sets whether full users may not change anything.
     pub fn set_read_only(&mut self, read_only: bool) {
         self.access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
         let variable = Variable::named("admin-read_only").expect("a variable of ours");
@@ -151,7 +152,7 @@ impl Store {
     }
 }
 
-/// How long a statement waits for a program that has a file locked: as long as `rusqlite` has it wait at first.
+/// How long a statement waits for a program that has a file locked: `rusqlite`'s default.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

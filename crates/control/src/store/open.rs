@@ -1,7 +1,7 @@
-//! Opening the databases, and what a start makes of file, disk and memory.
+//! Opens the databases, and combines file, disk and memory at a start.
 //!
-//! The file counts at the first start, with [`Start::Initial`] and with [`Start::Reload`]; else what is on disk does. A
-//! database that cannot be read or written is a reason not to start: nothing is ever put in its place unasked.
+//! The file counts at the first start, with [`Start::Initial`] and with [`Start::Reload`]; otherwise the disk counts. A
+//! database that cannot be read or written prevents the start: it is never replaced without a request.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -25,28 +25,28 @@ use crate::schema::{self, Database, create_missing};
 use crate::schema::{Layer, MODULES};
 use crate::urgency::Urgency;
 
-/// What a store is opened with.
+/// Options for opening a store.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening<'a> {
     /// The folder of `narrows.db`.
     pub datadir: &'a Path,
     /// The configuration file.
     pub file: Option<&'a Path>,
-    /// What goes before what.
+    /// What takes precedence.
     pub start: Start,
-    /// The identity that the command line or the file gives this node.
+    /// The identity of this node from the command line or the file.
     pub uuid: Option<&'a str>,
 }
 
-/// What goes before what at a start.
+/// What takes precedence at a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
-    /// What is on disk; at the first start, the file.
+    /// The disk; at the first start, the file.
     #[default]
     Usual,
-    /// The file; what is on disk is put aside.
+    /// The file; the disk is set aside.
     Initial,
-    /// What is on disk, and the file over it.
+    /// The disk, with the file merged over it.
     Reload,
 }
 
@@ -66,7 +66,7 @@ pub enum OpenError {
     Damaged {
         /// Its file.
         path: PathBuf,
-        /// What SQLite found first.
+        /// SQLite's first finding.
         finding: String,
     },
     /// A database cannot be written.
@@ -75,7 +75,7 @@ pub enum OpenError {
         /// Its file.
         path: PathBuf,
     },
-    /// A database cannot be put aside.
+    /// A database cannot be set aside.
     #[error("the database {} cannot be put aside: {source}", path.display())]
     PutAside {
         /// Its file.
@@ -86,22 +86,22 @@ pub enum OpenError {
     /// The configuration file cannot be started.
     #[error("the configuration cannot be started\n{}", lines(.0))]
     File(Vec<Diagnostic>),
-    /// There is a configuration already where another one is to be taken over.
+    /// A configuration already exists where another one is to be imported.
     #[error("{} holds a configuration already; it was left as it is", path.display())]
     Occupied {
         /// Its file.
         path: PathBuf,
     },
-    /// A database in memory cannot be made.
+    /// An in-memory database cannot be created.
     #[error("the databases in memory: {0}")]
     Memory(#[from] rusqlite::Error),
-    /// What is stored cannot be taken to runtime.
+    /// The stored configuration cannot be loaded to runtime.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
 impl OpenError {
-    /// Whether the disk has no room, or a file may not grow.
+    /// Whether the disk is full, or a file may not grow.
     fn is_for_want_of_room(&self) -> bool {
         let (OpenError::Database { source, .. } | OpenError::Memory(source)) = self else { return false };
         matches!(source.sqlite_error_code(), Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure))
@@ -118,26 +118,26 @@ pub const DISK: &str = "narrows.db";
 /// The file of figures over time.
 pub const HISTORY: &str = "narrows_stats.db";
 
-/// Pages of 4 KiB that operators can fill in `main`: 256 MiB, a hundred times what 10,000 rules take.
+/// How many pages of 4 KiB operators can fill in `main`: 256 MiB, a hundred times what 10,000 rules take.
 const MAIN_PAGES: u32 = 65_536;
 
-/// Whether what is stored is changed where the store is opened.
+/// Whether opening the store changes what is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disk {
-    /// What is new in this program is stored.
+    /// New settings of this version are stored.
     Written,
     /// Nothing is.
     AsItIs,
 }
 
-/// Most findings that one start logs; a set of rules that is wrong as a whole has thousands.
+/// The most findings that one start logs; a completely wrong set of rules has thousands.
 const MOST_FINDINGS: usize = 100;
 
-/// Memory of SQLite in all, in bytes: what is left when a statement sorts or joins without measure.
+/// SQLite's total memory in bytes, which limits statements with huge sorts or joins.
 const HEAP_LIMIT: i64 = 1 << 30;
 
 impl Store {
-    /// Opens the databases in `opening.datadir` and takes what is configured to runtime.
+    /// Opens the databases in `opening.datadir` and loads the configuration to runtime.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -162,8 +162,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the databases in `opening.datadir` beside what runs already: that stays as it is, and memory is filled from
-    /// disk. One that is full is no reason to have no administrators: they may be those who make room.
+    /// Opens the databases in `opening.datadir` while something already runs: that stays unchanged, and memory is
+    /// filled from disk. A full disk does not prevent administration, because administrators may be the ones who free
+    /// space.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -189,7 +190,7 @@ impl Store {
         }
     }
 
-    /// Says what has not been said already, with its place where it was said of a file.
+    /// Reports what has not been reported yet, with its position if it is about a file.
     fn remark_once(&mut self, message: String) {
         if self.remarked.insert(message.clone()) {
             self.remarks.push(message);
@@ -204,7 +205,7 @@ impl Store {
         }
         let mut store = Store::connect(opening.datadir)?;
         store.file = opening.file.map(Path::to_owned);
-        // A first start that was killed has left a file without tables.
+        // A killed first start has left a file without tables.
         let is_new = !schema::exists(&store.all.connection, Database::Disk, "global_variables")
             .map_err(|source| OpenError::Database { path: disk.clone(), source })?;
         let former = opening.datadir.join(takeover::PROXYSQL);
@@ -219,10 +220,10 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes the database in `datadir` from one of ProxySQL.
+    /// Creates the database in `datadir` from one of ProxySQL.
     ///
     /// # Errors
-    /// See [`OpenError`]; a configuration that is there already is left as it is.
+    /// See [`OpenError`]; an existing configuration is left unchanged.
     pub fn import(datadir: &Path, former: &Path) -> Result<TakenOver, OpenError> {
         let mut store = Store::connect(datadir)?;
         let path = datadir.join(DISK);
@@ -234,7 +235,7 @@ impl Store {
         Ok(store.load_with(opening, Some(former), Disk::Written)?.unwrap_or_default())
     }
 
-    /// [`Store::load`] with the database of ProxySQL beside the others.
+    /// [`Store::load`] with ProxySQL's database attached.
     fn load_with(
         &mut self,
         opening: Opening<'_>,
@@ -258,7 +259,7 @@ impl Store {
         Ok(taken)
     }
 
-    /// All databases, those in memory with their tables and those on disk as they are.
+    /// Opens all databases, those in memory with their tables and those on disk unchanged.
     fn connect(datadir: &Path) -> Result<Store, OpenError> {
         let (disk, history) = (datadir.join(DISK), datadir.join(HISTORY));
         let mut all = Connection::open_in_memory()?;
@@ -270,14 +271,14 @@ impl Store {
         attach(&all, ":memory:", Database::Stats)?;
         attach(&all, ":memory:", Database::Monitor)?;
         attach_file(&all, &history, Database::StatsHistory)?;
-        // Copies of the figures are made for each statement of their users: what a large table took is given back.
+        // The figures are copied for each statement of a statistics user: the memory of a large table is released.
         all.pragma_update(Some("stats"), "auto_vacuum", "FULL")?;
         for database in [Database::Main, Database::Stats, Database::Monitor] {
             create_missing(&all, database)?;
         }
         create_history(&mut all).map_err(|source| OpenError::Database { path: history.clone(), source })?;
         add_collations(&all)?;
-        // What drivers ask for before anything else.
+        // What drivers query first.
         all.execute("INSERT INTO stats.global_variables VALUES ('mysql-max_allowed_packet', '4194304')", [])?;
 
         let urgency = Urgency::default();
@@ -295,7 +296,7 @@ impl Store {
         })
     }
 
-    /// Fills memory and disk. What is on disk changes in one step, or not at all.
+    /// Fills memory and disk. The disk changes in one transaction, or not at all.
     fn load(
         &mut self,
         opening: Opening<'_>,
@@ -364,7 +365,7 @@ impl Store {
         Ok(taken)
     }
 
-    /// What is to be said about what was read at the start.
+    /// The remarks on what was read at the start.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
@@ -375,7 +376,7 @@ impl Store {
     }
 }
 
-/// What is known of collations, which no operator changes.
+/// The known collations, which operators do not change.
 fn fill_collations(connection: &Connection, writes: Disk) -> rusqlite::Result<()> {
     connection.execute_batch("DELETE FROM main.mysql_collations")?;
     let mut insert = connection.prepare("INSERT INTO main.mysql_collations VALUES (?1, ?2, ?3, ?4)")?;
@@ -391,21 +392,21 @@ fn fill_collations(connection: &Connection, writes: Disk) -> rusqlite::Result<()
     )
 }
 
-/// The tables of figures over time, in one step: each of its own would wait for the disk.
+/// The tables of figures over time, in one transaction: separate ones would each wait for the disk.
 fn create_history(connection: &mut Connection) -> rusqlite::Result<()> {
-    // Losing the last figures with the machine is no loss; waiting for the disk at each of them would be one.
+    // Losing the last figures in a crash of the machine is acceptable; waiting for the disk at each of them is not.
     connection.pragma_update(Some("stats_history"), "synchronous", "NORMAL")?;
     let transaction = connection.transaction()?;
     create_missing(&transaction, Database::StatsHistory)?;
     transaction.commit()
 }
 
-/// What is given, or else what is stored, or else a new one.
+/// The given one, otherwise the stored one, otherwise a new one.
 fn node_uuid(connection: &Connection, given: Option<&str>, writes: Disk) -> rusqlite::Result<String> {
     let sql = "SELECT variable_value FROM disk.global_settings WHERE variable_name = 'uuid'";
     let stored: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
     let uuid = given.map(str::to_owned).or(stored).unwrap_or_else(new_uuid);
-    // At every start, so that a disk that cannot be written shows now, and not when something is to be saved.
+    // At every start, so that a disk that cannot be written is noticed now, and not when something is saved.
     if writes == Disk::Written {
         connection.execute("INSERT OR REPLACE INTO disk.global_settings VALUES ('uuid', ?1)", [&uuid])?;
     }
@@ -433,7 +434,7 @@ fn put_aside(path: &Path) -> Result<(), OpenError> {
     if !path.exists() {
         return Ok(());
     }
-    // What a crash has left in its journal is undone by opening it. Where that fails, the file goes as it is.
+    // Opening it rolls back what a crash left in its journal. If that fails, the file is renamed unchanged.
     let opened = Connection::open(path);
     let _ = opened.and_then(|opened| opened.query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(())));
     let with = |behind: &str| {
@@ -453,9 +454,9 @@ fn put_aside(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Makes the file of a database before SQLite would: with passwords in it, it is its owner's alone.
+/// Creates the file of a database before SQLite would: it contains passwords, so only its owner may read it.
 fn make_private(path: &Path) {
-    // One that is there has the mode that an operator gave it, and one that cannot be made is SQLite's to explain.
+    // An existing one keeps its mode, and if it cannot be created, SQLite reports the reason.
     let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 

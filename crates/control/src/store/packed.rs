@@ -1,5 +1,5 @@
-//! The rows of an answer in the form that clients are sent (manual: "Text Resultset Row"): a cell costs its bytes and their
-//! length, however many there are. They are kept in pieces, so that those that were sent are freed while others wait.
+//! The rows of an answer in the format sent to clients (manual: "Text Resultset Row"): a cell costs its bytes and their
+//! length. They are stored in pieces, so that sent pieces are freed while others wait.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ pub type Cell = Option<Vec<u8>>;
 /// Rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Each with whole rows: the length of a row in four bytes, and the row.
+    /// Each has whole rows: the length of a row in four bytes, and the row.
     pieces: VecDeque<Vec<u8>>,
     rows: usize,
     bytes: usize,
@@ -44,23 +44,23 @@ impl Packed {
         self.rows
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Bytes that they take.
+    /// Their size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes the next rows out, about [`PIECE`] bytes of them; [`rows_of`] gives them one by one.
+    /// Removes and returns the next rows, about [`PIECE`] bytes; [`rows_of`] returns them one by one.
     pub fn take_piece(&mut self) -> Option<Vec<u8>> {
         self.pieces.pop_front()
     }
 }
 
-/// The rows of a piece, each as a client is sent it.
+/// The rows of a piece, each as sent to a client.
 pub fn rows_of(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = piece;
     std::iter::from_fn(move || {
@@ -102,13 +102,14 @@ impl IntoIterator for Packed {
     }
 }
 
-/// In place of a cell's length (manual: "Text Resultset Row").
+/// Replaces a cell's length (manual: "Text Resultset Row").
 const NULL: u8 = 0xFB;
 
-/// Bytes of a row's length.
+/// How many bytes a row's length takes.
 const LENGTH: usize = 4;
 
-/// Bytes after which a new piece begins: large beside what an allocation costs, small beside an answer.
+/// The size after which a new piece begins: large compared with the cost of an allocation, small compared with an
+/// answer.
 const PIECE: usize = 256 * 1024;
 
 #[cfg(test)]

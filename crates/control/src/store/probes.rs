@@ -1,11 +1,11 @@
-//! Every variable of ProxySQL with the values it was asked to take, and what came of them.
+//! Every ProxySQL variable with values that were tried, and the results.
 
 use super::tests::Fixture;
 use crate::schema::Module;
 use crate::variables::Variable;
 
-/// Probes that come out differently: the beginning of the variable's name, the value, and the reason, which stands in
-/// docs/compatibility.md too.
+/// Probes with different results: the beginning of the variable's name, the value, and the reason, which is also in
+/// docs/compatibility.md.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     ("admin-admin_credentials", "admin", "Text without a colon is not an account."),
     (
@@ -71,7 +71,7 @@ fn variables_take_what_those_of_proxysql_take() {
             continue;
         }
         for [value, runtime, memory] in &probes {
-            // What admin-read_only does is not what is asked here.
+            // The effect of admin-read_only is not tested here.
             fixture.store.set_read_only(false);
             fixture.set(&name, &default);
             fixture.load(module);

@@ -1,4 +1,4 @@
-//! From rows of tables to rows of the data plane, by the columns that the configuration file is read with.
+//! Converts rows of tables to rows of the data plane, with the column declarations used for the configuration file.
 
 use narrows_proxy::snapshot::{ReplicationHostgroupRow, Rows, ServerRow, UserRow};
 use rusqlite::Connection;
@@ -11,31 +11,31 @@ use crate::config_file::checks::{attributes_fault, pair_fault};
 use crate::schema::Module;
 use crate::schema::{self, Database};
 
-/// `ER_WRONG_ARGUMENTS`: a row that cannot be honoured.
+/// `ER_WRONG_ARGUMENTS`: a row that cannot be applied.
 pub(super) const ROW_LEFT_OUT: u16 = 1210;
 
-/// `ER_NOT_SUPPORTED_YET`: something that is kept, and that nobody acts on.
+/// `ER_NOT_SUPPORTED_YET`: something that is stored, but has no effect.
 pub(super) const NO_EFFECT: u16 = 1235;
 
 /// `ER_UNKNOWN_ERROR`: there is no number for a table without rows.
 const EMPTY: u16 = 1105;
 
-/// The rows of one table, as they stand in it.
+/// The rows of one table, unchanged.
 pub(super) type Cells = Vec<Vec<Value>>;
 
-/// Rows that will run, in both forms, and what is said of the others.
+/// Rows that will run, in both forms, and remarks on the others.
 #[derive(Debug, Default)]
 pub(super) struct Read {
-    /// By the names of their tables.
+    /// By table name.
     pub tables: Vec<(&'static str, Cells)>,
     /// What was left out.
     pub warnings: Vec<Warning>,
 }
 
-/// Gives the rows of a table that may run: those of memory, or those that ran before.
+/// Returns the rows of a table that may run: those in memory, or those that ran before.
 pub(super) type Source<'a> = &'a dyn Fn(&str) -> Result<Cells, Refusal>;
 
-/// The rows of a table in memory that may run, in the order in which they were put in.
+/// The rows of a table in memory that may run, in the order of insertion.
 pub(super) fn in_memory(connection: &Connection, table: &str) -> Result<Cells, Refusal> {
     let condition = if ONLY_ACTIVE.contains(&table) { "active = 1" } else { "1" };
     Ok(cells_where(connection, Database::Main, table, &format!("{condition} ORDER BY rowid"))?)
@@ -70,7 +70,7 @@ pub(super) fn read(source: Source<'_>, module: Module, rows: &mut Rows) -> Resul
         Module::MysqlVariables | Module::AdminVariables => {}
         Module::Scheduler | Module::Restapi | Module::ProxysqlServers => {}
     }
-    // Tables that the data plane does not read run as they are.
+    // Tables that the data plane does not read run unchanged.
     for table in module.tables().iter().filter(|_| module.prefix().is_none()) {
         if !read.tables.iter().any(|(name, _)| name == table) {
             read.tables.push((table, source(table)?));
@@ -81,7 +81,7 @@ pub(super) fn read(source: Source<'_>, module: Module, rows: &mut Rows) -> Resul
     Ok(read)
 }
 
-/// Tables whose rows run only while their column `active` is 1.
+/// Tables whose rows only run if their column `active` is 1.
 const ONLY_ACTIVE: [&str; 2] = ["mysql_users", "mysql_query_rules"];
 
 impl Read {
@@ -122,7 +122,7 @@ impl Read {
         Ok(rows)
     }
 
-    /// Tables whose rows nobody acts on.
+    /// Tables whose rows have no effect.
     fn warn_of_tables_without_effect(&mut self) {
         for (table, cells) in &self.tables {
             let active = schema::columns(table).iter().position(|column| *column == "active");
@@ -137,7 +137,7 @@ impl Read {
         }
     }
 
-    /// What nobody can be served without.
+    /// Warns if something is missing without which no client can be served.
     fn warn_of_nothing(&mut self, module: Module, rows: &Rows) {
         let message = match module {
             Module::MysqlUsers if rows.users.is_empty() => {
@@ -151,7 +151,7 @@ impl Read {
         self.warnings.push(Warning { code: EMPTY, message: message.to_owned() });
     }
 
-    /// Leaves the accounts that clients may have, and shows each as ProxySQL does: once for clients, once for servers.
+    /// Keeps the accounts that clients may use, and shows each as ProxySQL does: once for clients, once for servers.
     fn keep_accounts(&mut self, users: &mut Vec<UserRow>) {
         let Some((_, all)) = self.tables.last_mut() else { return };
         let names = schema::columns("mysql_users");
@@ -188,9 +188,9 @@ impl Read {
     }
 }
 
-/// What of a row nobody acts on.
+/// What in a row has no effect.
 fn lacks_of_row<R>(table: &'static Table<R>, cells: &[Value]) -> Vec<(String, String)> {
-    // In the admin tables these two say something: whom an account is for.
+    // In the admin tables these two have a meaning: which side an account is for.
     let read = table.columns.iter().filter(|column| !matches!(column.kind, Kind::Unused));
     let cell = |name: &str| {
         let place = table.columns.iter().position(|column| column.name == name)?;
@@ -212,7 +212,7 @@ fn server_fault(row: &ServerRow) -> Option<String> {
     }
 }
 
-/// The rows that a condition holds for.
+/// The rows that meet a condition.
 pub(super) fn cells_where(
     connection: &Connection,
     database: Database,
@@ -226,7 +226,7 @@ pub(super) fn cells_where(
     statement.query_map([], row)?.collect()
 }
 
-/// A cell as the reader of the configuration file sees it.
+/// A cell as a value for the reader of the configuration file.
 fn file_value(cell: &Value) -> Option<tree::Value> {
     Some(match cell {
         Value::Null => return None,
@@ -237,7 +237,7 @@ fn file_value(cell: &Value) -> Option<tree::Value> {
     })
 }
 
-/// The key of a row, as it is told to operators.
+/// The key of a row, as shown to operators.
 pub fn key(table: &str, cells: &[Value]) -> String {
     let columns = schema::columns(table);
     let keys = schema::key(table);

@@ -10,7 +10,7 @@ impl Store {
     /// Adds results.
     ///
     /// # Errors
-    /// What SQLite says; none of them is kept then.
+    /// SQLite's; then none of them is stored.
     pub fn record(&mut self, records: &[Record]) -> Result<(), Refusal> {
         let transaction = self.all.open()?.transaction()?;
         for kind in KINDS {
@@ -33,7 +33,7 @@ impl Store {
     pub fn forget_records_before(&mut self, oldest_us: i64) -> Result<(), Refusal> {
         let connection = self.all.open()?;
         for table in KINDS.map(Kind::table) {
-            // They were put in in the order of their ends, so that the old ones come first and no other is looked at.
+            // They were inserted in the order of their ends, so the old ones come first and no others are read.
             let delete = format!(
                 "DELETE FROM monitor.{table} WHERE rowid < coalesce((SELECT rowid FROM monitor.{table} \
                  WHERE time_start_us >= ?1 ORDER BY rowid LIMIT 1), \

@@ -1,6 +1,7 @@
-//! What is running, as the store remembers it, and the tables `runtime_*` that show it.
+//! The store's record of what is running, and the tables `runtime_*` that show it.
 //!
-//! Operators may write to those tables; it has no lasting effect, as they are filled anew when a statement names them.
+//! Operators may write to those tables; this has no lasting effect, because they are filled again when a statement
+//! names them.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,13 +21,13 @@ use crate::variables::Values;
 /// What is running.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Running {
-    /// What the data plane was given.
+    /// What the data plane received.
     pub rows: Rows,
     /// Every variable.
     pub variables: Values,
-    /// The rows that run, by the names of their tables in memory.
+    /// The running rows, by the names of their tables in memory.
     pub tables: BTreeMap<&'static str, Cells>,
-    /// How often modules were loaded, when, and what they hold.
+    /// How many times modules were loaded, when, and their checksums.
     pub loads: BTreeMap<&'static str, Load>,
 }
 
@@ -44,12 +45,12 @@ impl Store {
         self.running.rows.clone()
     }
 
-    /// The rows that run of a table, which is named as in memory.
+    /// The running rows of a table, given by its name in memory.
     pub fn running_rows(&self, table: &str) -> &[Vec<Value>] {
         self.running.tables.get(table).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Has `mysql_servers` as it runs show these rows: servers are not always where they are configured.
+    /// Makes the runtime `mysql_servers` show these rows: servers are not always where they are configured.
     pub fn show_servers(&mut self, servers: &[ServerRow]) {
         self.running.tables.insert("mysql_servers", servers.iter().map(server_cells).collect());
     }
@@ -87,7 +88,7 @@ impl Store {
         Ok(())
     }
 
-    /// Shows servers in `runtime_mysql_servers` as they are to the workers: hostgroup, hostname, port, status.
+    /// Shows servers in `runtime_mysql_servers` as the workers see them: hostgroup, hostname, port, status.
     ///
     /// # Errors
     /// What SQLite says.
@@ -125,7 +126,7 @@ impl Store {
         rows
     }
 
-    /// Notes that `module` was loaded.
+    /// Records that `module` was loaded.
     pub(super) fn note_checksums(&mut self, module: Module) -> Result<(), Refusal> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         for name in module.checksums() {
@@ -160,7 +161,7 @@ impl Store {
     }
 }
 
-/// What runs is shown with hashes: a password in clear is to be read where the operator has written it, and nowhere else.
+/// Runtime tables show hashes: a clear-text password can only be read where the operator wrote it.
 fn hide_password(row: &mut [Value]) {
     if let Some(Value::Text(password)) = row.get_mut(PASSWORD) {
         hash(password);
@@ -179,11 +180,12 @@ fn hash(password: &mut String) {
     }
 }
 
-/// The places of the columns `password` and `attributes` in `mysql_users`.
+/// The positions of the columns `password` and `attributes` in `mysql_users`.
 const PASSWORD: usize = 1;
 const ATTRIBUTES: usize = 12;
 
-/// A row of `mysql_servers`, in the order of its columns. As in ProxySQL this table has one word for whatever is shunned.
+/// A row of `mysql_servers`, in the order of its columns. As in ProxySQL, this table has one word for all kinds of
+/// shunned.
 pub(super) fn server_cells(row: &ServerRow) -> Vec<Value> {
     let status = match row.status {
         ServerStatus::ShunnedReplicationLag => ServerStatus::Shunned.name(),

@@ -1,8 +1,8 @@
-//! What users of statistics see: a copy of the figures as they were at one moment, in a connection that is made for one
-//! statement.
+//! What statistics users see: a copy of the figures at one moment, in a connection created for one statement.
 //!
-//! It shares neither memory nor locks with the store, so that a statement may take as long as it likes on another thread: those
-//! of full users and what the monitor has found go on meanwhile. Only `stats_history` is the file that the store writes to.
+//! It shares neither memory nor locks with the store, so that a long statement can run on another thread while the
+//! statements of full users and the monitor's findings are processed. Only `stats_history` is the file that the store
+//! writes to.
 
 use std::path::{Path, PathBuf};
 
@@ -19,17 +19,17 @@ use crate::urgency::Urgency;
 #[derive(Debug)]
 pub struct Snapshot {
     statistics: Vec<u8>,
-    /// What was seen of servers, where the statement names it.
+    /// The results of checks, if the statement names them.
     monitor: Option<Vec<u8>>,
     history: PathBuf,
     pub(super) limits: Limits,
 }
 
 impl Store {
-    /// What a statement of a user of statistics reads.
+    /// The data that a statistics user's statement reads.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// If there is not enough memory.
     pub fn snapshot(&mut self, text: &str) -> Result<Snapshot, Refusal> {
         let text = text.to_ascii_lowercase();
         let mut names = schema::tables().flat_map(|table| table.names_in(Database::Monitor));
@@ -45,7 +45,7 @@ impl Store {
 }
 
 impl Snapshot {
-    /// Carries out one statement of SQL, until `abandoned` says that nobody waits for it.
+    /// Executes one SQL statement, until `abandoned` signals that nobody waits for it.
     ///
     /// # Errors
     /// What SQLite says; what is not allowed; what takes too long or too much memory.
@@ -53,7 +53,7 @@ impl Snapshot {
         self.open(abandoned)?.run(text, Access::ReadOnly)
     }
 
-    /// Whether SQLite takes one statement of SQL: it is not carried out.
+    /// Whether SQLite accepts one SQL statement, without executing it.
     ///
     /// # Errors
     /// What SQLite says; what is not allowed.
@@ -61,7 +61,7 @@ impl Snapshot {
         self.open(abandoned)?.check(text, Access::ReadOnly)
     }
 
-    /// The tables of figures are in `main`, as users of statistics know them.
+    /// The statistics tables are in `main`, as statistics users expect.
     fn open(self, abandoned: &Abandoned) -> rusqlite::Result<Handle> {
         let mut connection = Connection::open_in_memory()?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;

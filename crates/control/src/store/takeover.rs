@@ -1,7 +1,7 @@
-//! Taking over the database of ProxySQL, of any release since 1.4.
+//! Imports the database of ProxySQL, of any release since 1.4.
 //!
-//! Columns are matched by their names: what an older release did not have takes its default. The database is opened for
-//! reading only and stays as it is.
+//! Columns are matched by name: those that an older release did not have get their defaults. The database is opened
+//! read-only and is not changed.
 
 use std::path::Path;
 
@@ -16,19 +16,19 @@ use crate::variables::{Kind, Variable};
 /// Its name in a data folder of ProxySQL.
 pub const PROXYSQL: &str = "proxysql.db";
 
-/// Columns that had another name: the table, the name then, the name now.
+/// Renamed columns: the table, the old name, the current name.
 const RENAMED: &[(&str, &str, &str)] = &[("restapi_routes", "interval_ms", "timeout_ms")];
 
-/// What was taken over.
+/// What was imported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TakenOver {
-    /// Tables that had rows, and how many of them were taken.
+    /// Tables with rows, and how many rows were imported.
     pub rows: Vec<(&'static str, u64)>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
 }
 
-/// Makes the tables of `path` readable as database `former`; not within a transaction.
+/// Makes the tables of `path` readable as database `former`; must not be called within a transaction.
 pub(super) fn attach(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     let mut name = String::from("file:");
     for byte in path.to_string_lossy().bytes() {
@@ -40,16 +40,16 @@ pub(super) fn attach(connection: &Connection, path: &Path) -> rusqlite::Result<(
     }
     name.push_str("?mode=ro");
     connection.execute("ATTACH DATABASE ?1 AS former", [name])?;
-    // Attaching alone reads nothing.
+    // Attaching by itself reads nothing.
     connection.query_row("SELECT COUNT(*) FROM former.sqlite_master", [], |_| Ok(()))
 }
 
-/// Lets go of the database again.
+/// Detaches the database.
 pub(super) fn detach(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("DETACH DATABASE former", []).map(drop)
 }
 
-/// Puts the rows of `former` into memory.
+/// Copies the rows of `former` into memory.
 pub(super) fn take_over(connection: &Connection) -> rusqlite::Result<TakenOver> {
     let mut taken = TakenOver::default();
     for table in MODULES.into_iter().filter(|module| module.prefix().is_none()).flat_map(Module::tables) {
@@ -109,7 +109,7 @@ impl TakenOver {
             let (name, value) = row?;
             match Variable::named(&name) {
                 Some(variable) if matches!(variable.kind, Kind::Fixed { .. }) => {}
-                // ProxySQL's own word for a text that was never set.
+                // ProxySQL's value for a text that was never set.
                 Some(_) if value == Value::Text("(null)".to_owned()) => {}
                 Some(variable) => {
                     put.execute(rusqlite::params![variable.name, value])?;
@@ -128,7 +128,7 @@ impl TakenOver {
     }
 }
 
-/// Columns of a table in `former` and what they are called now.
+/// Columns of a table in `former`, and their current names.
 fn common_columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, &'static str)>> {
     let columns = schema::columns(table);
     let renamed = |then: &str| {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::schema::Module;
 
-/// A store in a folder of its own.
+/// A store in a separate folder.
 pub(super) struct Fixture {
     pub store: Store,
     _folder: tempfile::TempDir,
@@ -38,7 +38,7 @@ impl Fixture {
         assert_eq!(self.done(&text), 1, "{name}");
     }
 
-    /// Takes a module from memory to runtime; gives the warnings.
+    /// Loads a module from memory to runtime; returns the warnings.
     pub fn load(&mut self, module: Module) -> Vec<String> {
         let candidate = self.store.candidate(module).unwrap();
         let Answer::Done { warnings, .. } = self.store.accept(candidate).unwrap() else { panic!("rows") };
@@ -151,7 +151,7 @@ fn users_of_statistics_see_statistics_only() {
             "{text}"
         );
     }
-    // Each statement is on a copy of its own: what is new is seen.
+    // Each statement uses its own copy, so new data is visible.
     let row = vec![Value::Text("Questions".to_owned()), Value::Text("6".to_owned())];
     fixture.store.refill("stats.stats_mysql_global", vec![row]).unwrap();
     let seen = fixture.sql(Role::Stats, "SELECT Variable_Value FROM stats_mysql_global").unwrap();

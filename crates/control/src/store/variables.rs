@@ -16,11 +16,11 @@ const UNKNOWN: u16 = 1193;
 #[derive(Debug)]
 pub(super) struct PutBack {
     name: String,
-    /// The value of the running variable; `None`: there is no such variable, and the row is deleted.
+    /// It is set to the running value; `None`: there is no such variable, and the row is deleted.
     value: Option<String>,
 }
 
-/// What came of reading variables.
+/// The outcome of reading variables.
 #[derive(Debug, Default)]
 pub(super) struct Adopted {
     pub warnings: Vec<Warning>,
@@ -30,9 +30,9 @@ pub(super) struct Adopted {
 /// Whether anything runs yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing does: variables that need a restart count too.
+    /// Nothing runs: variables that need a restart are applied too.
     Starting,
-    /// Those keep the value that runs.
+    /// Such variables keep the running value.
     Serving,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn adopt(
     Ok(adopted)
 }
 
-/// The names of `global_variables` that belong to no module, so that no LOAD looks at them. They stay: ProxySQL keeps them too.
+/// The names in `global_variables` that belong to no module, so that no LOAD reads them. They stay, as in ProxySQL.
 fn strangers(connection: &Connection) -> rusqlite::Result<Option<Warning>> {
     const MOST_NAMED: usize = 10;
     let sql = "SELECT variable_name FROM main.global_variables
@@ -113,7 +113,7 @@ pub(super) fn in_memory(connection: &Connection, prefix: &str) -> rusqlite::Resu
     connection.prepare(sql)?.query_map([prefix], row)?.collect()
 }
 
-/// Puts rows in memory back.
+/// Resets rows in memory.
 pub(super) fn put_back(connection: &Connection, rows: &[PutBack]) -> Result<(), Refusal> {
     for PutBack { name, value } in rows {
         match value {
@@ -129,7 +129,7 @@ pub(super) fn put_back(connection: &Connection, rows: &[PutBack]) -> Result<(), 
     Ok(())
 }
 
-/// Adds the variables of `prefix` that memory lacks, with the values that run.
+/// Adds the variables of `prefix` that memory lacks, with their running values.
 pub(super) fn add_missing(connection: &Connection, prefix: &str, running: &Values) -> rusqlite::Result<()> {
     let mut insert = connection.prepare("INSERT OR IGNORE INTO main.global_variables VALUES (?1, ?2)")?;
     for (variable, value) in running.iter().filter(|(variable, _)| variable.name.starts_with(prefix)) {
@@ -138,13 +138,13 @@ pub(super) fn add_missing(connection: &Connection, prefix: &str, running: &Value
     Ok(())
 }
 
-/// Adds the variables that memory lacks, with their values at first.
+/// Adds the variables that memory lacks, with their defaults.
 pub(super) fn complete(connection: &Connection) -> rusqlite::Result<()> {
     let mut insert = connection.prepare("INSERT OR IGNORE INTO main.global_variables VALUES (?1, ?2)")?;
     for variable in VARIABLES {
         insert.execute([variable.name, &variable.default_value().to_string()])?;
     }
-    // What cannot be set is what this program says, whatever another one has stored.
+    // Variables that cannot be set have this program's value, whatever another version stored.
     let mut fix = connection
         .prepare("UPDATE main.global_variables SET variable_value = ?2 WHERE variable_name = ?1")?;
     for variable in VARIABLES {
@@ -160,7 +160,7 @@ fn text(value: rusqlite::types::ValueRef<'_>) -> String {
 }
 
 impl Store {
-    /// The running value of the variable of that full name.
+    /// The running value of the variable with that full name.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.running.variables.value(name).map(ToString::to_string)
     }
@@ -192,7 +192,7 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Does what the store itself does for an `admin-` variable.
+    /// Applies an `admin-` variable that concerns the store itself.
     pub(super) fn follow_admin_variables(&mut self) {
         let read_only = self.variable("admin-read_only").is_some_and(|value| value == "true");
         self.set_read_only(read_only);

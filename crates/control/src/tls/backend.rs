@@ -1,7 +1,8 @@
-//! TLS towards servers: `mysql-ssl_p2s_*` and `mysql_servers_ssl_params`.
+//! TLS to servers: `mysql-ssl_p2s_*` and `mysql_servers_ssl_params`.
 //!
-//! Without an authority a server's certificate is not looked at, as with MySQL's own clients: the connection is
-//! encrypted, and nobody knows to whom. With one the certificate must be its, in time, and for this host name.
+//! Without an authority, a server's certificate is not verified, as with MySQL's own clients: the connection is
+//! encrypted, but the server's identity is unknown. With one, the certificate must be signed by it, be valid now, and
+//! match the host name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -134,8 +135,8 @@ fn revocations(
     Ok(all)
 }
 
-/// The suites of a list; TLS 1.3's, which OpenSSL's list does not concern, stay. Names of what rustls does not have are
-/// passed over as long as one is left.
+/// The cipher suites of a list; those of TLS 1.3, to which OpenSSL's list does not apply, stay. Names that rustls does
+/// not support are skipped as long as one is left.
 fn suites(list: &str) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     let all = aws_lc_rs::ALL_CIPHER_SUITES.to_vec();
     let names: Vec<&str> = list.split([':', ',', ' ']).filter(|name| !name.is_empty()).collect();
@@ -157,7 +158,7 @@ fn suites(list: &str) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     }
 }
 
-/// `TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384` as OpenSSL calls it; the suites of TLS 1.3 have one name everywhere.
+/// `TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384` under its OpenSSL name; the suites of TLS 1.3 have the same name everywhere.
 fn openssl_name(name: &str) -> String {
     if let Some(new) = name.strip_prefix("TLS13_") {
         return format!("TLS_{new}");
@@ -184,7 +185,7 @@ fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, TlsErr
     }
 }
 
-/// Takes any certificate.
+/// Accepts any certificate.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 
@@ -206,7 +207,7 @@ impl ServerCertVerifier for Unverified {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        // By whom it would be signed nobody knows either.
+        // It is not known who would have signed it either.
         Ok(HandshakeSignatureValid::assertion())
     }
 

@@ -16,13 +16,13 @@ use crate::files;
 /// A certificate in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// What it is used for.
+    /// Its purpose.
     pub role: &'static str,
-    /// Where it is from.
+    /// Its source.
     pub file: PathBuf,
     /// Whose it is.
     pub subject: String,
-    /// Who has signed it.
+    /// Its issuer.
     pub issuer: String,
     /// Its serial number in hexadecimal digits.
     pub serial: String,
@@ -37,11 +37,11 @@ pub struct Certificate {
 pub(super) enum Secrecy {
     /// Everybody.
     Public,
-    /// Its owner only.
+    /// Only its owner.
     Secret,
 }
 
-/// Writes a new file as a whole. What prevents it becomes a remark.
+/// Writes a new file as a whole. An error becomes a remark.
 pub(super) fn write(path: &Path, content: &[u8], secrecy: Secrecy, remarks: &mut Vec<String>) {
     let mode = match secrecy {
         Secrecy::Public => 0o644,
@@ -52,7 +52,7 @@ pub(super) fn write(path: &Path, content: &[u8], secrecy: Secrecy, remarks: &mut
     }
 }
 
-/// The certificates of a file, of which there must be one.
+/// The certificates in a file; there must be at least one.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     certificates_in(&read(path)?, path)
 }
@@ -90,7 +90,7 @@ pub(super) fn rsa_key(path: &Path) -> Result<PrivateDecryptingKey, TlsError> {
         .map_err(|error| wrong(path, &format!("no RSA key: {error}")))
 }
 
-/// The files of a folder that begin like PEM, in the order of their names.
+/// The files in a folder that begin like PEM, ordered by name.
 pub(super) fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, TlsError> {
     let entries =
         fs::read_dir(folder).map_err(|source| TlsError::File { path: folder.to_owned(), source })?;
@@ -102,7 +102,7 @@ pub(super) fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, TlsError> {
     Ok(paths)
 }
 
-/// Certificates as authorities.
+/// A root store of certificates.
 pub(super) fn roots(
     authorities: Vec<CertificateDer<'static>>,
     path: &Path,
@@ -114,7 +114,7 @@ pub(super) fn roots(
     Ok(roots)
 }
 
-/// What operators see of certificates.
+/// The description of certificates for operators.
 pub(super) fn describe<'a>(
     role: &'static str,
     path: &'a Path,

@@ -1,7 +1,7 @@
 //! The keys and certificates of a first start.
 //!
-//! Certificates have keys on the curve P-256: an RSA key of the same strength takes ten times as long to sign with, and
-//! that is most of a handshake. The pair for passwords must be RSA's: the plugin knows no other.
+//! Certificates have keys on the curve P-256: signing with an RSA key of the same strength takes ten times as long, and
+//! signing is most of a handshake. The key pair for passwords must be RSA: the plugin supports nothing else.
 
 use ::aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use ::aws_lc_rs::rsa::{KeySize, PrivateDecryptingKey};
@@ -13,15 +13,16 @@ use zeroize::Zeroizing;
 
 use super::TlsError;
 
-/// What was made, in PEM.
+/// What was generated, in PEM.
 pub(super) struct Made {
-    /// The authority; `None` where there is one, whose key nobody has here: the certificate has signed itself then.
+    /// The authority; `None` if one already exists, whose key is not available here: then the certificate is
+    /// self-signed.
     pub(super) ca: Option<String>,
     pub(super) certificate: String,
     pub(super) key: Zeroizing<String>,
 }
 
-/// A certificate for this host, and an authority that has signed it where one is wanted. The authority's key is not kept.
+/// A certificate for this host, and, if wanted, an authority that signs it. The authority's key is not kept.
 pub(super) fn certificates(with_authority: bool) -> Result<Made, TlsError> {
     let failed = |error: rcgen::Error| TlsError::Generate(error.to_string());
     let key = KeyPair::generate().map_err(failed)?;
@@ -58,14 +59,14 @@ pub(super) fn private_pem(key: &PrivateDecryptingKey) -> Result<Zeroizing<String
     Ok(Zeroizing::new(pem("PRIVATE KEY", der.as_ref())))
 }
 
-/// Its public key, as clients are sent it.
+/// Its public key, as sent to clients.
 pub(super) fn public_pem(key: &PrivateDecryptingKey) -> Result<String, TlsError> {
     let der: PublicKeyX509Der<'_> =
         key.public_key().as_der().map_err(|error| TlsError::Generate(error.to_string()))?;
     Ok(pem("PUBLIC KEY", der.as_ref()))
 }
 
-/// The names that clients on this host and elsewhere may use for it.
+/// The names that clients on this host and elsewhere may use for this host.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -77,7 +78,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Nobody renews what nobody has asked for: until it is replaced by a real one, it must not expire.
+/// Nobody would renew an automatic certificate: until it is replaced by a real one, it must not expire.
 fn last_long(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2060, 1, 1);

@@ -1,4 +1,4 @@
-//! `admin-ssl_keylog_file`: the session keys of TLS, for looking into captured traffic.
+//! `admin-ssl_keylog_file`: the session keys of TLS, for decrypting captured traffic.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::{KeyLog, NoKeyLog};
 
-/// The log that the variable names; relative paths count from the data folder.
+/// The log named by the variable; relative paths are relative to the data folder.
 pub(super) fn open(datadir: &Path, name: &str, remarks: &mut Vec<String>) -> Arc<dyn KeyLog> {
     if name.is_empty() {
         return Arc::new(NoKeyLog);
@@ -37,7 +37,7 @@ impl KeyLog for KeyLogFile {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
-        // A line that cannot be written is missing for debugging, nothing else.
+        // A line that cannot be written is only missing for debugging.
         let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
     }
 }

@@ -1,9 +1,9 @@
-//! Keys and certificates: read from the data folder and from the files that variables name, and made where there are
-//! none. What comes of it is handed to the data plane as a whole.
+//! Keys and certificates: read from the data folder and from the files that variables name, and generated if there are
+//! none. The result is passed to the data plane as a whole.
 //!
 //! | file of the data folder | what it is |
 //! |---|---|
-//! | `proxysql-cert.pem`, `proxysql-key.pem` | what clients are shown |
+//! | `proxysql-cert.pem`, `proxysql-key.pem` | presented to clients |
 //! | `proxysql-ca.pem` | the authorities of client certificates; of the first start, also that of the certificate |
 //! | `private_key.pem`, `public_key.pem` | the RSA pair that clients without TLS encrypt their password with |
 
@@ -24,18 +24,18 @@ use rustls::server::{ServerConfig, WebPkiClientVerifier};
 use crate::variables::{Value, Values};
 pub use files::Certificate;
 
-/// What was read and made.
+/// What was read and generated.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// For the data plane.
     pub tls: SharedTls,
     /// What is in use and when it expires, for operators.
     pub certificates: Vec<Certificate>,
-    /// What is not as it should be, and prevents nothing.
+    /// Problems that prevent nothing.
     pub remarks: Vec<String>,
 }
 
-/// Why what there is cannot be used.
+/// Why existing files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read or written.
@@ -46,7 +46,7 @@ pub enum TlsError {
         /// Why.
         source: std::io::Error,
     },
-    /// A file holds something else.
+    /// A file contains something else.
     #[error("{}: {reason}", path.display())]
     Content {
         /// The file.
@@ -57,12 +57,12 @@ pub enum TlsError {
     /// Some of the files that belong together are missing.
     #[error("{} is there, but {} is not", there.display(), missing.display())]
     Incomplete {
-        /// One that is there.
+        /// One that exists.
         there: PathBuf,
-        /// One that is not.
+        /// One that does not.
         missing: PathBuf,
     },
-    /// Certificate and key cannot be used with each other.
+    /// Certificate and key do not match.
     #[error("{}: {reason}", path.display())]
     Pair {
         /// The certificate.
@@ -75,11 +75,12 @@ pub enum TlsError {
     Generate(String),
 }
 
-/// Reads everything, and makes what `datadir` lacks. A folder that cannot be written to is no obstacle: what was made is
-/// used until the end of the process.
+/// Reads everything, and generates what `datadir` lacks. If the folder cannot be written to, what was generated is used
+/// until the end of the process.
 ///
 /// # Errors
-/// See [`TlsError`]: what is there and cannot be used. What concerns servers only is told when one is connected to.
+/// See [`TlsError`]: files that exist and cannot be used. Errors that only concern servers are reported when
+/// one is connected to.
 pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Loaded, TlsError> {
     let mut loaded = Loaded::default();
     let keylog = keylog::open(datadir, text(values, "admin-ssl_keylog_file"), &mut loaded.remarks);
@@ -97,7 +98,7 @@ pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Lo
     Ok(loaded)
 }
 
-/// For programs that connect and do not serve: encrypted towards whoever answers, without a look at certificates.
+/// For programs that connect and do not serve: encrypted, without verifying certificates.
 pub fn towards_anybody() -> SharedTls {
     let no_log: Arc<dyn rustls::KeyLog> = Arc::new(rustls::NoKeyLog {});
     let servers = backend::toward_servers(&Values::default(), &[], &no_log, &mut Loaded::default());
@@ -111,7 +112,7 @@ fn text<'a>(values: &'a Values, name: &str) -> &'a str {
     }
 }
 
-/// What clients are served with.
+/// The TLS configuration for clients.
 fn for_clients(datadir: &Path, loaded: &mut Loaded) -> Result<ServerConfig, TlsError> {
     let [ca_path, cert_path, key_path] =
         ["proxysql-ca.pem", "proxysql-cert.pem", "proxysql-key.pem"].map(|name| datadir.join(name));
@@ -160,7 +161,7 @@ fn server_config(
         Some((authorities, path)) => {
             let roots = Arc::new(files::roots(authorities, &path)?);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            // Who has none still has a password; accounts that ask for a certificate say so themselves.
+            // A client without a certificate still needs a password; accounts that require a certificate say so.
             let verifier = verifier
                 .allow_unauthenticated()
                 .build()
@@ -170,7 +171,7 @@ fn server_config(
     };
     let mut config = builder.with_single_cert(chain, key).map_err(pair)?;
     config.ticketer = aws_lc_rs::Ticketer::new().map_err(pair)?;
-    // Clients of databases come back one at a time; each ticket costs its share of every handshake.
+    // Database clients reconnect one at a time, and each ticket makes every handshake more expensive.
     config.send_tls13_tickets = 1;
     Ok(config)
 }
@@ -194,7 +195,7 @@ fn key_pair(datadir: &Path, remarks: &mut Vec<String>) -> Result<KeyPair, TlsErr
         .map_err(|reason| TlsError::Content { path: private_path, reason: reason.to_owned() })
 }
 
-/// Never older ones: rustls has none.
+/// Never older versions: rustls does not support them.
 const VERSIONS: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ fn rows_of_servers_go_before_the_variables_and_say_what_is_wrong() {
     let default = servers.toward("other", 3306, "ann").expect("usable");
     let row = servers.toward("db", 3306, "bob").expect("usable");
     assert!(!Arc::ptr_eq(&default.config, &row.config));
-    // Without an authority nobody knows who a server is.
+    // Without an authority, a server's identity is not verified.
     assert!(!default.verifies && !row.verifies);
     assert!(
         servers.toward("db", 3306, "ann").expect_err("no file").starts_with("/nowhere/ca.pem: No such file")

@@ -1,4 +1,4 @@
-//! How the admin interface reads the text of a variable: as ProxySQL does, more forgiving than a file.
+//! How the admin interface reads the text of a variable: as ProxySQL does, more leniently than in a file.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use super::variable::{Kind, Value, Variable};
 const SAMPLE_STEPS: [i64; 8] = [1, 5, 10, 30, 60, 120, 300, 600];
 
 impl Variable {
-    /// The value that `text` gives it, or why it gives none.
+    /// The value that `text` gives it, or the reason why there is none.
     ///
-    /// Numbers are read as far as they go and are 0 where there is none, flags are true, false, 1 or 0.
+    /// Numbers are read as far as they go and are 0 if there are no digits; flags are true, false, 1 or 0.
     pub fn adopt(&self, text: &str) -> Result<Value, String> {
         let expected = || format!("{}: expected {}, found {text:?}", self.name, self.kind.describe());
         match self.kind {
@@ -34,18 +34,18 @@ impl Variable {
         }
     }
 
-    /// Whether it is an interval of which only some are kept apart.
+    /// Whether it is an interval for which only some values are distinguished.
     fn is_sampled(&self) -> bool {
         self.name.starts_with("admin-stats_") && self.name != "admin-stats_mysql_query_digest_to_disk"
     }
 
-    /// Whether it is the beginning of names of files.
+    /// Whether it is a prefix of file names.
     fn is_file_prefix(&self) -> bool {
         matches!(self.name, "mysql-eventslog_filename" | "mysql-auditlog_filename")
     }
 }
 
-/// Whether files of that name can be made; relative ones are in the folder of everything.
+/// Whether files with that name can be created; relative ones are in the data folder.
 fn has_folder(name: &str) -> bool {
     let path = Path::new(name);
     path.is_relative() || path.parent().is_some_and(Path::is_dir)

@@ -1,6 +1,6 @@
 //! The variables: what each one holds, and the values they have.
 //!
-//! A value is text outside (admin interface, file) and typed inside. What a variable is, is its row in
+//! A value is text outside (admin interface, file) and typed inside. Each variable is declared by its row in
 //! [`VARIABLES`].
 
 mod adopt;

@@ -1,4 +1,4 @@
-//! Every variable, one row each. Adding a variable is adding a row; the page `docs/variables.md` follows.
+//! Every variable, one row each. To add a variable, add a row; the page `docs/variables.md` is generated from the rows.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use narrows_proxy::client::Networks;
 use narrows_proxy::hostgroup::UnshunAlgorithm;
 use narrows_proxy::snapshot::Variables;
 
-/// What is told where ProxySQL tells its version. Tools read the part before the first `-` and decide by it what they may
-/// use; what follows says what this is.
+/// The version, where ProxySQL gives its own. Tools read the part before the first `-` to decide which features they
+/// may use; the rest identifies Narrows.
 pub const VERSION: &str = concat!("2.7.1-narrows-", env!("CARGO_PKG_VERSION"));
 
-/// The authentication plugins a greeting may offer.
+/// The authentication plugins that a greeting may offer.
 const PLUGINS: &[&str] = &["mysql_native_password", "caching_sha2_password"];
 
 /// The variables: first `mysql-`, then `admin-`, each in the order of their names.
 ///
-/// The data plane's readers run in this order; use_tcp_keepalive counts on tcp_keepalive_time before it.
+/// The data plane's readers run in this order; use_tcp_keepalive relies on tcp_keepalive_time before it.
 #[rustfmt::skip]
 pub static VARIABLES: &[Variable] = &[
     text("mysql-add_ldap_user_comment", Obscure, Form::Any, "", "Name of the comment with the user that the LDAP plugin adds to statements."),
@@ -440,7 +440,7 @@ const fn fixed_text(name: &'static str, class: Class, default: &'static str, doc
 }
 
 impl Variable {
-    /// The variable of that full name, in any case.
+    /// The variable with that full name, case-insensitive.
     pub fn named(name: &str) -> Option<&'static Variable> {
         VARIABLES.iter().find(|variable| variable.name.eq_ignore_ascii_case(name))
     }
@@ -454,7 +454,7 @@ impl Variable {
         Variable { reader: Reader::Name, ..self }
     }
 
-    /// Without effect, and without anything that is missing for it.
+    /// Without effect, because there is nothing for it to do.
     const fn needless(self, why: &'static str) -> Variable {
         Variable { reader: Reader::Needless(why), ..self }
     }

@@ -1,4 +1,4 @@
-//! The values of all variables, and what the data plane and the monitor read of them.
+//! The values of all variables, and what the data plane and the monitor read from them.
 
 use narrows_proxy::snapshot::Variables;
 
@@ -11,7 +11,7 @@ use crate::monitor::settings::Settings;
 /// The values of all variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
-    /// One for each of [`VARIABLES`], in their order.
+    /// One for each of [`VARIABLES`], in the same order.
     values: Vec<Value>,
 }
 
@@ -22,18 +22,18 @@ impl Default for Values {
 }
 
 impl Values {
-    /// The value of the variable of that full name.
+    /// The value of the variable with that full name.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.iter().find(|(variable, _)| variable.name.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Sets `variable` to what is written, unless that is wrong.
+    /// Sets `variable` to the written value, unless that is wrong.
     pub fn set(&mut self, variable: &'static Variable, written: &tree::Value) -> Result<(), Problem> {
         self.put(variable, variable.parse(written)?);
         Ok(())
     }
 
-    /// Gives `variable` a value that it has read.
+    /// Sets `variable` to a value that has been read.
     pub fn put(&mut self, variable: &'static Variable, value: Value) {
         for (row, kept) in VARIABLES.iter().zip(&mut self.values) {
             if row.name == variable.name {
@@ -43,7 +43,7 @@ impl Values {
         }
     }
 
-    /// Sets the flag of that full name to false.
+    /// Sets the flag with that full name to false.
     pub fn switch_off(&mut self, name: &str) {
         for (row, kept) in VARIABLES.iter().zip(&mut self.values) {
             if row.name == name && matches!(row.kind, Kind::Flag { .. }) {
@@ -92,7 +92,7 @@ impl Values {
             && chosen.is_none_or(|chosen| chosen.charset != first.charset)
         {
             match chosen {
-                // Only the collation was chosen.
+                // Only the collation was set.
                 Some(chosen) if variables.default_charset == Variables::default().default_charset => {
                     variables.default_charset = chosen.charset.to_owned();
                 }

@@ -1,4 +1,4 @@
-//! What a variable is: its name, what it holds, and who acts on it.
+//! The description of a variable: its name, its type, and what reads it.
 
 use narrows_proxy::snapshot::Variables;
 
@@ -17,7 +17,7 @@ pub struct Variable {
     pub class: Class,
     /// What it holds.
     pub kind: Kind,
-    /// Whether a change only counts after a restart.
+    /// Whether a change only takes effect after a restart.
     pub needs_restart: bool,
     /// Who acts on it.
     pub reader: Reader,
@@ -25,14 +25,14 @@ pub struct Variable {
     pub doc: &'static str,
 }
 
-/// How much a ProxySQL set-up depends on a variable.
+/// How important a variable is in ProxySQL set-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Nearly every set-up has it.
     Essential,
     /// Many have it.
     Useful,
-    /// Tuning of ProxySQL's own machinery, or a legacy.
+    /// Tuning of ProxySQL's internals, or legacy.
     Obscure,
 }
 
@@ -70,9 +70,9 @@ pub enum Kind {
 /// Who acts on a variable.
 #[derive(Debug, Clone, Copy)]
 pub enum Reader {
-    /// Nobody yet: it is kept and shown, and whoever changes it is warned.
+    /// Nothing yet: it is stored and shown, and changing it gives a warning.
     Nobody,
-    /// Nobody, as there is nothing for it to do here: why.
+    /// Nothing, because there is nothing for it to do here, for this reason.
     Needless(&'static str),
     /// The control plane, by its name.
     Name,
@@ -90,7 +90,7 @@ pub enum Reader {
     MonitorText(fn(&mut Settings, &str)),
 }
 
-/// The value of a variable.
+/// A variable's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// Of an integer variable.
@@ -112,12 +112,12 @@ impl std::fmt::Display for Value {
 }
 
 impl Variable {
-    /// The name without `mysql-` or `admin-`, as it stands in a file.
+    /// The name without `mysql-` or `admin-`, as in a file.
     pub fn short_name(&self) -> &'static str {
         self.name.split_once('-').map_or(self.name, |(_, short)| short)
     }
 
-    /// Whether it does anything.
+    /// Whether it has an effect.
     pub fn effect(&self) -> Effect {
         match self.reader {
             Reader::Nobody => Effect::NotYet,
@@ -126,12 +126,12 @@ impl Variable {
         }
     }
 
-    /// What is to be said of a value that nobody acts on; `None`: somebody does, or it is the one at first.
+    /// The remark on a value without effect; `None`: it has an effect, or is the default.
     pub fn lacks_effect(&self, value: &Value) -> Option<String> {
         self.effect().lacking().filter(|_| *value != self.default_value())
     }
 
-    /// Its value at first.
+    /// Its default.
     pub fn default_value(&self) -> Value {
         match self.kind {
             Kind::Integer { default, .. } => Value::Integer(default),
@@ -140,7 +140,7 @@ impl Variable {
         }
     }
 
-    /// Reads a value of it.
+    /// Parses a value for it.
     pub fn parse(&self, written: &tree::Value) -> Result<Value, Problem> {
         let wrong = || Problem::Value {
             name: self.short_name().to_owned(),
@@ -163,7 +163,7 @@ impl Variable {
 }
 
 impl Kind {
-    /// What a value must be.
+    /// What a value must be, for error messages.
     pub fn describe(&self) -> String {
         match self {
             Kind::Integer { min, max, .. } => format!("an integer from {min} to {max}"),

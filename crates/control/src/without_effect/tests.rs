@@ -1,4 +1,5 @@
-//! What is declared of settings, held against the sources: what has an effect is read somewhere, the rest nowhere.
+//! Compares the declared effects of settings with the sources: a setting with an effect is read somewhere, the others
+//! nowhere.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ fn sources(crates: &[&str]) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Whether `text` reads a field of that name: it stands behind a point, and nothing is assigned to it.
+/// Whether `text` reads a field of that name: it follows a dot, and nothing is assigned to it.
 fn reads(text: &str, field: &str) -> bool {
     let dotted = format!(".{field}");
     text.match_indices(&dotted).any(|(at, _)| {
@@ -41,7 +42,7 @@ fn reads(text: &str, field: &str) -> bool {
 
 #[test]
 fn a_variable_is_read_by_name_where_its_row_says_so_and_nowhere_else() {
-    // Those two only say what a value must look like.
+    // Those two only describe the form of values.
     let about_form = ["variables/table.rs", "variables/adopt.rs"];
     let sources = sources(&["control"]);
     let others: Vec<&String> = sources
@@ -82,7 +83,7 @@ fn every_value_that_the_data_plane_and_the_monitor_are_given_is_read() {
 
 #[test]
 fn a_column_that_nobody_reads_says_so() {
-    // These show rows, and do nothing by them.
+    // These only show rows.
     let shown = [
         "config/tables.rs",
         "config/checks.rs",
@@ -94,12 +95,12 @@ fn a_column_that_nobody_reads_says_so() {
     let sources = sources(&["proxy", "control"]);
     let (_, tables) = sources.iter().find(|(path, _)| path.ends_with("config/tables.rs")).unwrap();
     let readers = |(path, _): &&(PathBuf, String)| !shown.iter().any(|end| path.ends_with(end));
-    // Compiled rules have columns under the names of their actions.
+    // Compiled rules have columns named after their actions.
     let compiled = ["negate_match_pattern", "re_modifiers"];
     let mut columns = 0;
     for line in tables.lines().filter(|line| line.starts_with("        ") && line.contains(", v| ")) {
         let Some((_, field)) = line.split_once(", v| ") else { continue };
-        // What is at the top of a file is read by the program.
+        // The program reads the top-level keys.
         let Some(field) = field.strip_prefix("r.") else { continue };
         let field = field.split(' ').next().unwrap();
         let idle = line.contains(").not_yet()") || line.contains(").needless(");
@@ -116,9 +117,9 @@ fn a_column_that_nobody_reads_says_so() {
 #[test]
 fn keys_of_json_columns_are_read_where_it_is_said() {
     let sources = sources(&["proxy"]);
-    // That is where they are named.
+    // They are declared there.
     let readers = |(path, _): &&(PathBuf, String)| !path.ends_with("snapshot/attributes.rs");
-    // These are read there, and by nobody else.
+    // These are only read there.
     let there = ["auto_read_write_split", "reader_hostgroup"];
     for key in [USER_KEYS, RULE_KEYS, HOSTGROUP_KEYS].into_iter().flatten() {
         let quoted = format!("\"{}\"", key.name);
