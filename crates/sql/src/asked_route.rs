@@ -1,6 +1,6 @@
 //! `EXPLAIN ROUTE 'statement' [AS user] [SCHEMA schema] [column value]...`, a command of the admin interface.
 
-/// What is asked, in its parts.
+/// The parts of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedRoute {
     /// The statement, without its quotes.
@@ -9,11 +9,11 @@ pub struct AskedRoute {
     pub user: Option<String>,
     /// `SCHEMA schema`.
     pub schema: Option<String>,
-    /// Other columns of rules that are conditions on the client, and what the client has there.
+    /// Other rule columns that are conditions on the client, with the client's values.
     pub others: Vec<(String, String)>,
 }
 
-/// Reads the command from its first quote on. `None`: something else.
+/// Parses the command from its first quote on. `None`: something else.
 #[must_use]
 pub fn asked_route(command: &str) -> Option<AskedRoute> {
     let start = command.find(['\'', '"', '`'])?;
@@ -38,8 +38,8 @@ pub fn asked_route(command: &str) -> Option<AskedRoute> {
     rest.trim().is_empty().then_some(asked)
 }
 
-/// A quoted text at the front, and what comes after it. A quote in it is doubled, or has a backslash before it; all other
-/// backslashes are the statement's own.
+/// A quoted text at the front, and what comes after it. A quote in it is doubled or escaped with a backslash; all other
+/// backslashes belong to the statement.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"' | '`'))?;
     let mut value = String::new();

@@ -1,4 +1,4 @@
-//! Warnings and errors of the statements before: what `SHOW WARNINGS` asks for, and which statements of MariaDB leave them.
+//! Warnings and errors of earlier statements: what `SHOW WARNINGS` requests, and which statements keep them in MariaDB.
 
 use crate::flags::Flags;
 use crate::found_rows::shows_by_select;
@@ -6,7 +6,7 @@ use crate::kind::Kind;
 use crate::statement::Statement;
 use crate::token::{Escapes, Lexer, Token, TokenKind};
 
-/// What a `SHOW WARNINGS`, a `SHOW ERRORS` or a count of either asks for.
+/// What a `SHOW WARNINGS`, a `SHOW ERRORS` or a count of either requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShownConditions {
     /// `COUNT(*)`: how many there are.
@@ -15,11 +15,11 @@ pub struct ShownConditions {
     pub errors_only: bool,
     /// Rows that its `LIMIT` skips.
     pub offset: usize,
-    /// Rows that its `LIMIT` leaves.
+    /// The most rows that its `LIMIT` allows.
     pub limit: usize,
 }
 
-/// Reads a statement of [`Kind::ShowWarnings`].
+/// Parses a statement of [`Kind::ShowWarnings`].
 #[must_use]
 pub fn shown_conditions(query: &[u8]) -> ShownConditions {
     let mut lexer = Lexer::new(query, Escapes::Backslash);
@@ -52,7 +52,7 @@ fn limit(lexer: &mut Lexer<'_>) -> (usize, usize) {
     }
 }
 
-/// Whether MariaDB keeps the conditions of the statement before: only statements that have a table clear them.
+/// Whether MariaDB keeps the conditions of the previous statement: only statements with a table clear them.
 #[must_use]
 pub fn keeps_conditions_on_mariadb(query: &[u8], statement: &Statement) -> bool {
     match statement.kind {

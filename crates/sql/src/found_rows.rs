@@ -1,4 +1,4 @@
-//! What `FOUND_ROWS()` counts of a statement, as far as its text tells.
+//! What `FOUND_ROWS()` counts for a statement, as far as its text shows.
 
 use crate::flags::Flags;
 use crate::kind::Kind;
@@ -6,11 +6,11 @@ use crate::leftovers::word_at;
 use crate::statement::Statement;
 use crate::words::says;
 
-/// Whether a `SELECT` may end in a `LIMIT` with an offset: servers count the rows that it skips among those found, as
-/// many as there are.
+/// Whether a `SELECT` may end in a `LIMIT` with an offset: servers include the rows that it skips, as many as there
+/// are.
 #[must_use]
 pub fn has_offset(query: &[u8], statement: &Statement) -> bool {
-    // Where a string ends is not sure in the last two cases.
+    // In the last two cases it is not certain where a string ends.
     if !statement.flags.intersects(Flags::OFFSET | Flags::ESCAPED_QUOTE | Flags::UNTERMINATED) {
         return false;
     }
@@ -22,7 +22,7 @@ pub fn has_offset(query: &[u8], statement: &Statement) -> bool {
     })
 }
 
-/// The offset in the `LIMIT` that ends a `SELECT`, where it is a plain number, and no other result can be meant.
+/// The offset in the `LIMIT` at the end of a `SELECT`, if it is a plain number and there can be no other result.
 #[must_use]
 pub fn literal_offset(query: &[u8]) -> Option<u64> {
     let tail = std::str::from_utf8(tail(query)).ok()?;
@@ -37,18 +37,18 @@ pub fn literal_offset(query: &[u8]) -> Option<u64> {
     }
 }
 
-/// The end of a statement, in which a `LIMIT` is looked for.
+/// The end of a statement, which is searched for a `LIMIT`.
 fn tail(query: &[u8]) -> &[u8] {
     query.get(query.len().saturating_sub(LIMIT_LENGTH)..).unwrap_or_default()
 }
 
-/// Bytes that a `LIMIT` takes at most, with what may stand after it.
+/// The maximum length of a `LIMIT`, with what may follow it.
 const LIMIT_LENGTH: usize = 80;
 
-/// Whether an `INSERT`, or what creates a table, has a `SELECT`.
+/// Whether an `INSERT`, or a statement that creates a table, has a `SELECT`.
 #[must_use]
 pub fn has_select(query: &[u8]) -> bool {
-    // After `VALUES` the word may stand in a literal.
+    // After `VALUES` the word may be in a literal.
     let word = |text: &[u8]| match text {
         _ if text.eq_ignore_ascii_case(b"SELECT") => Some(true),
         [start @ .., _] if start.eq_ignore_ascii_case(b"VALUE") => Some(false),
@@ -57,7 +57,7 @@ pub fn has_select(query: &[u8]) -> bool {
     query.windows(6).find_map(word).unwrap_or(false)
 }
 
-/// Whether servers make a `SELECT` of a `SHOW`, whose rows `FOUND_ROWS()` counts.
+/// Whether servers rewrite a `SHOW` as a `SELECT`, whose rows `FOUND_ROWS()` counts.
 #[must_use]
 pub fn shows_by_select(query: &[u8], statement: &Statement) -> bool {
     match statement.kind {
@@ -68,7 +68,7 @@ pub fn shows_by_select(query: &[u8], statement: &Statement) -> bool {
     }
 }
 
-/// What `SHOW` shows without a `SELECT` behind it.
+/// What `SHOW` shows without such a `SELECT`.
 const SHOWN_AS_THEY_ARE: &[&[u8]] = &[
     b"BINARY",
     b"BINLOG",

@@ -3,7 +3,7 @@
 use crate::statement::single_end;
 use crate::token::{Escapes, Lexer};
 
-/// A statement to Narrows itself.
+/// A statement for Narrows itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InternalCommand {
     /// `PROXYSQL INTERNAL SESSION`.
@@ -12,7 +12,7 @@ pub enum InternalCommand {
     Unknown,
 }
 
-/// Reads `PROXYSQL INTERNAL ..`. `None` for anything else.
+/// Parses `PROXYSQL INTERNAL ..`. `None` for anything else.
 #[must_use]
 pub fn internal_command(query: &[u8]) -> Option<InternalCommand> {
     let mut lexer = Lexer::new(query, Escapes::Backslash);

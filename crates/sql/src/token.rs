@@ -1,13 +1,13 @@
 //! The lexer: bytes of a statement in, tokens out. It knows where strings, names and comments end; it does not
 //! know grammar. `statement.rs`, `set.rs` and `comment.rs` read its tokens; `digest.rs` shares its byte classes.
 //!
-//! An executable comment (`/*! .. */`, `/*!40101 .. */`) is code here. One that not every server runs, by its version
-//! number or because it is MariaDB's (`/*M! .. */`), is read as [`Versions`] says, and makes the text odd: whoever wants
-//! to know what the text does reads it in both ways. Plain comments, `-- ` and `#` are skipped.
-//! See "Comments" and "Literal Values" in the MySQL manual.
+//! An executable comment (`/*! .. */`, `/*!40101 .. */`) is code here. One that not every server executes, because of
+//! its version number or because it is MariaDB's (`/*M! .. */`), is read as [`Versions`] says, and marks the text as
+//! odd: to know what such a text does, it must be read in both ways. Plain comments, `-- ` and `#` are skipped. See
+//! "Comments" and "Literal Values" in the MySQL manual.
 //!
-//! `class.rs` has the classes of bytes, `comments.rs` the comments, `quoted.rs` what stands in quotes, `values.rs` long lists of
-//! values.
+//! `class.rs` has the classes of bytes, `comments.rs` the comments, `quoted.rs` the contents of quotes, `values.rs`
+//! long lists of values.
 
 mod class;
 mod comments;
@@ -30,11 +30,11 @@ pub enum Escapes {
     /// `'it\'s'` is one string: the default of every server.
     #[default]
     Backslash,
-    /// `NO_BACKSLASH_ESCAPES` is in `sql_mode`: a backslash is a letter like any other.
+    /// `NO_BACKSLASH_ESCAPES` is in `sql_mode`: a backslash is an ordinary character.
     None,
 }
 
-/// What becomes of the text in a comment that some servers run and others skip.
+/// How the text in a comment that some servers execute and others skip is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Versions {
     /// It is code.
@@ -43,7 +43,7 @@ pub(crate) enum Versions {
     Skip,
 }
 
-/// What a token is. Quoted kinds hold their quotes in [`Token::text`].
+/// What a token is. Quoted kinds include their quotes in [`Token::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// A keyword or a bare identifier.
@@ -54,7 +54,7 @@ pub(crate) enum TokenKind {
     Text,
     /// Begins with a digit: a number, or an identifier such as `1a`.
     Number,
-    /// `@name`, `@'name'`, or a lone `@`.
+    /// `@name`, `@'name'`, or a single `@`.
     UserVariable,
     /// `@@name`, `@@session.name`: everything up to the end of the last part.
     SystemVariable,
@@ -68,11 +68,11 @@ pub(crate) enum TokenKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: TokenKind,
-    /// The bytes as written, quotes and at-signs included.
+    /// The bytes as written, including quotes and at-signs.
     pub(crate) text: &'a [u8],
     /// Offset of the first byte.
     pub(crate) start: usize,
-    /// Of a word: its [`packed`] form.
+    /// For a word: its [`packed`] form.
     pub(crate) packed: u64,
 }
 
@@ -103,12 +103,12 @@ impl Token<'_> {
     }
 }
 
-/// Where the lexer found the text odd. Read after the tokens.
+/// Oddities that the lexer found in the text. Read after the tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Oddities {
-    /// A string, a quoted name or a comment has no end.
+    /// A string, quoted name or comment is not terminated.
     pub(crate) unterminated: bool,
-    /// A string holds a backslash before its own quote: with the other [`Escapes`] it ends elsewhere.
+    /// A string has a backslash before its own quote: with the other [`Escapes`] it ends elsewhere.
     pub(crate) escaped_quote: bool,
     /// Such a string is in double quotes.
     pub(crate) escaped_double_quote: bool,
@@ -116,14 +116,14 @@ pub(crate) struct Oddities {
     pub(crate) comment: bool,
     /// An executable comment was opened.
     pub(crate) executable_comment: bool,
-    /// One was opened that some servers run and others skip.
+    /// One was opened that some servers execute and others skip.
     pub(crate) version_comment: bool,
-    /// There is more to it than these two readings: several such comments, one that ends elsewhere when it is skipped, or
-    /// bytes that begin a comment in some character sets.
+    /// These two readings are not enough: there are several such comments, one that ends elsewhere if skipped, or bytes
+    /// that begin a comment in some character sets.
     pub(crate) unsure: bool,
 }
 
-/// Iterates over the tokens of a statement. At the end it gives [`TokenKind::End`] for ever.
+/// Iterates over the tokens of a statement. At the end it returns [`TokenKind::End`] forever.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexer<'a> {
     text: &'a [u8],
@@ -150,7 +150,7 @@ impl<'a> Lexer<'a> {
         self.advance()
     }
 
-    /// The same as [`Lexer::next`], written out where it is called: for the one loop that reads whole statements.
+    /// The same as [`Lexer::next`], but inlined, for the one loop that reads whole statements.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> Token<'a> {
         loop {
@@ -178,12 +178,12 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Behind a `,` or `(`: skips numbers, strings, NULLs and the commas and parentheses between them, as far as they go,
-    /// and stops behind a `,` or `(` again. Most of a long `INSERT` goes by here, eight bytes at a time.
+    /// After a `,` or `(`: skips numbers, strings, NULLs and the commas and parentheses between them, as far as they
+    /// go, and stops after a `,` or `(` again. Most of a long `INSERT` is skipped here, eight bytes at a time.
     #[inline]
     pub(crate) fn skip_values(&mut self) {
         let mut at = self.at;
-        // Behind the last `,` or `(`: where the lexer goes on.
+        // After the last `,` or `(`: where the lexer continues.
         let mut boundary = at;
         while let Some(rest) = self.text.get(at..) {
             let Some(ahead) = rest.first_chunk::<8>() else { break };
@@ -195,7 +195,7 @@ impl<'a> Lexer<'a> {
             if plain == 8 {
                 continue;
             }
-            // What is no number may only stand where a value begins.
+            // Anything other than a number may only be where a value begins.
             let begins = || boundary == at || values::only_blanks(self.span(boundary, at));
             match rest.get(plain).copied() {
                 Some(b' ' | b'\n' | b'\t' | b'\r') => at += 1,
@@ -211,12 +211,12 @@ impl<'a> Lexer<'a> {
         self.at = boundary;
     }
 
-    /// The next token, without taking it.
+    /// The next token, without consuming it.
     pub(crate) fn peek(&self) -> Token<'a> {
         self.clone().next()
     }
 
-    /// Takes the next token if it is one of `words`.
+    /// Consumes the next token if it is one of `words`.
     pub(crate) fn take_any(&mut self, words: &[&str]) -> bool {
         let mut ahead = self.clone();
         let taken = ahead.next().is_any(words);
@@ -300,8 +300,8 @@ impl<'a> Lexer<'a> {
                 at += found + 2;
                 continue;
             }
-            // `\\'` ends the string in both readings when an even number of backslashes stands there; after
-            // one that is read as an escape the next byte is not looked at, so only odd runs come here.
+            // `\\'` ends the string in both readings if there is an even number of backslashes; after a backslash read
+            // as an escape, the next byte is skipped, so only odd runs get here.
             if following == Some(quote) {
                 self.oddities.escaped_quote = true;
                 self.oddities.escaped_double_quote |= quote == b'"';
@@ -326,7 +326,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Offset after `name`, `` `name` ``, `scope.name` and so on, from just behind the `@@`.
+    /// Offset after `name`, `` `name` ``, `scope.name` and so on, from directly after the `@@`.
     fn end_of_system_variable(&mut self, start: usize) -> usize {
         let mut at = start;
         loop {
@@ -360,7 +360,7 @@ impl<'a> Lexer<'a> {
         Token { kind, text: self.span(start, end), start, packed: 0 }
     }
 
-    /// The same as the function [`packed`], reading eight bytes at once where the text has them.
+    /// The same as the function [`packed`], reading eight bytes at once if the text has them.
     #[inline]
     fn packed(&self, word: Token<'_>) -> u64 {
         let ahead = self.text.get(word.start..).and_then(|rest| rest.first_chunk::<8>());
@@ -394,10 +394,10 @@ pub(crate) const fn packed(word: &[u8]) -> u64 {
     value
 }
 
-/// The bit that makes a letter lower case, in every byte.
+/// The bit that makes a letter lower case, set in every byte.
 const LOWER: u64 = 0x2020_2020_2020_2020;
 
-/// What [`packed`] gives for words of more than eight bytes.
+/// The result of [`packed`] for words of more than eight bytes.
 pub(crate) const LONG: u64 = u64::MAX;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Words anywhere in a text, in strings, comments and longer words too: for questions to which a wrong yes does no harm. And the
-//! words of a statement, which are in neither.
+//! Words anywhere in a text, including strings, comments and longer words: for questions where a false yes does no
+//! harm. And the words of a statement, outside of strings and comments.
 
 use crate::token::{Escapes, Lexer, TokenKind, is_word_byte};
 
@@ -27,7 +27,7 @@ pub fn bare_words(query: &[u8]) -> impl Iterator<Item = &[u8]> {
     tokens.filter(|token| token.kind == TokenKind::Word).map(|token| token.text)
 }
 
-/// Whether the word `KILL` is anywhere in a text, in a string or a comment too.
+/// Whether the word `KILL` is anywhere in a text, even in a string or a comment.
 #[must_use]
 pub fn names_kill(query: &[u8]) -> bool {
     let is_letter = |place: Option<usize>| {
@@ -39,7 +39,7 @@ pub fn names_kill(query: &[u8]) -> bool {
     })
 }
 
-/// Whether its letters stand somewhere, perhaps with backslashes between them, which are nothing in a literal.
+/// Whether its letters appear somewhere, possibly with backslashes between them, which disappear in a literal.
 pub(crate) fn spells_kill(text: &[u8]) -> bool {
     let mut letters = text.iter().filter(|byte| **byte != b'\\').map(u8::to_ascii_lowercase);
     let mut last = [0; 4];

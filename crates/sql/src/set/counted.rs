@@ -1,4 +1,4 @@
-//! What is counted of a `SET`, and what none of its assignments says.
+//! The counters for a `SET`, and properties of the whole statement.
 
 use crate::token::{Escapes, Lexer, TokenKind};
 use crate::words::says;
@@ -32,7 +32,7 @@ pub fn counted(query: &[u8]) -> Counted {
     }
 }
 
-/// Whether a `SET` may set `autocommit` and read a table: it begins a transaction that no status flag tells of, and no
+/// Whether a `SET` may set `autocommit` and read a table: it begins a transaction that no status flag shows and no
 /// `COMMIT` ends.
 #[must_use]
 pub fn may_begin_untold(query: &[u8]) -> bool {

@@ -8,11 +8,11 @@ pub(super) enum Class {
     Word,
     Digit,
     Quote,
-    /// Needs a look at the byte behind it: `` ` @ # - / * ``.
+    /// Needs a look at the next byte: `` ` @ # - / * ``.
     Special,
 }
 
-/// Whether `byte` continues a word: letters, digits, `_`, `$` and everything outside ASCII.
+/// Whether `byte` continues a word: letters, digits, `_`, `$` and all non-ASCII bytes.
 #[inline]
 pub(crate) fn is_word_byte(byte: u8) -> bool {
     matches!(class_of(byte), Class::Word | Class::Digit)
@@ -27,7 +27,7 @@ const CLASSES: [Class; 256] = {
     let mut classes = [Class::Symbol; 256];
     let mut byte = 0u8;
     loop {
-        #[allow(clippy::indexing_slicing)] // Evaluated by the compiler; a byte is always below 256.
+        #[allow(clippy::indexing_slicing)] // Evaluated at compile time; a byte is always below 256.
         let class = &mut classes[byte as usize];
         *class = match byte {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0 => Class::Space,
@@ -44,7 +44,7 @@ const CLASSES: [Class; 256] = {
     }
 };
 
-/// Whether `--` before this byte begins a comment.
+/// Whether `--` followed by this byte begins a comment.
 pub(super) fn is_blank_or_control(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7F
 }

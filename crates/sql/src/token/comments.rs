@@ -1,11 +1,11 @@
-//! Comments: plain ones are skipped, executable ones are entered, and those that some servers run and others skip make the
-//! text odd. See "Comments" in the MySQL manual.
+//! Comments: plain ones are skipped, executable ones are entered, and those that some servers execute and others skip
+//! are marked as an oddity of the text. See "Comments" in the MySQL manual.
 
 use super::class::{Class, class_of};
 use super::{Escapes, Lexer, TokenKind, Versions};
 
 impl<'a> Lexer<'a> {
-    /// What stands in the first `/* */` comment, without the marks of an executable comment or a hint.
+    /// The contents of the first `/* */` comment, without the markers of an executable comment or a hint.
     pub(crate) fn first_comment(mut self) -> Option<&'a [u8]> {
         loop {
             while self.byte(self.at).is_some_and(|byte| class_of(byte) == Class::Space) {
@@ -25,7 +25,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// At `/*`: skips the comment, or only its opening when it is an executable one.
+    /// At `/*`: skips the comment, or only its opening if it is executable.
     pub(super) fn enter_comment(&mut self) {
         let rest = self.span(self.at + 2, self.text.len());
         let marker = match rest {
@@ -55,12 +55,12 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// At a comment that some servers run and others skip; `code` is behind its version number.
+    /// At a comment that some servers execute and others skip; `code` is after its version number.
     #[cold]
     fn enter_version_comment(&mut self, code: usize) {
         let nested = self.in_executable_comment || self.oddities.version_comment;
         if nested && self.versions == Versions::Run {
-            // Where it ends does not matter any more, and is not looked for: there may be thousands.
+            // Where it ends no longer matters, and is not searched for: there may be thousands.
             self.oddities.unsure = true;
             self.in_executable_comment = true;
             self.at = code;
@@ -90,17 +90,18 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The version number in front of the code of an executable comment: five digits, or six. Fewer are code.
+/// The version number before the code of an executable comment: five or six digits. Fewer digits are code.
 fn version_digits(code: &[u8]) -> &[u8] {
     let digits = code.iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
     if digits < 5 { &[] } else { code.get(..digits).unwrap_or_default() }
 }
 
-/// The largest version number that every server runs: MariaDB skips those of MySQL 5.7 and later, and servers skip
-/// those of servers later than themselves.
+/// The largest version number that every server executes: MariaDB skips those of MySQL 5.7 and later, and servers skip
+/// versions newer than themselves.
 const OLDEST_IN_DOUBT: &[u8] = b"50699";
 
-/// Whether the code of a comment ends where the comment ends, and so the rest of the text does not depend on whether it is run.
+/// Whether the code of a comment ends where the comment ends, so that the rest of the text does not depend on whether
+/// it is executed.
 fn ends_the_same(code: &[u8], escapes: Escapes) -> bool {
     let opens = |mark: &[u8]| memchr::memmem::find(code, mark).is_some();
     if opens(b"/*") || opens(b"--") || opens(b"#") {

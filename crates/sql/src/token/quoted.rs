@@ -1,8 +1,8 @@
-//! What stands in quotes, and what it stands for. See "String Literals" in the MySQL manual.
+//! The contents of quotes, and their meaning. See "String Literals" in the MySQL manual.
 
 use super::Escapes;
 
-/// Removes the quotes of a quoted name or string and undoes what quoting did. Bare text is returned as it is.
+/// Removes the quotes of a quoted name or string and undoes what quoting did. Bare text is returned unchanged.
 pub(crate) fn unquote(text: &[u8]) -> Vec<u8> {
     unquote_with(text, Escapes::Backslash)
 }
@@ -41,7 +41,7 @@ fn unescape(escaped: Option<u8>, plain: &mut Vec<u8>) {
     }
 }
 
-/// The quote of `text` and what stands between it and its closing twin.
+/// The quote of `text`, and what is between it and the closing quote.
 pub(crate) fn quoted_body(text: &[u8]) -> Option<(u8, &[u8])> {
     match text {
         [quote @ (b'\'' | b'"' | b'`'), body @ .., last] if quote == last => Some((*quote, body)),

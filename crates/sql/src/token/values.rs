@@ -55,8 +55,8 @@ pub(crate) fn quote_or_backslash(bytes: &[u8], quote: u8) -> Option<usize> {
     Some(words.len() * 8 + found)
 }
 
-/// The length of a number or string that a `,` or `)` follows and that holds nothing to look at twice: no exponent,
-/// no backslash, no doubled quote. Most of a long `INSERT` is made of these.
+/// The length of a number or string followed by a `,` or `)` and without anything special: no exponent, no backslash,
+/// no doubled quote. Most of a long `INSERT` consists of these.
 #[inline]
 pub(crate) fn plain_literal(rest: &[u8]) -> Option<usize> {
     let length = match *rest.first()? {
@@ -67,7 +67,7 @@ pub(crate) fn plain_literal(rest: &[u8]) -> Option<usize> {
     matches!(rest.get(length), Some(b',' | b')')).then_some(length)
 }
 
-/// The length of a `NULL` that a `,` or `)` follows.
+/// The length of a `NULL` followed by a `,` or `)`.
 #[inline]
 pub(crate) fn plain_null(rest: &[u8]) -> Option<usize> {
     let (word, after) = rest.split_first_chunk::<4>()?;
@@ -75,13 +75,13 @@ pub(crate) fn plain_null(rest: &[u8]) -> Option<usize> {
     (null && matches!(after.first(), Some(b',' | b')'))).then_some(4)
 }
 
-/// The length of the string at the start of `rest`, up to the first quote or backslash; `None` if that is no quote.
+/// The length of the string at the start of `rest`, up to the first quote or backslash; `None` if that is not a quote.
 #[inline]
 fn plain_string(rest: &[u8], quote: u8) -> Option<usize> {
     let body = rest.get(1..)?;
     let length = match quote_or_backslash(body, quote) {
         Some(length) => length,
-        // Short strings are over before a vector search has begun.
+        // Short strings end before a vector search has started.
         None => SHORT + memchr::memchr2(quote, b'\\', body.get(SHORT..)?)?,
     };
     (body.get(length) == Some(&quote)).then_some(length + 2)
