@@ -79,7 +79,7 @@ dpkg -P narrows > /dev/null 2>&1
 for left in /etc/narrows /var/lib/narrows /usr/share/doc/narrows; do
   [ ! -e $left ] || die "$left is left: $(ls -A $left)"
 done
-echo "the package installs, serves, upgrades in place and leaves nothing behind"
+echo "the package installs, serves, upgrades in place and is removed completely"
 CHECK
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 PORT=$(free_port) ADMIN=$(free_port) chroot "$folder/root" bash /check.sh

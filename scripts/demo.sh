@@ -30,7 +30,7 @@ wait_for() {
     sleep 0.1
   done
   [ ! -s "$work/narrows.log" ] || tail -n 20 "$work/narrows.log" >&2
-  die "waited for $what in vain"
+  die "timed out waiting for $what"
 }
 
 # The values of a key in the sandbox's line of JSON, the primary's first.

@@ -461,8 +461,7 @@ impl Server<'_> {
 
     /// Waits until all clients have disconnected, their time is over, or the process is told to end at once.
     async fn drained(&self, plane: &DataPlane, limit: Duration, signals: &Signals, leaving: Leaving) {
-        // The clients of a process that has been replaced keep their time to disconnect, even if its successor is told
-        // to end.
+        // The clients of a process that has been replaced keep their time to disconnect, even if its successor ends.
         let mut may_be_told = leaving == Leaving::HandedOver;
         let drain = plane.drain(limit, GRACE);
         tokio::pin!(drain);

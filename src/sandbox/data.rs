@@ -65,7 +65,7 @@ fn link_to(dir: &Path) -> PathBuf {
     temporary_root().join(format!("{:016x}", hasher.finish()))
 }
 
-/// Removes temporary sandboxes whose servers are gone, which a killed process leaves behind.
+/// Removes temporary sandboxes whose servers are gone, which a killed process left.
 pub fn sweep_temporary_folders() {
     for dir in temporary_folders() {
         let abandoned = match Record::read(&dir) {

@@ -445,7 +445,7 @@ fn a_command_of_several_packets_over_max_allowed_packet_is_read_to_its_end() {
         let packet = client.read().expect("an answer");
         let error = ErrorPacket::decode(&packet.payload).expect("an error");
         assert_eq!((error.code, error.state.as_str()), (1153, "08S01"), "{error:?}");
-        assert_eq!(packet.sequence, packets, "behind {packets} packets");
+        assert_eq!(packet.sequence, packets, "after {packets} packets");
         assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"), "the session continues");
     }
 }

@@ -67,7 +67,7 @@ fn the_error_names_every_server_its_state_and_the_cause() {
     ];
     assert!(parts.iter().all(|part| text.contains(part)), "{text}");
 
-    let line = narrows.wait_for_log(0, |line| line.contains("no server could be had in time"));
+    let line = narrows.wait_for_log(0, |line| line.contains("no server was available in time"));
     for part in ["hostgroup=0", "cause=\"connect_failed\"", "OFFLINE_SOFT: it gets no new work"] {
         assert!(line.contains(part), "{line}");
     }
@@ -106,7 +106,7 @@ fn lines_about_servers_that_cannot_be_had_do_not_flood_the_log() {
             scope.spawn(|| unavailable(&narrows));
         }
     });
-    let lines = narrows.log().lines().filter(|line| line.contains("no server could be had in time")).count();
+    let lines = narrows.log().lines().filter(|line| line.contains("no server was available in time")).count();
     // One for each worker in each second.
     assert!((1..=6).contains(&lines), "{lines}");
 }

@@ -47,3 +47,4 @@ mod sysbench;
 mod timeouts;
 mod told;
 mod two_readers;
+mod wording;

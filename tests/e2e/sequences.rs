@@ -1,5 +1,5 @@
 //! `LASTVAL()` of MariaDB answers of the connection, and an `INSERT` into a table whose column has `DEFAULT NEXTVAL(s)` draws
-//! without naming the sequence: nobody is told what somebody else has drawn.
+//! without naming the sequence: no client sees what another one has drawn.
 
 use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, capability, command,
@@ -80,7 +80,7 @@ fn a_last_value_is_refused_where_a_transaction_has_drawn_none() {
     let refused = other.query("SELECT LASTVAL(seq.s)");
     let error = refused.error().expect("an error");
     assert!(error.message.contains("LASTVAL"), "{error:?}");
-    // The transaction goes on.
+    // The transaction continues.
     done(&mut other, "INSERT INTO seq.answers VALUES (5)");
     done(&mut other, "ROLLBACK");
     assert_eq!(other.query("SELECT COUNT(*) FROM seq.answers").cell().as_deref(), Some("0"));

@@ -34,7 +34,7 @@ pub struct DataPlane {
 pub enum Listening {
     /// They are.
     On,
-    /// They are refused; those that are there go on.
+    /// They are refused; existing ones continue.
     Paused,
 }
 
@@ -157,7 +157,7 @@ impl DataPlane {
         self.listening
     }
 
-    /// Closes the listeners, so that new clients are refused; those that are there go on. Returns when that is done.
+    /// Closes the listeners, so that new clients are refused; existing ones continue. Returns when that is done.
     pub fn pause(&mut self) {
         self.unlisten();
         self.interfaces.iter().for_each(|interface| self.sockets.release(interface));

@@ -1,4 +1,4 @@
-//! `KILL`: what it ends, and what to do with a text that contains one. Connection ids belong to whoever assigned them:
+//! `KILL`: what it ends, and what to do with a text that contains one. Connection ids belong to the party that assigned them:
 //! a proxy that assigns its own must handle every `KILL` itself.
 //!
 //! `KILL` is a reserved word in MySQL and MariaDB: unquoted and not after a dot, it is the statement ([`Flags::KILL`]).

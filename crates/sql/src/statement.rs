@@ -346,7 +346,7 @@ fn kind_of_start(mut ahead: Lexer<'_>) -> (Kind, Flags) {
     }
 }
 
-/// `COMMIT` and `ROLLBACK`, with `[WORK] [AND [NO] CHAIN] [[NO] RELEASE]` or `TO [SAVEPOINT] name` behind.
+/// `COMMIT` and `ROLLBACK`, with `[WORK] [AND [NO] CHAIN] [[NO] RELEASE]` or `TO [SAVEPOINT] name` after it.
 fn kind_of_end(commit: bool, mut ahead: Lexer<'_>) -> (Kind, Flags) {
     let kind = if commit { Kind::Commit } else { Kind::Rollback };
     let mut flags = Flags::NONE;

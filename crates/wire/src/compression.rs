@@ -310,7 +310,7 @@ mod tests {
         for piece in [&b"\x05\0"[..], b"\0\x02a", b"bcde"] {
             writer.encode(piece, &mut out);
         }
-        assert_eq!(decoded(Algorithm::Zlib, &out).1, [1, 2, 3], "the same command goes on");
+        assert_eq!(decoded(Algorithm::Zlib, &out).1, [1, 2, 3], "the same command continues");
         out.clear();
         writer.encode(ping, &mut out);
         assert_eq!(decoded(Algorithm::Zlib, &out).1, [0]);

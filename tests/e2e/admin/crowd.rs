@@ -1,4 +1,4 @@
-//! Many connections to the admin port at once: whoever they are and whatever they run, an administrator can log in and
+//! Many connections to the admin port at once: whatever they run, an administrator can log in and
 //! gets an answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -106,7 +106,7 @@ pub const DIFFERENCES: &[(&[u64], &str)] = &[
 #[rustfmt::skip]
 const EVERYWHERE: &[&str] = &[
     "The version is `2.7.1-narrows-` followed by the version of Narrows: tools read the part before the first `-`.",
-    "`runtime_mysql_users` shows hashes where ProxySQL shows passwords in clear; they are compared as hashes.",
+    "`runtime_mysql_users` shows hashes where ProxySQL shows passwords in clear text; they are compared as hashes.",
     "The files are called `narrows.db` and `narrows_stats.db`.",
     "The status of every answer is 514 (AUTOCOMMIT and NO_BACKSLASH_ESCAPES), and all columns are text. ProxySQL \
      answers some statements with other flags, including the one by which drivers decide how to quote.",

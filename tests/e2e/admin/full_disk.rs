@@ -77,7 +77,7 @@ fn a_configuration_file_is_replaced_as_a_whole_or_stays() {
     assert_eq!(code, 1045);
     assert!(text.contains("File too large"), "{text}");
     assert_eq!(std::fs::read_to_string(&path).expect("the file exists"), before);
-    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 1, "nothing is left behind");
+    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 1, "no file is left");
 
     narrows.process().limit_file_size(None);
     all_done(&mut admin, &[&save]);

@@ -44,7 +44,7 @@ fn a_trusted_balancer_says_whose_connection_it_is() {
     }
     let mut client = RawClient::connect(&narrows.endpoint());
     client.send_bytes(b"PROXY TCP4 203.0.113.7 127.0.0.1 40218 6033\r\n").expect("it reads");
-    client.login(&Login::new("sbtest", "sbtest")).expect("let in");
+    client.login(&Login::new("sbtest", "sbtest")).expect("logged in");
     assert_eq!(client.query("SELECT 1").text_rows()[0][0].as_deref(), Some("1"));
 }
 

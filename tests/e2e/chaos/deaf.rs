@@ -9,7 +9,7 @@ use super::servers::recovered;
 use super::verdict::{Report, Times};
 use super::{Scene, short_or_long};
 
-/// A server that does what it is told, except for one statement, which it never ends.
+/// A server that obeys kills, except for one statement, which it never ends.
 pub fn server() -> FakeMysql {
     FakeMysql::start(Conversation::new().on("DO deaf", &[Move::Hang]))
 }

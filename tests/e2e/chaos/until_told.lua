@@ -1,6 +1,6 @@
 -- One of sysbench's own scripts, CHAOS_SCRIPT, run until the file CHAOS_STOP is there instead of for a time that is known
 -- before. An error ends no run: it is a line, FAILED, when all was still well and when the error came in us since 1970, and what was
--- said, and the thread goes on with another connection. So it does, without an error, when the text of the file CHAOS_RENEW is
+-- said, and the thread continues with another connection. So it does, without an error, when the text of the file CHAOS_RENEW is
 -- another one. BEGUN is a thread's first event.
 --
 -- That is not left to --mysql-ignore-errors: what sysbench 1.0.20 does to connect again ends it with a fault in libmariadb.
@@ -96,7 +96,7 @@ function sysbench.hooks.before_restart_event()
       if done then
          return
       end
-      -- One that was told already is a table. Why a statement could not be prepared is for sysbench's own output alone.
+      -- One that was already reported is a table. Why a statement could not be prepared is for sysbench's own output alone.
       if type(failure) == "string" then
          tell(failure)
       end

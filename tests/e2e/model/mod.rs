@@ -131,8 +131,8 @@ pub fn run_model_beside(
     let left = leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, &run.variables);
     let mut found = run.found.lock().expect("no client panics while it reports");
     if !left.is_empty() {
-        found.classes.insert("left behind".to_owned(), left.len());
-        found.reports.push(format!("--- left behind:\n    {}", left.join("\n    ")));
+        found.classes.insert("leftovers".to_owned(), left.len());
+        found.reports.push(format!("--- leftovers:\n    {}", left.join("\n    ")));
     }
     eprintln!(
         "{what}: {} differences in {:.1?} after {prepared:.1?} of preparation\n{}",

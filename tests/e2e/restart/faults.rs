@@ -30,7 +30,7 @@ fn a_statement_that_has_the_process_abort_is_not_repeated_and_leaves_a_back_trac
     assert!(text.starts_with("signal 6, "), "{text}");
     assert!(text.contains("thread worker-") && text.contains("session/fault.rs"), "{text}");
     let log = narrows.log();
-    let told = log.lines().find(|line| line.contains("the worker process has died")).expect("it is told");
+    let told = log.lines().find(|line| line.contains("the worker process has died")).expect("it is logged");
     assert!(told.contains(&place.display().to_string()), "{told}");
 }
 

@@ -123,7 +123,7 @@ fn sighup_opens_the_log_again_and_sigquit_stops() {
     fs::rename(&log, &moved).expect("it is moved");
     process.signal(SIGHUP);
     wait_until("the log exists again", || log.exists());
-    assert!(process.try_wait().is_none(), "it goes on");
+    assert!(process.try_wait().is_none(), "it keeps running");
     process.signal(SIGQUIT);
     let status = process.wait_for(SOON).expect("it stops");
     assert_eq!((status.code(), status.signal()), (Some(0), None));

@@ -72,6 +72,6 @@ fn sessions_end_between_two_transactions_when_their_time_is_over() {
     narrows.process().signal(SIGTERM);
     let status = narrows.process().wait_for(Duration::from_secs(10)).expect("its time is over");
     assert!(status.success());
-    let last = idle.read().expect("it is told why");
+    let last = idle.read().expect("it gets an error");
     assert_eq!(ErrorPacket::decode(&last.payload).map(|error| error.code), Some(1053));
 }

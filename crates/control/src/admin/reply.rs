@@ -3,7 +3,7 @@
 use super::question::Question;
 use crate::store::{Answer, Cell, Refusal, ResultSet};
 
-/// What becomes of a statement.
+/// The outcome of a statement.
 #[derive(Debug)]
 pub enum Reply {
     /// It was done.

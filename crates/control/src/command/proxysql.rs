@@ -17,11 +17,7 @@ pub const VERBS: &[Verb] = &[
     process!("READWRITE", |parts, _| read_only(parts, false), "It accepts them again."),
     process!("START", |parts, _| Some(parts.runtime.start()), "Serves clients again after `STOP`."),
     process!("STOP", |parts, _| Some(parts.runtime.stop()), "Ends all client sessions and serves none."),
-    process!(
-        "PAUSE",
-        |parts, _| Some(parts.runtime.pause()),
-        "Refuses new clients; those that are there go on."
-    ),
+    process!("PAUSE", |parts, _| Some(parts.runtime.pause()), "Refuses new clients; existing ones continue."),
     process!("RESUME", |parts, _| Some(parts.runtime.resume()), "Accepts new clients again."),
     process!("SHUTDOWN", |parts, _| Some(parts.process.end(End::Now)), "Ends the process at once."),
     process!(
@@ -38,7 +34,7 @@ pub const VERBS: &[Verb] = &[
     process!(
         "FLUSH LOGS",
         |parts, _| Some(flush_logs(parts.runtime, parts.process)),
-        "Opens the log files anew."
+        "Reopens the log files."
     ),
     process!("FLUSH QUERY CACHE", flush_query_cache, "Empties the query cache."),
     process!(

@@ -89,13 +89,13 @@ impl Kind {
     pub fn consequence(self) -> &'static str {
         match self {
             Kind::Connect | Kind::Ping => {
-                "until it succeeds nobody sees whether the server answers, what it is and how late"
+                "until it succeeds, it is unknown whether the server answers, its role and its lag"
             }
             Kind::ReadOnly => {
-                "until it succeeds nobody sees whether the server may be written to: failovers are not followed"
+                "until it succeeds, it is unknown whether the server is writable: failovers are not followed"
             }
             Kind::ReplicationLag => {
-                "until it succeeds nobody sees how late the server is: it goes on to get reads"
+                "until it succeeds, the lag of the server is unknown: it continues to get reads"
             }
         }
     }

@@ -94,7 +94,7 @@ impl AdminListeners {
         };
         let kept: Vec<String> = wanted.iter().filter(bound).cloned().collect();
         if kept.is_empty() {
-            remarks.push("the admin interface goes on where it is listening".to_owned());
+            remarks.push("the admin interface continues on its current addresses".to_owned());
             return remarks;
         }
         let gone = self.interfaces.iter().filter(|interface| !kept.contains(interface));

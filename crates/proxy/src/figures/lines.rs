@@ -405,7 +405,7 @@ pub struct RouteHint {
     pub ignored: Option<&'static str>,
 }
 
-/// What becomes of a statement.
+/// The outcome of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteOutcome {
     /// It runs in this hostgroup, for this reason.

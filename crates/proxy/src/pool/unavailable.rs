@@ -77,7 +77,7 @@ impl Told {
         }
         self.last.set(Some(now));
         let untold = self.silent.take();
-        tracing::warn!(%hostgroup, cause = cause.name(), untold, error = text, "no server could be had in time");
+        tracing::warn!(%hostgroup, cause = cause.name(), untold, error = text, "no server was available in time");
     }
 }
 

@@ -42,7 +42,7 @@ pub enum Form {
 #[derive(Debug)]
 pub struct Credential {
     stored: Stored,
-    /// The password behind a hash, once a client has sent it.
+    /// The password that belongs to a hash, once a client has sent it.
     password: OnceLock<Password>,
 }
 

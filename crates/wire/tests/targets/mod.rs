@@ -213,7 +213,7 @@ pub fn client_login(data: &[u8]) {
             client_side::Step::Send(_) => step = exchange.feed(answer),
             client_side::Step::Decrypt(cipher) => step = exchange.decrypted(Some(cipher.into())),
             client_side::Step::Verify(verification) => step = exchange.verified(verification.run()),
-            client_side::Step::Accept { .. } => panic!("let in"),
+            client_side::Step::Accept { .. } => panic!("logged in"),
             client_side::Step::Reject(_) => return,
         }
     }
