@@ -56,6 +56,10 @@ pub struct Past {
     text_made: bool,
     /// A text that cannot be parsed with certainty has run, and nothing since that replaces the conditions.
     doubtful: bool,
+    /// `LAST_INSERT_ID()` was asked for, and nothing that replaces the conditions has run since.
+    asked_id: bool,
+    /// The same, and a routine or a prepared text has run.
+    executed_after_question: bool,
     /// `COM_INIT_DB` has failed, followed only by queries about the error.
     init_db_failed: bool,
     /// `max_error_count` is 0 or 1.
@@ -173,6 +177,15 @@ impl Past {
             }
             Step::MultiStatements(_) => {}
         }
+    }
+
+    /// Records a question that Narrows may answer by asking the connection itself, and what runs after it.
+    fn note_question(&mut self, text: &str, replaces: bool, flavour: Flavour) {
+        self.asked_id &= !replaces;
+        self.executed_after_question &= !replaces;
+        let executes = text.starts_with("EXECUTE ") || text.starts_with("CALL ");
+        self.executed_after_question |= self.asked_id && executes;
+        self.asked_id |= text.contains("LAST_INSERT_ID()") && flavour == Flavour::MariaDb;
     }
 
     /// Records conditions that are counted but that the server does not keep.
