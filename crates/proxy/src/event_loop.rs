@@ -22,30 +22,31 @@ use crate::snapshot::Snapshot;
 use crate::stream::{DetachedStream, Stream};
 use crate::worker::{Interrupt, Kill, Outboxes, Peers, Place, Worker};
 
-/// What reaches a worker from other threads.
+/// What reaches a worker from other threads. Its mailbox is a channel without a bound of its own; each kind says how many wait
+/// there at most while the worker is late.
 #[derive(Debug)]
 pub enum Event {
-    /// A client that another worker has accepted.
+    /// A client that another worker has accepted. Each has a descriptor, of which the process has so many.
     Client(DetachedStream, Admission, Place),
-    /// A client that a process which has died has served.
+    /// A client that a process which has died has served. As many as that one had.
     Adopt(DetachedStream, Box<Heritage>, Place),
-    /// The configuration is now this one.
-    Publish(Arc<Snapshot>),
-    /// Another worker's pool has something to say.
+    /// There is another configuration. One: see [`Workers::publish`].
+    Publish,
+    /// Another worker's pool has something to say: see [`pool::Mail`].
     Pool(pool::Mail),
-    /// An answer of the query cache is asked for, or has come.
+    /// An answer of the query cache is asked for, or has come: see [`cache::Delivery`].
     Cache(cache::Delivery),
-    /// End a session or its statement.
+    /// End a session or its statement. One of each session: it waits for the answer.
     Kill(Kill),
-    /// Answer a question of the control plane.
+    /// Answer a question of the control plane. One of each of its threads: it waits for the answer.
     Ask(Question),
-    /// Tell this log what rules have logged.
+    /// Tell this log what rules have logged. Once.
     LogTo(QueryLog),
-    /// Accept clients on these too.
+    /// Accept clients on these too. At the start, and after each `Unlisten`.
     Listen(Vec<BoundListener>),
-    /// Accept no clients any more; the answer says that the listeners are closed.
+    /// Accept no clients any more; the answer, for which the control thread waits, says that the listeners are closed.
     Unlisten(oneshot::Sender<()>),
-    /// Tell when there is no client any more.
+    /// Tell when there is no client any more. Once.
     Drain(oneshot::Sender<()>),
     /// The same, and end each session at its next moment between two transactions.
     DrainNow(oneshot::Sender<()>),
@@ -73,7 +74,26 @@ impl std::fmt::Debug for Question {
 #[derive(Debug, Clone)]
 pub struct Workers {
     mailboxes: Arc<[MailboxSender<Event>]>,
+    newest: Arc<[Newest]>,
     peers: Arc<Peers>,
+}
+
+/// The configuration that a worker is to put into force and has not yet. A newer one takes the place of an older one.
+#[derive(Debug, Default)]
+struct Newest(
+    #[expect(
+        clippy::disallowed_types,
+        reason = "taken when the configuration changes, never for a statement"
+    )]
+    std::sync::Mutex<Option<Arc<Snapshot>>>,
+);
+
+impl Newest {
+    /// What there was before.
+    fn replace(&self, snapshot: Option<Arc<Snapshot>>) -> Option<Arc<Snapshot>> {
+        // Nothing panics while it is held.
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner), snapshot)
+    }
 }
 
 impl Workers {
@@ -88,7 +108,8 @@ impl Workers {
             kills: outbox(&mailboxes, Event::Kill),
         };
         let peers = Arc::new(Peers::new(count, outboxes));
-        (Workers { mailboxes, peers }, receivers)
+        let newest = std::iter::repeat_with(Newest::default).take(count).collect();
+        (Workers { mailboxes, newest, peers }, receivers)
     }
 
     /// What they share.
@@ -109,6 +130,20 @@ impl Workers {
     /// Puts one into every worker's mailbox.
     pub fn send_all(&self, event: impl Fn() -> Event) {
         (0..self.count()).for_each(|worker| self.send(worker, event()));
+    }
+
+    /// Has each worker put a configuration into force. One that has not come to the last one yet puts only this one into force.
+    pub fn publish(&self, snapshot: &Arc<Snapshot>) {
+        for (worker, newest) in self.newest.iter().enumerate() {
+            if newest.replace(Some(Arc::clone(snapshot))).is_none() {
+                self.send(worker, Event::Publish);
+            }
+        }
+    }
+
+    /// The configuration that a worker is to put into force now.
+    fn take_published(&self, worker: usize) -> Option<Arc<Snapshot>> {
+        self.newest.get(worker)?.replace(None)
     }
 
     /// Has a worker go on with a client of a process that has died.
@@ -185,7 +220,9 @@ impl EventLoop {
                 Ok(stream) => self.serve(stream, admission, place, Heritage::fresh()),
                 Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
             },
-            Event::Publish(snapshot) => worker.take_over(snapshot),
+            Event::Publish => {
+                self.workers.take_published(worker.index).into_iter().for_each(|it| worker.take_over(it))
+            }
             Event::Pool(mail) => worker.pool.receive(mail),
             Event::Cache(delivery) => worker.cache.receive(delivery),
             Event::Kill(Kill { id, kind, username, answer }) => {
@@ -336,3 +373,24 @@ impl Drop for PanicWitness {
 const TICK: Duration = Duration::from_millis(200);
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Rows;
+
+    #[test]
+    fn of_several_configurations_a_worker_that_is_late_gets_the_last_one() {
+        let (workers, mut mailboxes) = Workers::new(2);
+        let snapshot = || Arc::new(Snapshot::compile(Rows::default(), 2, None).unwrap());
+        let last = snapshot();
+        (0..10).for_each(|_| workers.publish(&snapshot()));
+        workers.publish(&last);
+        let mut waiting = || std::iter::from_fn(|| mailboxes[1].try_recv().ok()).count();
+        assert_eq!(waiting(), 1);
+        assert!(workers.take_published(1).is_some_and(|found| Arc::ptr_eq(&found, &last)));
+        assert!(workers.take_published(1).is_none());
+        workers.publish(&last);
+        assert_eq!(waiting(), 1);
+    }
+}

@@ -215,7 +215,7 @@ impl DataPlane {
     /// A configuration that cannot be honoured; the one before stays in force.
     pub fn publish(&mut self, rows: Rows) -> Result<(), CompileError> {
         let snapshot = Arc::new(Snapshot::compile(rows, self.workers.count(), Some(&self.snapshot))?);
-        self.workers.send_all(|| Event::Publish(Arc::clone(&snapshot)));
+        self.workers.publish(&snapshot);
         self.snapshot = snapshot;
         self.configure_log();
         Ok(())
@@ -232,7 +232,7 @@ impl DataPlane {
     /// Puts other keys and certificates into force: for connections that begin from now on. None is dropped.
     pub fn replace_tls(&mut self, tls: SharedTls) {
         let snapshot = Arc::new(self.snapshot.with_tls(tls));
-        self.workers.send_all(|| Event::Publish(Arc::clone(&snapshot)));
+        self.workers.publish(&snapshot);
         self.snapshot = snapshot;
     }
 

@@ -354,6 +354,11 @@ impl Backend {
         self.login.residue.as_ref().is_some_and(Residue::is_wanted)
     }
 
+    /// Whether its last client waits for what it keeps.
+    pub fn is_asked_for_something(&self) -> bool {
+        self.login.residue.as_ref().is_some_and(Residue::is_asked_for)
+    }
+
     /// Whether it is logged in as the account that `want` names.
     pub fn fits_account(&self, want: &Want) -> bool {
         let (mine, theirs) = (&self.login.account, &want.account);

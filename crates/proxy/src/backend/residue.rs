@@ -6,6 +6,7 @@
 //! connection next asks for them first, in the round trip in which it brings the connection into its own state, and
 //! leaves them with the client they belong to.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -44,6 +45,10 @@ pub struct Kinds {
 /// With the client: what others have left for it.
 #[derive(Debug, Default)]
 pub struct Keepsake {
+    /// Its owner waits for it.
+    is_asked_for: AtomicBool,
+    /// Where the connection is: 0 on the worker of its owner, or else one more than the worker's number.
+    place: AtomicUsize,
     left: OnceLock<Left>,
     settled: Notify,
 }
@@ -107,6 +112,18 @@ impl Residue {
     pub fn is_wanted(&self) -> bool {
         self.owner.strong_count() > 0
     }
+
+    /// The connection goes to another worker.
+    pub fn moves_to(&self, worker: usize) {
+        if let Some(keepsake) = self.owner.upgrade() {
+            keepsake.place.store(worker + 1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether its owner waits for it.
+    pub fn is_asked_for(&self) -> bool {
+        self.owner.upgrade().is_some_and(|keepsake| keepsake.is_asked_for.load(Ordering::SeqCst))
+    }
 }
 
 impl Drop for Residue {
@@ -119,6 +136,16 @@ impl Drop for Residue {
 }
 
 impl Keepsake {
+    /// Its owner, on worker `own`, waits for it: the worker that is to be told that, once; whoever has the connection after
+    /// that knows it from here.
+    pub fn ask(&self, own: usize) -> Option<usize> {
+        // First this and then the place; who moves the connection does it the other way round. One of the two sees the other.
+        if self.is_asked_for.swap(true, Ordering::SeqCst) {
+            return None;
+        }
+        Some(self.place.load(Ordering::SeqCst).checked_sub(1).unwrap_or(own))
+    }
+
     fn settle(&self, left: Left) {
         // Only the first one counts: the drop of a residue follows its capture.
         let _ = self.left.set(left);
@@ -319,4 +346,33 @@ fn number(set: &ResultSet) -> Option<u64> {
     let row = set.rows.first()?;
     let text = Reader::new(row).lenenc_bytes().ok()?;
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_connection_keeps_is_asked_for_once_where_the_connection_is() {
+        let own = 3;
+        let left_here = Keepsake::default();
+        assert_eq!([left_here.ask(own), left_here.ask(own)], [Some(own), None]);
+        let lent = Arc::new(Keepsake::default());
+        let residue = Residue::new(&lent, Kinds { insert_id: true, ..Kinds::default() });
+        residue.moves_to(0);
+        assert_eq!([lent.ask(own), lent.ask(own)], [Some(0), None]);
+    }
+
+    #[test]
+    fn who_gets_a_connection_knows_that_its_owner_waits() {
+        let keepsake = Arc::new(Keepsake::default());
+        let residue = Residue::new(&keepsake, Kinds::default());
+        assert!(!residue.is_asked_for());
+        // The message goes to worker 0, which has lent the connection by then.
+        assert_eq!(keepsake.ask(0), Some(0));
+        residue.moves_to(1);
+        assert!(residue.is_asked_for());
+        drop(keepsake);
+        assert!(!residue.is_asked_for(), "nobody waits any more");
+    }
 }

@@ -50,17 +50,37 @@ pub struct Shared {
     generation: AtomicU64,
     /// Bytes of answers that are being recorded.
     recorded: AtomicUsize,
+    /// Answers that nobody waits for, on their way to their owners.
+    unasked: AtomicUsize,
+    /// Those that were dropped since too many were.
+    dropped: AtomicU64,
 }
 
 impl Shared {
     /// Nothing is flushed or recorded yet. Deliveries between `workers` go by `outbox`.
     pub fn new(workers: usize, outbox: Outbox<Delivery>) -> Shared {
-        Shared { workers, outbox, generation: AtomicU64::default(), recorded: AtomicUsize::default() }
+        let (generation, recorded, unasked, dropped) = Default::default();
+        Shared { workers, outbox, generation, recorded, unasked, dropped }
     }
 
     /// Tells the owner of a key something.
     fn deliver(&self, key: Key, delivery: Delivery) {
         self.outbox.send(key.owner(self.workers), delivery);
+    }
+
+    /// Whether one more answer that nobody waits for may go to its owner; it is counted until [`Shared::has_landed`].
+    fn may_land(&self) -> bool {
+        let may = self.unasked.fetch_add(1, Ordering::Relaxed) < MOST_UNASKED;
+        if !may {
+            self.has_landed();
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// The owner has it.
+    fn has_landed(&self) {
+        self.unasked.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The generation of now.
@@ -182,6 +202,9 @@ impl Cache {
     /// Adds what this worker owns and has counted.
     pub fn count_into(&self, counters: &mut Counters) {
         self.shard.borrow().count_into(counters);
+        if self.index == 0 {
+            counters.query_cache_purged += self.shared.dropped.load(Ordering::Relaxed);
+        }
     }
 
     fn owns(&self, key: Key) -> bool {
@@ -193,6 +216,10 @@ impl Cache {
 pub fn recordings(variables: &Variables) -> usize {
     variables.query_cache_size / 16
 }
+
+/// Answers that nobody waits for which may be on their way to their owners, of all workers: a worker that is late must not be
+/// flooded, and nobody misses them.
+const MOST_UNASKED: usize = 1_024;
 
 /// Entries of others that a worker points to: the hot ones, of which there are few.
 const REPLICAS: usize = 4_096;

@@ -12,7 +12,8 @@ use crate::figures::Counters;
 use crate::hash::AsTheyAre;
 use crate::rt::{Instant, oneshot};
 
-/// What the owner of a key is told.
+/// What the owner of a key is told. In a mailbox there are as many as sessions that wait for an answer, a landing for each of these,
+/// and [`MOST_UNASKED`](super::MOST_UNASKED) landings that nobody waits for.
 #[derive(Debug)]
 pub enum Delivery {
     /// Somebody asks for the answer.
@@ -130,7 +131,12 @@ impl Shard {
     pub fn receive(&mut self, delivery: Delivery, now: Instant) {
         match delivery {
             Delivery::Ask { key, now, reply } => self.ask(key, now, reply),
-            Delivery::Landed { key, flight, landing } => self.land(key, flight, landing, now),
+            Delivery::Landed { key, flight, landing } => {
+                if flight.is_none() {
+                    self.shared.has_landed();
+                }
+                self.land(key, flight, landing, now);
+            }
         }
     }
 

@@ -328,3 +328,20 @@ fn the_bound_is_kept_whatever_comes() {
     workers.caches.iter().for_each(|cache| cache.take_over(&variables));
     assert!(workers.figures().query_cache_bytes <= 1 << 20);
 }
+
+#[test]
+fn an_owner_that_is_late_is_sent_so_many_answers_that_nobody_waits_for_and_no_more() {
+    let mut workers = Workers::new(1);
+    for number in 0..MOST_UNASKED + 10 {
+        workers.caches[0].ticket(Key::of_number(number as u64)).keep(Some(answer(1)), workers.life(TTL));
+    }
+    assert_eq!(workers.mailboxes[0].len(), MOST_UNASKED);
+    // Somebody waits for this one.
+    let mut reply = workers.caches[0].ask(Key::of_number(1_000_000), workers.now);
+    lead(&mut reply).keep(Some(answer(1)), workers.life(TTL));
+    assert_eq!(workers.mailboxes[0].len(), MOST_UNASKED + 1);
+    workers.deliver();
+    assert_eq!(workers.figures().query_cache_purged, 10);
+    workers.put(Key::of_number(2_000_000), 1);
+    assert!(workers.hit(0, Key::of_number(2_000_000)));
+}

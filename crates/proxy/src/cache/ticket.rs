@@ -45,12 +45,19 @@ impl Ticket {
     /// This is the answer; or there is one that cannot be kept, and nobody is to wait for the next.
     pub fn keep(mut self, answer: Option<Answer>, life: Life) {
         let role = std::mem::replace(&mut self.role, Role::Alone);
-        let flight = match role {
-            Role::Leads(flight) => Some(flight),
-            // What others get meanwhile is better than nothing.
-            Role::Renews(entry) if answer.is_none() => return entry.unclaim(),
-            Role::Renews(_) | Role::Alone => None,
-        };
+        // What others get meanwhile is better than nothing.
+        if let Role::Renews(entry) = &role
+            && answer.is_none()
+        {
+            return entry.unclaim();
+        }
+        let flight = if let Role::Leads(flight) = role { Some(flight) } else { None };
+        if flight.is_none() && !self.shared.may_land() {
+            if let Role::Renews(entry) = role {
+                entry.unclaim();
+            }
+            return;
+        }
         let entry = Entry::new(self.key, answer, life, self.generation);
         self.tell(flight, Landing::Keep(Arc::new(entry)));
     }

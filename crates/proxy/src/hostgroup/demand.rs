@@ -1,7 +1,7 @@
 //! What workers share of one hostgroup: who waits, who has idle connections, and the slots of its servers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::{PerSecond, Server, ServerFigures};
 use crate::outbox::Outbox;
@@ -38,9 +38,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.figures.connections.fetch_sub(1, Ordering::SeqCst);
-        if let Some(worker) = self.demand.oldest_waiter().map(|(worker, _)| worker) {
-            self.pokes.send(worker, self.demand.hostgroup);
-        }
+        self.demand.poke_oldest(&self.pokes);
     }
 }
 
@@ -64,12 +62,22 @@ struct WorkerDemand {
     /// When its oldest waiter came, in ns since the process started; `u64::MAX`: nobody waits.
     oldest_waiter: AtomicU64,
     idle: AtomicU32,
+    /// A poke is on its way to it.
+    is_poked: AtomicBool,
+    /// By worker: it is asked to lend that one a connection, and has not heard it yet.
+    borrowers: Box<[AtomicBool]>,
 }
 
 impl Demand {
     /// Nobody waits and nothing is idle, on any of `workers`.
     pub fn new(hostgroup: HostgroupId, workers: usize) -> Demand {
-        let fresh = || WorkerDemand { oldest_waiter: AtomicU64::new(u64::MAX), idle: AtomicU32::new(0) };
+        let flags = || std::iter::repeat_with(AtomicBool::default).take(workers).collect();
+        let fresh = || WorkerDemand {
+            oldest_waiter: AtomicU64::new(u64::MAX),
+            idle: AtomicU32::new(0),
+            is_poked: AtomicBool::default(),
+            borrowers: flags(),
+        };
         let workers = std::iter::repeat_with(fresh).take(workers).collect();
         Demand { hostgroup, openings: PerSecond::default(), workers }
     }
@@ -101,5 +109,76 @@ impl Demand {
         let others =
             self.workers.iter().map(idle).enumerate().filter(|(worker, idle)| *worker != but && *idle > 0);
         others.max_by_key(|(_, idle)| *idle).map(|(worker, _)| worker)
+    }
+
+    /// Has who waits longest look again. Of several pokes that a worker has not heard yet one is sent.
+    pub fn poke_oldest(&self, pokes: &Outbox<HostgroupId>) {
+        let Some((worker, _)) = self.oldest_waiter() else { return };
+        if self.workers.get(worker).is_some_and(|demand| !demand.is_poked.swap(true, Ordering::SeqCst)) {
+            pokes.send(worker, self.hostgroup);
+        }
+    }
+
+    /// A worker has heard a poke, and looks after this.
+    pub fn hears_poke(&self, worker: usize) {
+        if let Some(demand) = self.workers.get(worker) {
+            demand.is_poked.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether `lender` is to be asked for a connection for `borrower`: it is not while it has not heard that yet.
+    pub fn may_ask(&self, lender: usize, borrower: usize) -> bool {
+        self.asked(lender, borrower).is_some_and(|asked| !asked.swap(true, Ordering::SeqCst))
+    }
+
+    /// `lender` has heard it, and looks for a connection after this.
+    pub fn hears_borrower(&self, lender: usize, borrower: usize) {
+        if let Some(asked) = self.asked(lender, borrower) {
+            asked.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn asked(&self, lender: usize, borrower: usize) -> Option<&AtomicBool> {
+        self.workers.get(lender)?.borrowers.get(borrower)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::rows::server;
+
+    #[test]
+    fn slots_that_become_free_poke_the_oldest_waiter_once_until_it_has_heard() {
+        let (sender, pokes) = channel();
+        let outbox = Outbox::new(move |worker, hostgroup| sender.send((worker, hostgroup)).unwrap());
+        let demand = Arc::new(Demand::new(HostgroupId(7), 3));
+        let server = Server::new(server(7, "a", 1), Default::default());
+        let slots = |count| -> Vec<Slot> {
+            (0..count).map(|_| Slot::take(&server, &demand, &outbox).expect("room")).collect()
+        };
+        drop(slots(2));
+        assert_eq!(pokes.try_iter().count(), 0, "nobody waits");
+        demand.set_oldest_waiter(2, Some(5));
+        drop(slots(100));
+        assert_eq!(pokes.try_iter().collect::<Vec<_>>(), [(2, HostgroupId(7))]);
+        demand.set_oldest_waiter(1, Some(4));
+        drop(slots(1));
+        assert_eq!(pokes.try_iter().collect::<Vec<_>>(), [(1, HostgroupId(7))], "another one waits longer");
+        demand.hears_poke(1);
+        drop(slots(2));
+        assert_eq!(pokes.try_iter().collect::<Vec<_>>(), [(1, HostgroupId(7))]);
+    }
+
+    #[test]
+    fn a_lender_is_asked_once_by_each_worker_until_it_has_heard() {
+        let demand = Demand::new(HostgroupId(0), 3);
+        let asked = (0..10).filter(|_| demand.may_ask(2, 0)).count() + usize::from(demand.may_ask(2, 1));
+        assert_eq!(asked, 2);
+        demand.hears_borrower(2, 0);
+        assert!(demand.may_ask(2, 0) && !demand.may_ask(2, 1));
+        assert!(!demand.may_ask(3, 0), "no such worker");
     }
 }

@@ -92,6 +92,8 @@ pub struct ServerFigures {
     pub refusals: Refusals,
     /// Whether it may be another than it was; see [`ServerFigures::distrust`].
     is_distrusted: AtomicBool,
+    /// A bit for each worker that is to close statements there, and has not heard it yet.
+    closings: AtomicU64,
 }
 
 impl Hostgroup {
@@ -232,6 +234,18 @@ impl ServerFigures {
     /// Whether it is to be asked what it is before it gets work.
     pub fn is_distrusted(&self) -> bool {
         self.is_distrusted.load(Ordering::Relaxed)
+    }
+
+    /// Whether `worker` is to be told to close statements there: it is not while it has not heard that yet. Of more than 64
+    /// workers some share a bit; who is left out by that is told with the next statement too many.
+    pub fn may_ask_to_close(&self, worker: usize) -> bool {
+        let bit = 1 << (worker % 64);
+        self.closings.fetch_or(bit, Ordering::SeqCst) & bit == 0
+    }
+
+    /// `worker` has heard it, and closes them after this.
+    pub fn hears_closing(&self, worker: usize) {
+        self.closings.fetch_and(!(1 << (worker % 64)), Ordering::SeqCst);
     }
 
     /// What its greeting offered; `None` until it was seen.

@@ -54,11 +54,25 @@ impl Pool {
 
     /// Asks a connection that is idle here for what it keeps, and leaves that with its client.
     pub(super) fn fetch(self: &Rc<Pool>, hostgroup: HostgroupId, last_use: Use) {
-        let Some(mut backend) = self.take_untouched(hostgroup, last_use) else { return };
+        if let Some(backend) = self.take_untouched(hostgroup, last_use) {
+            self.collect_from(backend);
+        }
+    }
+
+    /// The same of a connection that nobody has.
+    pub(super) fn collect_from(self: &Rc<Pool>, mut backend: Backend) {
         // It will know less than its client left there.
         backend.login.count_lease();
         let limit = self.in_force.get().variables.connect_timeout_server;
         self.look_after(backend, async move |backend| backend.settle_residue(limit).await);
+    }
+
+    /// Puts a connection back that was looked after: its last client may have begun to wait meanwhile for what it keeps.
+    pub(super) fn put_back(self: &Rc<Pool>, backend: Backend) {
+        match backend.is_asked_for_something() {
+            true => self.collect_from(backend),
+            false => self.release(&self.in_force.get(), backend, Instant::now()),
+        }
     }
 
     /// Pings the idle connections that are due, and opens those that are wanted before they are needed.
@@ -77,7 +91,7 @@ impl Pool {
     /// Closes the statements of idle connections to a server.
     pub(super) fn close_statements(self: &Rc<Pool>, figures: Arc<ServerFigures>) {
         let pool = Rc::clone(self);
-        spawn_local(async move { pool.close_idle_statements(&pool.in_force.get(), &figures).await });
+        spawn_local(async move { pool.close_idle_statements(&figures).await });
     }
 
     /// Does something with a connection that nobody has, and puts it back; where that fails, it is closed.
@@ -89,7 +103,7 @@ impl Pool {
         let pool = Rc::clone(self);
         spawn_local(async move {
             if what(&mut backend).await.is_ok() {
-                pool.release(&pool.in_force.get(), backend, Instant::now());
+                pool.put_back(backend);
             }
         });
     }

@@ -4,32 +4,36 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Pool;
-use crate::backend::{DetachedBackend, Use};
+use crate::backend::{DetachedBackend, Keepsake, Use};
 use crate::hostgroup::ServerFigures;
 use crate::rows::HostgroupId;
 
-/// A message of one worker's pool to another's.
+/// A message of one worker's pool to another's. As many wait in a mailbox at most as each kind says.
 #[derive(Debug)]
 pub enum Mail {
-    /// Another worker has waiters of a hostgroup; lend it an idle connection.
+    /// Another worker has waiters of a hostgroup; lend it an idle connection. One of each worker and hostgroup
+    /// ([`Demand::may_ask`](crate::hostgroup::Demand::may_ask)).
     Borrow {
         /// The hostgroup.
         hostgroup: HostgroupId,
         /// The worker that asks.
         to: usize,
     },
-    /// A connection that was asked for, or is wanted more here.
+    /// A connection that was asked for, or is wanted more here. As many as servers have `max_connections`: each has its slot.
     Backend(Lent),
-    /// A waiter of the hostgroup should look again.
+    /// A waiter of the hostgroup should look again. One of each hostgroup
+    /// ([`Demand::poke_oldest`](crate::hostgroup::Demand::poke_oldest)).
     Poke(HostgroupId),
-    /// A client waits for what a connection keeps for it; where that is idle, it is to be asked.
+    /// A client waits for what a connection keeps for it; where that is idle, it is to be asked. One of each connection
+    /// that keeps something ([`Keepsake::ask`]).
     Fetch {
         /// The hostgroup.
         hostgroup: HostgroupId,
         /// Its last use, which was the client's.
         last_use: Use,
     },
-    /// The server has too many prepared statements; idle connections to it close theirs.
+    /// The server has too many prepared statements; idle connections to it close theirs. One of each server
+    /// ([`ServerFigures::may_ask_to_close`]).
     CloseStatements(Arc<ServerFigures>),
 }
 
@@ -38,14 +42,19 @@ pub enum Mail {
 pub struct Lent(pub(super) Box<DetachedBackend>);
 
 impl Pool {
-    /// Has a connection that is idle on any of the workers asked for what it keeps.
-    pub fn fetch_anywhere(&self, workers: usize, hostgroup: HostgroupId, last_use: Use) {
-        (0..workers).for_each(|worker| self.outbox.send(worker, Mail::Fetch { hostgroup, last_use }));
+    /// Has a connection asked for what it keeps for a client of this worker, as soon as it is idle wherever it is. A connection
+    /// that is leased meanwhile leaves it by itself.
+    pub fn ask_for(&self, keepsake: &Keepsake, hostgroup: HostgroupId, last_use: Use) {
+        if let Some(worker) = keepsake.ask(self.worker) {
+            self.outbox.send(worker, Mail::Fetch { hostgroup, last_use });
+        }
     }
 
     /// Has idle connections to a server, on any of the workers, close their statements.
     pub fn close_statements_of(&self, figures: &Arc<ServerFigures>, workers: usize) {
-        (0..workers).for_each(|worker| self.outbox.send(worker, Mail::CloseStatements(Arc::clone(figures))));
+        for worker in (0..workers).filter(|worker| figures.may_ask_to_close(*worker)) {
+            self.outbox.send(worker, Mail::CloseStatements(Arc::clone(figures)));
+        }
     }
 
     /// Another worker's pool, or a connection that was closed there, has something to say.
@@ -55,7 +64,10 @@ impl Pool {
             Mail::Backend(lent) => self.take_in(lent),
             Mail::Poke(hostgroup) => self.poke(hostgroup),
             Mail::Fetch { hostgroup, last_use } => self.fetch(hostgroup, last_use),
-            Mail::CloseStatements(figures) => self.close_statements(figures),
+            Mail::CloseStatements(figures) => {
+                figures.hears_closing(self.worker);
+                self.close_statements(figures);
+            }
         }
     }
 }

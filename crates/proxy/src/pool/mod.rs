@@ -393,8 +393,10 @@ impl Pool {
     }
 
     /// Another worker has sent a connection.
-    fn take_in(&self, Lent(backend): Lent) {
+    fn take_in(self: &Rc<Pool>, Lent(backend): Lent) {
         match backend.attach() {
+            // Its owner's message may have gone to where the connection was before.
+            Ok(backend) if backend.is_asked_for_something() => self.collect_from(backend),
             Ok(backend) => self.release_here(&self.in_force.get(), backend),
             Err(error) => tracing::warn!(%error, "a backend connection was lost between two workers"),
         }
@@ -415,6 +417,7 @@ impl Pool {
     /// Another worker has waiters and asks for an idle connection.
     fn lend_idle(&self, hostgroup: HostgroupId, to: usize) {
         let Some(group) = self.groups.borrow().get(&hostgroup).map(Rc::clone) else { return };
+        group.demand.hears_borrower(self.worker, to);
         if !group.waiters.is_empty() {
             return;
         }
@@ -426,6 +429,9 @@ impl Pool {
     }
 
     fn lend(&self, worker: usize, backend: Backend) {
+        if let Some(residue) = &backend.login.residue {
+            residue.moves_to(worker);
+        }
         match backend.detach() {
             Ok(backend) => self.outbox.send(worker, Mail::Backend(Lent(Box::new(backend)))),
             Err(error) => tracing::warn!(%error, "a backend connection was lost between two workers"),
@@ -443,6 +449,7 @@ impl Pool {
     /// Something has changed that may help a waiter: a slot was freed, or the configuration is another.
     fn poke(&self, hostgroup: HostgroupId) {
         if let Some(group) = self.groups.borrow().get(&hostgroup) {
+            group.demand.hears_poke(self.worker);
             group.waiters.poke();
         }
     }
@@ -515,7 +522,9 @@ impl Search<'_> {
                     Attempt::Busy | Attempt::NoServer => {}
                     found => return Turn::Take(found),
                 }
-                if let Some(worker) = self.group.demand.idle_elsewhere(self.pool.worker) {
+                if let Some(worker) = self.group.demand.idle_elsewhere(self.pool.worker)
+                    && self.group.demand.may_ask(worker, self.pool.worker)
+                {
                     let mail = Mail::Borrow { hostgroup: self.hostgroup.id, to: self.pool.worker };
                     self.pool.outbox.send(worker, mail);
                 }

@@ -50,7 +50,7 @@ impl Pool {
 
     /// Closes the statements of idle connections to a server. Those that no client has open would do, but a connection
     /// that is idle now can prepare what it needs again.
-    pub(super) async fn close_idle_statements(&self, snapshot: &Snapshot, figures: &Arc<ServerFigures>) {
+    pub(super) async fn close_idle_statements(self: &Rc<Pool>, figures: &Arc<ServerFigures>) {
         let groups: Vec<_> = self.groups.borrow().values().map(Rc::clone).collect();
         for group in groups {
             let of_server = |backend: &mut Backend| {
@@ -62,7 +62,7 @@ impl Pool {
                 backend.login.statements.make_room(1);
                 let closings = backend.login.statements.take_closings();
                 if backend.stream.write_all(&closings).await.is_ok() {
-                    self.release(snapshot, backend, Instant::now());
+                    self.put_back(backend);
                 }
             }
         }

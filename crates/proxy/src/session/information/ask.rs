@@ -1,7 +1,5 @@
 //! Information functions whose value another connection knows, or none: it is fetched, and put into the statement.
 
-use std::time::Duration;
-
 use narrows_sql::{DiagnosticsItem, Flags, Kind, Shape, Statement, Substitute, shown_conditions, substitute};
 use narrows_wire::Errno;
 use narrows_wire::charset::Family;
@@ -99,13 +97,9 @@ impl Session {
     /// What a connection has kept for this client. Whoever has it now starts with collecting that; while it is idle, it is
     /// asked. `None` if neither has ended in the time that the other session has for it.
     async fn fetched<'k>(&self, left: &'k Left) -> Option<&'k Collected> {
-        let deadline = Instant::now() + self.snapshot().variables.connect_timeout_server_max;
-        while !left.keepsake.is_settled() && Instant::now() < deadline {
-            let Place { hostgroup, last_use } = left.place;
-            self.worker.pool.fetch_anywhere(self.worker.peers.workers(), hostgroup, last_use);
-            left.keepsake.left(ASK_AGAIN).await;
-        }
-        left.keepsake.left(Duration::ZERO).await
+        let Place { hostgroup, last_use } = left.place;
+        self.worker.pool.ask_for(&left.keepsake, hostgroup, last_use);
+        left.keepsake.left(self.snapshot().variables.connect_timeout_server_max).await
     }
 
     /// `LAST_INSERT_ID()` for a connection that does not know it; `None` if it does.
@@ -327,9 +321,6 @@ impl Session {
         Ok(Some([b"SET ".as_slice(), &assignments.join(b", ".as_slice())].concat()))
     }
 }
-
-/// After how long a connection is asked for again that was on its way between two workers.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The shape in which a system variable is put into a statement.
 fn variable_shape(family: Family) -> Shape {
