@@ -1,4 +1,4 @@
-//! Prints what compiling and asking query rules costs, by their number. Run with `--release`.
+//! Prints what compiling and evaluating query rules costs, by their number. Run with `--release`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -41,7 +41,7 @@ fn main() {
     }
 }
 
-/// Rules that match nothing, ahead of the two of the classic read/write split.
+/// Rules that match nothing, before the two of the classic read/write split.
 fn rows(digests: usize, patterns: usize) -> Vec<RuleRow> {
     let nothing = |id: usize| Some(format!("^SELECT .* FROM nothing_{id:06} WHERE .*$"));
     let row = |id: usize, hostgroup, match_digest, match_pattern| RuleRow {

@@ -9,14 +9,14 @@ use crate::stream::Stream;
 /// A read buffer: filled at the end, consumed at the front.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    /// Initialised in full once, so that it can be read into; empty while the buffer holds no memory.
+    /// Initialised completely once, so that it can be read into; empty while the buffer has no memory.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
     lent: Option<Lent>,
 }
 
-/// Memory that is counted as in use until it is given back or freed.
+/// Memory that is counted as in use until it is returned or freed.
 #[derive(Debug)]
 struct Lent {
     in_use: Rc<Cell<u64>>,
@@ -36,7 +36,7 @@ impl Drop for Lent {
     }
 }
 
-/// Whose bytes a buffer holds.
+/// Which side's bytes a buffer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// What a client sent.
@@ -51,7 +51,7 @@ impl Buffer {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The same, for changing in place.
+    /// The same, mutable.
     pub fn filled_mut(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.start..self.end).unwrap_or_default()
     }
@@ -61,7 +61,7 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Bytes that can be held in all.
+    /// The total capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.len()
     }
@@ -81,7 +81,7 @@ impl Buffer {
         self.consume(count);
     }
 
-    /// Appends bytes, growing when needed.
+    /// Appends bytes, growing if needed.
     pub fn append(&mut self, bytes: &[u8]) {
         self.make_room(bytes.len());
         if let Some(place) = self.bytes.get_mut(self.end..self.end + bytes.len()) {
@@ -90,7 +90,8 @@ impl Buffer {
         }
     }
 
-    /// Makes sure that `more` bytes fit behind the filled ones: moves them to the front, grows when that is not enough.
+    /// Makes sure that `more` bytes fit after the filled ones: moves them to the front, and grows if that is not
+    /// enough.
     pub fn make_room(&mut self, more: usize) {
         if self.bytes.len() - self.end >= more {
             return;
@@ -107,25 +108,25 @@ impl Buffer {
         }
     }
 
-    /// Makes room for some of the bytes that a peer has announced: as many as have come already, so that what is held
-    /// grows with what is sent and not with what is said.
+    /// Makes room for some of the bytes that a peer has announced: as many as have already arrived, so that memory
+    /// grows with what is sent and not with what is announced.
     pub fn make_room_for(&mut self, announced: usize) {
         let filled = self.filled().len();
         let step = if filled < self.least() { self.least() - filled } else { filled };
         self.make_room(announced.min(step));
     }
 
-    /// Bytes that it holds at least once it holds any.
+    /// Its minimum size once it has memory.
     fn least(&self) -> usize {
         if self.lent.is_some() { SMALL } else { LEAST }
     }
 
-    /// Room behind the filled bytes.
+    /// Free space after the filled bytes.
     pub fn room(&self) -> usize {
         self.bytes.len() - self.end
     }
 
-    /// Reads once; `Ok(0)` is the end of the stream. There must be room.
+    /// Reads once; `Ok(0)` is the end of the stream. There must be free space.
     ///
     /// # Errors
     /// The socket's.
@@ -135,10 +136,10 @@ impl Buffer {
         Ok(count)
     }
 
-    /// Reads what is there; `Ok(0)` is the end of the stream. There must be room.
+    /// Reads what has arrived; `Ok(0)` is the end of the stream. There must be free space.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there.
+    /// `WouldBlock` if nothing has arrived.
     pub fn try_fill(&mut self, stream: &Stream) -> io::Result<usize> {
         let count = stream.try_read(self.bytes.get_mut(self.end..).unwrap_or_default())?;
         self.end += count;
@@ -146,7 +147,7 @@ impl Buffer {
     }
 }
 
-/// A worker's spare buffers. Clients that are idle hold none.
+/// A worker's spare buffers. Idle clients hold none.
 #[derive(Debug, Default)]
 pub struct BufferPool {
     small: RefCell<Vec<Vec<u8>>>,
@@ -185,7 +186,7 @@ impl BufferPool {
         (self.small.borrow().len() * SMALL + self.large.borrow().len() * LARGE) as u64
     }
 
-    /// Takes a buffer back; one that has grown, or that would be a spare too many, is freed.
+    /// Takes a buffer back; it is freed if it has grown, or if there are enough spares.
     pub fn give_back(&self, buffer: Buffer) {
         let (spare, keep) = match buffer.bytes.len() {
             SMALL => (&self.small, SPARE_SMALL),
@@ -199,13 +200,13 @@ impl BufferPool {
     }
 }
 
-/// Holds a login, or the answer to a command of our own: what is not lent by a worker begins so.
+/// Holds a login, or the answer to a command of our own: the initial size of buffers that are not from a worker's pool.
 const LEAST: usize = 1024;
 
 /// Holds a command of an OLTP application, or its answer, in one read.
 pub const SMALL: usize = 16 * 1024;
 
-/// Large enough that the cost of a system call is small beside that of copying.
+/// Large enough that the cost of a system call is small compared with that of copying.
 pub const LARGE: usize = 256 * 1024;
 
 /// Spare buffers kept per worker: 4 MiB of each size.

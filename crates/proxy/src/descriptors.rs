@@ -1,12 +1,12 @@
-//! Descriptors that clients do not get: some are kept for connections to servers, and some for administrators, files and
-//! checks, so that whoever comes to help finds a way in when clients have used up all others.
+//! Descriptors that clients do not get: some are reserved for connections to servers, and some for administrators,
+//! files and checks, so that an administrator can still connect when clients have used up all others.
 //!
-//! The kernel gives out the lowest descriptor that is free. One close to the limit says that all below it are in use, and
-//! nothing has to be counted.
+//! The kernel gives out the lowest descriptor that is free. One close to the limit means that all below it are in use,
+//! so nothing has to be counted.
 
 use crate::rt;
 
-/// What is kept free.
+/// The reserved descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reserve {
     /// For connections to servers, and what [`Reserve::Rest`] is for.
@@ -15,12 +15,12 @@ pub enum Reserve {
     Rest,
 }
 
-/// Whether a descriptor that was just given out is one of those that are kept.
+/// Whether a new descriptor is one of the reserved ones.
 pub fn is_for(descriptor: i32, reserve: Reserve) -> bool {
     u64::try_from(descriptor).is_ok_and(|descriptor| descriptor >= first_of(reserve, rt::most_descriptors()))
 }
 
-/// The first one that is kept, where there are `limit` in all.
+/// The first reserved one, with a total of `limit`.
 fn first_of(reserve: Reserve, limit: u64) -> u64 {
     let (most, share) = match reserve {
         Reserve::Backends => (256, 4),

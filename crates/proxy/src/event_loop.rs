@@ -48,17 +48,17 @@ pub enum Event {
     Unlisten(oneshot::Sender<()>),
     /// Tell when there is no client any more. Once.
     Drain(oneshot::Sender<()>),
-    /// The same, and end each session at its next moment between two transactions.
+    /// The same, and end each session at its next point between two transactions.
     DrainNow(oneshot::Sender<()>),
     /// End all sessions and stop.
     Stop,
 }
 
-/// Something that a worker is asked: it runs on the worker's thread, between two events, so it must be short.
+/// A question to a worker: it runs on the worker's thread, between two events, so it must be short.
 pub struct Question(Box<dyn FnOnce(&Worker) + Send>);
 
 impl Question {
-    /// One that `ask` answers.
+    /// A question answered by `ask`.
     pub fn new(ask: impl FnOnce(&Worker) + Send + 'static) -> Question {
         Question(Box::new(ask))
     }
@@ -97,7 +97,7 @@ impl Newest {
 }
 
 impl Workers {
-    /// So many of them, and the other ends of their mailboxes.
+    /// This many workers, and the receiving ends of their mailboxes.
     pub fn new(count: usize) -> (Workers, Vec<MailboxReceiver<Event>>) {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mailbox()).unzip();
         let mailboxes: Arc<[_]> = senders.into();
@@ -169,7 +169,7 @@ fn outbox<M>(
     Outbox::new(move |worker, message| put(&mailboxes, worker, event(message)))
 }
 
-/// Runs one worker until told to stop. Accepts on `listeners`; other workers' clients come by mail.
+/// Runs one worker until told to stop. Accepts on `listeners`; clients from other workers arrive by message.
 pub async fn run(
     index: usize,
     workers: Workers,
@@ -198,14 +198,14 @@ struct EventLoop {
     workers: Workers,
     /// The tasks that accept clients.
     acceptors: RefCell<Vec<JoinHandle<()>>>,
-    /// Who waits for the last client to leave.
+    /// Who waits until the last client has disconnected.
     draining: RefCell<Option<Draining>>,
 }
 
-/// How clients leave a worker that accepts none any more.
+/// How a worker that accepts no more clients gets rid of them.
 #[derive(Debug)]
 struct Draining {
-    /// Is told when the last one has left.
+    /// Notified when the last one has disconnected.
     gone: oneshot::Sender<()>,
     /// Whether sessions are ended between two transactions.
     hurries: bool,
@@ -257,7 +257,7 @@ impl EventLoop {
         acceptors.iter().for_each(JoinHandle::abort);
         spawn_local(async move {
             for acceptor in acceptors {
-                // Its end is all that is waited for: with it the socket is closed.
+                // Only its end is awaited: that closes the socket.
                 let _ = acceptor.await;
             }
             let _ = closed.send(());
@@ -269,7 +269,7 @@ impl EventLoop {
             match listener.accept().await {
                 Ok(socket) => self.place(Stream::accepted(socket)),
                 Err(error) => {
-                    // Out of descriptors, usually: others close theirs meanwhile.
+                    // Usually out of descriptors: others will close theirs.
                     tracing::warn!(%error, "cannot accept a connection");
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -277,7 +277,7 @@ impl EventLoop {
         }
     }
 
-    /// Hands a new client to the worker that has fewest.
+    /// Passes a new client to the worker with the fewest.
     fn place(self: &Rc<EventLoop>, stream: Stream) {
         let (own, peers) = (self.worker.index, self.workers.peers());
         peers.accepted.fetch_add(1, Ordering::Relaxed);
@@ -295,7 +295,7 @@ impl EventLoop {
         }
     }
 
-    /// Goes on with a client of another process.
+    /// Continues with a client of another process.
     fn adopt(&self, stream: DetachedStream, heritage: Box<Heritage>, place: Place) {
         match stream.attach() {
             Ok(stream) => self.serve(stream, Admission::Granted, place, *heritage),
@@ -310,7 +310,7 @@ impl EventLoop {
         spawn_local(async move {
             let _place = place;
             let _witness = PanicWitness(Rc::clone(&worker));
-            // Boxed, so that an idle client's task does not keep the room that its login needed.
+            // Boxed, so that an idle client's task does not keep the memory that its login needed.
             if let Some(session) = Box::pin(begin(worker, stream, admission, heritage)).await {
                 session.run().await;
             }
@@ -322,7 +322,7 @@ impl EventLoop {
         self.go_on_draining();
     }
 
-    /// Ends the sessions that are to end and can, and tells when there are no clients any more.
+    /// Ends the sessions that are to end and can, and notifies when there are no more clients.
     fn go_on_draining(&self) {
         let mut draining = self.draining.borrow_mut();
         if draining.as_ref().is_some_and(|draining| draining.hurries) {
@@ -331,12 +331,12 @@ impl EventLoop {
         if self.workers.peers().clients_of(self.worker.index) == 0
             && let Some(draining) = draining.take()
         {
-            // Who has waited too long does not listen any more.
+            // The receiver may have given up waiting.
             let _ = draining.gone.send(());
         }
     }
 
-    /// Does from time to time what is due.
+    /// Does periodic work.
     async fn keep_time(self: Rc<EventLoop>) {
         loop {
             sleep(TICK).await;
@@ -346,7 +346,7 @@ impl EventLoop {
     }
 }
 
-/// The login of a client; the session that it leads to.
+/// The login of a client; returns its session.
 async fn begin(
     worker: Rc<Worker>,
     stream: Stream,
@@ -357,7 +357,7 @@ async fn begin(
     Some(Session::new(worker, client))
 }
 
-/// Counts a panic. It ends the session it is in; all that held is dropped, its backend connection closed.
+/// Counts a panic. It ends its session; everything the session held is dropped, and its backend connection is closed.
 struct PanicWitness(Rc<Worker>);
 
 impl Drop for PanicWitness {

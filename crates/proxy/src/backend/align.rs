@@ -1,4 +1,4 @@
-//! Bringing the session behind a backend connection into a client's state, and back to none.
+//! Brings the session of a backend connection into a client's state, and resets it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::buffer::Buffer;
 use crate::rt::timeout;
 use crate::state::{Difference, SessionState, SharedState};
 
-/// The variable by which we ask for reports; it is ours, see [`Backend::align`].
+/// The variable with which we request reports; it is ours, see [`Backend::align`].
 pub const TRACKED_VARIABLES: &str = "session_track_system_variables";
 
 impl Backend {
-    /// Whether the session is in `state` already; in most cases by looking at no more than a pointer. User variables
-    /// count only when the statement to come reads them.
+    /// Whether the session is already in `state`; in most cases this only compares a pointer. User variables only count
+    /// if the next statement reads them.
     pub fn is_aligned(&self, state: &SharedState, user_variables: bool) -> bool {
         if self.login.tracking.is_none() || self.login.residue.is_some() {
             return false;
@@ -28,13 +28,13 @@ impl Backend {
         Arc::ptr_eq(found, state) || state.difference(found, user_variables).is_empty()
     }
 
-    /// Brings the session into `state` in one round trip; user variables only when the statement to come reads
-    /// them, and the value of `LAST_INSERT_ID()` when it asks for it. Along with it reports of session variables are
-    /// turned on, unless the client has chosen its own, and what the connection keeps for another client is fetched.
+    /// Brings the session into `state` in one round trip; user variables only if the next statement reads them, and the
+    /// value of `LAST_INSERT_ID()` if it uses it. In the same round trip, reports of session variables are turned on,
+    /// unless the client has chosen its own, and what the connection keeps for another client is fetched.
     ///
     /// # Errors
-    /// The server's own when it refuses an assignment (another server of the hostgroup may have another
-    /// version); the session is in an unknown state then, and the connection must be closed.
+    /// The server's if it refuses an assignment (servers of a hostgroup may have different versions); then the
+    /// session is in an unknown state, and the connection must be closed.
     pub async fn align(
         &mut self,
         state: &SharedState,
@@ -55,7 +55,7 @@ impl Backend {
         }
         let residue = self.login.residue.take();
         if residue.is_some() || !difference.is_empty() {
-            debug_assert!(!difference.schema_must_go, "the pool has taken care of that");
+            debug_assert!(!difference.schema_must_go, "the pool has ensured that");
             match timeout(limit, self.send_difference(&difference, residue)).await {
                 Ok(sent) => sent?,
                 Err(_) => return Err(BackendError::Timeout),
@@ -79,8 +79,8 @@ impl Backend {
         Ok(())
     }
 
-    /// Lets go of what the connection keeps when its owner has left: nobody will ask for it, but what it said to
-    /// `LAST_INSERT_ID()` is still there.
+    /// Drops what the connection keeps if its owner has disconnected: nobody will read it, but its value of
+    /// `LAST_INSERT_ID()` is still set.
     pub fn shed_unwanted_residue(&mut self) {
         if let Some(residue) = self.login.residue.take_if(|residue| !residue.is_wanted())
             && residue.has_insert_id()
@@ -89,8 +89,8 @@ impl Backend {
         }
     }
 
-    /// Adds the assignment that makes the server report variables. A client may assign the variable itself; its
-    /// value is then part of its state, and what is not reported is learnt from the statement.
+    /// Adds the assignment that makes the server report variables. A client may assign the variable itself; its value
+    /// is then part of its state, and what is not reported is derived from the statement.
     fn ask_for_reports(&mut self, state: &SessionState, difference: &mut Difference) {
         if !self.login.capabilities.contains(Capabilities::SESSION_TRACK) {
             return;
@@ -160,7 +160,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Runs a statement of our own to its end; its result is of no interest.
+    /// Runs a statement of our own to its end and ignores its result.
     ///
     /// # Errors
     /// The server's, or [`BackendError::Timeout`].
@@ -211,30 +211,30 @@ impl Backend {
     /// `COM_PING`.
     ///
     /// # Errors
-    /// When no OK comes within `limit`.
+    /// If there is no OK within `limit`.
     pub async fn ping(&self, limit: Duration) -> Result<(), BackendError> {
         self.command(Command::Ping, &[], limit).await.map(|_| ())
     }
 
-    /// `COM_RESET_CONNECTION`: rolls back, frees locks, temporary tables, prepared statements and variables.
-    /// The schema stays.
+    /// `COM_RESET_CONNECTION`: rolls back, releases locks, temporary tables, prepared statements and variables. The
+    /// schema stays.
     ///
     /// # Errors
-    /// The server's; the connection must be closed then.
+    /// The server's; then the connection must be closed.
     pub async fn reset(&mut self, limit: Duration) -> Result<(), BackendError> {
         self.command(Command::ResetConnection, &[], limit).await?;
-        // Whether the character sets are those of the login or the server's defaults depends on the server.
-        // Neither is assumed: a state without them differs from that of every client.
+        // Whether the character sets are those of the login or the server's defaults depends on the server. Neither is
+        // assumed: a state without them differs from every client's.
         self.login.state = Arc::new(self.login.state.after_reset());
         self.login.residue = None;
         self.login.begin_anew();
         Ok(())
     }
 
-    /// `COM_CHANGE_USER`: a new login on the same socket; the session is as after a fresh one, without schema.
+    /// `COM_CHANGE_USER`: a new login on the same socket; the session is as after a first login, without a schema.
     ///
     /// # Errors
-    /// The server's, such as 1045; the connection is closed by the server then.
+    /// The server's, such as 1045; then the server closes the connection.
     pub async fn change_user(&mut self, want: &Want, limit: Duration) -> Result<(), BackendError> {
         self.settle_residue(limit).await?;
         let collation = Collation::by_id(super::connect::FALLBACK_COLLATION, self.login.family)
@@ -283,7 +283,7 @@ impl Backend {
         }
     }
 
-    /// The session's status flags, by a `COM_PING`.
+    /// The session's status flags, read with a `COM_PING`.
     ///
     /// # Errors
     /// As [`Backend::ping`].
@@ -328,8 +328,8 @@ fn put_command(out: &mut Vec<u8>, command: Command, argument: &[u8]) {
     });
 }
 
-/// Session variables that a MySQL server reports to us. Not `*`: since 8.4 that reports `statement_id` with
-/// every statement. Names that a version does not know cost a warning, so those that only old versions have are left out.
+/// Session variables that a MySQL server reports to us. Not `*`: since 8.4 that reports `statement_id` with every
+/// statement. Unknown names cause a warning, so those that only old versions have are left out.
 const MYSQL_TRACKED: &str = "autocommit,auto_increment_increment,auto_increment_offset,big_tables,binlog_format,binlog_row_image\
 ,binlog_rows_query_log_events,block_encryption_mode,bulk_insert_buffer_size,character_set_client\
 ,character_set_connection,character_set_database,character_set_results,character_set_server\

@@ -1,4 +1,5 @@
-//! A statement of our own and its answer as a table: what the monitor asks. Nothing of a client's passes here.
+//! Runs a statement of our own and returns its answer as a table, for the monitor. Client data does not pass through
+//! here.
 
 use std::time::Duration;
 
@@ -12,17 +13,17 @@ use crate::rt::timeout;
 /// A small result set, as text.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// The names of its columns; none when the answer was no result set.
+    /// The names of its columns; none if the answer was not a result set.
     pub columns: Vec<String>,
     /// Its rows; `None` is NULL.
     pub rows: Vec<Vec<Option<String>>>,
 }
 
 impl Backend {
-    /// Runs `statement` and reads all of its answer, which must be small.
+    /// Runs `statement` and reads its whole answer, which must be small.
     ///
     /// # Errors
-    /// The server's; after any other error the connection is of no more use.
+    /// The server's; after any other error the connection cannot be used any more.
     pub async fn ask(&self, statement: &str, limit: Duration) -> Result<Table, BackendError> {
         let mut out = Vec::with_capacity(statement.len() + 8);
         self.put_query(&mut out, statement);
@@ -34,17 +35,17 @@ impl Backend {
         Ok(Table::decode(&set)?)
     }
 
-    /// Says goodbye and closes the connection, so that the server does not count it as one that was lost.
+    /// Sends COM_QUIT and closes the connection, so that the server does not count it as aborted.
     pub async fn quit(self) {
         let mut out = Vec::with_capacity(8);
         put_encoded(&mut out, &mut 0, |out| out.push(Command::Quit.code()));
-        // A server that has gone meanwhile is not told.
+        // It does not matter if the server is already gone.
         let _ = timeout(GOODBYE, self.stream.write_all(&out)).await;
     }
 }
 
 impl Table {
-    /// Whether it answers a question with no: 0 or OFF, and nothing else.
+    /// Whether the answer is no: exactly 0 or OFF.
     pub fn says_no(&self) -> bool {
         let value = self.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
         matches!(value, Some("0" | "OFF"))
@@ -61,14 +62,14 @@ impl Table {
         Ok(Table { columns, rows })
     }
 
-    /// What the column of that name holds, row by row; `None` where there is no such column.
+    /// The values of the column with that name, row by row; `None` if there is no such column.
     pub fn column(&self, name: &str) -> Option<impl Iterator<Item = Option<&str>>> {
         let at = self.columns.iter().position(|column| column.eq_ignore_ascii_case(name))?;
         Some(self.rows.iter().map(move |row| row.get(at)?.as_deref()))
     }
 }
 
-/// The fifth part of a definition, behind catalog, schema and the table's two names (manual: `ColumnDefinition41`).
+/// The fifth part of a definition, after catalog, schema and the table's two names (manual: `ColumnDefinition41`).
 fn column_name(definition: &[u8]) -> Result<String, Malformed> {
     let mut reader = Reader::new(definition);
     for _ in 0..4 {
@@ -85,8 +86,8 @@ fn cell(reader: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
     Ok(Some(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned()))
 }
 
-/// Stands for NULL in a row of the text protocol.
+/// Represents NULL in a row of the text protocol.
 const NULL: u8 = 0xFB;
 
-/// A goodbye goes into an empty socket buffer, at once.
+/// How long sending COM_QUIT may take: the socket buffer is empty.
 const GOODBYE: Duration = Duration::from_millis(100);

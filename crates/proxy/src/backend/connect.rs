@@ -1,4 +1,4 @@
-//! Opening a backend connection: socket, greeting, login; and the side connection that kills a statement.
+//! Opens a backend connection: socket, greeting, login; also the separate connection that kills a statement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,11 +22,11 @@ use crate::rt::{Instant, timeout};
 use crate::state::SessionState;
 use crate::stream::{Stream, Transport};
 
-/// Opens a connection to `server` under `slot` and logs in. `schema` and the character set of the first client's
-/// state are asked for right away, to spare a round trip later.
+/// Opens a connection to `server` under `slot` and logs in. `schema` and the character set of the first client's state
+/// are requested with the login, to save a round trip later.
 ///
 /// # Errors
-/// See [`BackendError`]; nothing takes longer than `limit`.
+/// See [`BackendError`]; no step takes longer than `limit`.
 pub async fn connect(
     server: Arc<Server>,
     slot: Option<Slot>,
@@ -64,7 +64,8 @@ async fn open(
     let sequence = header.sequence.wrapping_add(1);
     buffer.consume(header.packet_length());
     if !buffer.is_empty() {
-        // A server waits for an answer. What somebody has put after its greeting would be read as if it had come inside TLS.
+        // A server waits for an answer. Anything inserted after its greeting would be read as if it had come inside
+        // TLS.
         return Result::Err(Malformed("bytes after the greeting").into());
     }
     server.figures.saw_greeting(greeting.capabilities, greeting.status);
@@ -127,7 +128,7 @@ async fn open(
     Ok(Backend::new(stream, Box::new(login)))
 }
 
-/// What to ask of a server that greets like this.
+/// The capabilities to request from a server with this greeting.
 fn wanted(server: &Server, greeting: &Greeting, want: &Want, state: &SessionState) -> Capabilities {
     let mut asked = match want.own {
         Some(client) => client.union(NEEDED).without(PER_CONNECTION),
@@ -149,7 +150,7 @@ fn wanted(server: &Server, greeting: &Greeting, want: &Want, state: &SessionStat
     capabilities
 }
 
-/// Asks for TLS and shakes hands.
+/// Requests TLS and does the handshake.
 async fn start_tls(
     stream: Stream,
     server: &Server,
@@ -160,7 +161,7 @@ async fn start_tls(
     let toward =
         server.tls.servers.toward(host, server.row.port, &user).map_err(BackendError::TlsSettings)?;
     let name = ServerName::try_from(host.clone())
-        .map_err(|_| BackendError::TlsSettings(format!("{host:?} is no host name that TLS knows")))?;
+        .map_err(|_| BackendError::TlsSettings(format!("{host:?} is not a valid host name for TLS")))?;
     let mut request = Vec::with_capacity(64);
     put_encoded(&mut request, sequence, |out| response.ssl_request().encode(out));
     stream.write_all(&request).await?;
@@ -188,7 +189,7 @@ pub(super) fn exchange(
     Exchange::new(nonce, plugin, want.secret.clone(), channel, may_ask_for_key, rand::random())
 }
 
-/// Answers what the server asks until it lets us in.
+/// Answers the server's requests until the login is accepted.
 pub(super) async fn log_in(
     stream: &Stream,
     buffer: &mut Buffer,
@@ -217,11 +218,11 @@ pub(super) async fn log_in(
     }
 }
 
-/// Kills what runs on `thread_id` of `server`, over a connection of its own. That connection does not count
-/// under `max_connections`: it lives for one statement, and must get through when all are in use.
+/// Kills what runs on `thread_id` of `server`, over a separate connection. That connection does not count towards
+/// `max_connections`: it lives for one statement, and must be possible when all are in use.
 ///
 /// # Errors
-/// As for any connection, and whether the kill may arrive nevertheless.
+/// As for any connection, and whether the kill may still take effect.
 pub async fn kill(
     server: Arc<Server>,
     want: &Want,
@@ -236,16 +237,16 @@ pub async fn kill(
     killed.map_err(|error| KillError { may_arrive: !matches!(error, BackendError::Server(_)), error })
 }
 
-/// Why something could not be killed.
+/// Why a kill failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct KillError {
     error: BackendError,
-    /// It was sent and not answered: the server may see to it at any later time.
+    /// It was sent and not answered: the server may execute it at any later time.
     pub may_arrive: bool,
 }
 
-/// The collation to log in with: the client's, when one number says all of its character set group.
+/// The collation to log in with: the client's, if a single id describes all its character set variables.
 fn login_collation(state: &SessionState, family: Family) -> &'static Collation {
     let unquoted = |name: &str| state.literal(name).map(|literal| literal.trim_matches('\''));
     let wanted = unquoted("collation_connection").and_then(|name| Collation::by_name(name, family));
@@ -266,7 +267,8 @@ fn family(greeting: &Greeting) -> Family {
     if maria { Family::MariaDb } else { Family::MySql }
 }
 
-/// What every backend connection has where its server can: answers are cut down for clients that have less.
+/// The capabilities of every backend connection whose server supports them: answers are reduced for clients that have
+/// fewer.
 const OFFERED: Capabilities = Capabilities(
     Capabilities::LONG_FLAG.0
         | Capabilities::LONG_PASSWORD.0
@@ -283,7 +285,7 @@ const OFFERED: Capabilities = Capabilities(
         | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0,
 );
 
-/// What a login takes whatever its client can.
+/// The capabilities of a login regardless of the client.
 const NEEDED: Capabilities = Capabilities(
     Capabilities::PROTOCOL_41.0
         | Capabilities::SECURE_CONNECTION.0
@@ -292,10 +294,10 @@ const NEEDED: Capabilities = Capabilities(
         | Capabilities::CONNECT_ATTRS.0,
 );
 
-/// Stands for the reports that a client with a connection of its own has asked for itself: nothing is added to them.
+/// Marks that a client with its own connection has requested reports itself: nothing is added to them.
 const THE_CLIENTS_OWN: &str = "";
 
-/// What is settled at the login of each connection, and changes nothing behind it.
+/// What is negotiated separately at the login of each connection, and has no effect on later commands.
 const PER_CONNECTION: Capabilities = Capabilities(
     Capabilities::CONNECT_WITH_DB.0
         | Capabilities::SSL.0
@@ -303,10 +305,10 @@ const PER_CONNECTION: Capabilities = Capabilities(
         | Capabilities::ZSTD_COMPRESSION.0,
 );
 
-/// The longest packet Narrows takes of a server: as servers' own limit, since nothing is held whole.
+/// The longest packet that Narrows accepts from a server: the servers' own limit, because no packet is held as a whole.
 const MAX_PACKET_SIZE: u32 = 1 << 30;
 
-/// `utf8mb4_general_ci`, which every server knows.
+/// `utf8mb4_general_ci`, which every server supports.
 pub(super) const FALLBACK_COLLATION: u16 = 45;
 
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);

@@ -1,4 +1,4 @@
-//! Connections in use, and what one worker counts of one server.
+//! Connections in use, and one worker's counters for one server.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::hostgroup::{Latency, Load};
 use crate::rt::Instant;
 
-/// What one worker counts of one server. Plain cells: nobody else touches them.
+/// One worker's counters for one server. Plain cells: no other thread accesses them.
 #[derive(Debug, Default)]
 pub struct ServerTally {
     used: Cell<u64>,
@@ -15,7 +15,7 @@ pub struct ServerTally {
     latency: Latency,
 }
 
-/// Counts of one server, or of several together.
+/// Counters of one server, or of several together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Connections opened.
@@ -36,7 +36,7 @@ pub struct Tally {
     pub sets: u64,
 }
 
-/// A connection in use: counted from its lease until it is given back or dropped.
+/// A connection in use: counted from its lease until it is returned or dropped.
 #[derive(Debug)]
 pub struct InUse {
     tally: Rc<ServerTally>,
@@ -73,27 +73,27 @@ impl ServerTally {
         self.used.get()
     }
 
-    /// Most of them at once.
+    /// The most of them at once.
     pub fn most_used(&self) -> u64 {
         self.most_used.get()
     }
 
-    /// What is counted.
+    /// The counters.
     pub fn counts(&self) -> Tally {
         self.counts.get()
     }
 
-    /// Takes the counts out; they begin again.
+    /// Takes the counters, and resets them.
     pub fn take_counts(&self) -> Tally {
         self.counts.take()
     }
 
-    /// Has the count of the most at once begin again.
+    /// Resets the maximum in use at once.
     pub fn forget_most_used(&self) {
         self.most_used.set(self.used.get());
     }
 
-    /// What this worker has out at the server.
+    /// This worker's load on the server.
     pub fn load(&self, now: Instant) -> Load {
         let (latency_us, beside) = self.latency.at(now);
         Load { outstanding: self.used.get(), latency_us, beside }
@@ -109,12 +109,12 @@ impl InUse {
         InUse { tally, since, beside: used - 1 }
     }
 
-    /// Changes the counts of the connection's server.
+    /// Changes the counters of the connection's server.
     pub fn count(&self, change: impl FnOnce(&mut Tally)) {
         self.tally.count(change);
     }
 
-    /// A statement that came at `came` was answered at `now`.
+    /// A statement that arrived at `came` was answered at `now`.
     pub fn answered(&self, came: Instant, now: Instant) {
         self.tally.latency.add(came.max(self.since), self.beside, now);
     }

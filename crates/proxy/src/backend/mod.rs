@@ -1,4 +1,4 @@
-//! A backend connection: one login on one server, and what is known of the session behind it.
+//! A backend connection: one login on one server, and what is known about its session.
 
 mod align;
 mod ask;
@@ -39,33 +39,33 @@ pub use statements::{BYTES_OF_ENTRY, Entry, PrepareOk, Statements};
 /// A backend connection.
 #[derive(Debug)]
 pub struct Backend {
-    /// Its socket. Nothing is in flight on it while the connection is idle.
+    /// Its socket. No data is in transit on it while the connection is idle.
     pub stream: Stream,
-    /// What belongs to the login and not to the socket. Boxed, since connections are moved for every statement.
+    /// What belongs to the login and not to the socket. Boxed, because connections are moved for every statement.
     pub login: Box<Login>,
-    /// Set while a client has it.
+    /// Set while a client uses it.
     pub in_use: Option<InUse>,
-    /// What others have of it.
+    /// Its card, which others may hold.
     card: Held,
 }
 
-/// What tells which backend connection one is, for those who do not have it; they can end it.
+/// Identifies a backend connection to those who do not own it; they can end it.
 #[derive(Debug)]
 pub struct Card {
     /// The server.
     pub server: Arc<Server>,
-    /// The server's number of the connection.
+    /// The server's id of the connection.
     pub thread_id: u32,
     /// Our address and port; empty for a Unix socket.
     pub local: (String, u16),
     descriptor: i32,
-    /// Whether the descriptor is still that of the connection.
+    /// Whether the descriptor still belongs to the connection.
     is_open: Cell<bool>,
     /// Why it was cut off.
     cut_off: Cell<Option<&'static str>>,
 }
 
-/// A connection's own hold on its card, which ends with it.
+/// A connection's own handle of its card, which ends with it.
 #[derive(Debug)]
 struct Held(Rc<Card>);
 
@@ -76,50 +76,50 @@ impl Drop for Held {
 }
 
 impl Card {
-    /// Ends the connection, whoever has it: to them it is as if the server had gone.
+    /// Ends the connection: its current user sees it as lost.
     pub fn cut_off(&self, why: &'static str) {
         if self.is_open.get() && self.cut_off.get().is_none() {
             self.cut_off.set(Some(why));
-            // SAFETY: the connection clears `is_open` when it goes, and nothing of this thread runs between that and the
-            // closing of its socket.
+            // SAFETY: the connection clears `is_open` when it is dropped, and no other code runs on this thread between
+            // that and the closing of its socket.
             unsafe { rt::shut_down(self.descriptor) };
         }
     }
 }
 
-/// What is known of a backend connection.
+/// What is known about a backend connection.
 #[derive(Debug)]
 pub struct Login {
     /// The server.
     pub server: Arc<Server>,
-    /// Its place under the server's `max_connections`; a connection that only kills has none.
+    /// Its slot of the server's `max_connections`; a connection that only kills has none.
     slot: Option<Slot>,
     /// The account it is logged in as.
     pub account: Arc<Account>,
-    /// What was negotiated.
+    /// The negotiated capabilities.
     pub capabilities: Capabilities,
-    /// Whose server it is.
+    /// The server's family.
     pub family: Family,
-    /// The server's number of this connection; what `KILL` takes.
+    /// The server's id of this connection, which `KILL` takes.
     pub thread_id: u32,
     /// The greeting's nonce and plugin: a later `COM_CHANGE_USER` answers them.
     greeting: (narrows_wire::auth::Nonce, Vec<u8>),
     /// The state the server's session is in.
     pub state: SharedState,
-    /// What `session_track_system_variables` was set to by us since the last login or reset.
+    /// Our last setting of `session_track_system_variables` since the last login or reset.
     pub tracking: Option<&'static str>,
-    /// What it keeps for the client it served last.
+    /// What it keeps for its last client.
     pub residue: Option<Residue>,
-    /// What `LAST_INSERT_ID()` answers as long as its client of now has not changed that.
+    /// What `LAST_INSERT_ID()` returns as long as its current client has not changed it.
     pub insert_id_before: InsertIdBefore,
-    /// Whether `LASTVAL()` answers of no client but that of now: nobody else has had the connection since its login or its
-    /// last reset, or the client of now has taken values itself (MariaDB).
+    /// Whether `LASTVAL()` can only return the current client's values: nobody else has used the connection since its
+    /// login or last reset, or the current client has drawn values itself (MariaDB).
     pub sequences_are_own: bool,
     /// The statements prepared on it.
     pub statements: Statements,
-    /// Tells it from every other connection of this process.
+    /// Identifies it among all connections of this process.
     serial: u64,
-    /// How often it was leased.
+    /// How many times it was leased.
     leases: u64,
     /// When it was opened.
     pub created: Instant,
@@ -129,36 +129,37 @@ pub struct Login {
     pub address: Option<IpAddr>,
 }
 
-/// `LAST_INSERT_ID()` of a connection before its client of now used it.
+/// `LAST_INSERT_ID()` of a connection before its current client used it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InsertIdBefore {
-    /// It is that client's own by now.
+    /// It is now that client's own.
     Own,
     /// This.
     Is(u64),
-    /// That of a client that has left since.
+    /// That of a client that has disconnected since.
     Unknown,
 }
 
-/// What a lease asks of a backend connection.
+/// What a lease requires of a backend connection.
 #[derive(Debug, Clone)]
 pub struct Want {
     /// Logged in as this account.
     pub account: Arc<Account>,
-    /// With this proof of identity.
+    /// With these credentials.
     pub secret: Secret,
-    /// With these of [`CLASS`], and no others; and rather with or without `CLIENT_DEPRECATE_EOF`, as here.
+    /// With exactly these capabilities of [`CLASS`]; and preferably with or without `CLIENT_DEPRECATE_EOF`, as here.
     pub class: Capabilities,
-    /// A new connection for one client alone, with all of these and no others: its bytes are moved unseen.
+    /// A new connection for one client only, with exactly these capabilities: its bytes are forwarded without being
+    /// read.
     pub own: Option<Capabilities>,
     /// What the server receives about the client when this logs in.
     pub about: Arc<ConnectAttributes>,
-    /// Whether a server elsewhere may be asked for its RSA key over a connection that others can listen to.
+    /// Whether a remote server may be asked for its RSA key over a connection on which others can listen.
     pub may_ask_for_key: bool,
 }
 
 impl Want {
-    /// What a client with these capabilities asks for.
+    /// What a client with these capabilities requires.
     pub fn new(
         account: Arc<Account>,
         secret: Secret,
@@ -171,7 +172,7 @@ impl Want {
         Want { account, secret, class, own: None, about, may_ask_for_key }
     }
 
-    /// What a client asks for that is to have a connection of its own.
+    /// What a client requires that is to have its own connection.
     pub fn own(&self, client: Capabilities) -> Want {
         Want { own: Some(client), ..self.clone() }
     }
@@ -182,7 +183,7 @@ pub const CLASS: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0 | Capabilities::QUERY_ATTRIBUTES.0 | Capabilities::MARIADB_EXTENDED_METADATA.0,
 );
 
-/// Why something could not be done on a backend connection. It is of no more use then.
+/// Why an operation on a backend connection failed. The connection cannot be used any more.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     /// The socket failed.
@@ -197,13 +198,13 @@ pub enum BackendError {
     /// The server answered with an error.
     #[error("error {} ({}): {}", .0.code, .0.sqlstate, .0.message)]
     Server(ServerError),
-    /// The server has refused what every new connection runs first.
+    /// The server refused the statement that every new connection runs first.
     #[error("init_connect fails: error {} ({}): {}", .0.code, .0.sqlstate, .0.message)]
     InitConnect(ServerError),
-    /// The server cannot do TLS, and its row asks for it.
+    /// The server does not support TLS, but its row requires it.
     #[error("use_ssl is set, and the server does not offer TLS")]
     NoTls,
-    /// TLS towards this server cannot be used as it is configured.
+    /// TLS to this server cannot be used as configured.
     #[error("TLS towards the server: {0}")]
     TlsSettings(String),
     /// The TLS handshake failed.
@@ -212,7 +213,7 @@ pub enum BackendError {
     /// The login is not possible.
     #[error("{0}")]
     Login(#[from] Failure),
-    /// The server is read-only, and is wanted for writing.
+    /// The server is read-only, but is needed for writing.
     #[error("it is read-only, and the hostgroup is for servers that may be written to")]
     ReadOnly,
     /// The server does not speak the protocol.
@@ -220,10 +221,10 @@ pub enum BackendError {
     Malformed(#[from] Malformed),
 }
 
-/// Bytes of a server's message that are kept: servers send no more (manual: `MYSQL_ERRMSG_SIZE`).
+/// How many bytes of a server's message are kept: servers send no more (manual: `MYSQL_ERRMSG_SIZE`).
 const LONGEST_MESSAGE: usize = 512;
 
-/// An error a server answered with.
+/// An error returned by a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
     /// Its number.
@@ -238,7 +239,7 @@ impl ServerError {
     /// Reads the payload of an ERR packet.
     pub fn decode(payload: &[u8]) -> Result<ServerError, Malformed> {
         let error = Err::decode(payload)?;
-        // It is kept in tables and written to the log, and a packet may have megabytes.
+        // It is kept in tables and logged, and a packet may have megabytes.
         let message = error.message.get(..LONGEST_MESSAGE).unwrap_or(error.message);
         Ok(ServerError {
             code: error.code,
@@ -253,12 +254,12 @@ impl ServerError {
         ServerError { code: errno.number, sqlstate, message: text.to_owned() }
     }
 
-    /// Whether the server has as many prepared statements as it may have.
+    /// Whether the server has reached its limit of prepared statements.
     pub fn is_too_many_statements(&self) -> bool {
         self.code == TOO_MANY_STATEMENTS
     }
 
-    /// A login that we cannot do in a client's name: what it has told is not enough for this server.
+    /// A login that we cannot do for a client: what it has revealed is not enough for this server.
     pub fn of_login(server: &Server, failure: &Failure) -> ServerError {
         let address = server.address();
         ServerError {
@@ -268,8 +269,8 @@ impl ServerError {
         }
     }
 
-    /// The same error where a client is to know that it comes of a server, and of which: it is about an account, which
-    /// Narrows has too, or about what Narrows itself has sent.
+    /// The same error, for cases where a client must know which server it comes from: it is about an account, which
+    /// Narrows has too, or about something that Narrows itself sent.
     #[must_use]
     pub fn at(mut self, server: &Server, what: &str) -> ServerError {
         self.message = format!("{} {what}: {}", server.address(), self.message);
@@ -282,7 +283,7 @@ impl ServerError {
         (Errno { number: self.code, sqlstate }, self.message)
     }
 
-    /// Whether the error is about who logs in or where to, and not about the server's health.
+    /// Whether the error is about the account or the schema of the login, and not about the server's health.
     pub fn is_about_login(&self) -> bool {
         matches!(
             self.code,
@@ -290,12 +291,12 @@ impl ServerError {
         )
     }
 
-    /// Whether it is about the schema, which only the client has named.
+    /// Whether it is about the schema, which only the client named.
     fn is_about_schema(&self) -> bool {
         self.code == UNKNOWN_DATABASE
     }
 
-    /// What the client of an account is told whose login a server has refused.
+    /// The error for the client of an account whose login a server refused.
     #[must_use]
     pub fn of_refusal(&self, server: &Server, username: &str) -> ServerError {
         match self.is_about_schema() {
@@ -331,25 +332,25 @@ impl Backend {
         Backend { stream, login, in_use: None, card: Held(Rc::new(card)) }
     }
 
-    /// What tells others which connection it is.
+    /// Its card, which identifies it to others.
     pub fn card(&self) -> &Rc<Card> {
         &self.card.0
     }
 
-    /// Why it broke: because it was cut off, or else `error`.
+    /// Why it was lost: because it was cut off, or otherwise `error`.
     pub fn broken_by(&self, error: impl std::fmt::Display) -> String {
         self.card.0.cut_off.get().map_or_else(|| error.to_string(), str::to_owned)
     }
 
-    /// Whether the connection still stands and the server has said nothing unasked (servers announce that way
-    /// that they close it). What was cut off a moment ago may not look like it yet.
+    /// Whether the connection is still open and the server has sent nothing unsolicited (with which servers announce
+    /// that they close it). A connection that was cut off a moment ago may still look open.
     pub fn is_alive(&self) -> bool {
         let mut byte = [0];
         self.card.0.cut_off.get().is_none()
             && matches!(self.stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Whether it keeps something that its last client may ask for.
+    /// Whether it keeps something that its last client may read.
     pub fn keeps_something(&self) -> bool {
         self.login.residue.as_ref().is_some_and(Residue::is_wanted)
     }
@@ -365,25 +366,25 @@ impl Backend {
         Arc::ptr_eq(mine, theirs) || mine.row.username == theirs.row.username
     }
 
-    /// Whether it has the capabilities that `want` asks for, as far as its server can have them.
+    /// Whether it has the capabilities in `want`, as far as its server supports them.
     pub fn fits_class(&self, want: &Want) -> bool {
         want.own.is_none()
             && self.login.capabilities.intersection(CLASS)
                 == want.class.intersection(self.login.offered_class())
     }
 
-    /// Whether answers come in the form that `want` prefers, so that they need not be translated.
+    /// Whether answers have the form that `want` prefers, so that they need not be translated.
     pub fn has_form(&self, want: &Want) -> bool {
         let form = |capabilities: Capabilities| capabilities.contains(Capabilities::DEPRECATE_EOF);
         form(self.login.capabilities) == form(want.class)
     }
 
-    /// Takes the connection off this worker's runtime.
+    /// Removes the connection from this worker's runtime.
     pub fn detach(self) -> io::Result<DetachedBackend> {
         Ok(DetachedBackend { stream: self.stream.detach()?, login: self.login })
     }
 
-    /// Closes the connection and keeps its place under the server's `max_connections`.
+    /// Closes the connection and keeps its slot of the server's `max_connections`.
     pub fn into_slot(self) -> (Arc<Server>, Option<Slot>) {
         (self.login.server, self.login.slot)
     }
@@ -416,27 +417,27 @@ pub struct Use {
 }
 
 impl Use {
-    /// One like no other, for tests.
+    /// A unique one, for tests.
     #[cfg(test)]
     pub(crate) fn of_test(serial: u64) -> Use {
         Use { serial, lease: 1 }
     }
 
-    /// Whether the connection was leased once more since, and no more than that.
+    /// Whether the connection was leased exactly once since.
     pub fn is_followed_by(&self, login: &Login) -> bool {
         self.serial == login.serial && self.lease + 1 == login.leases
     }
 }
 
 impl Login {
-    /// Whether the name of `server`, which is this connection's, stands for another machine by now.
+    /// Whether the name of `server`, this connection's server, now resolves to another machine.
     pub fn is_elsewhere(&self, server: &Server) -> bool {
         self.address.is_some_and(|address| server.addresses.have_left(address))
     }
 }
 
 impl Login {
-    /// The server's session is as after a login: what it was told and what it knew is gone.
+    /// The server's session is as after a login: all its state is gone.
     fn begin_anew(&mut self) {
         self.statements.forget_all();
         self.tracking = None;
@@ -449,7 +450,7 @@ impl Login {
         self.leases += 1;
     }
 
-    /// How often it was leased.
+    /// How many times it was leased.
     pub fn leases(&self) -> u64 {
         self.leases
     }
@@ -459,7 +460,7 @@ impl Login {
         Use { serial: self.serial, lease: self.leases }
     }
 
-    /// Those of [`CLASS`] that this server can have.
+    /// The capabilities of [`CLASS`] that this server supports.
     fn offered_class(&self) -> Capabilities {
         let offered = self.server.figures.capabilities().unwrap_or(Capabilities::NONE);
         CLASS.intersection(offered.union(Capabilities::FOUND_ROWS))
@@ -481,10 +482,10 @@ pub struct DetachedBackend {
 }
 
 impl DetachedBackend {
-    /// Hands the connection to the calling worker's runtime.
+    /// Registers the connection with the calling worker's runtime.
     ///
     /// # Errors
-    /// When the runtime cannot take it.
+    /// If the runtime cannot register it.
     pub fn attach(self) -> io::Result<Backend> {
         Ok(Backend::new(self.stream.attach()?, self.login))
     }

@@ -1,10 +1,10 @@
-//! What a connection still knows of the client it served last, and how that client gets it when somebody else takes
-//! the connection.
+//! What a connection still keeps for its last client, and how that client gets it when somebody else leases the
+//! connection.
 //!
-//! `LAST_INSERT_ID()` and the warnings of a statement live on the connection that ran it. They are asked for seldom, and
-//! mostly at once, when the connection is still untouched. So nothing is fetched beforehand: whoever leases the
-//! connection next asks for them first, in the round trip in which it brings the connection into its own state, and
-//! leaves them with the client they belong to.
+//! `LAST_INSERT_ID()` and the warnings of a statement live on the connection that ran it. They are rarely read, and
+//! mostly at once, while nobody else has used the connection. So nothing is fetched in advance: the next client that
+//! leases the connection fetches them first, in the round trip that aligns the connection, and passes them to the
+//! client they belong to.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -21,28 +21,28 @@ use crate::packets::{payload, read_packet};
 use crate::rt::{Notify, timeout};
 use crate::state::NULLABLE;
 
-/// `LAST_INSERT_ID()` of a connection that nobody has used for an insert yet: beyond what a column can count to.
+/// `LAST_INSERT_ID()` of a connection that has not been used for an insert yet: larger than any column can count to.
 pub const FOREIGN_INSERT_ID: u64 = u64::MAX - 58;
 
-/// On the connection: what of it belongs to whom.
+/// On the connection: what it keeps, and for which client.
 #[derive(Debug)]
 pub struct Residue {
     owner: Weak<Keepsake>,
     kinds: Kinds,
 }
 
-/// What may be asked for later.
+/// What may be read later.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kinds {
     /// `LAST_INSERT_ID()`.
     pub insert_id: bool,
     /// `SHOW WARNINGS`.
     pub diagnostics: bool,
-    /// `FOUND_ROWS()` of a statement whose answer does not tell.
+    /// `FOUND_ROWS()` of a statement whose answer does not show it.
     pub found_rows: bool,
 }
 
-/// With the client: what others have left for it.
+/// With the client: what others have fetched for it.
 #[derive(Debug, Default)]
 pub struct Keepsake {
     /// Its owner waits for it.
@@ -53,7 +53,7 @@ pub struct Keepsake {
     settled: Notify,
 }
 
-/// What was left. `None` where it was not asked for, or lost with the connection.
+/// What was fetched. `None` if it was not requested, or lost with the connection.
 #[derive(Debug, Default)]
 pub struct Left {
     /// `LAST_INSERT_ID()`.
@@ -64,19 +64,19 @@ pub struct Left {
     pub warnings: Option<ResultSet>,
 }
 
-/// What a connection said of `LAST_INSERT_ID()`.
+/// A connection's value of `LAST_INSERT_ID()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InsertId {
-    /// It was not asked, or is gone.
+    /// It was not read, or is lost.
     #[default]
     Lost,
     /// This.
     Is(u64),
-    /// What it said before the client used it: nothing the client did has set it, unless to the same.
+    /// The value from before the client used it: the client has not set it, unless to the same value.
     Unchanged(u64),
 }
 
-/// A result set as it came.
+/// A result set as received.
 #[derive(Debug, Default)]
 pub struct ResultSet {
     /// Payloads of the column definitions.
@@ -86,7 +86,7 @@ pub struct ResultSet {
 }
 
 impl Kinds {
-    /// Whether there is nothing to ask for.
+    /// Whether there is nothing to fetch.
     pub fn is_empty(self) -> bool {
         self == Kinds::default()
     }
@@ -108,7 +108,7 @@ impl Residue {
         self.kinds.insert_id
     }
 
-    /// Whether its owner is still there.
+    /// Whether its owner is still connected.
     pub fn is_wanted(&self) -> bool {
         self.owner.strong_count() > 0
     }
@@ -127,7 +127,7 @@ impl Residue {
 }
 
 impl Drop for Residue {
-    /// A connection that is closed takes with it what it kept; its owner must not wait for it.
+    /// What a closed connection kept is lost; its owner must not wait for it.
     fn drop(&mut self) {
         if let Some(keepsake) = self.owner.upgrade() {
             keepsake.settle(Left::default());
@@ -152,15 +152,15 @@ impl Keepsake {
         self.settled.notify_one();
     }
 
-    /// Whether it is known by now what was left.
+    /// Whether the values have arrived.
     pub fn is_settled(&self) -> bool {
         self.left.get().is_some()
     }
 
-    /// Waits until it is known what was left; `None` after `limit`.
+    /// Waits until the values have arrived; `None` after `limit`.
     pub async fn left(&self, limit: Duration) -> Option<&Left> {
         if self.left.get().is_none() {
-            // Whether it came in time shows below.
+            // Whether they arrived in time is checked below.
             let _ = timeout(limit, self.settled.notified()).await;
         }
         self.left.get()
@@ -168,8 +168,8 @@ impl Keepsake {
 }
 
 impl Backend {
-    /// The questions for what the connection keeps for somebody else. Warnings come first: the other questions clear
-    /// them; what `FOUND_ROWS()` and `LAST_INSERT_ID()` answer survives `SHOW WARNINGS`.
+    /// The queries for what the connection keeps for somebody else. Warnings come first, because the other queries
+    /// clear them; `FOUND_ROWS()` and `LAST_INSERT_ID()` survive `SHOW WARNINGS`.
     pub(super) fn put_questions(&self, out: &mut Vec<u8>, residue: &Residue) {
         if residue.kinds.diagnostics {
             self.put_query(out, "SHOW WARNINGS");
@@ -178,12 +178,12 @@ impl Backend {
             self.put_query(out, "SELECT FOUND_ROWS()");
         }
         if residue.kinds.insert_id {
-            // What is left behind is an id that nobody is ever told: else the next client's might happen to be equal.
+            // Sets an id that no client ever receives: otherwise the next client's might happen to be equal.
             self.put_query(out, format!("SELECT LAST_INSERT_ID(), LAST_INSERT_ID({FOREIGN_INSERT_ID})"));
         }
     }
 
-    /// Reads their answers and leaves them with their owner.
+    /// Reads their answers and passes them to their owner.
     pub(super) async fn leave_answers(
         &mut self,
         buffer: &mut Buffer,
@@ -220,7 +220,7 @@ impl Backend {
         let mut set = ResultSet::default();
         let mut in_rows = false;
         while !tracker.is_done() {
-            // Packet by packet, so that what is passed over is one definition or one row.
+            // Packet by packet, so that each skipped packet is one definition or one row.
             let header = read_packet(&self.stream, buffer, MAX_PAYLOAD).await?;
             let length = header.packet_length();
             let walk = tracker.walk(buffer.filled_mut().get_mut(..length).unwrap_or_default())?;
@@ -240,14 +240,14 @@ impl Backend {
             in_rows |= matches!(walk.next, Next::ColumnsEnd { .. });
             buffer.consume(length);
         }
-        // The column count came first and is no definition.
+        // The column count came first and is not a definition.
         set.columns.drain(..1.min(set.columns.len()));
         Ok(set)
     }
 }
 
 impl Backend {
-    /// What `LAST_INSERT_ID()` answers here.
+    /// The value of `LAST_INSERT_ID()` here.
     ///
     /// # Errors
     /// As [`Backend::execute`].
@@ -263,7 +263,7 @@ impl Backend {
         self.number("SELECT @@error_count", limit).await
     }
 
-    /// Whether a role may be in force that a login does not set: MariaDB keeps roles over `COM_CHANGE_USER`.
+    /// Whether a role may be active that a login does not set: MariaDB keeps roles across `COM_CHANGE_USER`.
     ///
     /// # Errors
     /// As [`Backend::execute`].
@@ -328,7 +328,7 @@ impl Backend {
         for name in names {
             if reader.peek() == Some(NULL) {
                 reader.bytes(1)?;
-                // Told as servers report it. Of others it is not known how they are set to NULL: they stay untold.
+                // As servers report it. It is not known how other variables are set to NULL, so they are left out.
                 values.extend(NULLABLE.contains(&name.as_str()).then(|| (name.clone(), Vec::new())));
             } else {
                 values.push((name.clone(), reader.lenenc_bytes()?.to_vec()));

@@ -1,11 +1,11 @@
 //! The prepared statements of one backend connection.
 //!
-//! Those that any client may execute are *shared*, found by their identity. One that carries something of a single client
-//! (an open cursor, parameters sent in parts) is *held* for that client, found by the client's number for it, until
-//! that is over; the client then has the connection to itself.
+//! Those that any client may execute are *shared*, and found by their identity. One that has state of a single client
+//! (an open cursor, parameters sent in parts) is *held* for that client, and found by the client's id for it, until
+//! that state is gone; meanwhile the client has the connection to itself.
 //!
-//! A connection has no more than `max_stmts_per_connection`: the shared one that was used least recently is closed for
-//! the next. `COM_STMT_CLOSE` has no answer, so it goes in front of the next command that prepares.
+//! A connection has no more than `max_stmts_per_connection`: the least recently used shared one is closed to make room.
+//! `COM_STMT_CLOSE` has no answer, so it is sent before the next command that prepares.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,9 +25,9 @@ use crate::prepared::{ByIdentity, Identity, Prepared, ServerShare};
 pub struct Statements {
     figures: Arc<ServerFigures>,
     shared: ByIdentity<Entry>,
-    /// By the client's number.
+    /// By the client's id.
     held: Vec<(u32, Entry)>,
-    /// Counts uses; tells which was used least recently.
+    /// Counts uses, to find the least recently used.
     clock: u64,
     closings: Vec<u8>,
 }
@@ -35,22 +35,22 @@ pub struct Statements {
 /// A statement that the server has prepared.
 #[derive(Debug)]
 pub struct Entry {
-    /// The server's number.
+    /// The server's id.
     pub id: u32,
-    /// The types of parameters that it was executed with last.
+    /// The types of parameters of its last execution.
     pub types: Vec<u8>,
-    /// What it is; counts this connection among those that have it.
+    /// Its identity; counts this connection among those that have it.
     pub prepared: ServerShare,
     used: u64,
 }
 
-/// Bytes that a statement takes in a backend connection's table: its entry and its key.
+/// The size of a statement in a backend connection's table: its entry and its key.
 pub const BYTES_OF_ENTRY: u64 = (size_of::<Entry>() + size_of::<Identity>()) as u64;
 
-/// The head of the answer to `COM_STMT_PREPARE`.
+/// The first packet of the answer to `COM_STMT_PREPARE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrepareOk {
-    /// The number of the statement.
+    /// The id of the statement.
     pub id: u32,
     /// Columns of its result.
     pub columns: u16,
@@ -61,11 +61,11 @@ pub struct PrepareOk {
 }
 
 impl PrepareOk {
-    /// Reads the head's payload; `None` when that is too short.
+    /// Reads the packet's payload; `None` if it is too short.
     pub fn decode(payload: &[u8]) -> Option<PrepareOk> {
         let number = |at| payload.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
         let id = payload.get(1..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
-        // A head may end before them.
+        // The packet may end before them.
         let warnings = number(10).unwrap_or_default();
         Some(PrepareOk { id, columns: number(5)?, params: number(7)?, warnings })
     }
@@ -93,17 +93,17 @@ impl Statements {
         self.len() == 0
     }
 
-    /// Whether any client finds this one here.
+    /// Whether this statement is shared here.
     pub fn has(&self, identity: Identity) -> bool {
         self.shared.contains_key(&identity)
     }
 
-    /// The one that is held for a client's number.
+    /// The one that is held for a client's id.
     pub fn held(&mut self, client_id: u32) -> Option<&mut Entry> {
         self.held.iter_mut().find(|(id, _)| *id == client_id).map(|(_, entry)| entry)
     }
 
-    /// The shared one of this identity, which is used now.
+    /// The shared one with this identity, which counts as used now.
     pub fn shared(&mut self, identity: Identity) -> Option<&mut Entry> {
         self.clock += 1;
         let entry = self.shared.get_mut(&identity)?;
@@ -111,7 +111,7 @@ impl Statements {
         Some(entry)
     }
 
-    /// The server has prepared one. Where another of this identity is here, that is closed.
+    /// The server has prepared one. If there is another with this identity, that one is closed.
     pub fn add(&mut self, identity: Identity, id: u32, prepared: Arc<Prepared>) {
         self.close_shared(identity);
         self.clock += 1;
@@ -121,15 +121,15 @@ impl Statements {
         self.shared.insert(identity, Entry { id, types: Vec::new(), prepared, used: self.clock });
     }
 
-    /// The shared one of the first identity is found by the second from now on; closes the one that was.
+    /// The shared one with the first identity is found by the second one from now on; closes the one that had it.
     pub fn rename(&mut self, from: Identity, to: Identity) {
         let Some(entry) = self.shared.remove(&from) else { return };
         self.close_shared(to);
         self.shared.insert(to, entry);
     }
 
-    /// Holds the shared one of this identity for a client's number; none, where one is held for that already: numbers are
-    /// found again by the next client, and what is left behind under one would be executed in place of its own.
+    /// Holds the shared one with this identity for a client's id, unless one is already held for it: ids are reused by
+    /// the next client, and a statement left under one would be executed in place of its own.
     pub fn hold(&mut self, identity: Identity, client_id: u32) {
         if self.held(client_id).is_none()
             && let Some(entry) = self.shared.remove(&identity)
@@ -138,7 +138,7 @@ impl Statements {
         }
     }
 
-    /// Shares the one held for a client's number again, under this identity; closes it where that is taken.
+    /// Shares the one held for a client's id again, with this identity; closes it if that is taken.
     pub fn share(&mut self, client_id: u32, identity: Identity) {
         let Some(entry) = self.take_held(client_id) else { return };
         if self.has(identity) {
@@ -153,21 +153,21 @@ impl Statements {
         !self.held.is_empty()
     }
 
-    /// Closes the one held for a client's number.
+    /// Closes the one held for a client's id.
     pub fn close_held(&mut self, client_id: u32) {
         if let Some(entry) = self.take_held(client_id) {
             self.close(entry);
         }
     }
 
-    /// Closes the shared one of this identity.
+    /// Closes the shared one with this identity.
     pub fn close_shared(&mut self, identity: Identity) {
         if let Some(entry) = self.shared.remove(&identity) {
             self.close(entry);
         }
     }
 
-    /// Closes shared ones, those first that were used least recently, until there are fewer than `limit`.
+    /// Closes shared ones, the least recently used first, until there are fewer than `limit`.
     pub fn make_room(&mut self, limit: usize) {
         while self.len() >= limit {
             let oldest = self.shared.iter().min_by_key(|(_, entry)| entry.used);
@@ -184,7 +184,7 @@ impl Statements {
         }
     }
 
-    /// The server has forgotten all of them: a new login, a reset.
+    /// The server has dropped all of them, after a new login or a reset.
     pub fn forget_all(&mut self) {
         self.figures.prepared.fetch_sub(self.len() as u64, Ordering::Relaxed);
         self.shared.clear();
@@ -197,7 +197,7 @@ impl Statements {
         Some(self.held.swap_remove(place).1)
     }
 
-    /// Commands that close statements, to be sent in front of the next that prepares one.
+    /// Commands that close statements, to be sent before the next one that prepares.
     pub fn take_closings(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.closings)
     }
@@ -222,7 +222,7 @@ impl Backend {
     /// Sends what is in `out`, then `COM_STMT_PREPARE`, and reads the whole answer.
     ///
     /// # Errors
-    /// The server's own when it refuses the statement; the connection is as it was then.
+    /// The server's if it refuses the statement; then the connection is unchanged.
     pub async fn prepare(&self, mut out: Vec<u8>, text: &[u8]) -> Result<PrepareOk, BackendError> {
         put_packet(&mut out, &mut 0, &[&[Command::StmtPrepare.code()], text].concat());
         self.stream.write_all(&out).await?;

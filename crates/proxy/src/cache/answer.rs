@@ -1,8 +1,8 @@
-//! One result set in wire form, kept once for clients of both forms.
+//! One result set in wire format, stored once for clients of both forms.
 //!
-//! It is kept as a client with `CLIENT_DEPRECATE_EOF` gets it, without the packet that ends it: that one says what is true
-//! of the asking session. For other clients an EOF packet is put in behind the columns, and the rows behind it are
-//! numbered on.
+//! It is stored as a client with `CLIENT_DEPRECATE_EOF` gets it, without the final packet, which describes the
+//! requesting session. For other clients an EOF packet is inserted after the columns, and the rows after it are
+//! renumbered.
 
 use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
@@ -15,21 +15,21 @@ use narrows_wire::{Capabilities, Status, Tracker};
 pub struct Answer {
     /// The count of columns, their definitions, and the rows.
     packets: Box<[u8]>,
-    /// Bytes in front of the rows.
+    /// Bytes before the rows.
     head: usize,
-    /// Number of the packet behind the columns, and of the one behind the rows.
+    /// Sequence number of the packet after the columns, and of the one after the rows.
     behind_head: u8,
     behind_rows: u8,
     rows: u64,
-    /// What the server said of the statement, and not of its session.
+    /// The server's status flags about the statement, without those about its session.
     status: Status,
-    /// Whose server it was.
+    /// The server's family.
     family: Family,
 }
 
 impl Answer {
-    /// The answer that a client was sent, in the form that `capabilities` say; `None` where it is no single result set, or
-    /// has changed something.
+    /// The answer that was sent to a client, in the form given by `capabilities`; `None` if it is not a single result
+    /// set, or has changed something.
     pub fn of_packets(mut packets: Vec<u8>, capabilities: Capabilities, family: Family) -> Option<Answer> {
         let deprecates_eof = capabilities.contains(Capabilities::DEPRECATE_EOF);
         let mut tracker = Tracker::new(Expect::Result, deprecates_eof);
@@ -81,7 +81,7 @@ impl Answer {
         self.rows
     }
 
-    /// Whose server it was.
+    /// The server's family.
     pub fn family(&self) -> Family {
         self.family
     }
@@ -94,7 +94,7 @@ pub struct Replay {
     status: Status,
     /// Bytes of the packets that are sent.
     at: usize,
-    /// Renumbers the rows for clients that are sent an EOF packet in front of them.
+    /// Renumbers the rows for clients that get an EOF packet before them.
     rows: Tracker,
 }
 
@@ -121,7 +121,7 @@ impl Replay {
         let start = out.len();
         out.extend_from_slice(answer.packets.get(self.at..until).unwrap_or_default());
         if !deprecates_eof && let Some(rows) = out.get_mut(start..) {
-            // A header that is cut by the end of the piece is left for the next one.
+            // A header that is split by the end of the piece is left for the next one.
             let whole = self.rows.walk(rows).map_or(rows.len(), |walk| walk.passed);
             out.truncate(start + whole);
         }
@@ -156,7 +156,7 @@ impl Replay {
     }
 }
 
-/// Bytes of rows that are put at once: a client that does not take them costs no more.
+/// How many bytes of rows are appended at once: a client that does not read them costs no more.
 const PIECE: usize = 64 * 1024;
 
 /// Bytes of the packets that end columns and rows.
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     const SESSION: Status = Status::AUTOCOMMIT;
-    /// Of the statement: no index was used.
+    /// About the statement: no index was used.
     const NO_INDEX: Status = Status(0x0020);
 
     fn capabilities(deprecates_eof: bool) -> Capabilities {

@@ -1,4 +1,4 @@
-//! An answer in the cache, and how long it is good for.
+//! An answer in the cache, and how long it is valid.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -7,43 +7,43 @@ use super::answer::Answer;
 use super::key::Key;
 use crate::rt::Instant;
 
-/// How long an answer is good for.
+/// How long an answer is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
     /// Until then.
     pub expires: Instant,
-    /// From then on one asker renews it, while the others still get it.
+    /// From then on one client refreshes it, while the others still get it.
     pub renew_from: Option<Instant>,
 }
 
 impl Life {
-    /// A life of `ttl` from `now` on, the last part of which begins after `soft_pct` percent; 0: there is none.
+    /// A life of `ttl` from `now` on, with refreshes after `soft_pct` percent; 0: no refreshes.
     pub fn new(now: Instant, ttl: Duration, soft_pct: u32) -> Life {
         let renew_from = (soft_pct > 0).then(|| now + ttl.mul_f64(f64::from(soft_pct.min(100)) / 100.0));
         Life { expires: now + ttl, renew_from }
     }
 }
 
-/// An answer that is kept, or that none is: then whoever asks runs the statement, and nobody waits for anybody.
+/// A cached answer, or the information that none is cached: then each client runs the statement, and nobody waits.
 #[derive(Debug)]
 pub struct Entry {
-    /// What it answers.
+    /// The answer.
     pub key: Key,
     answer: Option<Answer>,
     life: Life,
-    /// The flush that it came after.
+    /// The flush after which it was fetched.
     pub(super) generation: u64,
-    /// How often it was used since its owner last looked, up to [`MOST_USES`]. Beyond, nothing is written: readers on
-    /// many cores share the line.
+    /// How often it was used since its owner last checked, up to [`MOST_USES`]. Above that, nothing is written, because
+    /// readers on many cores share the cache line.
     uses: AtomicU8,
-    /// Somebody renews it.
+    /// A client is refreshing it.
     claimed: AtomicBool,
-    /// Its owner has it no longer.
+    /// Its owner has dropped it.
     gone: AtomicBool,
 }
 
 impl Entry {
-    /// An entry that nobody has used yet.
+    /// An entry that has not been used yet.
     pub fn new(key: Key, answer: Option<Answer>, life: Life, generation: u64) -> Entry {
         Entry {
             key,
@@ -56,31 +56,31 @@ impl Entry {
         }
     }
 
-    /// The answer, where there is one.
+    /// The answer, if there is one.
     pub fn answer(&self) -> Option<&Answer> {
         self.answer.as_ref()
     }
 
-    /// Bytes that it takes, those of the tables that lead to it included, and what the allocator loses between pieces of
-    /// all lengths. Held against the process's memory by the test of a full cache.
+    /// Its size in bytes, including its entries in tables and the allocator's overhead. The test of a full cache
+    /// compares it with the process's memory.
     pub fn weight(&self) -> usize {
         let bytes = self.answer.as_ref().map_or(0, Answer::bytes);
         bytes + bytes / 8 + COST
     }
 
-    /// Whether it may be given to anybody.
+    /// Whether it may be returned to clients.
     pub(super) fn is_good(&self, now: Instant, generation: u64) -> bool {
         now < self.life.expires && self.generation == generation && !self.gone.load(Ordering::Relaxed)
     }
 
-    /// Takes the right to renew it, where it is time for that and nobody else has it.
+    /// Takes the right to refresh it, if it is time and nobody else has it.
     pub(super) fn claim(&self, now: Instant) -> bool {
         self.life.renew_from.is_some_and(|from| from <= now)
             && !self.claimed.load(Ordering::Relaxed)
             && !self.claimed.swap(true, Ordering::AcqRel)
     }
 
-    /// Gives that right back: nothing has come of it.
+    /// Returns that right after a failed refresh.
     pub(super) fn unclaim(&self) {
         self.claimed.store(false, Ordering::Release);
     }
@@ -108,9 +108,9 @@ impl Entry {
     }
 }
 
-/// Uses that are counted; as in S3-FIFO.
+/// The maximum use count, as in S3-FIFO.
 const MOST_USES: u8 = 3;
 
-/// Bytes of an entry beside its packets: itself, the allocator's, its places in the table, in a queue and, once it was
-/// dropped, among those that were.
+/// Overhead of an entry besides its packets: itself, the allocator's, its places in the table, in a queue and, after it
+/// is dropped, among the ghosts.
 const COST: usize = 400;

@@ -1,5 +1,5 @@
-//! What makes two statements the same to the cache: who asks, what, of whom, and everything of the session that may change
-//! the answer.
+//! What makes two statements the same for the cache: the account, the statement, the hostgroup, and every part of the
+//! session that may change the answer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,24 +10,24 @@ use crate::hash;
 use crate::rows::HostgroupId;
 use crate::state::SharedState;
 
-/// A hash of all that makes an answer this one; see [`hash::wide`].
+/// A hash of everything that identifies an answer; see [`hash::wide`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key(u128);
 
-/// What a key is made of.
+/// What a key is computed from.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// Who asks: rights differ.
+    /// The account, because privileges differ.
     pub username: &'a str,
     /// Of whom.
     pub hostgroup: HostgroupId,
-    /// Capabilities of the client that show in answers.
+    /// Capabilities of the client that affect answers.
     pub class: u64,
     /// The hash of its state; see [`StateHashes`].
     pub state: u128,
-    /// The command: text and prepared statements have answers of different forms.
+    /// The command: text and prepared statements have answers in different formats.
     pub command: u8,
-    /// The statement, and what was sent along with it: attributes, parameters.
+    /// The statement with everything sent along with it: attributes, parameters.
     pub parts: &'a [&'a [u8]],
 }
 
@@ -46,7 +46,7 @@ impl Key {
 
     /// The worker that owns it.
     pub fn owner(self, workers: usize) -> usize {
-        // Tables of keys go by the other half.
+        // Tables of keys use the other half.
         ((self.0 >> 64) as usize) % workers.max(1)
     }
 
@@ -62,14 +62,14 @@ impl Hash for Key {
     }
 }
 
-/// The hashes of the states that clients of one worker were in last: applications have few, and they share the values.
+/// The hashes of the latest states of one worker's clients: applications have few, and share their values.
 #[derive(Debug, Default)]
 pub struct StateHashes {
     recent: RefCell<VecDeque<(SharedState, u128)>>,
 }
 
 impl StateHashes {
-    /// The hash of a state; of its user variables only where the statement may read them.
+    /// The hash of a state; includes user variables only if the statement may read them.
     pub fn of(&self, state: &SharedState, user_variables: bool) -> u128 {
         if user_variables && state.has_user_variables() {
             return hash::wide(|hasher| state.hash_for_answer(hasher, true));
@@ -87,7 +87,7 @@ impl StateHashes {
     }
 }
 
-/// States whose hashes are remembered; they are searched one by one.
+/// How many states' hashes are remembered; they are searched linearly.
 const RECENT: usize = 16;
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! The query cache: answers that rules or comments allow to be given again, shared by all workers without a lock.
+//! The query cache: answers that rules or comments allow to be reused, shared by all workers without a lock.
 //!
-//! A [`Key`] says which worker *owns* an answer. The owner's shard has the entries, counts their bytes, drops what is used
-//! least, and knows who is fetching an answer just now: of many that ask for the same only one runs the statement, and
-//! the others wait for what it brings (`shard.rs`). Every other worker keeps pointers to entries that it was given before,
-//! so that it need not ask again. An [`Entry`] never changes but for a few atomics, and knows by itself when it is no
-//! longer good: its time is over, its owner has dropped it, or everything was flushed. A copy of the pointer therefore
-//! needs no care.
+//! A [`Key`] says which worker *owns* an answer. The owner's shard has the entries, counts their bytes, drops the least
+//! used, and knows who is currently fetching an answer: of many clients that request the same answer, only one runs the
+//! statement, and the others wait for the result (`shard.rs`). Every other worker keeps pointers to entries that it
+//! received before, so that it need not ask again. An [`Entry`] never changes except for a few atomics, and knows by
+//! itself when it is no longer valid: it has expired, its owner has dropped it, or everything was flushed. Copies of
+//! the pointer therefore need no synchronisation.
 //!
 //! - `key.rs`: what makes two statements the same.
-//! - `entry.rs`: an answer and how long it is good for.
-//! - `answer.rs`: an answer in wire form, for clients of either form.
-//! - `shelf.rs`: entries under a bound, the least used of which make room (S3-FIFO).
+//! - `entry.rs`: an answer and how long it is valid.
+//! - `answer.rs`: an answer in wire format, for clients of either form.
+//! - `shelf.rs`: entries within a limit, the least used of which are evicted (S3-FIFO).
 //! - `shard.rs`: what a worker owns, and who waits for what.
 //! - `ticket.rs`: the right and the duty to fetch an answer.
 //! - `recording.rs`: an answer on its way to a client and into the cache.
@@ -46,7 +46,7 @@ pub use ticket::Ticket;
 pub struct Shared {
     workers: usize,
     outbox: Outbox<Delivery>,
-    /// How often everything was flushed. What was asked of a server before the last time is of no use.
+    /// How often everything was flushed. Answers requested before the last flush must not be used.
     generation: AtomicU64,
     /// Bytes of answers that are being recorded.
     recorded: AtomicUsize,
@@ -57,13 +57,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing is flushed or recorded yet. Deliveries between `workers` go by `outbox`.
+    /// Nothing has been flushed or recorded yet. Messages between `workers` go through `outbox`.
     pub fn new(workers: usize, outbox: Outbox<Delivery>) -> Shared {
         let (generation, recorded, unasked, dropped) = Default::default();
         Shared { workers, outbox, generation, recorded, unasked, dropped }
     }
 
-    /// Tells the owner of a key something.
+    /// Sends a message to the owner of a key.
     fn deliver(&self, key: Key, delivery: Delivery) {
         self.outbox.send(key.owner(self.workers), delivery);
     }
@@ -88,13 +88,13 @@ impl Shared {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Makes everything that is kept, and everything that is being fetched, useless at once.
+    /// Invalidates everything that is cached or being fetched.
     pub fn flush(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// The cache as one worker has it.
+/// One worker's part of the cache.
 #[derive(Debug)]
 pub struct Cache {
     index: usize,
@@ -103,17 +103,18 @@ pub struct Cache {
     shard: RefCell<Shard>,
     /// Pointers to what others own.
     replicas: RefCell<Shelf>,
-    /// Hashes of states that were seen last.
+    /// Hashes of the latest states.
     pub states: StateHashes,
 }
 
-/// What a look into the cache has found.
+/// The result of a lookup.
 pub enum Found<T> {
     /// An answer.
     Hit(T),
-    /// The asker is to run the statement: to renew an answer that is getting old, or because answers to it are not kept.
+    /// The caller must run the statement: to refresh an answer that is getting old, or because its answers are not
+    /// cached.
     Run(Ticket),
-    /// Nothing here: [`Cache::ask`].
+    /// Not found here: [`Cache::ask`].
     Nothing,
 }
 
@@ -132,14 +133,14 @@ impl Cache {
         cache
     }
 
-    /// Goes by these variables from now on.
+    /// Applies these variables.
     pub fn take_over(&self, variables: &Variables) {
         let entries = variables.query_cache_size - recordings(variables);
         self.shard.borrow_mut().resize(entries / self.shared.workers);
     }
 
-    /// Looks for an answer in what is here, without asking anybody; `take` is given an entry that is good, and says `None`
-    /// of one without an answer. Where it is getting old, one asker of all is told to renew it instead.
+    /// Looks for an answer locally, without asking the owner; `take` gets a valid entry, and returns `None` for one
+    /// without an answer. If it is getting old, one of all callers has to refresh it instead.
     pub fn find<T>(&self, key: Key, now: Instant, take: impl FnOnce(&Arc<Entry>) -> Option<T>) -> Found<T> {
         let generation = self.shared.generation();
         let mut found = Found::Nothing;
@@ -158,7 +159,7 @@ impl Cache {
         found
     }
 
-    /// Asks the owner. The answer may take as long as the statement that somebody else runs just now.
+    /// Asks the owner. The answer may take as long as a statement that somebody else is currently running.
     pub fn ask(&self, key: Key, now: Instant) -> oneshot::Receiver<Reply> {
         let (reply, answer) = oneshot::channel();
         if self.owns(key) {
@@ -169,7 +170,7 @@ impl Cache {
         answer
     }
 
-    /// The ticket of one who runs a statement with nobody waiting for the answer.
+    /// The ticket for running a statement whose answer nobody waits for.
     pub fn ticket(&self, key: Key) -> Ticket {
         Ticket::alone(Arc::clone(&self.shared), self.shared.generation(), key)
     }
@@ -181,25 +182,25 @@ impl Cache {
         }
     }
 
-    /// What another worker, or a ticket of this one, has to say.
+    /// Handles a message from another worker, or from a ticket of this one.
     pub fn receive(&self, delivery: Delivery) {
         self.shard.borrow_mut().receive(delivery, Instant::now());
     }
 
-    /// Drops what is no longer good, some at a time.
+    /// Drops invalid entries, a few at a time.
     pub fn tidy(&self, now: Instant) {
         let generation = self.shared.generation();
         self.shard.borrow_mut().purge(now, generation);
         self.replicas.borrow_mut().purge(REPLICAS, now, generation);
     }
 
-    /// Frees what a flush has made useless.
+    /// Frees what a flush has invalidated.
     pub fn clear(&self) {
         self.shard.borrow_mut().clear();
         self.replicas.borrow_mut().clear();
     }
 
-    /// Adds what this worker owns and has counted.
+    /// Adds this worker's entries and counters.
     pub fn count_into(&self, counters: &mut Counters) {
         self.shard.borrow().count_into(counters);
         if self.index == 0 {
@@ -212,7 +213,7 @@ impl Cache {
     }
 }
 
-/// Bytes of the cache's size that are set aside for answers on their way into it.
+/// The part of the cache's size that is reserved for answers being recorded.
 pub fn recordings(variables: &Variables) -> usize {
     variables.query_cache_size / 16
 }

@@ -1,4 +1,4 @@
-//! An answer on its way to a client and into the cache.
+//! Records an answer that is being sent to a client, for the cache.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use super::ticket::Ticket;
 use crate::rows::Variables;
 use crate::rt::Instant;
 
-/// Takes down what a client is sent.
+/// Records what is sent to a client.
 #[derive(Debug)]
 pub struct Recording {
-    /// `None`: it was given up.
+    /// `None`: given up.
     ticket: Option<Ticket>,
     packets: Vec<u8>,
     ttl: Duration,
     soft_pct: u32,
-    /// Bytes at most: of one answer, and of all that are recorded at the same time.
+    /// The maximum size of one answer, and of all answers being recorded.
     longest: usize,
     all: usize,
 }
 
 impl Recording {
-    /// Begins to record what `ticket` is for.
+    /// Starts recording the answer for `ticket`.
     pub fn new(ticket: Ticket, ttl: Duration, variables: &Variables) -> Recording {
         Recording {
             ticket: Some(ticket),
@@ -39,7 +39,7 @@ impl Recording {
         }
     }
 
-    /// Takes down what is sent. An answer that grows too long is given up, and nobody waits for it any longer.
+    /// Records what is sent. An answer that gets too long is given up, and nobody waits for it any longer.
     pub fn add(&mut self, bytes: &[u8]) {
         let Some(ticket) = &self.ticket else { return };
         let before = self.packets.capacity();
@@ -50,20 +50,20 @@ impl Recording {
         let more = self.packets.capacity() - before;
         let recorded = ticket.shared().recorded.fetch_add(more, Ordering::Relaxed);
         if recorded + more > self.all {
-            // There are too many of them just now, which says nothing of this one: another client may have better luck.
+            // There are currently too many recordings, which says nothing about this one: another client may succeed.
             self.take_packets();
             self.ticket = None;
         }
     }
 
-    /// The client does not read: nobody else is to wait for that.
+    /// The client does not read: nobody else must wait for that.
     pub fn leave(&mut self) {
         if let Some(ticket) = &mut self.ticket {
             ticket.leave();
         }
     }
 
-    /// The answer is complete, as a client with these capabilities gets it, and may be kept.
+    /// The answer, in the form for a client with these capabilities, is complete and may be cached.
     pub fn keep(mut self, capabilities: Capabilities, family: Family) {
         let packets = self.take_packets();
         let Some(ticket) = self.ticket.take() else { return };
@@ -72,7 +72,7 @@ impl Recording {
         ticket.keep(answer, life);
     }
 
-    /// It is complete and must not be kept.
+    /// It is complete and must not be cached.
     pub fn refuse(mut self) {
         self.give_up();
     }
@@ -115,5 +115,6 @@ impl Drop for Recording {
     }
 }
 
-/// How long it is remembered that an answer could not be kept. The next one may be; meanwhile nobody waits for another.
+/// How long it is remembered that an answer could not be cached. The next one may be; until then nobody waits for
+/// others.
 const WITHOUT_ANSWER: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What one worker owns of the cache: entries, and who waits for answers that are on their way.
+//! The part of the cache that one worker owns: entries, and who waits for answers being fetched.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::rt::{Instant, oneshot};
 /// and [`MOST_UNASKED`](super::MOST_UNASKED) landings that nobody waits for.
 #[derive(Debug)]
 pub enum Delivery {
-    /// Somebody asks for the answer.
+    /// A request for the answer.
     Ask {
         /// To what.
         key: Key,
@@ -25,40 +25,40 @@ pub enum Delivery {
         /// Where to.
         reply: oneshot::Sender<Reply>,
     },
-    /// What became of an answer that somebody went for.
+    /// The outcome of a fetch.
     Landed {
         /// To what.
         key: Key,
-        /// The number of the flight, where others wait for it.
+        /// The number of the flight, if others wait for it.
         flight: Option<u64>,
         /// What.
         landing: Landing,
     },
 }
 
-/// What became of a flight.
+/// The outcome of a flight.
 #[derive(Debug)]
 pub enum Landing {
-    /// This is to be kept: an answer, or that none can be.
+    /// Cache this: an answer, or that none can be cached.
     Keep(Arc<Entry>),
     /// The statement has failed.
     Failed,
-    /// Whoever went for it has left.
+    /// The client that was fetching it has disconnected.
     Left,
 }
 
-/// What somebody is told who has asked.
+/// The reply to a request.
 #[derive(Debug)]
 pub enum Reply {
-    /// An answer, which may have come a while ago for those who waited; or that none is kept.
+    /// An answer, which may be slightly old for those that waited; or that none is cached.
     Entry(Arc<Entry>),
-    /// Go for it; others wait.
+    /// Fetch it; others wait.
     Lead(Ticket),
-    /// Run the statement for yourself: it keeps failing.
+    /// Run the statement without the cache: it keeps failing.
     Alone(Ticket),
 }
 
-/// What one worker owns.
+/// One worker's shard.
 #[derive(Debug)]
 pub struct Shard {
     shared: Arc<Shared>,
@@ -71,10 +71,10 @@ pub struct Shard {
     purged: u64,
 }
 
-/// An answer on its way.
+/// An answer being fetched.
 #[derive(Debug)]
 struct Flight {
-    /// 0: it has not begun.
+    /// 0: not started.
     number: u64,
     generation: u64,
     /// Statements that have failed in a row.
@@ -96,23 +96,23 @@ impl Shard {
         }
     }
 
-    /// Sets the bytes that it may hold.
+    /// Sets its size limit in bytes.
     pub fn resize(&mut self, bytes: usize) {
         self.purged += self.shelf.resize(bytes) as u64;
     }
 
-    /// Shows a good entry.
+    /// Passes a valid entry to the function.
     pub fn look(&mut self, key: Key, now: Instant, generation: u64, found: impl FnOnce(&Arc<Entry>)) {
         self.shelf.look(key, now, generation, found);
     }
 
-    /// Answers, now or when somebody has brought the answer.
+    /// Replies, at once or when the answer has been fetched.
     pub fn ask(&mut self, key: Key, now: Instant, reply: oneshot::Sender<Reply>) {
         let generation = self.shared.generation();
         let mut found = None;
         self.shelf.look(key, now, generation, |entry| found = Some(Arc::clone(entry)));
         if let Some(entry) = found {
-            // Nobody may be there any more to be told.
+            // The receiver may be gone.
             let _ = reply.send(Reply::Entry(entry));
             return;
         }
@@ -122,12 +122,12 @@ impl Shard {
         if flight.number > 0 && flight.generation == generation {
             self.flights.insert(key, flight);
         } else {
-            // What was asked for before a flush is asked for anew, for those too who have waited for it.
+            // After a flush, answers are fetched again, also for those that were already waiting.
             self.take_off(key, Flight { waiters: flight.waiters, ..begin() });
         }
     }
 
-    /// What a worker or a ticket has to say.
+    /// Handles a message from a worker or a ticket.
     pub fn receive(&mut self, delivery: Delivery, now: Instant) {
         match delivery {
             Delivery::Ask { key, now, reply } => self.ask(key, now, reply),
@@ -147,7 +147,7 @@ impl Shard {
         let Some(number) = number else { return };
         let Some(flight) = self.flights.remove(&key) else { return };
         if flight.number != number {
-            // It was taken over by somebody else, or begun anew behind a flush.
+            // It was taken over by somebody else, or restarted after a flush.
             self.flights.insert(key, flight);
             return;
         }
@@ -168,7 +168,7 @@ impl Shard {
         }
     }
 
-    /// Sends the one who has waited longest for the answer.
+    /// Makes the longest-waiting client fetch the answer.
     fn take_off(&mut self, key: Key, mut flight: Flight) {
         while let Some(waiter) = flight.waiters.pop_front() {
             self.last += 1;
@@ -179,7 +179,7 @@ impl Shard {
                     self.flights.insert(key, flight);
                     return;
                 }
-                // Nobody waits there any more; the ticket that comes back is for a flight that does not take place.
+                // That client no longer waits; the returned ticket is for a flight that does not take place.
                 Err(Reply::Lead(ticket)) => ticket.tear_up(),
                 Err(_) => {}
             }
@@ -198,7 +198,7 @@ impl Shard {
         self.purged += self.shelf.insert(entry, weight) as u64;
     }
 
-    /// Drops what is no longer good, some at a time.
+    /// Drops invalid entries, a few at a time.
     pub fn purge(&mut self, now: Instant, generation: u64) {
         self.purged += self.shelf.purge(PURGED_AT_ONCE, now, generation) as u64;
     }
@@ -208,7 +208,7 @@ impl Shard {
         self.purged += self.shelf.clear() as u64;
     }
 
-    /// Adds what it has and has counted.
+    /// Adds its entries and counters.
     pub fn count_into(&self, counters: &mut Counters) {
         counters.query_cache_sets += self.sets;
         counters.query_cache_bytes_in += self.bytes_in;
@@ -218,9 +218,9 @@ impl Shard {
     }
 }
 
-/// Statements that may fail one behind the other before all who wait run theirs. One may have met a server that goes away;
-/// of two that fail all would, and the last of a thousand would have waited for all others.
+/// How many statements may fail in a row before all waiting clients run their own. A single failure may be caused by a
+/// lost server; after two, all would probably fail, and the last of a thousand would have waited for all others.
 const FAILURES: u32 = 2;
 
-/// Entries that are looked at in one go: less than a millisecond.
+/// How many entries are examined at once: less than a millisecond.
 const PURGED_AT_ONCE: usize = 4_096;

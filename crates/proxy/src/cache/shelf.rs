@@ -1,5 +1,5 @@
-//! Entries under a bound. What is used least makes room, and a scan does not push out what is used: S3-FIFO ("FIFO queues
-//! are all you need for cache eviction", SOSP 2023).
+//! Entries within a size limit. The least used are evicted, and a scan does not evict what is used: S3-FIFO ("FIFO
+//! queues are all you need for cache eviction", SOSP 2023).
 //!
 //! ```text
 //!            known among the ghosts ──► main ──┬─ used since: once more round
@@ -26,9 +26,9 @@ pub struct Shelf {
     budget: usize,
     /// The number of the last node.
     last: u64,
-    /// Where [`Shelf::purge`] goes on.
+    /// Where [`Shelf::purge`] continues.
     purged: usize,
-    /// Told of every entry that goes.
+    /// Called for every entry that is removed.
     dropped: fn(&Entry),
 }
 
@@ -36,19 +36,19 @@ pub struct Shelf {
 struct Node {
     entry: Arc<Entry>,
     weight: usize,
-    /// Tells it from an earlier one with that key, whose place in a queue may be left.
+    /// Distinguishes it from an earlier one with the same key, whose place in a queue may remain.
     number: u64,
     in_main: bool,
 }
 
-/// Keys in the order of their coming. Places of nodes that were taken out elsewhere are passed over.
+/// Keys in the order of insertion. Places of nodes that were removed elsewhere are skipped.
 #[derive(Debug, Default)]
 struct Queue {
     places: VecDeque<(Key, u64)>,
     weight: usize,
 }
 
-/// Keys of entries that have left without having been used.
+/// Keys of entries that were evicted without having been used.
 #[derive(Debug, Default)]
 struct Ghosts {
     order: VecDeque<Key>,
@@ -56,7 +56,7 @@ struct Ghosts {
 }
 
 impl Shelf {
-    /// An empty one. `dropped` is told of every entry that goes.
+    /// An empty one. `dropped` is called for every entry that is removed.
     pub fn new(budget: usize, dropped: fn(&Entry)) -> Shelf {
         Shelf {
             nodes: HashMap::default(),
@@ -70,7 +70,7 @@ impl Shelf {
         }
     }
 
-    /// What its entries weigh.
+    /// The total weight of its entries.
     pub fn weight(&self) -> usize {
         self.small.weight + self.main.weight
     }
@@ -80,13 +80,13 @@ impl Shelf {
         self.nodes.len()
     }
 
-    /// Sets the bound; returns how many entries had to go.
+    /// Sets the limit; returns how many entries were evicted.
     pub fn resize(&mut self, budget: usize) -> usize {
         self.budget = budget;
         self.make_room()
     }
 
-    /// Shows a good entry to `found`, and counts that as a use. One that is no longer good goes.
+    /// Passes a valid entry to `found`, and counts that as a use. An invalid one is removed.
     pub fn look(&mut self, key: Key, now: Instant, generation: u64, found: impl FnOnce(&Arc<Entry>)) {
         let Some(node) = self.nodes.get(&key) else { return };
         if node.entry.is_good(now, generation) {
@@ -97,7 +97,7 @@ impl Shelf {
         }
     }
 
-    /// Puts an entry in, in the place of one with the same key; returns how many others had to go.
+    /// Inserts an entry, replacing one with the same key; returns how many others were evicted.
     pub fn insert(&mut self, entry: Arc<Entry>, weight: usize) -> usize {
         if weight > self.budget {
             return usize::from(self.remove(entry.key));
@@ -124,7 +124,7 @@ impl Shelf {
         self.make_room()
     }
 
-    /// Looks at `most` places further on, and drops what is no longer good; returns how many went.
+    /// Examines the next `most` places, and drops invalid entries; returns how many.
     pub fn purge(&mut self, most: usize, now: Instant, generation: u64) -> usize {
         let mut gone = 0;
         for _ in 0..most.min(self.small.places.len() + self.main.places.len()) {
@@ -144,7 +144,7 @@ impl Shelf {
         gone
     }
 
-    /// Drops everything; returns how many went.
+    /// Drops everything; returns how many entries.
     pub fn clear(&mut self) -> usize {
         let gone = self.nodes.len();
         self.nodes.values().for_each(|node| (self.dropped)(&node.entry));
@@ -160,7 +160,7 @@ impl Shelf {
         true
     }
 
-    /// Drops what is used least until the bound is kept; returns how many went.
+    /// Evicts the least used until the limit is met; returns how many.
     fn make_room(&mut self) -> usize {
         let mut gone = 0;
         while self.weight() > self.budget {
@@ -171,7 +171,7 @@ impl Shelf {
         gone
     }
 
-    /// The oldest of the small queue goes, or to the main one; returns whether it went.
+    /// Evicts the oldest of the small queue, or moves it to the main one; returns whether it was evicted.
     fn leave_small(&mut self) -> bool {
         let Some((key, number)) = self.small.places.pop_front() else { return false };
         let Some(node) = self.nodes.get_mut(&key).filter(|node| node.number == number) else { return false };
@@ -188,7 +188,7 @@ impl Shelf {
         true
     }
 
-    /// The oldest of the main queue goes, or once more round; returns whether it went.
+    /// Evicts the oldest of the main queue, or requeues it; returns whether it was evicted.
     fn go_round_main(&mut self) -> bool {
         let Some((key, number)) = self.main.places.pop_front() else { return false };
         let Some(node) = self.nodes.get_mut(&key).filter(|node| node.number == number) else { return false };
@@ -201,7 +201,7 @@ impl Shelf {
         self.remove(key)
     }
 
-    /// Forgets places whose nodes are gone, once they are as many as the others.
+    /// Removes places whose nodes are gone, once there are as many as of the others.
     fn compact(&mut self) {
         let places = self.small.places.len() + self.main.places.len();
         if places <= 2 * self.nodes.len() + SPARE_PLACES {
@@ -216,7 +216,7 @@ impl Shelf {
 }
 
 impl Ghosts {
-    /// Adds a key; as many are known as there are entries.
+    /// Adds a key; as many keys are remembered as there are entries.
     fn add(&mut self, key: Key, most: usize) {
         if self.known.insert(key) {
             self.order.push_back(key);
@@ -228,14 +228,14 @@ impl Ghosts {
         }
     }
 
-    /// Whether a key is known, which is forgotten by that. Its place in the order is left to go by itself.
+    /// Whether a key is known; forgets it. Its place in the order expires by itself.
     fn take(&mut self, key: Key) -> bool {
         self.known.remove(&key)
     }
 }
 
-/// Places without a node that are no reason to look for them.
+/// How many places without a node are tolerated.
 const SPARE_PLACES: usize = 64;
 
-/// Keys that are known however few entries there are.
+/// The minimum number of keys to remember.
 const LEAST_GHOSTS: usize = 64;

@@ -1,4 +1,4 @@
-//! The cache as workers use it: several of them in one thread, with their mailboxes read by hand.
+//! The cache as used by workers: several of them in one thread, with their mailboxes processed explicitly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl Workers {
         matches!(self.find(index, key), Found::Hit(_))
     }
 
-    /// Puts an answer of that many bytes of rows into the cache.
+    /// Caches an answer with this many bytes of rows.
     fn put(&mut self, key: Key, bytes: usize) {
         self.caches[0].ticket(key).keep(Some(answer(bytes)), self.life(TTL));
         self.deliver();
@@ -301,7 +301,7 @@ fn pointers_to_what_others_own_count_as_uses_of_it() {
     let mut workers = Workers::of_size(2, 4 << 20);
     let hot = (0..).map(Key::of_number).find(|key| key.owner(2) == 1).expect("every second");
     workers.put(hot, 100);
-    let Ok(Reply::Entry(entry)) = workers.ask(0, hot).try_recv() else { panic!("it is there") };
+    let Ok(Reply::Entry(entry)) = workers.ask(0, hot).try_recv() else { panic!("it is cached") };
     workers.caches[0].keep_replica(&entry);
     drop(entry);
     for number in 1_000..40_000 {

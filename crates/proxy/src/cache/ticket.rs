@@ -1,5 +1,5 @@
-//! The right and the duty to fetch an answer. However a fetch ends, those who wait for it are told: a ticket that is
-//! dropped says that its holder has left.
+//! The right and the duty to fetch an answer. However a fetch ends, those waiting for it are notified: dropping a
+//! ticket means that its holder has left.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use super::shard::{Delivery, Landing};
 pub struct Ticket {
     shared: Arc<Shared>,
     key: Key,
-    /// The flush that its holder asked after.
+    /// The flush after which its holder requested the answer.
     generation: u64,
     role: Role,
 }
 
 #[derive(Debug)]
 enum Role {
-    /// Others wait, for the flight of this number.
+    /// Others wait for the flight with this number.
     Leads(u64),
-    /// Others are given this meanwhile.
+    /// Others get this in the meantime.
     Renews(Arc<Entry>),
     /// Nobody waits.
     Alone,
@@ -42,7 +42,7 @@ impl Ticket {
         Ticket { shared, key, generation, role: Role::Alone }
     }
 
-    /// This is the answer; or there is one that cannot be kept, and nobody is to wait for the next.
+    /// This is the answer; or there is one that cannot be cached, and nobody must wait for the next.
     pub fn keep(mut self, answer: Option<Answer>, life: Life) {
         let role = std::mem::replace(&mut self.role, Role::Alone);
         // What others get meanwhile is better than nothing.
@@ -71,7 +71,7 @@ impl Ticket {
         }
     }
 
-    /// Lets go of those who wait: one of them goes on. The answer may be kept all the same.
+    /// Releases those that wait: one of them takes over. The answer may still be cached.
     pub fn leave(&mut self) {
         match std::mem::replace(&mut self.role, Role::Alone) {
             Role::Leads(flight) => self.tell(Some(flight), Landing::Left),
@@ -90,7 +90,7 @@ impl Ticket {
         &self.shared
     }
 
-    /// By mail, even to the worker at hand: it may be just about to change what it owns.
+    /// By message, even to the current worker, which may be in the middle of changing its shard.
     fn tell(&self, flight: Option<u64>, landing: Landing) {
         self.shared.deliver(self.key, Delivery::Landed { key: self.key, flight, landing });
     }

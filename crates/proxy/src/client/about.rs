@@ -1,15 +1,16 @@
-//! What a client says about itself (connection attributes: `program_name`, `_pid`, ...), as servers get it.
+//! A client's connection attributes (`program_name`, `_pid`, ...), as sent to servers.
 //!
-//! A server shows it in `performance_schema.session_connect_attrs`. A connection that is shared has what the client said
-//! for which it was opened or, after a `COM_CHANGE_USER`, logged in again.
+//! A server shows it in `performance_schema.session_connect_attrs`. A shared connection has the attributes of the
+//! client for which it was opened or, after a `COM_CHANGE_USER`, logged in again.
 
 use std::sync::{Arc, OnceLock};
 
 use narrows_wire::handshake::ConnectAttributes;
 
-/// What servers receive about a client that has sent `attributes`: Narrows' own pairs first, since servers cut at the end;
-/// then those of the client, as long as there is room for them. Pairs without a name, pairs that are not UTF-8, and what
-/// follows a pair that cannot be read are left out: the server could not read them either, or could read them as other pairs.
+/// What servers receive about a client that has sent `attributes`: Narrows' own pairs first, because servers truncate
+/// at the end; then those of the client, as long as they fit. Pairs without a name, pairs that are not UTF-8, and what
+/// follows a pair that cannot be read are left out: the server could not read them either, or might read them as
+/// different pairs.
 pub fn about(attributes: &ConnectAttributes) -> Arc<ConnectAttributes> {
     if attributes.is_empty() {
         return nobody();
@@ -24,7 +25,7 @@ pub fn about(attributes: &ConnectAttributes) -> Arc<ConnectAttributes> {
     let is_ours = |name: &[u8]| PROXY.iter().any(|(ours, _)| *ours == name);
     for (name, value) in attributes.iter().filter(|(name, _)| !name.is_empty() && !is_ours(name)) {
         let is_text = str::from_utf8(name).is_ok() && str::from_utf8(value).is_ok();
-        // A pair has two lengths of at most three bytes each: none that fits in here has a longer one.
+        // A pair has two lengths of at most three bytes each: no pair that fits here has longer ones.
         if is_text && about.len() + name.len() + value.len() + 6 <= MOST {
             about.push(name, value);
         }
@@ -32,7 +33,7 @@ pub fn about(attributes: &ConnectAttributes) -> Arc<ConnectAttributes> {
     Arc::new(about)
 }
 
-/// What servers receive about connections that are Narrows' own, or of clients that say nothing.
+/// What servers receive about Narrows' own connections, or about clients without attributes.
 pub fn nobody() -> Arc<ConnectAttributes> {
     static NOBODY: OnceLock<Arc<ConnectAttributes>> = OnceLock::new();
     let make = || {
@@ -45,15 +46,15 @@ pub fn nobody() -> Arc<ConnectAttributes> {
     Arc::clone(NOBODY.get_or_init(make))
 }
 
-/// What Narrows says about itself, whatever the client says under these names.
+/// What Narrows sends about itself, overriding the client's values for these names.
 const PROXY: [(&[u8], &[u8]); 2] =
     [(b"_proxy_name", b"narrows"), (b"_proxy_version", env!("CARGO_PKG_VERSION").as_bytes())];
 
-/// Where the client does not name its program.
+/// Used if the client does not name its program.
 const PROGRAM_NAME: (&[u8], &[u8]) = (b"program_name", b"narrows");
 
-/// Bytes that servers get of one client, and that its session keeps: eight times what MySQL keeps of a session unless
-/// `performance_schema_session_connect_attrs_size` says more.
+/// How many bytes of one client's attributes servers get and its session keeps: eight times what MySQL keeps per
+/// session unless `performance_schema_session_connect_attrs_size` says more.
 const MOST: usize = 4096;
 
 #[cfg(test)]
@@ -65,7 +66,7 @@ mod tests {
         for (name, value) in pairs {
             assert!(attributes.push(name, value));
         }
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("only text goes on");
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("only text is passed on");
         about(&attributes).iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 

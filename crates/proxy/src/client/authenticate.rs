@@ -1,4 +1,4 @@
-//! From what a client claims to be to what it is: the authentication of logins and of `COM_CHANGE_USER`.
+//! Verifies a client's identity: the authentication of logins and of `COM_CHANGE_USER`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ pub(crate) struct LoginClaim<'a> {
     pub(crate) host: &'a str,
 }
 
-/// A client connection counted under its user's `max_connections`; given back when dropped.
+/// A client connection counted towards its user's `max_connections`; released when dropped.
 pub struct AccountPlace {
     /// The account.
     pub account: Arc<Account>,
     connections: Arc<AtomicU32>,
 }
 
-/// Goes through the authentication to its end. Returns the account, what logs in to servers in its name, and the
-/// sequence number of the OK packet that the caller sends.
+/// Completes the authentication. Returns the account, the credentials for logging in to servers, and the sequence
+/// number of the OK packet that the caller sends.
 ///
 /// # Errors
-/// When the client is refused; it has been told.
+/// If the client is refused; it has been sent the error.
 pub(super) async fn authenticate(
     worker: &Worker,
     snapshot: &Snapshot,
@@ -72,7 +72,7 @@ pub(super) async fn authenticate(
     loop {
         step = match step {
             Step::Send(question) => {
-                // The client may answer with its password as it is.
+                // The client may answer with its clear-text password.
                 if let Some(kept) = stream.kept().filter(|_| stream.transport() != Transport::Tcp) {
                     kept.forget();
                 }
@@ -80,7 +80,7 @@ pub(super) async fn authenticate(
                 let header = read_packet(stream, input, LOGIN_PACKET).await?;
                 sequence = header.sequence.wrapping_add(1);
                 let step = exchange.feed(payload(input, header));
-                // It may have been the password.
+                // It may contain the password.
                 input.wipe(header.packet_length());
                 step
             }
@@ -120,8 +120,8 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Does what takes long on a thread of its own kind. `None` where there is no room for it in half the time that a login may take,
-/// so that the client still learns why.
+/// Does slow work on a separate kind of thread. `None` if none is free within half the time limit of a login, so that
+/// the client still learns why.
 async fn costly<T: Send + 'static>(
     worker: &Worker,
     snapshot: &Snapshot,
@@ -136,7 +136,8 @@ async fn too_many_logins<T>(stream: &Stream, sequence: u8) -> Result<T, LoginErr
     refuse(stream, sequence, Errno::CON_COUNT_ERROR, text).await
 }
 
-/// What an account asks of a client that has the right password: TLS, a certificate, and that there are not too many.
+/// What an account requires of a client with the right password: TLS, a certificate, and that there are not too many
+/// clients.
 fn admit(
     account: &Arc<Account>,
     stream: &Stream,
@@ -183,11 +184,11 @@ async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), 
     Ok(stream.write_all(&out).await?)
 }
 
-/// A `COM_CHANGE_USER`: the same authentication on a connection that stands. OK is sent. `state_of` says in which
-/// state the account begins.
+/// A `COM_CHANGE_USER`: the same authentication on an established connection. Sends OK. `state_of` returns the
+/// account's initial state.
 ///
 /// # Errors
-/// A text for the log when the client is refused; it has been told, and its connection is to be closed.
+/// A text for the log if the client is refused; it has been sent the error, and its connection must be closed.
 pub(crate) async fn change_user(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
@@ -212,7 +213,7 @@ pub(crate) async fn change_user(
 }
 
 impl AccountPlace {
-    /// Counts one more client of `account`; `None` when it has as many as it may.
+    /// Counts one more client of `account`; `None` if it already has as many as allowed.
     fn take(account: &Arc<Account>) -> Option<AccountPlace> {
         let most = account.row.max_connections;
         let more = |now: u32| (now < most).then_some(now + 1);

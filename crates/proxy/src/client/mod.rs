@@ -40,25 +40,25 @@ pub struct Client {
     pub stream: Stream,
     /// Bytes read ahead.
     pub input: Buffer,
-    /// What Narrows calls the connection; `KILL` takes it.
+    /// Narrows' id of the connection, which `KILL` takes.
     pub id: u32,
-    /// Its account; holds a place under the user's `max_connections`.
+    /// Its account; holds a slot of the user's `max_connections`.
     pub account: AccountPlace,
-    /// What it asks of a server connection: an account, and what proves it; what it says about itself.
+    /// What it requires of a server connection: an account, credentials, and connection attributes.
     pub want: Want,
-    /// What was negotiated.
+    /// The negotiated capabilities.
     pub capabilities: Capabilities,
-    /// The state it begins in.
+    /// Its initial state.
     pub state: SharedState,
     /// The greeting's nonce; `COM_CHANGE_USER` answers it again.
     pub nonce: Nonce,
     /// Its address and port.
     pub peer: (String, u16),
-    /// What its session was in, where another process has served it.
+    /// The state of its session, if another process served it before.
     pub after: Option<After>,
 }
 
-/// Why a login came to nothing.
+/// Why a login failed.
 #[derive(Debug, thiserror::Error)]
 enum LoginError {
     #[error("no login within the time limit (connect_timeout_client)")]
@@ -67,24 +67,24 @@ enum LoginError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Closed without a word.
+    /// Closed without an error.
     #[error("{0}")]
     Closed(&'static str),
     #[error("{0}: {1}")]
     Refused(Errno, String),
 }
 
-/// Whether there is room for a client under `mysql-max_connections`, as it was when the client came.
+/// Whether `mysql-max_connections`, as it was when the client connected, allows another client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// There is.
     Granted,
-    /// It is one too many, and is told so.
+    /// It is one too many, and gets an error.
     Full,
 }
 
-/// The login of a client, which another process may have begun to serve: its login is gone through once more then, by what it
-/// said at the time, and it is told what it has not been told yet. What comes of it is counted.
+/// The login of a client, which another process may have started to serve: then the login is replayed with what the
+/// client sent, and the client receives what it has not received yet. The outcome is counted.
 pub async fn accept(
     worker: &Rc<Worker>,
     stream: Stream,
@@ -118,7 +118,7 @@ pub async fn accept(
     }
 }
 
-/// Adds a login that came to nothing to the figures.
+/// Counts a failed login.
 fn count_failure(worker: &Worker, error: &LoginError) {
     let mut counters = worker.counters.borrow_mut();
     counters.login_failures += 1;
@@ -134,7 +134,7 @@ fn count_failure(worker: &Worker, error: &LoginError) {
     }
 }
 
-/// Whose connection it is, is put into `peer` as soon as it is known.
+/// The client's address is stored in `peer` as soon as it is known.
 async fn log_in(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
@@ -184,7 +184,7 @@ async fn log_in(
         host: &peer.0,
     };
     let authenticated = authenticate(worker, snapshot, &stream, &mut input, &nonce, sequence, claim).await;
-    // With some plugins it is the password.
+    // With some plugins this is the password.
     response.auth_response.zeroize();
     let (account, secret, sequence) = authenticated?;
     let capabilities = response.capabilities.intersection(offered);
@@ -197,7 +197,7 @@ async fn log_in(
     }
     send_ok(&stream, sequence, capabilities, None).await?;
     if stream.kept().is_some_and(|kept| !kept.has_logged_in()) {
-        return Err(LoginError::Closed("the former process has answered the login in another way"));
+        return Err(LoginError::Closed("the former process answered the login differently"));
     }
     let mut stream = stream;
     if let Some(algorithm) = Algorithm::negotiated(capabilities, response.zstd_level) {
@@ -222,7 +222,7 @@ async fn greet(worker: &Worker, snapshot: &Snapshot, stream: &Stream) -> Result<
     Ok(hail)
 }
 
-/// Takes the PROXY header, where the client's first bytes are one; whose connection it says it is.
+/// Reads the PROXY header, if the client's first bytes are one; returns the address that it gives.
 async fn proxied(stream: &Stream, input: &mut Buffer) -> Result<Option<(String, u16)>, LoginError> {
     loop {
         match ProxyHeader::decode(input.filled()).map_err(ReadError::Malformed)? {
@@ -245,8 +245,8 @@ async fn proxied(stream: &Stream, input: &mut Buffer) -> Result<Option<(String, 
     }
 }
 
-/// Reads the client's login, and takes the stream into TLS before that where the client asks for it. The login's packet
-/// stands at the front of `input`.
+/// Reads the client's login, after starting TLS if the client requests it. The login packet is then at the front of
+/// `input`.
 async fn hello(
     snapshot: &Snapshot,
     mut stream: Stream,
@@ -273,8 +273,8 @@ async fn hello(
                     return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
                 };
                 input.consume(header.packet_length());
-                // Clients begin with TLS at once. What they have sent belongs to it, and nothing from before it counts
-                // as said inside it.
+                // Clients start TLS at once. What they have sent belongs to it, and nothing sent before must be read as
+                // if it had come inside TLS.
                 let early = std::mem::take(input);
                 stream = stream.accept_tls(config, early.filled()).await?;
                 expected = sequence;
@@ -307,7 +307,7 @@ fn greeting(worker: &Worker, snapshot: &Snapshot, nonce: Nonce, offered: Capabil
 async fn refuse<T>(stream: &Stream, mut sequence: u8, errno: Errno, text: String) -> Result<T, LoginError> {
     let mut out = Vec::with_capacity(128);
     put_error(&mut out, &mut sequence, errno, &text);
-    // The reason for the refusal is what is reported, whether the client hears it or not.
+    // The reason for the refusal is reported, whether or not the client receives it.
     let _ = stream.write_all(&out).await;
     Err(LoginError::Refused(errno, text))
 }
@@ -337,7 +337,7 @@ async fn send_ok(
     Ok(stream.write_all(&out).await?)
 }
 
-/// The state that the login asks for.
+/// The state that the login requests.
 fn first_state(
     snapshot: &Snapshot,
     account: &Account,
@@ -351,7 +351,7 @@ fn first_state(
     state
 }
 
-/// What servers make of the capability `IGNORE_SPACE` at login. MySQL does so again whenever the session is reset,
+/// How servers apply the capability `IGNORE_SPACE` at login. MySQL applies it again whenever the session is reset,
 /// MariaDB does not.
 pub(crate) fn set_login_mode(state: &mut SessionState, capabilities: Capabilities) {
     if capabilities.contains(Capabilities::IGNORE_SPACE) {
@@ -359,7 +359,7 @@ pub(crate) fn set_login_mode(state: &mut SessionState, capabilities: Capabilitie
     }
 }
 
-/// The client's schema, or else the user's, or else that of the variables, or none.
+/// The client's schema, otherwise the user's, otherwise that of the variables, otherwise none.
 pub(crate) fn first_schema(
     snapshot: &Snapshot,
     account: &Account,
@@ -371,9 +371,10 @@ pub(crate) fn first_schema(
     choices.into_iter().find(|schema| !schema.is_empty()).map(Into::into)
 }
 
-/// The error of a login, or of a `COM_CHANGE_USER`, with the id of a collation in whose character set no server takes statements.
+/// The error of a login, or of a `COM_CHANGE_USER`, with the id of a collation in whose character set no server accepts
+/// statements.
 ///
-/// One that only one family of servers knows is not refused: the other takes it for a number that nobody has.
+/// An id that only one server family knows is not refused: the other treats it as an unknown id.
 pub(crate) fn refusal_of_collation(id: u16) -> Option<(Errno, String)> {
     let unfit = |family| Collation::by_id(id, family).filter(|collation| !collation.is_for_clients());
     let (collation, _) = unfit(Family::MySql).zip(unfit(Family::MariaDb))?;
@@ -384,9 +385,9 @@ pub(crate) fn refusal_of_collation(id: u16) -> Option<(Errno, String)> {
 
 /// The character sets of a login with that collation.
 ///
-/// A number that only the other family of servers knows still says which character set is meant. One that nobody knows, or
-/// that is of a character set which is not for clients or which these servers do not have, leaves the server's defaults, as a
-/// server itself would.
+/// An id that only the other server family knows still determines the character set. An unknown id, or one of a
+/// character set that is not for clients or that these servers do not have, leaves the server's defaults, as on a
+/// server itself.
 pub(crate) fn state_of_collation(snapshot: &Snapshot, account: &Account, id: u16) -> SessionState {
     let here = family(snapshot, account);
     let of = |family| Collation::by_id(id, family).filter(|collation| collation.is_for_clients());
@@ -406,7 +407,7 @@ pub(crate) fn state_of_collation(snapshot: &Snapshot, account: &Account, id: u16
     }
 }
 
-/// Whose servers the user's default hostgroup has, as far as they were seen.
+/// The family of the servers in the user's default hostgroup, as far as known.
 pub(crate) fn family(snapshot: &Snapshot, account: &Account) -> Option<Family> {
     let hostgroup = snapshot.hostgroups.get(&account.row.default_hostgroup)?;
     let seen = hostgroup.servers.iter().find_map(|server| server.figures.capabilities())?;
@@ -414,7 +415,7 @@ pub(crate) fn family(snapshot: &Snapshot, account: &Account) -> Option<Family> {
     Some(if seen.contains(Capabilities::LONG_PASSWORD) { Family::MySql } else { Family::MariaDb })
 }
 
-/// The status flags that a session of this account begins with: servers say in their greetings whether backslashes escape.
+/// The initial status flags of this account's sessions: servers announce in their greetings whether backslashes escape.
 pub(crate) fn first_status(snapshot: &Snapshot, account: &Account) -> Status {
     let hostgroup = snapshot.hostgroups.get(&account.row.default_hostgroup);
     let servers = hostgroup.iter().flat_map(|hostgroup| &hostgroup.servers);
@@ -425,7 +426,8 @@ pub(crate) fn first_status(snapshot: &Snapshot, account: &Account) -> Status {
     }
 }
 
-/// What is offered to clients: what Narrows can do whatever the server, and what every server seen so far can.
+/// The capabilities offered to clients: those that Narrows provides regardless of the server, and those that every
+/// known server has.
 fn offered(snapshot: &Snapshot) -> Capabilities {
     let servers = snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers);
     let seen = servers.filter_map(|server| server.figures.capabilities());
@@ -440,11 +442,11 @@ fn offered(snapshot: &Snapshot) -> Capabilities {
     if !snapshot.variables.enable_client_deprecate_eof {
         offered = offered.without(Capabilities::DEPRECATE_EOF);
     }
-    // MariaDB's extended flags are read only where this one is unset.
+    // MariaDB's extended flags are only read if this one is unset.
     if offered.extended() == 0 { offered.union(Capabilities::LONG_PASSWORD) } else { offered }
 }
 
-/// Offered whatever the servers can: Narrows translates, or every server of the last decade has it.
+/// Offered regardless of the servers: Narrows translates, or every server of the last decade has it.
 const ALWAYS: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0
         | Capabilities::LONG_FLAG.0
@@ -467,7 +469,7 @@ const ALWAYS: Capabilities = Capabilities(
         | Capabilities::DEPRECATE_EOF.0,
 );
 
-/// Offered when every server that was seen has it.
+/// Offered if every known server has it.
 const DEPENDING: Capabilities = Capabilities(
     Capabilities::QUERY_ATTRIBUTES.0
         | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0

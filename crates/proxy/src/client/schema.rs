@@ -1,7 +1,7 @@
-//! The schema that a client begins in: only a server can say whether it is there, and whether this user may enter it.
+//! The initial schema of a client: only a server knows whether it exists, and whether this user may use it.
 //!
-//! One is asked before the login is answered, so that a client learns it where it would without a proxy. A schema
-//! that was there once is not asked for again: should it be gone since, the first statement is refused instead.
+//! A server is asked before the login is answered, so that a client gets the error where it would without a proxy. A
+//! schema that once existed is not checked again: if it has been dropped since, the first statement is refused instead.
 
 use std::rc::Rc;
 
@@ -14,8 +14,8 @@ use crate::snapshot::Snapshot;
 use crate::state::SharedState;
 use crate::worker::Worker;
 
-/// Why a server does not let this user into the schema of `state`. `None` too when no server could be asked in the
-/// time of one attempt to connect: the first statement will tell.
+/// Why a server refuses this user the schema of `state`. Also `None` if no server could be asked within the time of one
+/// attempt to connect: the first statement will get the error.
 pub(crate) async fn refusal(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
@@ -36,7 +36,7 @@ pub(crate) async fn refusal(
     None
 }
 
-/// Brings a connection into `state`; the error is the server's, where it has one.
+/// Brings a connection into `state`; the error is the server's, if there is one.
 async fn enter(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
@@ -61,7 +61,7 @@ async fn enter(
     }
 }
 
-/// Access denied, unknown, or no name for one (manual: ER_DBACCESS_DENIED_ERROR, ER_BAD_DB_ERROR, ER_WRONG_DB_NAME).
+/// Access denied, unknown, or an invalid name (manual: ER_DBACCESS_DENIED_ERROR, ER_BAD_DB_ERROR, ER_WRONG_DB_NAME).
 fn is_about_schema(error: &ServerError) -> bool {
     matches!(error.code, 1044 | 1049 | 1102)
 }
