@@ -1,9 +1,9 @@
-//! Hashes that stand for what they were made of, and maps by them.
+//! Hashes that identify what they were computed from, and maps keyed by them.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
-/// A hash by keys that nobody outside the process knows, wide enough that two are never equal by chance. `feed` is called
+/// A hash with keys that are secret to the process, wide enough that two are never equal by chance. `feed` is called
 /// for each half of it.
 pub fn wide(feed: impl Fn(&mut DefaultHasher)) -> u128 {
     static KEYS: OnceLock<(RandomState, RandomState)> = OnceLock::new();
@@ -16,10 +16,10 @@ pub fn wide(feed: impl Fn(&mut DefaultHasher)) -> u128 {
     u128::from(half(high)) << 64 | u128::from(half(low))
 }
 
-/// Builds the hasher of maps by keys that are spread over 64 bits already, and need no hashing.
+/// Builds the hasher for maps whose keys are already spread over 64 bits and need no hashing.
 pub type AsTheyAre = BuildHasherDefault<PassThrough>;
 
-/// Takes the one number that a key writes for its hash.
+/// Uses the single number that a key writes as its hash.
 #[derive(Debug, Default)]
 pub struct PassThrough(u64);
 

@@ -1,5 +1,5 @@
-//! Keeps what strangers can cause from filling the log: of events of one kind the first few in a while are told, and the
-//! others are counted and told together.
+//! Prevents strangers from filling the log: of events of one kind, the first few in a period are logged, and the others
+//! are counted and logged together.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use crate::rt::{Instant, sleep, spawn_local};
 /// Events of one kind, on one thread.
 #[derive(Debug)]
 pub struct Limiter {
-    /// When the while began, and how many were told in it.
+    /// When the period began, and how many were logged in it.
     begun: Cell<Option<Instant>>,
     told: Cell<u32>,
     left_out: Cell<u64>,
-    /// Tells how many were left out.
+    /// Logs how many were left out.
     tell_rest: fn(u64),
 }
 
@@ -29,7 +29,7 @@ impl Limiter {
         })
     }
 
-    /// Has `line` write a line, or counts it.
+    /// Makes `line` write a line, or counts it.
     pub fn tell(self: &Rc<Limiter>, line: impl FnOnce()) {
         let now = Instant::now();
         if self.begun.get().is_none_or(|begun| now.saturating_duration_since(begun) >= WHILE) {
@@ -52,10 +52,10 @@ impl Limiter {
     }
 }
 
-/// Lines in a while.
+/// Lines per period.
 const MOST: u32 = 10;
 
-/// Until lines are written again, and between two counts of those that were left out.
+/// The length of a period, and the time between two counts of left-out lines.
 const WHILE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
                 limiter.tell(|| told.set(told.get() + 1));
             }
             assert_eq!((told.get(), limiter.left_out.get()), (MOST, u64::from(100 - MOST)));
-            // The while is over.
+            // The period is over.
             limiter.begun.set(Instant::now().checked_sub(WHILE));
             limiter.tell(|| told.set(told.get() + 1));
             assert_eq!(told.get(), MOST + 1);

@@ -1,7 +1,7 @@
-//! Mirrored statements: copies that run beside the originals, on connections of their own, and whose answers nobody
-//! reads.
+//! Mirrored statements: copies that run in addition to the originals, on separate connections, and whose answers are
+//! discarded.
 //!
-//! A copy never holds up its original: it is queued, or dropped and counted when too much waits already.
+//! A copy never delays its original: it is queued, or dropped and counted if too many are waiting.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::rt::{Instant, spawn_local};
 use crate::snapshot::InForce;
 use crate::state::SharedState;
 
-/// A statement that is to run once more.
+/// A statement to run once more.
 pub struct Copy {
     /// Whose it is.
     pub want: Want,
@@ -25,7 +25,7 @@ pub struct Copy {
     pub hostgroup: HostgroupId,
     /// Its text.
     pub text: Vec<u8>,
-    /// What takes away all that it may leave on its connection.
+    /// What removes everything that it may leave on its connection.
     pub exit: Exit,
 }
 
@@ -37,12 +37,12 @@ pub struct Mirror {
     workers: usize,
     figures: MirrorFigures,
     waiting: RefCell<VecDeque<Copy>>,
-    /// Bytes of the texts that wait.
+    /// Bytes of the waiting texts.
     waiting_bytes: Cell<usize>,
     running: Cell<usize>,
 }
 
-/// What is counted of copies.
+/// The counters of copies.
 #[derive(Default)]
 struct MirrorFigures {
     run: Cell<u64>,
@@ -51,7 +51,7 @@ struct MirrorFigures {
 }
 
 impl Mirror {
-    /// No copies, of one of so many workers.
+    /// No copies, for one of this many workers.
     pub fn new(pool: Rc<Pool>, in_force: Rc<InForce>, workers: usize) -> Mirror {
         let (figures, waiting, waiting_bytes, running) = Default::default();
         Mirror { pool, in_force, workers, figures, waiting, waiting_bytes, running }
@@ -62,7 +62,7 @@ impl Mirror {
         (self.running.get(), self.waiting.borrow().len())
     }
 
-    /// Adds what is counted.
+    /// Adds the counters.
     pub fn count_into(&self, counters: &mut Counters) {
         counters.mirrors_run += self.figures.run.get();
         counters.mirrors_failed += self.figures.failed.get();
@@ -76,7 +76,7 @@ impl Mirror {
     }
 }
 
-/// Takes a copy, unless too many wait already. The limits of the process are shared out among its workers.
+/// Accepts a copy, unless too many are already waiting. The limits of the process are divided among its workers.
 pub fn offer(mirror: &Rc<Mirror>, variables: &Variables, copy: Copy) {
     let share = |limit: usize| limit.div_ceil(mirror.workers);
     if mirror.running.get() < share(variables.mirror_max_concurrency) {
@@ -101,7 +101,7 @@ pub fn offer(mirror: &Rc<Mirror>, variables: &Variables, copy: Copy) {
     }
 }
 
-/// The place of a copy that runs; given back when dropped.
+/// The slot of a running copy; released when dropped.
 struct Place(Rc<Mirror>);
 
 impl Drop for Place {
@@ -130,7 +130,7 @@ async fn run(mirror: &Mirror, copy: Copy) {
     let ran = async {
         backend.align(&copy.state, true, None, variables.connect_timeout_server_max).await?;
         match backend.execute(&copy.text, variables.default_query_timeout).await {
-            // The copy's error is nobody's.
+            // Nobody receives the copy's error.
             Ok(()) | Err(BackendError::Server(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -138,7 +138,7 @@ async fn run(mirror: &Mirror, copy: Copy) {
     match ran.await {
         Ok(()) => {
             count(&mirror.figures.run);
-            // Whatever it has begun or set is undone before anybody else has the connection.
+            // Whatever it started or set is undone before anybody else uses the connection.
             backend.settle(copy.exit, &mirror.pool, &copy.want, Instant::now());
         }
         Err(error) => {
@@ -152,5 +152,5 @@ fn count(counter: &Cell<u64>) {
     counter.set(counter.get() + 1);
 }
 
-/// Bytes of texts that wait in one worker.
+/// Bytes of waiting texts in one worker.
 const MOST_BYTES: usize = 64 << 20;

@@ -1,4 +1,4 @@
-//! Messages of one kind to the workers, for those who stand below who reads them.
+//! Messages of one kind to the workers, for modules below the one that reads them.
 
 use std::sync::Arc;
 

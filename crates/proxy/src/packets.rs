@@ -1,4 +1,4 @@
-//! Reading single packets off a socket, for exchanges in which each packet is looked at whole.
+//! Reads single packets from a socket, for exchanges in which each packet is read as a whole.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use narrows_wire::{Header, Malformed};
 use crate::buffer::Buffer;
 use crate::stream::Stream;
 
-/// Why no packet came.
+/// Why no packet was received.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The socket failed.
@@ -22,8 +22,8 @@ pub enum ReadError {
     Malformed(#[from] Malformed),
 }
 
-/// Waits until a whole packet of at most `limit` bytes stands at the front of `buffer`; returns its header.
-/// The caller consumes it.
+/// Waits until a whole packet of at most `limit` bytes is at the front of `buffer`; returns its header. The caller
+/// consumes it.
 ///
 /// # Errors
 /// See [`ReadError`]; a packet above `limit` is malformed.
@@ -52,9 +52,9 @@ pub fn payload(buffer: &Buffer, header: Header) -> &[u8] {
     buffer.filled().get(HEADER_LENGTH..header.packet_length()).unwrap_or_default()
 }
 
-/// Bytes of a packet of somebody who has not logged in. The longest part of a login, its connection attributes, is cut by
-/// client libraries at 64 KiB in all.
+/// The maximum size of a packet before the login is complete. Client libraries limit the longest part of a login, its
+/// connection attributes, to a total of 64 KiB.
 pub const LOGIN_PACKET: usize = 64 * 1024;
 
-/// Bytes of a packet of a server in an exchange of small packets.
+/// The maximum size of a server's packet in an exchange of small packets.
 pub const SMALL_PACKET: usize = 256 * 1024;

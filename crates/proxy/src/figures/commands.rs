@@ -8,7 +8,7 @@ use super::CommandLine;
 
 macro_rules! classes {
     ($($class:ident = $name:literal,)*) => {
-        /// A class of statements, as `stats_mysql_commands_counters` has them.
+        /// A class of statements in `stats_mysql_commands_counters`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[expect(missing_docs, reason = "the names say it")]
         pub enum CommandClass {
@@ -72,7 +72,7 @@ impl CommandLine {
 }
 
 impl CommandClass {
-    /// The class of a statement. What its kind does not say, its first words do.
+    /// The class of a statement, from its kind or otherwise from its first words.
     pub fn of(statement: &Statement, text: &[u8]) -> CommandClass {
         match statement.kind {
             Kind::Select if statement.flags.intersects(Flags::FOR_UPDATE) => CommandClass::SelectForUpdate,
@@ -127,7 +127,7 @@ fn by_words(text: &[u8]) -> CommandClass {
     let first = words.next().unwrap_or_default();
     let rest: Vec<Vec<u8>> = words.take(WORDS).collect();
     let second = rest.first().map(Vec::as_slice).unwrap_or_default();
-    // The kind of object stands behind words like OR REPLACE, UNIQUE, or DEFINER.
+    // The kind of object follows words like OR REPLACE, UNIQUE, or DEFINER.
     let object = |known: &[(&str, CommandClass)]| {
         let named = rest.iter().find_map(|word| known.iter().find(|(name, _)| name.as_bytes() == *word));
         named.map_or(CommandClass::Unknown, |(_, class)| *class)
@@ -174,11 +174,11 @@ fn by_words(text: &[u8]) -> CommandClass {
     }
 }
 
-/// Words that may stand before the kind of object: `CREATE OR REPLACE ALGORITHM = MERGE DEFINER = a @ b SQL SECURITY
-/// DEFINER VIEW`.
+/// Words that may precede the kind of object: `CREATE OR REPLACE ALGORITHM = MERGE DEFINER = a @ b SQL SECURITY DEFINER
+/// VIEW`.
 const WORDS: usize = 12;
 
-/// Upper limits of the buckets but the last.
+/// Upper limits of all buckets except the last.
 const LIMITS_US: [u64; 11] =
     [100, 500, 1_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000];
 

@@ -1,8 +1,8 @@
 //! The table of digests of one worker: what was run how often, how long it took, how many rows it gave.
 //!
 //! A row is found by hash and by comparing its key; nothing is allocated for a row that exists. The table has a fixed
-//! budget of memory. When a new row would exceed it, the rows that are used least make room: each row has a small
-//! counter of recent uses that a hand, going round, counts down, and one that it finds at zero is dropped.
+//! budget of memory. When a new row would exceed it, the least used rows are dropped: each row has a small counter of
+//! recent uses that a clock hand decrements, and a row at zero is dropped.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use crate::rows::HostgroupId;
 
-/// What a row is found by.
+/// The key of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct DigestKey<'a> {
     /// Where the statement ran.
     pub hostgroup: HostgroupId,
     /// In which schema.
     pub schemaname: &'a [u8],
-    /// Whose it was.
+    /// The user.
     pub username: &'a str,
-    /// From where; empty where that is not kept.
+    /// The client's address; empty if that is not kept.
     pub client_address: &'a str,
     /// Hash of its digest text.
     pub digest: u64,
@@ -43,14 +43,14 @@ pub struct Run {
 #[derive(Debug)]
 pub struct DigestTable {
     rows: Vec<Row>,
-    /// Places in `rows`, by the hash of the key.
+    /// Indexes into `rows`, by the hash of the key.
     index: HashTable<usize>,
     /// Each text once, and how many rows have it.
     texts: HashMap<u64, (Arc<[u8]>, usize)>,
     hasher: DefaultHashBuilder,
     bytes: usize,
     budget: usize,
-    /// The row that is looked at next when room is needed.
+    /// The next row to examine when memory is needed.
     hand: usize,
     dropped: u64,
 }
@@ -63,7 +63,7 @@ pub struct Row {
     hostgroup: HostgroupId,
     /// Recent uses, up to [`MOST_RECENT`].
     recent: u8,
-    /// User name, schema and client address, one behind the other.
+    /// User name, schema and client address, concatenated.
     names: Box<[u8]>,
     username_end: u32,
     schemaname_end: u32,
@@ -71,7 +71,7 @@ pub struct Row {
     figures: RowFigures,
 }
 
-/// What a row counts.
+/// The counters of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowFigures {
     /// Runs.
@@ -107,7 +107,7 @@ impl DigestTable {
         }
     }
 
-    /// Adds a run to its row; returns whether there is one. Where there is none, [`DigestTable::insert`] makes it.
+    /// Adds a run to its row; returns whether there is one. If not, [`DigestTable::insert`] creates it.
     pub fn add(&mut self, key: &DigestKey<'_>, run: &Run) -> bool {
         let hash = key.hash(&self.hasher);
         let rows = &mut self.rows;
@@ -120,12 +120,12 @@ impl DigestTable {
         true
     }
 
-    /// Makes a row of a key that has none, with its first run. Nothing is kept of one too large for the whole budget.
+    /// Creates a row for a new key, with its first run. A row too large for the whole budget is not kept.
     pub fn insert(&mut self, key: &DigestKey<'_>, text: &[u8], run: &Run) {
         self.put(key, text, RowFigures::new(run));
     }
 
-    /// Takes back figures that were taken out: they are added to those that have come since.
+    /// Takes back figures that were taken: they are added to those counted since.
     pub fn give_back(&mut self, key: &DigestKey<'_>, text: &[u8], figures: RowFigures) {
         let hash = key.hash(&self.hasher);
         let rows = &mut self.rows;
@@ -176,24 +176,24 @@ impl DigestTable {
         });
     }
 
-    /// The text of a digest, where a row has it.
+    /// The text of a digest, if a row has it.
     pub fn text(&self, digest: u64) -> Option<&Arc<[u8]>> {
         self.texts.get(&digest).map(|(text, _)| text)
     }
 
-    /// A copy of some rows, from the place `from` on, and how many rows there are.
+    /// A copy of some rows, starting at index `from`, and the total number of rows.
     pub fn copy(&self, from: usize, most: usize) -> (Vec<Row>, usize) {
         let end = from.saturating_add(most).min(self.rows.len());
         (self.rows.get(from..end).unwrap_or_default().to_vec(), self.rows.len())
     }
 
-    /// Takes all rows out.
+    /// Takes all rows.
     pub fn take(&mut self) -> Vec<Row> {
         let fresh = DigestTable { dropped: self.dropped, ..DigestTable::new(self.budget) };
         std::mem::replace(self, fresh).rows
     }
 
-    /// Bytes that rows and texts take.
+    /// The size of rows and texts in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -203,7 +203,7 @@ impl DigestTable {
         self.dropped
     }
 
-    /// Drops the row that is used least, as far as a short look tells.
+    /// Drops the least used row found by a short search.
     fn drop_one(&mut self) {
         let mut least = (u8::MAX, 0);
         for _ in 0..LOOKS {
@@ -252,7 +252,7 @@ impl DigestKey<'_> {
         let mut hasher = builder.build_hasher();
         hasher.write_u64(self.digest);
         hasher.write_i32(self.hostgroup.0);
-        // The lengths keep names from running into each other.
+        // The lengths separate the names.
         hasher.write_usize(self.username.len() << 32 | self.schemaname.len());
         hasher.write(self.username.as_bytes());
         hasher.write(self.schemaname);
@@ -335,28 +335,28 @@ impl RowFigures {
     }
 }
 
-/// The length of a name; a command that names more than 4 GiB of them cannot be.
+/// The length of a name; a command cannot have more than 4 GiB of names.
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// What a row takes: itself, its place in the index with the index's spare places, and its names.
+/// The size of a row: itself, its entry in the index including spare entries, and its names.
 fn row_bytes(names: usize) -> usize {
     size_of::<Row>() + 3 * size_of::<usize>() + names + ALLOCATION
 }
 
-/// What a text takes, its entry included.
+/// The size of a text, including its entry.
 fn text_bytes(text: usize) -> usize {
     2 * size_of::<(u64, (Arc<[u8]>, usize))>() + text + ALLOCATION
 }
 
-/// What an allocator adds to each piece, at about.
+/// The approximate overhead of an allocation.
 const ALLOCATION: usize = 16;
 
-/// So many rounds of the hand does a row survive that is used all the time.
+/// How many rounds of the hand a frequently used row survives.
 const MOST_RECENT: u8 = 15;
 
-/// Rows that are looked at for each one that is dropped: a new digest costs no more than that.
+/// How many rows are examined for each one that is dropped: this limits the cost of a new digest.
 const LOOKS: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The errors that servers answered with, by server, user, schema and number.
+//! The errors that servers returned, by server, user, schema and number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::hostgroup::Server;
 use crate::rows::HostgroupId;
 
-/// The errors that one worker has seen. Bounded: beyond, the error that was seen last longest ago makes room.
+/// The errors that one worker has seen. Limited in number: the error that has not occurred for the longest time is
+/// dropped.
 #[derive(Debug, Default)]
 pub struct ErrorTable(HashMap<ErrorKey, ErrorFigures>);
 
-/// What an error is counted by.
+/// The key of an error.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ErrorKey {
     /// The hostgroup.
@@ -19,9 +20,9 @@ pub struct ErrorKey {
     pub hostname: String,
     /// Its port.
     pub port: u16,
-    /// Whose statement it was.
+    /// The user.
     pub username: String,
-    /// From where; empty where that is not kept.
+    /// The client's address; empty if that is not kept.
     pub client_address: String,
     /// In which schema.
     pub schemaname: Vec<u8>,
@@ -29,7 +30,7 @@ pub struct ErrorKey {
     pub errno: u16,
 }
 
-/// What is kept of an error.
+/// What is kept about an error.
 #[derive(Debug, Clone)]
 pub struct ErrorFigures {
     /// How often.
@@ -43,7 +44,7 @@ pub struct ErrorFigures {
 }
 
 impl ErrorKey {
-    /// An error of `server`; whose it was is for the caller to say.
+    /// An error of `server`; the caller fills in the user.
     pub fn of(server: &Arc<Server>, errno: u16) -> ErrorKey {
         ErrorKey {
             hostgroup: server.row.hostgroup,
@@ -82,7 +83,7 @@ impl ErrorTable {
         self.put(key, ErrorFigures { count: 1, first_s: at_s, last_s: at_s, text });
     }
 
-    /// Takes back an error that was taken out: it is added to those that have come since.
+    /// Takes back an error that was taken: it is added to those counted since.
     pub fn give_back(&mut self, key: ErrorKey, figures: ErrorFigures) {
         match self.0.get_mut(&key) {
             Some(newer) => newer.add(figures),
@@ -105,13 +106,13 @@ impl ErrorTable {
         self.0.iter().map(|(key, figures)| (key.clone(), figures.clone())).collect()
     }
 
-    /// Takes all out.
+    /// Takes all errors.
     pub fn take(&mut self) -> Vec<(ErrorKey, ErrorFigures)> {
         std::mem::take(&mut self.0).into_iter().collect()
     }
 }
 
-/// Different errors that a worker keeps: with their texts half a megabyte at most.
+/// How many different errors a worker keeps: at most half a megabyte with their texts.
 const MOST: usize = 1024;
 
 /// Servers' messages have at most 512 bytes (manual: `MYSQL_ERRMSG_SIZE`).

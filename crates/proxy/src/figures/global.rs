@@ -6,13 +6,13 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident = $name:literal;)*) => {
         /// One worker's counters since the start, or the sum of all workers'.
         ///
-        /// Gauges (what is now, not what was) are 0 while a worker counts and are filled in when it is asked.
+        /// Gauges (current values) are 0 while a worker counts and are filled in when it is asked.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $field: u64,)*
             /// How often a session was pinned to its backend connection, by the name of the reason.
             pub pins: BTreeMap<&'static str, u64>,
-            /// How often no server of a hostgroup could be had in time, by the name of the cause.
+            /// How often no server of a hostgroup was available in time, by the name of the cause.
             pub unavailable: BTreeMap<(i32, &'static str), u64>,
         }
 
@@ -41,13 +41,13 @@ counters! {
     uptime_s = "ProxySQL_Uptime";
     /// Sessions in a transaction, now.
     active_transactions = "Active_Transactions";
-    /// Clients that went away without `COM_QUIT`, were sent away, or never logged in.
+    /// Clients that disconnected without `COM_QUIT`, were disconnected, or never logged in.
     aborted_clients = "Client_Connections_aborted";
-    /// Client connections, now, those included that have not logged in.
+    /// Client connections, now, including those that have not logged in.
     connected_clients = "Client_Connections_connected";
     /// Client connections accepted.
     created_clients = "Client_Connections_created";
-    /// Clients of which a command runs, now.
+    /// Clients with a running command, now.
     busy_clients = "Client_Connections_non_idle";
     /// Connections to servers that could not be opened.
     aborted_backends = "Server_Connections_aborted";
@@ -59,7 +59,7 @@ counters! {
     backend_buffer_bytes = "mysql_backend_buffers_bytes";
     /// Bytes of buffers for what clients sent, now.
     client_buffer_bytes = "mysql_frontend_buffers_bytes";
-    /// Bytes of the sessions themselves, now; tasks and shared states are not among them.
+    /// Bytes of the sessions themselves, now, without tasks and shared states.
     session_bytes = "mysql_session_internal_bytes";
     /// `SET autocommit` statements.
     autocommits = "Com_autocommit";
@@ -101,41 +101,41 @@ counters! {
     backend_bytes_received = "Queries_backends_bytes_recv";
     /// Bytes sent to clients.
     client_bytes_sent = "Queries_frontends_bytes_sent";
-    /// Bytes of commands received of clients.
+    /// Bytes of commands received from clients.
     client_bytes_received = "Queries_frontends_bytes_recv";
     /// Time in digests and rules, while `stats_time_query_processor` is on.
     rules_time_ns = "Query_Processor_time_nsec";
     /// Time between sending a statement and the end of its answer, while `stats_time_backend_query` is on.
     backend_time_ns = "Backend_query_time_nsec";
-    /// Backend connections had at once.
+    /// Backend connections obtained immediately.
     leases_immediate = "ConnPool_get_conn_immediate";
-    /// Backend connections had.
+    /// Backend connections obtained.
     leases = "ConnPool_get_conn_success";
-    /// Backend connections that could not be had.
+    /// Backend connections that could not be obtained.
     leases_failed = "ConnPool_get_conn_failure";
-    /// Backend connections killed because their clients had gone.
+    /// Backend connections killed because their clients had disconnected.
     killed_backends = "mysql_killed_backend_connections";
     /// Statements killed on their servers.
     killed_statements = "mysql_killed_backend_queries";
     /// Commands whose packets were out of order.
     unexpected_packets = "mysql_unexpected_frontend_packets";
-    /// Waits for a backend connection that came to nothing (error 9001).
+    /// Waits for a backend connection that failed (error 9001).
     connect_timeouts = "max_connect_timeouts";
-    /// Errors of our own that clients were told.
+    /// Narrows' own errors sent to clients.
     generated_errors = "generated_error_packets";
     /// `SELECT ... FOR UPDATE` with autocommit off.
     locking_selects = "Selects_for_update__autocommit0";
     /// Worker threads.
     workers = "MySQL_Thread_Workers";
-    /// Logins refused because of the password, or because nobody has that name.
+    /// Logins refused because of the password, or because of an unknown user.
     wrong_passwords = "Access_Denied_Wrong_Password";
     /// Clients refused because of `mysql-max_connections`.
     too_many_clients = "Access_Denied_Max_Connections";
     /// Clients refused because of their user's `max_connections`.
     too_many_of_user = "Access_Denied_Max_User_Connections";
-    /// Backend connections asked of the pool.
+    /// Backend connections requested from the pool.
     pool_asked = "MyHGM_myconnpoll_get";
-    /// Backend connections the pool gave.
+    /// Backend connections that the pool provided.
     pool_given = "MyHGM_myconnpoll_get_ok";
     /// Backend connections that came back to the pool.
     pool_returned = "MyHGM_myconnpoll_push";
@@ -153,29 +153,29 @@ counters! {
     backend_statements = "Stmt_Server_Active_Total";
     /// The different ones among them.
     backend_statements_unique = "Stmt_Server_Active_Unique";
-    /// The highest number given to a prepared statement.
+    /// The highest id assigned to a prepared statement.
     highest_statement = "Stmt_Max_Stmt_id";
     /// Prepared statements that clients or backend connections hold, each counted once per worker.
     known_statements = "Stmt_Cached";
     /// Bytes of the query cache, now.
     query_cache_bytes = "Query_Cache_Memory_bytes";
-    /// Answers that were looked for in the query cache.
+    /// Lookups in the query cache.
     query_cache_gets = "Query_Cache_count_GET";
-    /// Those that were found there, or that came there for several clients at once.
+    /// Lookups that found an answer, or that waited for one together with others.
     query_cache_hits = "Query_Cache_count_GET_OK";
     /// Answers put into the query cache.
     query_cache_sets = "Query_Cache_count_SET";
     /// Bytes put into the query cache.
     query_cache_bytes_in = "Query_Cache_bytes_IN";
-    /// Bytes of answers that clients were given from the query cache.
+    /// Bytes of answers sent to clients from the query cache.
     query_cache_bytes_out = "Query_Cache_bytes_OUT";
-    /// Answers that had to leave the query cache: their time was over, or others were used more.
+    /// Answers removed from the query cache because they expired, or because others were used more.
     query_cache_purged = "Query_Cache_Purged";
     /// Answers in the query cache, now.
     query_cache_entries = "Query_Cache_Entries";
     /// Logins that succeeded.
     logins = "Narrows_logins";
-    /// Logins that were refused, or never came to an end.
+    /// Logins that were refused, or never completed.
     login_failures = "Narrows_login_failures";
     /// Sessions that ended by a panic.
     panics = "Narrows_panics";
@@ -183,7 +183,7 @@ counters! {
     firewall_noted = "Narrows_firewall_detected";
     /// Statements that are not in the whitelist, and were refused.
     firewall_refused = "Narrows_firewall_refused";
-    /// Statements taken for reads that a read-only server refused, and that ran on a writer.
+    /// Statements classified as reads that a read-only server refused, and that ran on a writer.
     reads_run_on_writers = "Narrows_reads_run_on_writers";
     /// Hints in comments that have no effect here, or whose value is not a number.
     hints_ignored = "Narrows_hints_ignored";
@@ -191,7 +191,7 @@ counters! {
     mirrors_run = "Narrows_mirrors_run";
     /// Mirrored statements that could not run.
     mirrors_failed = "Narrows_mirrors_failed";
-    /// Mirrored statements for which there was no room to wait.
+    /// Mirrored statements dropped because the queue was full.
     mirrors_dropped = "Narrows_mirrors_dropped";
     /// Clients that held a server connection in the middle of a command and moved too little (`mysql-stall_timeout_client`).
     stalled_clients = "Narrows_stalled_clients";
@@ -199,14 +199,14 @@ counters! {
     stalled_backends = "Narrows_stalled_servers";
     /// Killed statements that their servers did not end in time (`mysql-kill_timeout_server`).
     ignored_kills = "Narrows_ignored_kills";
-    /// Commands too long, or too many at once, to be taken in before a server connection is had.
+    /// Commands too long, or too many at once, to be read before a server connection is obtained.
     streamed_commands = "Narrows_streamed_commands";
     /// Rows of digests dropped to stay within the memory budget.
     digests_dropped = "Narrows_digests_dropped";
 }
 
 impl Counters {
-    /// Every row of `stats_mysql_global` that the data plane knows: what is counted, and 0 for [`NOT_COUNTED`].
+    /// Every row of `stats_mysql_global` from the data plane: the counters, and 0 for [`NOT_COUNTED`].
     pub fn rows(&self) -> Vec<(&'static str, u64)> {
         let mut rows = self.counted();
         rows.extend(NOT_COUNTED.iter().map(|(name, _)| (*name, 0)));

@@ -1,15 +1,15 @@
-//! What the control plane is told: one plain value for each row of a statistics table, merged over the workers.
+//! What the control plane receives: one plain value for each row of a statistics table, merged over the workers.
 
 use crate::pin_reason::PinReason;
 use crate::rows::{HostgroupId, ServerStatus};
 use crate::rules::SomeClient;
 
-/// Whether figures begin at zero again once they were told.
+/// Whether figures are reset after they have been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
     /// They go on.
     Copy,
-    /// They begin again.
+    /// They are reset.
     Reset,
 }
 
@@ -22,7 +22,7 @@ pub struct ServerLine {
     pub hostname: String,
     /// Its port; 0 for a socket.
     pub port: u16,
-    /// What it is to the workers: [`ServerStatus::Shunned`] also while it cannot be reached.
+    /// Its status for the workers: [`ServerStatus::Shunned`] also while it cannot be reached.
     pub status: ServerStatus,
     /// Connections in use, now.
     pub used: u64,
@@ -32,7 +32,8 @@ pub struct ServerLine {
     pub connected: u64,
     /// Connections that could not be opened.
     pub failed: u64,
-    /// Most connections in use at once. With several workers the sum of each one's most, but never more than were open.
+    /// The most connections in use at once. With several workers, the sum of their maxima, but never more than were
+    /// open.
     pub most_used: u64,
     /// Commands sent to it.
     pub queries: u64,
@@ -44,7 +45,7 @@ pub struct ServerLine {
     pub bytes_received: u64,
     /// Latency of the monitor's last ping; 0: not known. Not reset.
     pub latency_us: u64,
-    /// Why it could not be reached last, when it was not reached since.
+    /// The last reason why it could not be reached, unless it has been reached since.
     pub failure: Option<ServerFailure>,
 }
 
@@ -55,7 +56,7 @@ pub struct ServerFailure {
     pub text: String,
     /// How long ago.
     pub age_ms: u64,
-    /// How long it is still left alone; 0: it is tried again with the next statement.
+    /// How long until it is tried again; 0: with the next statement.
     pub pause_ms: u64,
 }
 
@@ -122,7 +123,7 @@ pub struct UserLine {
     pub username: String,
     /// Its client connections, now.
     pub connections: u32,
-    /// As many as it may have.
+    /// Its maximum number.
     pub max_connections: u32,
 }
 
@@ -174,7 +175,7 @@ pub struct FreeConnection {
     pub idle_ms: u64,
     /// Time since it was opened.
     pub age_ms: u64,
-    /// How often it was leased.
+    /// How many times it was leased.
     pub leases: u64,
     /// Its number on the server.
     pub thread_id: u32,
@@ -187,7 +188,7 @@ pub struct FreeConnection {
 /// A row of `stats_mysql_prepared_statements_info`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedLine {
-    /// What Narrows calls the statement.
+    /// Narrows' id of the statement.
     pub id: u64,
     /// In which schema it was prepared.
     pub schemaname: String,
@@ -195,7 +196,7 @@ pub struct PreparedLine {
     pub username: String,
     /// Hash of its digest text.
     pub digest: u64,
-    /// Client statements that lead to it.
+    /// Client statements that refer to it.
     pub clients: u64,
     /// Backend connections that have it.
     pub backends: u64,
@@ -214,7 +215,7 @@ pub struct MemoryFigures {
     pub resident: u64,
     /// Virtual memory of the process (`VmSize`).
     pub virtual_size: u64,
-    /// Memory that is allocated.
+    /// Allocated memory.
     pub allocated: u64,
     /// Address space that the allocator has from the system.
     pub mapped: u64,
@@ -228,7 +229,7 @@ pub struct MemoryFigures {
     pub rules: u64,
     /// Prepared statements, their texts included, as clients and backend connections share them.
     pub statements: u64,
-    /// What backend connections have noted of the statements that are prepared on them.
+    /// Backend connections' records of the statements prepared on them.
     pub statements_of_backends: u64,
     /// Stacks of the worker threads, as reserved.
     pub worker_stacks: u64,
@@ -236,7 +237,7 @@ pub struct MemoryFigures {
     pub client_buffers: u64,
     /// Buffers with answers of servers.
     pub backend_buffers: u64,
-    /// Buffers kept for the next ones.
+    /// Spare buffers.
     pub buffers_spare: u64,
     /// Sessions, without what their tasks take.
     pub sessions: u64,
@@ -282,9 +283,9 @@ pub struct ProcessLine {
     pub client_host: String,
     /// From which port.
     pub client_port: u16,
-    /// The hostgroup of the backend connection at hand, or of the last statement; `None`: there was none yet.
+    /// The hostgroup of the current backend connection, or of the last statement; `None`: there was none yet.
     pub hostgroup: Option<HostgroupId>,
-    /// The backend connection at hand: leased for the statement that runs, or pinned.
+    /// The current backend connection: leased for the running statement, or pinned.
     pub backend: Option<ProcessBackend>,
     /// What it does.
     pub doing: Doing,
@@ -345,14 +346,14 @@ pub struct PinLine {
     pub digest_text: String,
 }
 
-/// A statement whose way is asked for.
+/// A statement whose route is requested.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RouteQuestion {
     /// The statement.
     pub statement: Vec<u8>,
-    /// Who would send it; the schema is that of `schema`.
+    /// The user who would send it; the schema is in `schema`.
     pub client: SomeClient,
-    /// In which schema; `None`: where the account begins.
+    /// In which schema; `None`: the account's default.
     pub schema: Option<String>,
 }
 
@@ -371,15 +372,15 @@ pub struct Route {
     pub rules: Vec<RouteRule>,
     /// What its first comment says, in order.
     pub hints: Vec<RouteHint>,
-    /// The statement as rules rewrote it, when they did.
+    /// The statement as rewritten by rules, if it was.
     pub rewritten: Option<String>,
-    /// What becomes of it.
+    /// The outcome.
     pub outcome: RouteOutcome,
     /// Every server of the hostgroup.
     pub servers: Vec<RouteServer>,
     /// What the cache would do.
     pub cache: String,
-    /// What would tie the session to its connection: the reason and the word or rule behind it.
+    /// What would pin the session to its connection: the reason, and the word or rule that causes it.
     pub pins: Vec<(&'static str, String)>,
 }
 
@@ -390,7 +391,7 @@ pub struct RouteRule {
     pub rule_id: i64,
     /// What it sets: column and value.
     pub sets: Vec<(&'static str, String)>,
-    /// What is not as its row has it.
+    /// What differs from its row.
     pub remark: Option<&'static str>,
 }
 
@@ -401,7 +402,7 @@ pub struct RouteHint {
     pub key: String,
     /// Its value.
     pub value: String,
-    /// Why it is ignored; `None`: it is followed.
+    /// Why it is ignored; `None`: it is applied.
     pub ignored: Option<&'static str>,
 }
 
@@ -429,7 +430,7 @@ pub struct RouteServer {
     pub reason: String,
 }
 
-/// Why a way cannot be told.
+/// Why a route cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
     /// No active account has that name.

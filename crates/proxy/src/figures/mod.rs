@@ -1,5 +1,5 @@
-//! What a worker counts, and what the control plane receives of it: plain numbers and plain lines. How they are asked for is in
-//! [`crate::stats`].
+//! What a worker counts, and what the control plane receives: plain numbers and plain lines. [`crate::stats`] requests
+//! them.
 
 mod commands;
 mod digests;

@@ -9,14 +9,14 @@ use hashbrown::DefaultHashBuilder;
 use super::{Commands, DigestTable, ErrorTable};
 use crate::rt::Instant;
 
-/// What one worker counts, beside its [`super::Counters`].
+/// What one worker counts, besides its [`super::Counters`].
 #[derive(Debug)]
 pub struct Figures {
     /// Statements by class.
     pub commands: Commands,
     /// Statements by digest.
     pub digests: RefCell<DigestTable>,
-    /// Digests of statements that were seen just now.
+    /// Digests of recent statements.
     pub recent_digests: RecentDigests,
     /// Errors of servers; the pool adds those of connecting.
     pub errors: Rc<RefCell<ErrorTable>>,
@@ -27,7 +27,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Nothing is counted yet. `workers` share the budget for digests.
+    /// Empty tables. `workers` workers share the budget for digests.
     pub fn new(workers: usize, started: Instant) -> Figures {
         let budget = (DIGEST_BUDGET / workers.max(1)).max(LEAST_DIGEST_BUDGET);
         Figures {
@@ -45,7 +45,7 @@ impl Figures {
         now.saturating_duration_since(self.started).as_secs()
     }
 
-    /// An empty text with memory of one that was used before.
+    /// An empty text that reuses the memory of an earlier one.
     pub fn spare_text(&self) -> Vec<u8> {
         self.spare_texts.borrow_mut().pop().unwrap_or_default()
     }
@@ -60,12 +60,12 @@ impl Figures {
     }
 }
 
-/// The digests of statements that were seen last, by the hash of their text: applications repeat themselves. The hash
-/// is keyed at random for each process, so that nobody can make two texts meet.
+/// The digests of recent statements, by the hash of their text, because applications repeat statements. The hash has a
+/// random key per process, so that nobody can cause collisions.
 #[derive(Debug)]
 pub struct RecentDigests {
     hasher: DefaultHashBuilder,
-    /// Hash of a statement and its digest, in the place that the hash says.
+    /// Hash of a statement and its digest, at the index given by the hash.
     places: Box<[Cell<(u64, u64)>]>,
 }
 
@@ -79,7 +79,7 @@ impl Default for RecentDigests {
 }
 
 impl RecentDigests {
-    /// The digest of `text`, which `digest` makes where it is not known.
+    /// The digest of `text`, which `digest` computes if it is not known.
     pub fn of(&self, text: &[u8], digest: impl FnOnce() -> u64) -> u64 {
         let hash = self.hasher.hash_one(text) | 1;
         let Some(place) = self.places.get(hash as usize / 2 % RECENT) else { return digest() };
@@ -92,7 +92,7 @@ impl RecentDigests {
         fresh
     }
 
-    /// Forgets all: digests are made in another way from now on.
+    /// Forgets everything, because digests are computed differently from now on.
     pub fn forget(&self) {
         self.places.iter().for_each(|place| place.set((0, 0)));
     }
@@ -101,7 +101,7 @@ impl RecentDigests {
 /// Bytes for the digests of the whole process: some 200,000 of them with texts of a hundred bytes.
 const DIGEST_BUDGET: usize = 64 << 20;
 
-/// However many workers share that, each has this much.
+/// The minimum per worker, however many share it.
 const LEAST_DIGEST_BUDGET: usize = 2 << 20;
 
 /// Statements whose digests are remembered: 8 KiB, which stay in a core's first cache.

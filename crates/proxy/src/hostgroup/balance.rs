@@ -1,7 +1,8 @@
-//! The choice among the servers of a hostgroup: in turn, by their weights, which is exact in the long run; but a server that
-//! is far busier than another for its weight, or answers far slower, lets that one go first.
+//! The choice among the servers of a hostgroup: in turn, by weight, which is exact in the long run; but a server that
+//! is far busier than another for its weight, or answers far more slowly, yields its turn.
 //!
-//! How busy a server is, is what this worker has out there; how fast, what this worker has seen. Nothing is shared.
+//! Load is the number of this worker's own connections in use, and latency what this worker has measured. Nothing is
+//! shared.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -20,44 +21,44 @@ pub struct RoundRobin {
     total: f64,
 }
 
-/// Where a server stands, in weights.
+/// A server's account, in weights.
 #[derive(Debug, Clone, Copy, Default)]
 struct Turn {
-    /// Among those that take turns: who has most of it is next.
+    /// Among those that take turns: the one with the most is next.
     credit: f64,
-    /// What it gains in the turn at hand.
+    /// What it gains in the current turn.
     gain: f64,
-    /// What it has missed while it had no connection left, or cost too much.
+    /// What it missed while it had no connection left, or cost too much.
     owed: f64,
-    /// How often another had the turn that would have been its own, since it costs so many times as much.
+    /// How often another server had its turn, because it costs this many times as much.
     passed_over: u32,
     ratio: f64,
 }
 
-/// What a worker has out at a server, and how long that takes to answer.
+/// A worker's load on a server, and the server's latency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     /// Connections in use.
     pub outstanding: u64,
     /// How long a statement takes there, in us,
     pub latency_us: f64,
-    /// with so many connections in use beside its own.
+    /// with this many other connections in use.
     pub beside: f64,
 }
 
 impl Load {
-    /// What one more statement would have to wait for, as far as can be told. `share`: of how many statements one is the
-    /// server's, by its weight, in proportion to what it would be if all weights were equal.
+    /// The estimated wait of one more statement. `share`: the server's share of statements by weight, relative to what
+    /// it would be with equal weights.
     fn cost(self, share: f64) -> f64 {
         let crowd = |others: f64| 1.0 + others / (share * AT_ONCE);
-        // What statements have waited for each other is no fault of the server's.
+        // Time that statements waited for each other is not the server's fault.
         (self.latency_us / crowd(self.beside) + FASTEST_US) * crowd(self.outstanding as f64)
     }
 }
 
 impl RoundRobin {
-    /// The next of those of `candidates` that are at hand, as `balance` has it; the others keep their turns for later. `ready` tells
-    /// how much of its weight each has, of [`READY`].
+    /// The next available server of `candidates`, according to `balance`; the others keep their turns for later.
+    /// `ready` gives how much of its weight each has, out of [`READY`].
     pub fn next<'a>(
         &mut self,
         balance: Balance,
@@ -80,10 +81,11 @@ impl RoundRobin {
         }
     }
 
-    /// Those of `candidates` that are at hand and do not cost [`PATIENCE`] times as much as another take turns: each gains its weight,
-    /// the richest is chosen, and pays for all. What the others miss they are owed, and are paid back when they can be: that neither they
-    /// nor those who serve meanwhile lose their proportions, nobody gains in a turn that is a debt's. A server that costs too much is tried
-    /// from time to time, the more seldom the more it costs: nobody would know else that it is well again.
+    /// The available `candidates` that do not cost [`PATIENCE`] times as much as another take turns: each gains its
+    /// weight, the one with the most is chosen, and pays for all. What the others miss is owed to them and paid back
+    /// when possible: to keep all proportions, nobody gains in a turn that pays a debt. A server that costs too much is
+    /// tried from time to time, the less often the more it costs, because otherwise nobody would notice that it has
+    /// recovered.
     fn in_turn<'a>(
         &mut self,
         candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
@@ -99,7 +101,8 @@ impl RoundRobin {
             load(server).cost(share)
         };
         let at_hand = candidates.clone().filter(|server| is_at_hand(server));
-        // One that has just come back has nothing to do, and little is known of it: it is no measure for the others.
+        // A server that has just come back has no load, and little is known about it: it is not used as a measure for
+        // the others.
         let ready = at_hand.clone().filter(|server| is_ready(server));
         let least = ready.map(|server| cost(server)).reduce(f64::min);
         let least = least.or_else(|| at_hand.map(|server| cost(server)).reduce(f64::min))?;
@@ -127,7 +130,7 @@ impl RoundRobin {
         match dear.or(creditor.map(|(server, _)| server)) {
             Some(creditor) => {
                 self.turns.values_mut().for_each(|turn| turn.gain = 0.0);
-                // A part of the turn is its own.
+                // Part of the turn is its own.
                 let debt = total - weight(creditor);
                 Some(self.chosen(creditor, |turn| turn.owed = (turn.owed - debt).max(0.0)))
             }
@@ -145,14 +148,14 @@ impl RoundRobin {
         server
     }
 
-    /// Another has the turn of a server that costs too much: whether that has been so often enough.
+    /// Another server takes the turn of one that costs too much; returns whether that has happened often enough.
     fn is_tried_again(&mut self, server: &Server) -> bool {
         let Some(turn) = self.turns.get_mut(&std::ptr::from_ref(&*server.figures)) else { return false };
         turn.passed_over += 1;
         f64::from(turn.passed_over) >= turn.ratio * TRIED_AGAIN
     }
 
-    /// Weights, or who is there, may have changed: where servers stand stays so many turns.
+    /// Weights or servers may have changed: accounts keep their number of turns.
     fn count_by(&mut self, total: f64) {
         let before = std::mem::replace(&mut self.total, total);
         if before != total && before > 0.0 {
@@ -163,13 +166,13 @@ impl RoundRobin {
         }
     }
 
-    /// Forgets servers that no snapshot has any more.
+    /// Forgets servers that are in no snapshot any more.
     pub fn retain(&mut self, alive: impl Fn(*const ServerFigures) -> bool) {
         self.turns.retain(|server, _| alive(*server));
     }
 }
 
-/// Who has more; of equals the first.
+/// The one with more; of equals, the first.
 fn richer<'a>(
     before: Option<(&'a Arc<Server>, f64)>,
     next: (&'a Arc<Server>, f64),
@@ -177,7 +180,7 @@ fn richer<'a>(
     before.filter(|before| before.1 >= next.1).or(Some(next))
 }
 
-/// One of them by its weight.
+/// One of them at random, by weight.
 fn by_chance<'a>(
     mut candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
     weight: impl Fn(&Server) -> i64,
@@ -193,14 +196,14 @@ fn by_chance<'a>(
     })
 }
 
-/// How much of its weight a server has that came back so long ago: it begins with cold caches and no connections, and all
-/// that comes at once might send it away again.
+/// How much of its weight a server has this long after it came back: it starts with cold caches and no connections, and
+/// full load at once might take it down again.
 pub fn readiness(age: Duration) -> u32 {
     let part = age.as_secs_f64() / GRADUALLY.as_secs_f64();
     ((part * f64::from(READY)) as u32).clamp(1, READY)
 }
 
-/// All of a server's weight, in the parts that [`readiness`] counts.
+/// A server's full weight, in the units of [`readiness`].
 pub const READY: u32 = 16;
 
 /// The time in which a server that has come back gets all of its weight.
@@ -210,7 +213,7 @@ const GRADUALLY: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct Latency {
     average: Cell<Option<Average>>,
-    /// When it has risen last.
+    /// When it last rose.
     risen: Cell<Option<Instant>>,
 }
 
@@ -222,9 +225,9 @@ struct Average {
 }
 
 impl Latency {
-    /// A statement that began at `begun`, with `beside` others out, was answered at `now`. One that took very long, which happens everywhere, moves the
-    /// average a little; several in a row move it as far as it goes. Those that waited together do not: a server that stands
-    /// still for a moment holds up all it has, and is as fast as ever behind that.
+    /// A statement that started at `begun`, with `beside` others in use, was answered at `now`. A single very slow one,
+    /// which happens everywhere, moves the average a little; several in a row move it fully. Statements that waited
+    /// together do not: a server that stalls for a moment delays everything it has, and is as fast as ever after that.
     pub fn add(&self, begun: Instant, beside: u64, now: Instant) {
         let (before, beside_before) = self.at(now);
         let taken_us = now.saturating_duration_since(begun).as_secs_f64() * 1e6;
@@ -244,47 +247,48 @@ impl Latency {
         }));
     }
 
-    /// The average at `now`, in us, and how many others were out; zeros when nothing is known.
+    /// The average at `now`, in us, and how many others were in use; zeros if nothing is known.
     pub fn at(&self, now: Instant) -> (f64, f64) {
         let Some(Average { us, beside, at }) = self.average.get() else { return (0.0, 0.0) };
         let age = now.saturating_duration_since(at);
-        // Most are asked for while they are fresh, and powers cost.
+        // Most are read while they are fresh, and powers are expensive.
         (if age < FRESH { us } else { us * (-age.as_secs_f64() / HALF_LIFE_S).exp2() }, beside)
     }
 }
 
-/// How many times the cost of another server a server may have and still have its turn: less than that is within what equal
-/// servers differ by from one moment to the next.
+/// How many times as expensive as another a server may be and still get its turn: equal servers differ by up to this
+/// from one moment to the next.
 const PATIENCE: f64 = 4.0;
 
-/// A server that costs so many times another is tried again when it was passed over this many times as often: to find out takes
-/// no more than a thirtieth of all time.
+/// A server that costs N times as much as another is tried again after it was skipped this many times N: these trials
+/// take no more than a thirtieth of all time.
 const TRIED_AGAIN: f64 = 32.0;
 
-/// Statements that a server works on at the same time without any of them taking longer for it. Few are out by chance at one
-/// server and not at the other, and weights should hold all the same.
+/// How many statements a server can run at the same time without slowing down. Small differences in load between
+/// servers are random, and should not override weights.
 const AT_ONCE: f64 = 3.0;
 
 /// Latencies far below this differ by chance: a round trip between two machines.
 const FASTEST_US: f64 = 200.0;
 
-/// Rounds for which a server that was passed over, or had no connection left, is owed its turns: some seconds of a busy worker. On a machine with more to
-/// do than it can a server may stand still for as long, which leaves no trace in the long run; an hour's outage does.
+/// For how many rounds a server that was skipped, or had no connection left, is owed its turns: some seconds of a busy
+/// worker. On an overloaded machine a server may stall for that long, which must not affect the long-term shares; an
+/// hour's outage may.
 const MOST_OWED: f64 = 10_000.0;
 
-/// How many times the average a single statement counts at most.
+/// The maximum weight of a single statement, as a multiple of the average.
 const MOST_RISE: f64 = 4.0;
 
-/// The part that a statement has in the average. All that are quicker count, and of those that are slower one of a round trip.
-/// On a machine that has more to do than it can some statements wait for their turn on a processor, on one server now and on
-/// another then; what tells servers apart is how long the quick ones take.
+/// A statement's share in the average. All faster ones count, and of slower ones one per round trip. On an overloaded
+/// machine some statements wait for a CPU, on one server now and on another later; servers are distinguished by the
+/// latency of their fast statements.
 const RISING: f64 = 0.25;
 const FALLING: f64 = 0.25;
 
-/// Time in which half of a latency is forgotten: one of 50 ms is tried again after some seconds.
+/// The half-life of a latency: a server with 50 ms is tried again after some seconds.
 const HALF_LIFE_S: f64 = 1.0;
 
-/// Age up to which a latency is taken as it is.
+/// The age up to which a latency is used unchanged.
 const FRESH: Duration = Duration::from_millis(50);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What workers share of one hostgroup: who waits, who has idle connections, and the slots of its servers.
+//! What workers share about one hostgroup: who waits, who has idle connections, and the slots of its servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use super::{PerSecond, Server, ServerFigures};
 use crate::outbox::Outbox;
 use crate::rows::HostgroupId;
 
-/// The right to have one connection open to a server; given back when dropped.
+/// The right to have one connection open to a server; released when dropped.
 #[derive(Debug)]
 pub struct Slot {
     figures: Arc<ServerFigures>,
@@ -16,8 +16,8 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Takes a slot of `server`; `None` when its `max_connections` are in use. When it is free again, `pokes` has who waits longest
-    /// look.
+    /// Takes a slot of `server`; `None` if its `max_connections` are in use. When it is free again, `pokes` wakes the
+    /// longest waiter.
     pub fn take(server: &Server, demand: &Arc<Demand>, pokes: &Outbox<HostgroupId>) -> Option<Slot> {
         let connections = &server.figures.connections;
         let mut seen = connections.load(Ordering::Relaxed);
@@ -42,15 +42,15 @@ impl Drop for Slot {
     }
 }
 
-/// What workers tell each other of one hostgroup: who waits since when, and who has idle connections.
+/// What workers share about one hostgroup: who waits since when, and who has idle connections.
 ///
-/// A worker first says that it waits and then looks for idle connections of others; another first says that it
-/// has one idle and then looks for who waits. With sequentially consistent order one of the two sees the other.
+/// A worker first announces that it waits and then looks for idle connections of others; another first announces an
+/// idle connection and then looks for waiters. With sequentially consistent ordering one of the two sees the other.
 #[derive(Debug)]
 pub struct Demand {
     /// The hostgroup.
     pub hostgroup: HostgroupId,
-    /// Connections that were opened lately.
+    /// Recently opened connections.
     pub openings: PerSecond,
     workers: Box<[WorkerDemand]>,
 }
@@ -59,7 +59,7 @@ pub struct Demand {
 #[derive(Debug)]
 #[repr(align(64))]
 struct WorkerDemand {
-    /// When its oldest waiter came, in ns since the process started; `u64::MAX`: nobody waits.
+    /// When its oldest waiter started to wait, in ns since the process started; `u64::MAX`: nobody waits.
     oldest_waiter: AtomicU64,
     idle: AtomicU32,
     /// A poke is on its way to it.
@@ -82,28 +82,28 @@ impl Demand {
         Demand { hostgroup, openings: PerSecond::default(), workers }
     }
 
-    /// Says since when the oldest waiter of a worker waits.
+    /// Publishes since when the oldest waiter of a worker waits.
     pub fn set_oldest_waiter(&self, worker: usize, since: Option<u64>) {
         if let Some(demand) = self.workers.get(worker) {
             demand.oldest_waiter.store(since.unwrap_or(u64::MAX), Ordering::SeqCst);
         }
     }
 
-    /// Says how many idle connections a worker has.
+    /// Publishes how many idle connections a worker has.
     pub fn set_idle(&self, worker: usize, idle: usize) {
         if let Some(demand) = self.workers.get(worker) {
             demand.idle.store(idle.try_into().unwrap_or(u32::MAX), Ordering::SeqCst);
         }
     }
 
-    /// The worker whose waiter waits longest, and since when.
+    /// The worker with the longest waiter, and since when it waits.
     pub fn oldest_waiter(&self) -> Option<(usize, u64)> {
         let since = |demand: &WorkerDemand| demand.oldest_waiter.load(Ordering::SeqCst);
         let (worker, since) = self.workers.iter().map(since).enumerate().min_by_key(|(_, since)| *since)?;
         (since != u64::MAX).then_some((worker, since))
     }
 
-    /// A worker other than `but` that has idle connections: the one with most.
+    /// The worker other than `but` with the most idle connections.
     pub fn idle_elsewhere(&self, but: usize) -> Option<usize> {
         let idle = |demand: &WorkerDemand| demand.idle.load(Ordering::SeqCst);
         let others =

@@ -1,4 +1,4 @@
-//! Hostgroups and their servers: what the configuration says of them, and the few atomics that workers share.
+//! Hostgroups and their servers: their configuration, and the few atomics that workers share.
 
 mod balance;
 mod demand;
@@ -34,13 +34,13 @@ pub struct Hostgroup {
     pub id: HostgroupId,
     /// Its servers, in the order of the configuration.
     pub servers: Vec<Arc<Server>>,
-    /// What workers tell each other of it; outlives snapshots.
+    /// What workers share about it; outlives snapshots.
     pub demand: Arc<Demand>,
     /// How it is used.
     pub settings: Settings,
-    /// More of its servers are ONLINE than may be.
+    /// More of its servers are ONLINE than allowed.
     pub is_overfull: bool,
-    /// Where it is for servers that may be written to: what tells whether one may.
+    /// For a writer hostgroup: the variable that shows whether a server is writable.
     pub writers: Option<CheckType>,
 }
 
@@ -51,11 +51,11 @@ pub struct Server {
     pub row: ServerRow,
     /// Its figures; outlive snapshots.
     pub figures: Arc<ServerFigures>,
-    /// Keys and certificates, for where its row asks for TLS.
+    /// Keys and certificates, if its row requires TLS.
     pub tls: SharedTls,
-    /// What is known of its name.
+    /// What is known about its host name.
     pub addresses: Addresses,
-    /// When it has come back, where checks had found it gone.
+    /// When it came back, if checks had found it down.
     pub back_since: Option<Instant>,
     /// Since when it is OFFLINE_SOFT.
     pub drains_since: Option<Instant>,
@@ -72,17 +72,17 @@ pub struct ServerFigures {
     pub prepared_in_all: AtomicU64,
     /// Statements that were closed there since the start, other than with their connections.
     pub prepared_closed: AtomicU64,
-    /// Its `max_prepared_stmt_count`; 0 until it was asked.
+    /// Its `max_prepared_stmt_count`; 0 until it was read.
     pub prepared_limit: AtomicU64,
-    /// When that was asked last, in seconds since the process started.
+    /// When that was last read, in seconds since the process started.
     pub prepared_limit_at: AtomicU64,
-    /// Most of the connections at once.
+    /// The most connections at once.
     most_connections: AtomicU32,
-    /// When a connection could be opened last, or counts as such, in ns since the process started; 0: never.
+    /// When a connection was last opened, or counts as such, in ns since the process started; 0: never.
     reached_ns: AtomicU64,
     /// Latency that the monitor measured last, in us; 0: not known.
     latency_us: AtomicU64,
-    /// Capabilities of its greeting; 0 until it was seen.
+    /// Capabilities of its greeting; 0 until it is known.
     capabilities: AtomicU64,
     /// Status flags of its greeting.
     first_status: AtomicU16,
@@ -90,7 +90,7 @@ pub struct ServerFigures {
     pub shun: Shun,
     /// Accounts that it has refused.
     pub refusals: Refusals,
-    /// Whether it may be another than it was; see [`ServerFigures::distrust`].
+    /// Whether its role may have changed; see [`ServerFigures::distrust`].
     is_distrusted: AtomicBool,
     /// A bit for each worker that is to close statements there, and has not heard it yet.
     closings: AtomicU64,
@@ -103,13 +103,13 @@ impl Hostgroup {
         Hostgroup { is_overfull: online > self.settings.max_online, ..self }
     }
 
-    /// Whether a server may get new work.
+    /// Whether a server may get new statements.
     pub fn may_use(&self, server: &Server) -> bool {
         !self.is_overfull && server.is_eligible() && self.latency_above(server).is_none()
     }
 
-    /// Above which ping time, in us, a server of `candidates` leaves its turns to the others: their average, once there are as many
-    /// as `mysql-min_num_servers_lantency_awareness` says and all have answered a ping.
+    /// The ping time, in us, above which a server of `candidates` gets no statements: their average, if there are at
+    /// least `mysql-min_num_servers_lantency_awareness` servers and all have answered a ping.
     pub fn latency_limit<'a>(&self, candidates: impl Iterator<Item = &'a Arc<Server>>) -> Option<u64> {
         if self.servers.len() < self.settings.latency_aware_from {
             return None;
@@ -120,7 +120,7 @@ impl Hostgroup {
             .then(|| latencies.iter().sum::<u64>().div_ceil(latencies.len() as u64))
     }
 
-    /// Why a server gets no new work, whatever becomes of its connections; `None`: it does.
+    /// Why a server gets no new statements, regardless of its connections; `None`: it does.
     pub fn why_not(&self, server: &Server) -> Option<String> {
         if let Some(reason) = server.row.status.reason() {
             return Some(reason.to_owned());
@@ -138,7 +138,7 @@ impl Hostgroup {
         Some(format!("pings take {} ms, more than {} ms", latency.as_millis(), most.as_millis()))
     }
 
-    /// How long pings take and how long they may take, where that is less.
+    /// The latency of pings and their limit, if the limit is exceeded.
     fn latency_above(&self, server: &Server) -> Option<(Duration, Duration)> {
         let most = match server.row.max_latency_ms {
             0 => self.settings.max_latency,
@@ -150,7 +150,7 @@ impl Hostgroup {
 }
 
 impl Server {
-    /// One of that row, of which nothing is known.
+    /// A server with that row, about which nothing is known.
     pub fn new(row: ServerRow, tls: SharedTls) -> Server {
         let (figures, addresses) = Default::default();
         Server { row, figures, tls, addresses, back_since: None, drains_since: None }
@@ -164,12 +164,12 @@ impl Server {
         }
     }
 
-    /// Whether it is connected to with TLS; a Unix socket needs none.
+    /// Whether connections use TLS; a Unix socket needs none.
     pub fn wants_tls(&self) -> bool {
         self.row.use_ssl && self.row.port != 0
     }
 
-    /// Whether it may get new work.
+    /// Whether it may get new statements.
     pub fn is_eligible(&self) -> bool {
         self.row.status == ServerStatus::Online && self.row.weight > 0
     }
@@ -179,7 +179,7 @@ impl Server {
         self.figures.connections.load(Ordering::Relaxed) < self.row.max_connections
     }
 
-    /// Whether more are open than may be: the row was changed.
+    /// Whether more are open than allowed, because the row was changed.
     pub fn has_too_many(&self) -> bool {
         self.figures.connections.load(Ordering::Relaxed) > self.row.max_connections
     }
@@ -196,12 +196,12 @@ impl ServerFigures {
         self.most_connections.load(Ordering::Relaxed)
     }
 
-    /// Has the count of the most at once begin again.
+    /// Resets the maximum at once.
     pub fn forget_most_connections(&self) {
         self.most_connections.store(self.connections(), Ordering::Relaxed);
     }
 
-    /// A connection could be opened.
+    /// A connection was opened.
     pub fn was_reached(&self, at_ns: u64) {
         self.reached_ns.fetch_max(at_ns, Ordering::Relaxed);
     }
@@ -216,22 +216,22 @@ impl ServerFigures {
         self.latency_us.load(Ordering::Relaxed)
     }
 
-    /// Keeps a latency that the monitor has measured.
+    /// Stores a latency measured by the monitor.
     pub fn set_latency_us(&self, latency_us: u64) {
         self.latency_us.store(latency_us, Ordering::Relaxed);
     }
 
-    /// A connection to it was lost, or it has refused a write: when it is back it may have another role.
+    /// A connection to it was lost, or it has refused a write: when it comes back it may have a different role.
     pub fn distrust(&self) {
         self.is_distrusted.store(true, Ordering::Relaxed);
     }
 
-    /// It has said what it is.
+    /// It has reported its role.
     pub fn trust(&self) {
         self.is_distrusted.store(false, Ordering::Relaxed);
     }
 
-    /// Whether it is to be asked what it is before it gets work.
+    /// Whether its role must be checked before it gets statements.
     pub fn is_distrusted(&self) -> bool {
         self.is_distrusted.load(Ordering::Relaxed)
     }
@@ -256,13 +256,13 @@ impl ServerFigures {
         }
     }
 
-    /// Keeps what its greeting offered, and the status flags that its sessions begin with.
+    /// Stores the capabilities in its greeting, and the initial status flags of its sessions.
     pub fn saw_greeting(&self, capabilities: Capabilities, status: Status) {
         self.capabilities.store(capabilities.0, Ordering::Relaxed);
         self.first_status.store(status.0, Ordering::Relaxed);
     }
 
-    /// The status flags that its sessions begin with; none when it was never seen.
+    /// The initial status flags of its sessions; none if it is not known.
     pub fn first_status(&self) -> Status {
         Status(self.first_status.load(Ordering::Relaxed))
     }

@@ -1,5 +1,5 @@
-//! Host names of servers as they are resolved now: found out by the control plane, so that no worker asks a resolver, and carried by
-//! each snapshot.
+//! The current addresses of servers' host names: resolved by the control plane, so that no worker asks a resolver, and
+//! carried by each snapshot.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,33 +9,33 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Addresses by name.
 pub type NameTable = BTreeMap<String, Arc<[IpAddr]>>;
 
-/// The names that are resolved, and how often that was of use.
+/// The resolved names, and how often they were used.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     /// Their addresses.
     pub table: Arc<NameTable>,
-    /// What is counted.
+    /// The counters.
     pub figures: Arc<NameFigures>,
 }
 
-/// What is counted of names since the start.
+/// The counters of names since the start.
 #[derive(Debug, Default)]
 pub struct NameFigures {
-    /// Connections for which one was looked up.
+    /// Connections for which a name was looked up.
     pub queried: AtomicU64,
-    /// Those for which it was known.
+    /// Connections for which it was known.
     pub found: AtomicU64,
-    /// How often addresses of a name have become known, or others.
+    /// How often addresses of a name became known, or changed.
     pub updated: AtomicU64,
 }
 
-/// What is known of the name of one server.
+/// What is known about the name of one server.
 #[derive(Debug, Clone, Default)]
 pub struct Addresses {
     known: Option<Arc<[IpAddr]>>,
-    /// `None`: nobody resolves the name ahead of connecting.
+    /// `None`: the name is not resolved in advance.
     figures: Option<Arc<NameFigures>>,
-    /// Where the next connection begins: names of several addresses stand for as many servers.
+    /// The address to start with for the next connection: a name with several addresses represents as many servers.
     turn: Arc<AtomicUsize>,
 }
 
@@ -46,7 +46,7 @@ impl PartialEq for Names {
 }
 
 impl Names {
-    /// What is known of the host that a row names: nothing of one that is an address itself.
+    /// What is known about a row's host: nothing if it is an address.
     pub fn of(&self, hostname: &str, port: u16) -> Addresses {
         if port == 0 || hostname.parse::<IpAddr>().is_ok() {
             return Addresses::default();
@@ -57,12 +57,12 @@ impl Names {
 }
 
 impl Addresses {
-    /// That a name has these, for connections that nobody counts.
+    /// A name with these addresses, for connections that are not counted.
     pub fn uncounted(known: Option<Arc<[IpAddr]>>) -> Addresses {
         Addresses { known, ..Addresses::default() }
     }
 
-    /// The addresses to try, in this order; `None`: the system is to be asked.
+    /// The addresses to try, in this order; `None`: the system's resolver must be used.
     pub fn look_up(&self) -> Option<Vec<IpAddr>> {
         if let Some(figures) = &self.figures {
             figures.queried.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Addresses {
         Some(addresses)
     }
 
-    /// Whether the name has moved away from an address.
+    /// Whether the name no longer has an address.
     pub fn have_left(&self, address: IpAddr) -> bool {
         self.known.as_ref().is_some_and(|known| !known.contains(&address))
     }

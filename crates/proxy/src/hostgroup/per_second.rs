@@ -1,11 +1,11 @@
-//! How often something has happened in the second at hand: connections that a hostgroup has opened
-//! (`mysql-throttle_connections_per_sec_to_hostgroup` keeps a server that has just come up from being overrun), connects to a
-//! server that have failed (`mysql-shun_on_failures`).
+//! How often something has happened in the current second: connections that a hostgroup has opened
+//! (`mysql-throttle_connections_per_sec_to_hostgroup` keeps a server that has just come up from being overrun),
+//! connects to a server that have failed (`mysql-shun_on_failures`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// One count, over all workers.
+/// One counter, over all workers.
 #[derive(Debug, Default)]
 pub struct PerSecond {
     /// The second since the process started, and the events in it, 32 bits each.
@@ -13,8 +13,8 @@ pub struct PerSecond {
 }
 
 impl PerSecond {
-    /// Counts one event at `now`, a time since the process started; `false`: it would be one more than `most`, and is
-    /// not counted.
+    /// Counts one event at `now`, a time since the process started; `false`: it would exceed `most`, and is not
+    /// counted.
     pub fn count(&self, most: u32, now: Duration) -> bool {
         let count = |seen| {
             let (second, events) = in_second(seen, now);
@@ -31,7 +31,7 @@ impl PerSecond {
     }
 }
 
-/// The second of `now`, and what of `counted` belongs to it.
+/// The second of `now`, and the part of `counted` that belongs to it.
 fn in_second(counted: u64, now: Duration) -> (u64, u64) {
     let second = now.as_secs() & u64::from(u32::MAX);
     (second, if counted >> 32 == second { counted & u64::from(u32::MAX) } else { 0 })

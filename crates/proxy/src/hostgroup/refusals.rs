@@ -1,9 +1,9 @@
-//! Accounts that a server refuses: one line of the log a minute for each, and how many were not written.
+//! Accounts that a server refuses: one log line a minute for each, with the number of lines left out.
 
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// What was written of the accounts of one server, over all workers. It is asked only when a server has refused an account.
+/// What was logged about the accounts of one server, over all workers. Only used when a server has refused an account.
 #[derive(Debug, Default)]
 pub struct Refusals {
     #[expect(clippy::disallowed_types, reason = "taken only where a server has refused an account")]
@@ -15,18 +15,18 @@ struct Account {
     username: String,
     /// When its last line was written, since the process started.
     told: Duration,
-    /// How many lines were not written since.
+    /// How many lines were left out since.
     untold: u64,
 }
 
 impl Refusals {
-    /// An account was refused, so long after the start of the process. How many lines were not written before this one, if
-    /// it is to be written now.
+    /// An account was refused, this long after the start of the process. Returns how many lines were left out before
+    /// this one, if it is to be logged now.
     pub fn tell(&self, username: &str, now: Duration) -> Option<u64> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(account) = accounts.iter_mut().find(|account| account.username == username) else {
             if accounts.len() >= MOST {
-                // The account whose line is the oldest makes room.
+                // The account with the oldest line is dropped.
                 let oldest = accounts.iter().enumerate().min_by_key(|(_, account)| account.told);
                 let oldest = oldest.map_or(0, |(index, _)| index);
                 accounts.swap_remove(oldest);
@@ -43,10 +43,10 @@ impl Refusals {
     }
 }
 
-/// Accounts that are told apart at once. More than these write more than a line a minute each.
+/// How many accounts are tracked at once. With more, each may log more than a line a minute.
 const MOST: usize = 64;
 
-/// Clients try again and again, by the hundred in a second.
+/// Clients retry, hundreds of times a second.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

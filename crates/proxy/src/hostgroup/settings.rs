@@ -1,4 +1,4 @@
-//! What holds for one hostgroup: its row of `mysql_hostgroup_attributes`, all of it, or else what the variables say.
+//! The settings of one hostgroup: its complete row of `mysql_hostgroup_attributes`, or otherwise the variables.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ pub struct Settings {
     pub handle_warnings: bool,
     /// Connections that may be opened in a second.
     pub openings_per_second: u32,
-    /// While more servers than this are ONLINE, none gets work.
+    /// While more servers than this are ONLINE, none gets statements.
     pub max_online: usize,
-    /// Candidates from which on those that answer pings more slowly than the average get no work.
+    /// The number of candidates from which those that answer pings more slowly than the average get no statements.
     pub latency_aware_from: usize,
-    /// Ping time above which a server gets no work, where its row says nothing; zero: none.
+    /// Ping time above which a server gets no statements, unless its row sets one; zero: none.
     pub max_latency: Duration,
 }
 
 impl Settings {
-    /// Those of a hostgroup with that row, if it has one.
+    /// The settings of a hostgroup with that row, if it has one.
     pub fn of(variables: &Variables, row: Option<&HostgroupAttributesRow>) -> Settings {
         let max_latency = variables.default_max_latency;
         let latency_aware_from = variables.min_num_servers_latency_awareness;

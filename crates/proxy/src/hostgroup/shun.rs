@@ -1,7 +1,7 @@
-//! Servers that traffic has found broken: so many connects have failed within one second that none is tried for a while. Checks
-//! of the monitor have no part in it, nor has it in theirs.
+//! Servers shunned because of traffic: so many connects failed within one second that none is tried for a while. This
+//! is independent of the monitor's checks.
 //!
-//! Shared by all workers. Times are those since the process started.
+//! Shared by all workers. Times count from the start of the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::rt::nanoseconds;
 #[derive(Debug, Default)]
 pub struct Shun {
     failures: PerSecond,
-    /// In ns: when the server may be tried again; 0: it is not shunned, `u64::MAX`: when an operator says so.
+    /// In ns: when the server may be tried again; 0: it is not shunned, `u64::MAX`: after a LOAD by an operator.
     until: AtomicU64,
     /// In ns: when it was reached again; 0: it never was shunned.
     back: AtomicU64,
@@ -25,13 +25,13 @@ pub struct Shun {
 pub struct ShunLimits {
     /// Failures within one second that shun it.
     pub failures: u32,
-    /// How long it rests; `None`: until an operator says so.
+    /// How long it is not tried; `None`: until a LOAD by an operator.
     pub rest: Option<Duration>,
 }
 
 impl ShunLimits {
-    /// As variables have it: no statement meets more failures than it may try again, and none that waits for a server should
-    /// end before that has rested.
+    /// From the variables: no statement encounters more failures than its retries, and none that waits for a server
+    /// should end before that server is tried again.
     pub fn of(variables: &Variables) -> ShunLimits {
         let tries = variables.connect_retries_on_failure.saturating_add(1);
         let most = variables.connect_timeout_server_max.saturating_sub(LEAST_REST).max(LEAST_REST);
@@ -44,7 +44,7 @@ impl ShunLimits {
 }
 
 impl Shun {
-    /// A connect has failed at `now`; whether that was the one too many.
+    /// A connect failed at `now`; returns whether that shuns the server.
     pub fn failed(&self, limits: ShunLimits, now: Duration) -> bool {
         if self.failures.count(limits.failures - 1, now) {
             return false;
@@ -53,9 +53,9 @@ impl Shun {
         self.until.swap(until, Ordering::Relaxed) == 0
     }
 
-    /// The server was reached at `now`, or is to be tried as if it had been; whether it was shunned.
+    /// The server was reached at `now`, or is to be tried as if it had been; returns whether it was shunned.
     pub fn end(&self, now: Duration) -> bool {
-        // Nothing is written where nothing is to be ended: all workers read it.
+        // Nothing is written if it is not shunned, because all workers read this.
         let was_shunned = self.is_shunned() && self.until.swap(0, Ordering::Relaxed) != 0;
         if was_shunned {
             self.back.store(nanoseconds(now), Ordering::Relaxed);
@@ -63,17 +63,18 @@ impl Shun {
         was_shunned
     }
 
-    /// Whether it was shunned and not reached since.
+    /// Whether it was shunned and has not been reached since.
     pub fn is_shunned(&self) -> bool {
         self.until.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether it is not to be tried yet.
+    /// Whether it must not be tried yet.
     pub fn rests(&self, now: Duration) -> bool {
         self.until.load(Ordering::Relaxed) > nanoseconds(now)
     }
 
-    /// How much of its weight it has, of [`READY`]: next to nothing until it was reached, and then more and more.
+    /// How much of its weight it has, out of [`READY`]: next to nothing until it is reached, and then increasingly
+    /// more.
     pub fn readiness(&self, now: Duration) -> u32 {
         if self.is_shunned() {
             return 1;
@@ -85,7 +86,8 @@ impl Shun {
     }
 }
 
-/// A shunned server rests this long at least, and is tried this long before those who have waited for it give up.
+/// The minimum time for which a shunned server is not tried, and how long before the timeout of waiting statements it
+/// is tried again.
 const LEAST_REST: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -102,12 +104,12 @@ mod tests {
     fn as_many_failures_as_are_allowed_within_one_second_shun_for_a_while() {
         let shun = Shun::default();
         assert!(!shun.failed(LIMITS, at(1_800)) && !shun.failed(LIMITS, at(1_900)));
-        // Another second, another count.
+        // A new second starts a new count.
         assert!(!shun.failed(LIMITS, at(2_000)) && !shun.failed(LIMITS, at(2_100)));
         assert!(!shun.is_shunned() && shun.readiness(at(2_100)) == READY);
         assert!(shun.failed(LIMITS, at(2_200)) && shun.is_shunned());
         assert!(shun.rests(at(7_199)) && !shun.rests(at(7_200)));
-        // It is shunned until it was reached.
+        // It is shunned until it is reached.
         assert!(shun.is_shunned() && shun.readiness(at(7_300)) == 1);
         assert!(shun.end(at(8_000)) && !shun.is_shunned());
         assert!(shun.readiness(at(8_100)) == 1 && shun.readiness(at(13_000)) == READY / 2);
@@ -123,7 +125,7 @@ mod tests {
         assert!(shun.end(at(10)));
         let short = ShunLimits { failures: 1, ..LIMITS };
         assert!(shun.failed(short, at(20)));
-        // Tried again, in vain: that is no news.
+        // Tried again without success: nothing new.
         assert!(!shun.failed(short, at(5_100)));
         assert!(shun.rests(at(10_000)) && !shun.rests(at(10_100)));
     }
