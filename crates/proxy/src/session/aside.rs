@@ -11,7 +11,7 @@ use narrows_sql::{Escapes, Flags, Kind, Statement, parts};
 use narrows_wire::{Command, Errno, Status};
 
 use super::effects::PinReason;
-use super::execute::Job;
+use super::job::Job;
 use super::request::Request;
 use super::{End, Pinned, Session};
 use crate::backend::{Backend, BackendError};

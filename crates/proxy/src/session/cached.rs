@@ -9,11 +9,12 @@ use narrows_wire::charset::Family;
 use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
-use super::count::{NOWHERE, Yield};
 use super::effects::NOT_STATE;
 use super::errors::QUERY_TIMEOUT;
-use super::execute::Job;
-use super::relay::Outcome;
+use super::job::Job;
+use super::job::NOWHERE;
+use super::outcome::Outcome;
+use super::outcome::Yield;
 use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, CLASS};

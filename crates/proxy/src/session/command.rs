@@ -11,7 +11,7 @@ use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Header};
 
 use super::errors::PACKET_TOO_LARGE;
-use super::execute::Job;
+use super::job::Job;
 use super::request::Request;
 use super::{End, Session};
 use crate::client::about::about;

@@ -1,16 +1,23 @@
 //! The client's side of a session: its connection, what it has sent that is not read yet, and how it keeps up.
+//!
+//! Every wait for a client that does not send or does not take ends with a kill, a deadline, the end of Narrows, and, while the
+//! command holds a backend connection, if too little moves for too long. What moves at once costs none of that.
 
 use std::cell::Cell;
+use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
-use narrows_wire::Capabilities;
 use narrows_wire::auth::Nonce;
+use narrows_wire::{Capabilities, Errno};
 
-use super::Handle;
+use super::outcome::Broken;
 use super::patience::Patience;
-use super::transfer::Pace;
+use super::{End, Handle, Interrupt};
 use crate::buffer::Buffer;
-use crate::rt::Instant;
+use crate::reply::put_error;
+use crate::rt::{Instant, select, sleep};
+use crate::snapshot::Variables;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
@@ -36,3 +43,347 @@ pub(super) struct ClientConnection {
     /// When the client may receive more, if that is limited.
     pub(super) throttled_until: Cell<Option<Instant>>,
 }
+
+/// How a peer keeps up, over the waits of one command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Pace {
+    /// The session's number of the command.
+    command: u64,
+    /// How long the peer was waited for since it has moved as much as it must.
+    waited: Duration,
+    /// What it has moved since then.
+    moved: u64,
+}
+
+impl Pace {
+    /// The peer has moved so many bytes.
+    pub(super) fn moved(&mut self, bytes: usize, least: u64) {
+        self.moved += bytes as u64;
+        if self.moved >= least {
+            (self.moved, self.waited) = (0, Duration::ZERO);
+        }
+    }
+
+    /// How long it may still be waited for; a limit of zero is none.
+    pub(super) fn left(self, limit: Duration) -> Duration {
+        if limit.is_zero() { FOREVER } else { limit.saturating_sub(self.waited) }
+    }
+}
+
+/// Why a command does not go on.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The session is over.
+    End(End),
+    /// The statement was killed, or its time is over.
+    Killed { timed_out: bool },
+    /// The server does not take the command.
+    Stalled { text: String },
+    /// The server has closed the connection.
+    Closed { text: String },
+}
+
+impl From<Stop> for Broken {
+    fn from(stop: Stop) -> Broken {
+        match stop {
+            Stop::End(end) => Broken::Session(end),
+            Stop::Killed { timed_out } => Broken::Cut { started: false, timed_out },
+            Stop::Stalled { text } => Broken::Stalled { text },
+            Stop::Closed { text } => Broken::Unsent { text },
+        }
+    }
+}
+
+/// Whom the client is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Client {
+    /// It sends the rest of a command, or a file.
+    Sends,
+    /// It takes an answer.
+    Takes,
+}
+
+impl ClientConnection {
+    /// Waits for an interrupt of what the session does.
+    pub(super) async fn interrupted(&self) -> Interrupt {
+        loop {
+            match self.handle.interrupted().await {
+                // It does not rest any more. Unless what it does has a deadline by now, it has the time that an idle client has.
+                Interrupt::LongRest if self.handle.deadline.get().is_some() => {}
+                Interrupt::LongRest => self.set_idle_deadline(self.handle.since()),
+                reason => return reason,
+            }
+        }
+    }
+
+    /// Has the session interrupted when it has been idle since then for as long as clients may be.
+    pub(super) fn set_idle_deadline(&self, since: Instant) {
+        let (deadline, reason) = self.idle_deadline(since);
+        self.worker.set_deadline(&self.handle, deadline, reason);
+    }
+
+    /// The same, or earlier if no command comes for a while.
+    pub(super) fn set_rest_deadline(&self) {
+        let (deadline, reason) = self.idle_deadline(self.handle.since());
+        let long = self.worker.long_rest();
+        let (deadline, reason) =
+            if long < deadline { (long, Interrupt::LongRest) } else { (deadline, reason) };
+        self.worker.set_deadline(&self.handle, deadline, reason);
+    }
+
+    pub(super) fn idle_deadline(&self, begun: Instant) -> (Instant, Interrupt) {
+        let snapshot = self.worker.snapshot();
+        let variables = &snapshot.variables;
+        let own = self.patience.idle.unwrap_or(variables.wait_timeout);
+        let wait = begun + variables.wait_timeout.min(own);
+        match self.transaction_since {
+            None => (wait, Interrupt::Idle),
+            Some(since) => {
+                let idle = begun + variables.max_transaction_idle_time;
+                let whole = since + variables.max_transaction_time;
+                let in_transaction = if idle < whole {
+                    (idle, Interrupt::TransactionIdle)
+                } else {
+                    (whole, Interrupt::TransactionTime)
+                };
+                if wait < in_transaction.0 { (wait, Interrupt::Idle) } else { in_transaction }
+            }
+        }
+    }
+
+    /// Sends an error of our own about which no statement asks afterwards.
+    pub(super) async fn send_error(&self, mut sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
+        let mut out = Vec::with_capacity(64 + text.len());
+        put_error(&mut out, &mut sequence, errno, text);
+        self.worker.counters.borrow_mut().generated_errors += 1;
+        self.send(&out).await
+    }
+
+    /// Writes to the client; a client that does not read may be killed and times out like an idle one.
+    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), End> {
+        self.worker.counters.borrow_mut().client_bytes_sent += bytes.len() as u64;
+        let mut rest = bytes;
+        match self.stream.try_write_all(&mut rest) {
+            Ok(true) => Ok(()),
+            Ok(false) => Box::pin(self.send_rest(rest)).await,
+            Err(_) => Err(End::Gone),
+        }
+    }
+
+    /// Waits for an interrupt that ends the session.
+    pub(super) async fn must_end(&self) -> End {
+        loop {
+            match self.interrupted().await {
+                Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => self.go_on_after_kill(),
+                reason => return End::Interrupted(reason),
+            }
+        }
+    }
+
+    /// Reads at least a byte of a command of which something waits, in a given time. `sequence` is that of an answer.
+    pub(super) async fn read_or_stop(&self, held: &mut Buffer, sequence: u8) -> Result<(), Stop> {
+        held.make_room(1);
+        match held.try_fill(&self.stream) {
+            Ok(0) => Err(Stop::End(End::Gone)),
+            Ok(count) => {
+                self.moved(count);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Box::pin(self.wait_to_read(held, sequence, true)).await
+            }
+            Err(_) => Err(Stop::End(End::Gone)),
+        }
+    }
+
+    /// Reads at least a byte; kills of the statement change nothing.
+    pub(super) async fn read_more(&self, held: &mut Buffer, sequence: u8) -> Result<(), End> {
+        held.make_room(1);
+        loop {
+            match held.try_fill(&self.stream) {
+                Ok(0) => return Err(End::Gone),
+                Ok(count) => {
+                    self.moved(count);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(End::Gone),
+            }
+            let limited = self.handle.holds_backend();
+            match Box::pin(self.wait_to_read(held, sequence, limited)).await {
+                Ok(()) => return Ok(()),
+                Err(Stop::End(end)) => return Err(end),
+                Err(_) => self.go_on_after_kill(),
+            }
+        }
+    }
+
+    /// Reads until at least `count` bytes are held.
+    pub(super) async fn hold(&self, held: &mut Buffer, count: usize, sequence: u8) -> Result<(), End> {
+        while held.filled().len() < count {
+            held.make_room(count - held.filled().len());
+            self.read_more(held, sequence).await?;
+        }
+        Ok(())
+    }
+
+    /// The same; a kill ends it.
+    pub(super) async fn hold_or_stop(
+        &self,
+        held: &mut Buffer,
+        count: usize,
+        sequence: u8,
+    ) -> Result<(), Stop> {
+        while held.filled().len() < count {
+            held.make_room(count - held.filled().len());
+            self.read_or_stop(held, sequence).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn wait_to_read(
+        &self,
+        held: &mut Buffer,
+        sequence: u8,
+        limited: bool,
+    ) -> Result<(), Stop> {
+        loop {
+            let limit = self.limit(Client::Sends, limited);
+            let began = Instant::now();
+            let left = self.pace().left(limit);
+            let stalled = select! {
+                biased;
+                ready = self.stream.readable() => {
+                    ready.map_err(|_| Stop::End(End::Gone))?;
+                    false
+                }
+                reason = self.interrupted() => return Err(stop(reason)),
+                () = sleep(left) => true,
+            };
+            self.waited(began.elapsed());
+            if stalled {
+                return Err(Stop::End(self.stalled_sending(sequence, limit).await));
+            }
+            match held.try_fill(&self.stream) {
+                Ok(0) => return Err(Stop::End(End::Gone)),
+                Ok(count) => {
+                    self.moved(count);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(Stop::End(End::Gone)),
+            }
+        }
+    }
+
+    /// The client does not send the rest: it is told so, should it listen.
+    pub(super) async fn stalled_sending(&self, sequence: u8, limit: Duration) -> End {
+        let text = self.stall(Client::Sends, limit);
+        let mut out = Vec::with_capacity(64 + text.len());
+        let errno = Errno { number: 1159, sqlstate: *b"08S01" };
+        put_error(&mut out, &mut { sequence }, errno, &text);
+        self.worker.counters.borrow_mut().generated_errors += 1;
+        let _ = self.stream.try_write_all(&mut &*out);
+        End::Told(text)
+    }
+
+    /// Counts a client that does not keep up, and says so.
+    pub(super) fn stall(&self, client: Client, limit: Duration) -> String {
+        self.worker.counters.borrow_mut().stalled_clients += 1;
+        let least = self.worker.snapshot().variables.transfer.stall_bytes_client;
+        let limit = limit.as_millis();
+        let own = |set: bool, name| if set { name } else { "mysql-stall_timeout_client" };
+        match client {
+            Client::Sends => format!(
+                "Got timeout reading communication packets: less than {least} bytes of a command in {limit} ms ({})",
+                own(self.patience.read.is_some(), "the client's own net_read_timeout")
+            ),
+            Client::Takes => format!(
+                "Got timeout writing communication packets: the client has taken less than {least} bytes of an answer \
+                 in {limit} ms ({})",
+                own(self.patience.write.is_some(), "the client's own net_write_timeout")
+            ),
+        }
+    }
+
+    /// Writes the rest of an answer of our own to a client that does not take it at once.
+    pub(super) async fn send_rest(&self, mut rest: &[u8]) -> Result<(), End> {
+        loop {
+            let limited = self.handle.holds_backend();
+            let limit = self.limit(Client::Takes, limited);
+            let began = Instant::now();
+            select! {
+                biased;
+                ready = self.stream.writable() => ready.map_err(|_| End::Gone)?,
+                end = self.must_end() => return Err(end),
+                () = sleep(self.pace().left(limit)) => return Err(End::Told(self.stall(Client::Takes, limit))),
+            }
+            self.waited(began.elapsed());
+            let before = rest.len() + self.stream.backlog();
+            let done = self.stream.try_write_all(&mut rest).map_err(|_| End::Gone)?;
+            self.moved(before.saturating_sub(rest.len() + self.stream.backlog()));
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How long a client is waited for that moves too little; zero: no limit. As servers do it goes by the session's own
+    /// `net_read_timeout` and `net_write_timeout`, where it has set them, else only where it holds a backend connection, or
+    /// memory, that others want.
+    pub(super) fn limit(&self, client: Client, holds: bool) -> Duration {
+        let snapshot = self.worker.snapshot();
+        let Variables { transfer, wait_timeout, .. } = &snapshot.variables;
+        let own = match client {
+            Client::Sends => self.patience.read,
+            Client::Takes => self.patience.write,
+        };
+        match own {
+            Some(own) => own.min(*wait_timeout),
+            None if holds => transfer.stall_timeout_client,
+            None => Duration::ZERO,
+        }
+    }
+
+    /// How the client has kept up during the command at hand.
+    pub(super) fn pace(&self) -> Pace {
+        let (pace, command) = (self.pace.get(), self.handle.commands());
+        if pace.command == command { pace } else { Pace { command, ..Pace::default() } }
+    }
+
+    /// The client has moved something.
+    pub(super) fn moved(&self, bytes: usize) {
+        let mut pace = self.pace.get();
+        // Nobody has waited for it: there is nothing to forgive.
+        if pace.waited.is_zero() {
+            return;
+        }
+        pace.moved(bytes, self.worker.snapshot().variables.transfer.stall_bytes_client);
+        self.pace.set(pace);
+    }
+
+    /// It was waited for.
+    pub(super) fn waited(&self, time: Duration) {
+        let mut pace = self.pace();
+        pace.waited += time;
+        self.pace.set(pace);
+    }
+
+    /// A kill has changed nothing, and has taken the deadline with it.
+    pub(super) fn go_on_after_kill(&self) {
+        if self.handle.deadline.get().is_none() {
+            self.set_idle_deadline(Instant::now());
+        }
+    }
+}
+
+pub(super) fn stop(reason: Interrupt) -> Stop {
+    match reason {
+        Interrupt::KillQuery | Interrupt::KillTime => Stop::Killed { timed_out: false },
+        Interrupt::QueryTime => Stop::Killed { timed_out: true },
+        reason => Stop::End(End::Interrupted(reason)),
+    }
+}
+
+/// Where there is no limit.
+pub(super) const FOREVER: Duration = Duration::from_secs(365 * 86_400);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use narrows_sql::{Flags, Kind, Statement, digest_hash, digest_text};
 use narrows_wire::{Command, Errno, Status};
 
-use super::execute::Job;
-use super::relay::Outcome;
+use super::job::Job;
+use super::outcome::{Outcome, Yield};
 use super::request::Request;
 use super::{PinReason, Session};
 use crate::backend::Backend;
@@ -16,13 +16,6 @@ use crate::route::{Digest, digest_options};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Variables};
 use crate::worker::Pinning;
-
-/// What a statement that is over gave.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Yield {
-    pub(super) rows_affected: u64,
-    pub(super) rows_sent: u64,
-}
 
 impl Session {
     /// A command was received.
@@ -292,6 +285,3 @@ fn word(command: Option<Command>) -> &'static str {
 
 /// Bytes of an answer beyond which its time says little about the server.
 const LONG_ANSWER: u64 = 65_536;
-
-/// Where a statement counts that no server has answered.
-pub(super) const NOWHERE: HostgroupId = HostgroupId(-1);

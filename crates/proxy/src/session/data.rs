@@ -3,7 +3,7 @@
 use narrows_wire::Status;
 
 use super::information::Information;
-use super::prepared::ClientStatements;
+use super::statements::ClientStatements;
 use crate::state::SharedState;
 
 /// What a session is, apart from its connections.

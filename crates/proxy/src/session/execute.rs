@@ -1,83 +1,31 @@
 //! A command that a server answers, from its lease to its settlement: lease, align, send, relay, settle.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_sql::{Escapes, Flags, Kind, Statement};
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
-use narrows_wire::response::Expect;
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::cached::Source;
-use super::count::NOWHERE;
 use super::effects::{Pins, Reported, untold_variables};
 use super::errors::{PACKET_TOO_LARGE, killed};
 use super::fault::{self, Moment};
-use super::information::{Last, asks_about_last};
+use super::information::{CLEAR_CONDITIONS, Last, asks_about_last};
+use super::job::Job;
 use super::lease::{Leased, NoLease};
 use super::lost::{Abandoned, Fate, Tries};
-use super::prepared::{ClientStatement, Ready};
-use super::relay::{Answering, Broken, GOING_AWAY, HoldBack, Outcome, READ_ONLY};
+use super::outcome::{Answering, Broken, GOING_AWAY, Outcome, READ_ONLY};
+use super::prepared::Ready;
 use super::request::Request;
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
-use crate::route::{Digest, Options};
 use crate::rt::{Instant, nanoseconds, select, sleep};
-use crate::snapshot::{HostgroupId, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::state::SessionState;
-
-/// A command and where it goes.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) command: Command,
-    pub(super) statement: Statement,
-    /// Its digest, where digests are counted.
-    pub(super) digest: Option<Digest>,
-    pub(super) hostgroup: HostgroupId,
-    pub(super) options: Options,
-    /// It runs outside of the session's transaction.
-    pub(super) apart: bool,
-    /// Errors after which it runs again.
-    pub(super) hold_back: HoldBack,
-    pub(super) expect: Expect,
-    /// Whether all of its text was read.
-    pub(super) whole: bool,
-    /// Bytes of query attributes in front of the text.
-    pub(super) attributes: usize,
-    /// The prepared statement that the command is about.
-    pub(super) prepared: Option<Rc<ClientStatement>>,
-}
-
-impl Job {
-    /// A command that asks for the user's own hostgroup, and is answered with a result.
-    pub(super) fn new(command: Command, statement: Statement, whole: bool) -> Job {
-        Job {
-            command,
-            statement,
-            digest: None,
-            hostgroup: NOWHERE,
-            options: Options::default(),
-            apart: false,
-            hold_back: HoldBack::default(),
-            expect: Expect::Result,
-            whole,
-            attributes: 0,
-            prepared: None,
-        }
-    }
-
-    /// The text of its statement, as far as it is held.
-    pub(super) fn text<'t>(&'t self, request: &'t Request) -> &'t [u8] {
-        match &self.prepared {
-            Some(statement) => &statement.prepared.text,
-            None => request.behind(self.attributes),
-        }
-    }
-}
 
 /// What becomes of a statement that asks about the ones before.
 enum Answer {
@@ -453,7 +401,7 @@ impl Session {
         self.note_run(job, request);
         let Some(statement) = &job.prepared else {
             self.send_job(backend, request, job, replaced).await?;
-            return self.timed_relay(backend, request, Answering::plain(job), outcome).await;
+            return self.timed_relay(backend, request, job.answering(), outcome).await;
         };
         let mut tries = 0;
         loop {
@@ -532,9 +480,6 @@ impl Session {
         Some(packet)
     }
 }
-
-/// Makes a server forget warnings. MariaDB does so only for statements that have a table.
-pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
 
 /// Whether a statement that has succeeded makes the server close the connection: `COMMIT RELEASE`, `ROLLBACK
 /// RELEASE`, or without that word by `completion_type`.

@@ -13,8 +13,8 @@ use std::pin::pin;
 
 use narrows_wire::{Capabilities, Errno};
 
+use super::connection::{Client, FOREVER, Stop};
 use super::request::Request;
-use super::transfer::{Client, FOREVER, Stop};
 use super::{End, Interrupt, PinReason, Session};
 use crate::backend::Backend;
 use crate::buffer::{SMALL, Side};

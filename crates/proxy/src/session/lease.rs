@@ -9,8 +9,8 @@ use narrows_wire::{Command, Errno, Status};
 
 use super::effects::Pins;
 use super::errors::killed;
-use super::execute::{CLEAR_CONDITIONS, Job};
-use super::information::Last;
+use super::information::{CLEAR_CONDITIONS, Last};
+use super::job::Job;
 use super::lost::{Fate, lost};
 use super::request::Request;
 use super::{End, Interrupt, Pinned, Session};

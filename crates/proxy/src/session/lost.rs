@@ -12,8 +12,8 @@ use narrows_sql::{Flags, Kind};
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
-use super::execute::Job;
-use super::relay::{Broken, GOING_AWAY, HoldBack};
+use super::job::Job;
+use super::outcome::{Broken, GOING_AWAY, HoldBack};
 use super::request::Request;
 use super::{End, Session};
 use crate::backend::{Backend, ServerError};

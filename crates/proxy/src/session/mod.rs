@@ -14,9 +14,11 @@ mod fast_forward;
 mod fault;
 mod information;
 mod internal;
+mod job;
 mod kill;
 mod lease;
 mod lost;
+mod outcome;
 mod patience;
 mod prepared;
 mod query;
@@ -25,6 +27,7 @@ mod relay;
 mod request;
 mod routing;
 mod sequences;
+mod statements;
 mod track;
 mod transfer;
 mod upload;
@@ -52,11 +55,11 @@ use connection::ClientConnection;
 use data::{Apart, SessionData};
 pub(crate) use effects::expected;
 pub use effects::{PinReason, Pins};
-use execute::Job;
 use information::Information;
+use job::Job;
 use patience::Patience;
-use prepared::ClientStatements;
 use request::Request;
+use statements::ClientStatements;
 
 /// One client's session: its connection, its data, its binding to backend connections, and what runs for it.
 pub struct Session {

@@ -4,10 +4,11 @@ use narrows_sql::{Flags, KillTarget, Kind, Statement};
 use narrows_wire::query::attributes_length;
 use narrows_wire::{Capabilities, Command, Errno, Malformed};
 
-use super::count::{NOWHERE, Yield};
 use super::errors::malformed;
-use super::execute::Job;
+use super::job::Job;
+use super::job::NOWHERE;
 use super::kill::Kills;
+use super::outcome::Yield;
 use super::request::Request;
 use super::{End, Session};
 use crate::route::{Digest, Route, Ruled, Step, is_logged, read_otherwise};

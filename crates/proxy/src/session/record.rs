@@ -6,9 +6,9 @@ use narrows_sql::digest_text;
 use narrows_wire::{Command, Errno};
 
 use super::Session;
-use super::count::NOWHERE;
-use super::execute::Job;
-use super::relay::Outcome;
+use super::job::Job;
+use super::job::NOWHERE;
+use super::outcome::Outcome;
 use super::request::Request;
 use crate::backend::Backend;
 use crate::query_log::Record;

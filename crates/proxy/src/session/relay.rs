@@ -6,7 +6,6 @@
 //! Nothing is read from the server while the client does not take what was read before.
 
 mod file;
-mod outcome;
 mod pace;
 mod packets;
 
@@ -15,14 +14,13 @@ use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Errno, Status, Tracker};
 
 use super::errors::killed;
+use super::outcome::{Answering, Broken, Outcome};
 use super::request::Request;
 use super::{End, Interrupt, Session};
 use crate::backend::Backend;
 use crate::buffer::{Buffer, LARGE, Side};
 use crate::reply::put_error;
 use crate::rt::select;
-
-pub(super) use outcome::{Answering, Broken, GOING_AWAY, HoldBack, Outcome, READ_ONLY, may_load_a_file};
 
 /// One answer on its way.
 struct Relay<'a> {

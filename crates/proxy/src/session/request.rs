@@ -8,7 +8,7 @@ use narrows_wire::{Errno, Header};
 
 use super::End;
 use super::connection::ClientConnection;
-use super::transfer::Stop;
+use super::connection::Stop;
 use crate::buffer::{Buffer, LARGE};
 use crate::stream::Stream;
 use crate::worker::Peers;

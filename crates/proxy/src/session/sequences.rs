@@ -5,7 +5,7 @@ use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno};
 
-use super::execute::Job;
+use super::job::Job;
 use super::request::Request;
 use super::{End, Session};
 use crate::backend::{Backend, BackendError};

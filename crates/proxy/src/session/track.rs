@@ -1,14 +1,18 @@
 //! After a statement: what it did to its session is done, and the connection stays with its client or goes back. What that is
 //! says [`effects`](super::effects).
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use narrows_sql::Escapes;
 
-use super::effects::{Before, Change, Done, Effects, PinReason, Pins, Told, effects, escapes};
-use super::execute::Job;
-use super::relay::Outcome;
+use super::effects::{
+    Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, Told, effects, escapes,
+};
+use super::job::Job;
+use super::outcome::Outcome;
 use super::sequences::note_drawn;
+use super::statements::ClientStatement;
 use super::{Pinned, Session};
 use crate::backend::{Backend, InsertIdBefore};
 use crate::pool::{Exit, Lease};
@@ -34,7 +38,7 @@ impl Session {
             reports: backend.login.tracking.is_some(),
             multiplexes: !self.binding.multiplexing_off && self.snapshot().multiplexes(hostgroup),
         };
-        let effects = effects(&Done::of(job, text), &Told::by(outcome), before);
+        let effects = effects(&done(job, text), &told(outcome), before);
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
         self.data.information.note_results(&job.statement, text, backend.login.family, outcome);
@@ -118,5 +122,37 @@ impl Session {
     /// How backslashes in the session's texts are read: as the server has said last.
     pub(super) fn escapes(&self) -> Escapes {
         escapes(self.data.status)
+    }
+}
+
+/// A command, as its effects depend on it.
+fn done<'a>(job: &'a Job, text: &'a [u8]) -> Done<'a> {
+    let held = |statement: &'a Rc<ClientStatement>| HeldStatement {
+        id: statement.id,
+        tied: statement.tied,
+        expect: job.expect,
+        schema: statement.prepared.state.schema.as_deref(),
+    };
+    Done {
+        command: job.command,
+        statement: job.statement,
+        text,
+        whole: job.whole,
+        prepared: job.prepared.as_ref().map(held),
+        apart: job.apart,
+        keeps_multiplexing: job.options.keeps_multiplexing,
+    }
+}
+
+/// What its answer has told.
+fn told(outcome: &Outcome) -> Told<'_> {
+    Told {
+        status: outcome.status,
+        error: outcome.error,
+        rows: outcome.rows,
+        warnings: outcome.warnings,
+        reported: Reported::These(&outcome.variables),
+        schema: outcome.schema.as_deref(),
+        prepared: outcome.prepared.is_some(),
     }
 }

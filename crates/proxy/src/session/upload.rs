@@ -4,9 +4,9 @@
 use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
 use narrows_wire::{Capabilities, Errno, Header};
 
+use super::connection::Stop;
 use super::errors::killed;
 use super::request::Request;
-use super::transfer::Stop;
 use super::{End, Session};
 use crate::backend::Backend;
 use crate::buffer::Buffer;

@@ -22,8 +22,6 @@ use narrows_sql::{Escapes, Flags, Kind, Statement, may_parse_later};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
-use super::execute::Job;
-use super::relay::Outcome;
 use crate::pool::Exit;
 use crate::state::SessionState;
 
@@ -137,34 +135,6 @@ impl<'a> Reported<'a> {
 impl Default for Reported<'_> {
     fn default() -> Self {
         Reported::These(&[])
-    }
-}
-
-impl<'a> Done<'a> {
-    pub(super) fn of(job: &'a Job, text: &'a [u8]) -> Done<'a> {
-        Done {
-            command: job.command,
-            statement: job.statement,
-            text,
-            whole: job.whole,
-            prepared: job.prepared.as_ref().map(|statement| statement.held(job.expect)),
-            apart: job.apart,
-            keeps_multiplexing: job.options.keeps_multiplexing,
-        }
-    }
-}
-
-impl<'a> Told<'a> {
-    pub(super) fn by(outcome: &'a Outcome) -> Told<'a> {
-        Told {
-            status: outcome.status,
-            error: outcome.error,
-            rows: outcome.rows,
-            warnings: outcome.warnings,
-            reported: Reported::These(&outcome.variables),
-            schema: outcome.schema.as_deref(),
-            prepared: outcome.prepared.is_some(),
-        }
     }
 }
 

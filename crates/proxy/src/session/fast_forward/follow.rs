@@ -5,7 +5,7 @@ use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
 use narrows_wire::query::attributes_length;
 use narrows_wire::{Capabilities, Command, Header};
 
-use super::super::relay::may_load_a_file;
+use super::super::outcome::may_load_a_file;
 
 /// What must not reach a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

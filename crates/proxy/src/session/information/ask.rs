@@ -4,7 +4,7 @@ use narrows_sql::{DiagnosticsItem, Flags, Kind, Shape, Statement, Substitute, sh
 use narrows_wire::Errno;
 use narrows_wire::charset::Family;
 
-use super::super::execute::Job;
+use super::super::job::Job;
 use super::super::{End, Session};
 use super::conditions::{Condition, condition, is_error};
 use super::{FoundRows, Information, Last, Left, Place, asks_about_last, may_set_an_id};

@@ -9,7 +9,7 @@ use narrows_wire::charset::Family;
 use narrows_wire::codec::put_lenenc_bytes;
 use narrows_wire::{Command, Errno, Reader};
 
-use super::super::relay::Outcome;
+use super::super::outcome::Outcome;
 use super::{Left, asks_conditions};
 
 /// How many conditions the last statement has left, and who has them.

@@ -4,7 +4,7 @@ use narrows_sql::{Kind, Statement, has_select, shows_by_select};
 use narrows_wire::charset::Family;
 
 use super::Left;
-use crate::session::relay::Outcome;
+use crate::session::outcome::Outcome;
 
 /// What `FOUND_ROWS()` answers, and who knows.
 #[derive(Debug, Default)]

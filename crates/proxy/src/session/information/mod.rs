@@ -29,8 +29,8 @@ use narrows_sql::{Flags, Kind, Statement, has_offset, literal_offset};
 use narrows_wire::Errno;
 use narrows_wire::charset::Family;
 
-use super::execute::Job;
-use super::relay::Outcome;
+use super::job::Job;
+use super::outcome::Outcome;
 use crate::backend::{Backend, Keepsake, Kinds, Residue, Use};
 use crate::snapshot::HostgroupId;
 
@@ -314,3 +314,6 @@ impl Information {
         self.wanted(statement).filter(|_| asks && !changes).map(|place| place.hostgroup)
     }
 }
+
+/// Makes a server forget warnings. MariaDB does so only for statements that have a table.
+pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";

@@ -11,12 +11,12 @@ use narrows_wire::frame::put_packet;
 use narrows_wire::{Capabilities, Command, Errno, Malformed};
 
 use super::super::errors::{QUERY_TIMEOUT, malformed};
-use super::super::execute::Job;
-use super::super::relay::{Answering, Broken, HoldBack, may_load_a_file};
+use super::super::job::Job;
+use super::super::outcome::{Answering, Broken, HoldBack, may_load_a_file};
 use super::super::request::Request;
+use super::super::statements::ClientStatement;
+use super::super::statements::Derived;
 use super::super::{End, Interrupt, Session};
-use super::ClientStatement;
-use super::derived::Derived;
 use crate::backend::{Backend, BackendError, Entry, PrepareOk, ServerError};
 use crate::prepared::Identity;
 use crate::rt::select;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use narrows_wire::Errno;
 
 use super::super::Session;
-use super::super::relay::Broken;
-use super::BYTES_OF_STATEMENT;
+use super::super::outcome::Broken;
+use super::super::statements::BYTES_OF_STATEMENT;
 use crate::backend::{Backend, BackendError, ServerError};
 use crate::hostgroup::ServerFigures;
 use crate::prepared;

@@ -11,7 +11,7 @@ use narrows_wire::{Command, Errno};
 use super::super::errors::killed;
 use super::super::information::Last;
 use super::super::lease::Leased;
-use super::super::relay::Broken;
+use super::super::outcome::Broken;
 use super::super::request::Request;
 use super::super::upload::Upload;
 use super::super::{End, PinReason, Session};

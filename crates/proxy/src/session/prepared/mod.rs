@@ -6,19 +6,16 @@
 //! connection, until that is over.
 //!
 //! - `mod.rs`: the commands, and which of them are answered here.
-//! - `derived.rs`: what MySQL makes of parameters, which clients must not see of each other.
 //! - `at_hand.rs`: brings a statement to a connection and the command into the form it needs there.
 //! - `long_data.rs`: `COM_STMT_SEND_LONG_DATA`, which has no answer.
 //! - `budget.rs`: how many statements servers are burdened with.
 
 mod at_hand;
 mod budget;
-mod derived;
 mod long_data;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -28,135 +25,26 @@ use narrows_wire::execute::CURSOR_FLAGS;
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
-use super::count::{NOWHERE, Yield};
-use super::effects::{HeldStatement, ServerStatement};
+use super::connection::Stop;
+use super::effects::ServerStatement;
 use super::errors::malformed;
-use super::execute::Job;
 use super::information::asks_about_last;
-use super::relay::Outcome;
+use super::job::Job;
+use super::job::NOWHERE;
+use super::outcome::Outcome;
+use super::outcome::Yield;
 use super::request::Request;
 use super::routing::changing;
-use super::transfer::Stop;
+use super::statements::{ClientStatement, Remembered};
 use super::{End, PinReason, Session};
 use crate::backend::Backend;
 use crate::client;
-use crate::prepared::{ClientShare, Identity, Prepared};
+use crate::prepared::{ClientShare, Prepared};
 use crate::route::{Route, Ruled, Step, is_logged};
-use crate::snapshot::{HostgroupId, Snapshot};
+use crate::snapshot::HostgroupId;
 use crate::worker::LocalSnapshot;
 
-use derived::Derived;
-
 pub(super) use at_hand::Ready;
-
-/// The statements that a client has open.
-#[derive(Debug, Default)]
-pub(super) struct ClientStatements {
-    open: BTreeMap<u32, Rc<ClientStatement>>,
-    /// Bytes that they take.
-    bytes: usize,
-    /// The number given last. Servers count attempts, and go on counting after a reset.
-    last_id: u32,
-    /// The statement that was prepared last, which MariaDB's clients may call -1.
-    last_prepared: Option<u32>,
-}
-
-/// One statement of a client.
-#[derive(Debug)]
-pub(super) struct ClientStatement {
-    /// The client's number for it.
-    pub(super) id: u32,
-    /// What it is.
-    pub(super) prepared: ClientShare,
-    /// Its placeholders; known when a server has prepared it.
-    params: Cell<u16>,
-    /// The types of parameters that the client has bound last.
-    types: RefCell<Vec<u8>>,
-    /// What a server that goes by former values takes its parameters for.
-    derived: RefCell<Derived>,
-    /// It can be executed only on the connection that prepared it.
-    tied: bool,
-    /// What the rules say of it.
-    ruled: RefCell<Option<Remembered>>,
-    /// Why its next execution fails: a part of a parameter did not arrive.
-    failed: RefCell<Option<(Errno, String)>>,
-}
-
-/// What a statement takes besides its text: two maps, types of parameters, what the rules said of it.
-const BYTES_OF_STATEMENT: usize = 1024;
-
-/// What the rules said of a statement, and when that holds.
-#[derive(Debug)]
-struct Remembered {
-    snapshot: Weak<Arc<Snapshot>>,
-    /// What [`changing`] said of the client.
-    client: Box<[u8]>,
-    /// The places of the rules that match.
-    matched: Vec<u32>,
-    ruled: Ruled,
-}
-
-impl ClientStatements {
-    /// Whether none is open.
-    pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
-    }
-
-    fn add(&mut self, statement: Rc<ClientStatement>) {
-        self.close(statement.id);
-        self.bytes += statement.bytes();
-        self.last_prepared = Some(statement.id);
-        self.open.insert(statement.id, statement);
-    }
-
-    fn close(&mut self, id: u32) {
-        if let Some(closed) = self.open.remove(&id) {
-            self.bytes -= closed.bytes();
-        }
-        self.last_prepared.take_if(|last| *last == id);
-    }
-
-    /// The client's numbers for them.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.open.keys().copied()
-    }
-
-    /// The server has forgotten all of them.
-    pub(super) fn clear(&mut self) {
-        self.open.clear();
-        self.bytes = 0;
-        self.last_prepared = None;
-    }
-}
-
-impl ClientStatement {
-    /// Bytes that it takes, as if no other client had it too.
-    fn bytes(&self) -> usize {
-        BYTES_OF_STATEMENT + self.prepared.text.len()
-    }
-
-    /// What effects of a command that has this answer go by.
-    pub(super) fn held(&self, expect: Expect) -> HeldStatement<'_> {
-        let schema = self.prepared.state.schema.as_deref();
-        HeldStatement { id: self.id, tied: self.tied, expect, schema }
-    }
-
-    /// Its identity on connections, for executions with or without a cursor.
-    pub(super) fn identity(&self, expect: Expect) -> Identity {
-        self.identity_with(self.derived.borrow().key(), expect)
-    }
-
-    /// Shows what an execution goes by that does not say it: the types bound before, and what was derived of parameters.
-    pub(super) fn with_bound<T>(&self, show: impl FnOnce(&[u8], u64) -> T) -> T {
-        show(&self.types.borrow(), self.derived.borrow().key())
-    }
-
-    /// The same, if this was derived of its parameters.
-    fn identity_with(&self, derived: u64, expect: Expect) -> Identity {
-        let identity = self.prepared.identity.with_derived(derived);
-        if expect == Expect::Cursor { identity.with_cursor() } else { identity }
-    }
-}
 
 impl Session {
     /// `COM_STMT_PREPARE`. A server answers each time: what a table looks like may have changed since the last.

@@ -4,9 +4,10 @@ use narrows_wire::frame::HEADER_LENGTH;
 use narrows_wire::{Capabilities, Header};
 
 use super::super::Interrupt;
-use super::super::transfer::Stop;
+use super::super::connection::Stop;
+use super::super::outcome::Broken;
 use super::super::upload::renumber;
-use super::{Broken, Relay};
+use super::Relay;
 use crate::buffer::Side;
 use crate::rt::select;
 

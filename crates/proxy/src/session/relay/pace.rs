@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::super::End;
 use super::super::cached::PATIENCE;
-use super::super::transfer::{Client, FOREVER};
-use super::{Broken, Relay};
+use super::super::connection::{Client, FOREVER};
+use super::super::outcome::Broken;
+use super::Relay;
 use crate::rt::{Instant, select, sleep};
 
 impl Relay<'_> {

@@ -7,7 +7,8 @@ use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Errno, Malformed, Status};
 
 use super::super::errors::QUERY_TIMEOUT;
-use super::{Broken, Relay};
+use super::super::outcome::Broken;
+use super::Relay;
 use crate::backend::{PrepareOk, ServerError, TRACKED_VARIABLES};
 
 impl Relay<'_> {

@@ -4,71 +4,70 @@ use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::response::Expect;
 use narrows_wire::{Errno, Status};
 
-use super::super::End;
-use super::super::execute::Job;
+use super::End;
 use crate::backend::{PrepareOk, ServerError, TOO_MANY_STATEMENTS};
 use crate::rt::oneshot;
 
 /// What an answer told, by its OK, EOF and ERR packets.
 #[derive(Debug, Default)]
-pub(in super::super) struct Outcome {
+pub(super) struct Outcome {
     /// Status flags of the last OK or EOF packet; `None` when there was none.
-    pub(in super::super) status: Option<Status>,
+    pub(super) status: Option<Status>,
     /// The last insert id that an OK packet named.
-    pub(in super::super) last_insert_id: u64,
+    pub(super) last_insert_id: u64,
     /// Rows changed, as the last OK packet told; `None` when rows came last.
-    pub(in super::super) affected_rows: Option<u64>,
+    pub(super) affected_rows: Option<u64>,
     /// The first number in the text of the last OK packet, in whatever language: rows matched, or records.
-    pub(in super::super) counted: Option<u64>,
+    pub(super) counted: Option<u64>,
     /// Rows changed in all.
-    pub(in super::super) rows_changed: u64,
+    pub(super) rows_changed: u64,
     /// Rows sent in all.
-    pub(in super::super) rows_sent: u64,
+    pub(super) rows_sent: u64,
     /// Bytes read of the server.
-    pub(in super::super) received: u64,
+    pub(super) received: u64,
     /// Rows of the last result that had any columns.
-    pub(in super::super) rows: Option<u64>,
+    pub(super) rows: Option<u64>,
     /// Its columns.
-    pub(in super::super) columns: u64,
+    pub(super) columns: u64,
     /// Warnings of the last result.
-    pub(in super::super) warnings: u16,
+    pub(super) warnings: u16,
     /// Warnings of each result before it, where there are several.
-    pub(in super::super) warnings_before: Vec<u16>,
+    pub(super) warnings_before: Vec<u16>,
     /// Bytes sent to the client.
-    pub(in super::super) bytes: u64,
+    pub(super) bytes: u64,
     /// The error that ended the answer.
-    pub(in super::super) error: Option<u16>,
+    pub(super) error: Option<u16>,
     /// Session variables that were reported as changed, in order.
-    pub(in super::super) variables: Vec<(String, Vec<u8>)>,
+    pub(super) variables: Vec<(String, Vec<u8>)>,
     /// The schema that was reported last.
-    pub(in super::super) schema: Option<Vec<u8>>,
+    pub(super) schema: Option<Vec<u8>>,
     /// The statement that was prepared, in the server's words.
-    pub(in super::super) prepared: Option<PrepareOk>,
+    pub(super) prepared: Option<PrepareOk>,
     /// An error that the client was not told; see [`Answering::hold_back`].
-    pub(in super::super) held_back: Option<ServerError>,
+    pub(super) held_back: Option<ServerError>,
     /// A kill of the statement was sent; resolves when it has arrived.
-    pub(in super::super) kill: Option<oneshot::Receiver<()>>,
+    pub(super) kill: Option<oneshot::Receiver<()>>,
 }
 
 /// What is particular about the answer to one command.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Answering {
+pub(super) struct Answering {
     /// Its form.
-    pub(in super::super) expect: Expect,
+    pub(super) expect: Expect,
     /// The client's number for the statement that is being prepared.
-    pub(in super::super) statement: u32,
+    pub(super) statement: u32,
     /// Errors that the client is not told when they are the whole answer: something can be done about them.
-    pub(in super::super) hold_back: HoldBack,
+    pub(super) hold_back: HoldBack,
     /// It runs outside of the client's transaction, with autocommit on, which the client has off.
-    pub(in super::super) apart: bool,
+    pub(super) apart: bool,
     /// Its server may ask for a file of the client.
-    pub(in super::super) file: bool,
+    pub(super) file: bool,
     /// Bytes of answers that the client is sent in a second; 0: no limit.
-    pub(in super::super) throttle: u64,
+    pub(super) throttle: u64,
 }
 
 /// Whether a server that asks for a file of the client has been told to: else it wants what nobody gives it.
-pub(in super::super) fn may_load_a_file(statement: &Statement) -> bool {
+pub(super) fn may_load_a_file(statement: &Statement) -> bool {
     let unread = Flags::MULTI | Flags::UNSURE | Flags::UNTERMINATED;
     let kinds = [Kind::LoadDataLocal, Kind::SetStatement, Kind::Execute, Kind::Call];
     kinds.contains(&statement.kind) || statement.flags.intersects(unread)
@@ -76,15 +75,15 @@ pub(in super::super) fn may_load_a_file(statement: &Statement) -> bool {
 
 /// Errors about which something can be done.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in super::super) struct HoldBack {
+pub(super) struct HoldBack {
     /// The server is read only: the statement is run where it may write.
-    pub(in super::super) read_only: bool,
+    pub(super) read_only: bool,
     /// The server goes away: the statement is run elsewhere.
-    pub(in super::super) going_away: bool,
+    pub(super) going_away: bool,
     /// The server's statement is not what was prepared, or is forgotten: it is prepared again.
-    pub(in super::super) stale: bool,
+    pub(super) stale: bool,
     /// The server has too many statements: some are closed.
-    pub(in super::super) too_many_statements: bool,
+    pub(super) too_many_statements: bool,
 }
 
 impl HoldBack {
@@ -96,18 +95,9 @@ impl HoldBack {
     }
 }
 
-impl Answering {
-    /// The answer to a command that is about no prepared statement.
-    pub(in super::super) fn plain(job: &Job) -> Answering {
-        let Job { hold_back, apart, .. } = *job;
-        let file = may_load_a_file(&job.statement);
-        Answering { expect: job.expect, statement: 0, hold_back, apart, file, throttle: 0 }
-    }
-}
-
 /// Why an answer did not come through.
 #[derive(Debug)]
-pub(in super::super) enum Broken {
+pub(super) enum Broken {
     /// The server went away before it had all of the command.
     Unsent { text: String },
     /// The server takes nothing of the command.
@@ -136,10 +126,17 @@ impl Broken {
 }
 
 /// What a server says that is read only: `--read-only` in some form, or read only as a whole.
-pub(in super::super) const READ_ONLY: &[u16] = &[1290, 1836];
+pub(super) const READ_ONLY: &[u16] = &[1290, 1836];
 
 /// What a server says that shuts down, or has left its Galera cluster.
-pub(in super::super) const GOING_AWAY: &[u16] = &[1053, 1047];
+pub(super) const GOING_AWAY: &[u16] = &[1053, 1047];
 
 /// What a server says of a statement that is not what was prepared: it was forgotten, or tables have changed too much.
 const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];
+
+/// What a statement that is over gave.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Yield {
+    pub(super) rows_affected: u64,
+    pub(super) rows_sent: u64,
+}

@@ -60,7 +60,7 @@ impl Class {
 
 /// What the parameters of a statement are taken for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Derived {
+pub(in super::super) struct Derived {
     /// Empty: it was not executed yet.
     classes: Vec<Class>,
     key: u64,
@@ -68,12 +68,15 @@ pub(super) struct Derived {
 
 impl Derived {
     /// Tells statements apart by what was derived. 0: nothing was.
-    pub(super) fn key(&self) -> u64 {
+    pub(in super::super) fn key(&self) -> u64 {
         self.key
     }
 
     /// What they are taken for after an execution with values of these types (`None`: NULL); `None`: the same as before.
-    pub(super) fn after(&self, types: impl Iterator<Item = Option<[u8; 2]>> + Clone) -> Option<Derived> {
+    pub(in super::super) fn after(
+        &self,
+        types: impl Iterator<Item = Option<[u8; 2]>> + Clone,
+    ) -> Option<Derived> {
         let class = |at: usize| self.classes.get(at).copied().unwrap_or_default();
         let given =
             |(at, kind): (usize, Option<[u8; 2]>)| class(at).given(kind.map_or(Class::Text, Class::of));

@@ -1,0 +1,72 @@
+//! A command on its way to a server: what it is, where it goes, and how it runs there.
+
+use std::rc::Rc;
+
+use narrows_sql::Statement;
+use narrows_wire::Command;
+use narrows_wire::response::Expect;
+
+use super::outcome::{Answering, HoldBack, may_load_a_file};
+use super::request::Request;
+use super::statements::ClientStatement;
+use crate::route::{Digest, Options};
+use crate::rows::HostgroupId;
+
+/// A command and where it goes.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) command: Command,
+    pub(super) statement: Statement,
+    /// Its digest, where digests are counted.
+    pub(super) digest: Option<Digest>,
+    pub(super) hostgroup: HostgroupId,
+    pub(super) options: Options,
+    /// It runs outside of the session's transaction.
+    pub(super) apart: bool,
+    /// Errors after which it runs again.
+    pub(super) hold_back: HoldBack,
+    pub(super) expect: Expect,
+    /// Whether all of its text was read.
+    pub(super) whole: bool,
+    /// Bytes of query attributes in front of the text.
+    pub(super) attributes: usize,
+    /// The prepared statement that the command is about.
+    pub(super) prepared: Option<Rc<ClientStatement>>,
+}
+
+impl Job {
+    /// A command that asks for the user's own hostgroup, and is answered with a result.
+    pub(super) fn new(command: Command, statement: Statement, whole: bool) -> Job {
+        Job {
+            command,
+            statement,
+            digest: None,
+            hostgroup: NOWHERE,
+            options: Options::default(),
+            apart: false,
+            hold_back: HoldBack::default(),
+            expect: Expect::Result,
+            whole,
+            attributes: 0,
+            prepared: None,
+        }
+    }
+
+    /// What is particular about its answer, if it is about no prepared statement.
+    pub(super) fn answering(&self) -> Answering {
+        let Job { expect, hold_back, apart, .. } = *self;
+        let file = may_load_a_file(&self.statement);
+        Answering { expect, statement: 0, hold_back, apart, file, throttle: 0 }
+    }
+
+    /// The text of its statement, as far as it is held.
+    pub(super) fn text<'t>(&'t self, request: &'t Request) -> &'t [u8] {
+        match &self.prepared {
+            Some(statement) => &statement.prepared.text,
+            None => request.behind(self.attributes),
+        }
+    }
+}
+
+/// Where a statement is counted that no server has answered.
+pub(super) const NOWHERE: HostgroupId = HostgroupId(-1);
