@@ -84,7 +84,7 @@ const READ_NO_TEXT: &[&str] = &[
     "cache",
     "mirror.rs",
     "prepared.rs",
-    "stats/commands.rs",
+    "figures/commands.rs",
     "stats/route.rs",
     "rules/annotation.rs",
     "rules/firewall.rs",

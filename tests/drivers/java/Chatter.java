@@ -7,7 +7,8 @@ import org.hibernate.cfg.Configuration;
 
 /**
  * Connects as a Java library does by default: Chatter LIBRARY HOST PORT USER PASSWORD SCHEMA. Prints the
- * version and runs a marker statement; what is sent before it is the library's chatter. /
+ * version and runs a marker statement; what is sent before it is the library's chatter.
+ */
 public final class Chatter {
     private static final String MARKER = "SELECT 'ready'";
 

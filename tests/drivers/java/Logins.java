@@ -9,7 +9,8 @@ import java.util.Properties;
 
 /**
  * Logins with Connector/J: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD separated by
- * tabs; a line of output each, {@code ok} or the error message. /
+ * tabs; a line of output each, {@code ok} or the error message.
+ */
 public class Logins {
     public static void main(String[] args) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));

@@ -162,9 +162,16 @@ fn tree<'a>(text: &'a str, base: &[String], found: &mut Vec<Vec<String>>) -> &'a
             };
         }
     }
+    if let Some(rest) = text.strip_prefix('*') {
+        found.push(base.to_vec());
+        return rest;
+    }
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
-    let own = name.is_empty() || name == "self";
+    if name.is_empty() {
+        return rest;
+    }
+    let own = name == "self";
     let path: Vec<String> = base.iter().cloned().chain((!own).then(|| name.to_owned())).collect();
     if let Some(below) = rest.strip_prefix("::") {
         return tree(below, &path, found);
