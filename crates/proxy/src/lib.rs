@@ -1,7 +1,7 @@
 //! The data plane of Narrows: clients in, backend connections out.
 //!
-//! Configuration enters only as an `Arc<Snapshot>` through a worker's mailbox; this crate knows no file,
-//! no SQLite and no admin table.
+//! Configuration enters only as an `Arc<Snapshot>` through a worker's mailbox; this crate uses no file, no SQLite and
+//! no admin table.
 
 pub mod backend;
 pub mod buffer;

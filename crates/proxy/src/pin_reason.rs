@@ -52,8 +52,8 @@ reasons! {
     CURSOR = 15, "cursor";
     /// Parameters were sent in parts; until the statement is executed, reset or closed.
     LONG_DATA = 16, "long_data";
-    /// What no reset of the connection takes away: profiles of `SET profiling`, the transaction of a query in a `SET` that also
-    /// switches autocommit off; for the rest of the session.
+    /// What no reset of the connection removes: profiles of `SET profiling`, the transaction of a query in a `SET` that
+    /// also switches autocommit off; for the rest of the session.
     BEYOND_RESET = 17, "beyond_reset";
 }
 
@@ -62,8 +62,8 @@ impl PinReason {
     pub const HELD_STATEMENT: PinReason =
         PinReason(PinReason::PREPARED_STATEMENT.0 | PinReason::CURSOR.0 | PinReason::LONG_DATA.0);
 
-    /// What its owner takes away by statements, and nobody else does: whoever has the connection next would find what was
-    /// overlooked, so that it is reset before.
+    /// What only its owner's statements remove: the next client of the connection would find anything overlooked, so it
+    /// is reset first.
     pub(crate) const CARRIED: PinReason = PinReason(
         PinReason::LOCK_TABLES.0
             | PinReason::TEMPORARY_TABLE.0
@@ -72,12 +72,12 @@ impl PinReason {
             | PinReason::XA.0,
     );
 
-    /// What neither `COM_RESET_CONNECTION` nor `COM_CHANGE_USER` takes away on every server: roles, resource groups, and on MariaDB
-    /// an XA transaction that is prepared, on which later statements of the connection fail.
+    /// What neither `COM_RESET_CONNECTION` nor `COM_CHANGE_USER` removes on every server: roles, resource groups, and
+    /// on MariaDB a prepared XA transaction, which makes later statements of the connection fail.
     pub(crate) const OUTLASTS_LOGIN: PinReason =
         PinReason(PinReason::ROLE.0 | PinReason::XA.0 | PinReason::BEYOND_RESET.0);
 
-    /// What may have set roles, which `COM_RESET_CONNECTION` leaves as they are.
+    /// What may have set roles, which `COM_RESET_CONNECTION` does not reset.
     pub(crate) const MAY_SET_ROLES: PinReason = PinReason(
         PinReason::UNKNOWN_SET.0 | PinReason::ROUTINE.0 | PinReason::TEXT_STATEMENT.0 | PinReason::UNREAD.0,
     );

@@ -1,9 +1,9 @@
-//! Prepared statements as clients and servers share them: what one says, and what it was prepared under.
+//! Prepared statements shared between clients and servers: their text, and the state they were prepared in.
 //!
-//! A client has its own numbers for its statements, and every backend connection has the numbers its server gave. In
-//! between stands a [`Prepared`]: one for all clients of a worker that have prepared the same text under the same state,
-//! so that they share what a server holds. Executing looks one up by its [`Identity`] and counts nothing that other
-//! workers see; preparing and closing do the bookkeeping.
+//! A client has its own ids for its statements, and every backend connection has the ids assigned by its server.
+//! Between them is a [`Prepared`]: one for all clients of a worker that have prepared the same text in the same state,
+//! so that they share the server's statement. Executing looks one up by its [`Identity`] and changes no shared
+//! counters; preparing and closing do the bookkeeping.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use narrows_sql::Statement;
 use crate::hash::{self, AsTheyAre};
 use crate::state::SharedState;
 
-/// What makes two statements the same for a server: who prepares, what, and under which state. A hash of all that; see
+/// What makes two statements the same for a server: the account, the text, and the state. A hash of all these; see
 /// [`hash::wide`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity(u128);
@@ -30,14 +30,14 @@ impl Identity {
         }))
     }
 
-    /// The identity for executions that ask for a cursor. MySQL 9 does not answer properly when a statement is executed
-    /// with a cursor and then without, so that one client must not leave the other's statement behind.
+    /// The identity for executions with a cursor. MySQL 9 does not answer properly if a statement is executed with a
+    /// cursor and then without, so a client without a cursor must not get a statement that was executed with one.
     #[must_use]
     pub fn with_cursor(self) -> Identity {
         Identity(self.0 ^ 1)
     }
 
-    /// The identity once a server has derived something of the parameters; see `session/prepared/derived.rs`.
+    /// The identity once a server has derived something from the parameters; see `session/prepared/derived.rs`.
     #[must_use]
     pub fn with_derived(self, key: u64) -> Identity {
         Identity(self.0 ^ u128::from(key) << 1)
@@ -53,28 +53,28 @@ impl Hash for Identity {
 /// A map by identities.
 pub type ByIdentity<T> = HashMap<Identity, T, AsTheyAre>;
 
-/// A prepared statement, whoever has prepared it.
+/// A prepared statement, independent of who prepared it.
 #[derive(Debug)]
 pub struct Prepared {
     /// Its identity.
     pub identity: Identity,
-    /// The number that operators see.
+    /// The id shown to operators.
     pub number: u64,
     /// Whose it is.
     pub username: Box<str>,
-    /// The state it was prepared under.
+    /// The state it was prepared in.
     pub state: SharedState,
-    /// Its text, as servers get it.
+    /// Its text, as sent to servers.
     pub text: Box<[u8]>,
     /// What the text says.
     pub statement: Statement,
-    /// Columns of its result, as a server told last.
+    /// Columns of its result, as last reported by a server.
     pub columns: AtomicU16,
     /// Its placeholders.
     pub params: AtomicU16,
-    /// What a server has derived of its parameters, as clients had it last.
+    /// What a server derived from its parameters in its last use by clients.
     pub derived: AtomicU64,
-    /// Clients that have it open, each as often as it has prepared it.
+    /// How many times clients have it open.
     clients: AtomicU32,
     /// Backend connections that have it prepared.
     servers: AtomicU32,
@@ -104,8 +104,8 @@ impl Prepared {
         })
     }
 
-    /// An execution had a result of so many columns: tables change, and a server prepares anew by itself. A `CALL` has
-    /// results of its own that no server tells of before.
+    /// An execution had a result with this many columns: tables change, and servers prepare again by themselves. The
+    /// results of a `CALL` are not announced by servers in advance.
     pub fn note_columns(&self, columns: u64) {
         let known = self.columns.load(Ordering::Relaxed);
         if known != 0 && columns != 0 && columns != u64::from(known) {
@@ -113,7 +113,7 @@ impl Prepared {
         }
     }
 
-    /// Bytes that it takes here, whoever has it open.
+    /// Its size in bytes here, independent of who has it open.
     pub fn bytes(&self) -> usize {
         size_of::<Prepared>() + self.text.len() + self.username.len() + REGISTERED
     }
@@ -187,12 +187,12 @@ impl std::ops::Deref for ServerShare {
     }
 }
 
-/// The statements that clients and backend connections of one worker hold. It owns none: a statement goes with the
-/// last that holds it.
+/// The statements that clients and backend connections of one worker hold. It owns none: a statement is dropped with
+/// its last holder.
 #[derive(Debug, Default)]
 pub struct Registry {
     known: RefCell<ByIdentity<Weak<Prepared>>>,
-    /// Entries at which those that are gone are taken out.
+    /// The number of entries at which stale ones are removed.
     sweep_at: Cell<usize>,
 }
 
@@ -221,7 +221,7 @@ impl Registry {
         prepared
     }
 
-    /// A statement of which only the beginning is known: nobody else has the same.
+    /// A statement of which only the beginning is known: it is never shared.
     pub fn unshared(
         &self,
         username: &str,
@@ -242,7 +242,7 @@ impl Registry {
     }
 }
 
-/// The highest number given to a statement so far.
+/// The highest id assigned to a statement so far.
 pub fn highest_number() -> u64 {
     NEXT_NUMBER.load(Ordering::Relaxed) - 1
 }
@@ -262,7 +262,7 @@ const REGISTERED: usize = 16 + 8 + 16;
 /// Bytes that are kept of a text that was not read.
 const SHOWN: usize = 256;
 
-/// Entries beyond twice the living ones at which the registry is swept.
+/// The registry is swept when it has this many entries more than twice the live ones.
 const SWEEP_LEAST: usize = 64;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The query log, as far as the data plane goes: what became of a statement, handed to whoever writes it down.
+//! The data plane's part of the query log: the outcome of each statement, passed to the writer.
 //!
-//! Writing is the control plane's. The queue between has a bound, and what finds it full is dropped and counted: no
+//! The control plane writes. The queue between them is bounded, and if it is full, records are dropped and counted: no
 //! statement waits for a disk.
 
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use std::time::{Duration, SystemTime};
 
 use crate::rows::{HostgroupId, Variables};
 
-/// One statement and what became of it.
+/// One statement and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The command: `COM_QUERY` and its like.
     pub event: &'static str,
-    /// What `KILL` calls the session.
+    /// The id of the session, as used by `KILL`.
     pub thread_id: u32,
-    /// Whose statement it was.
+    /// The user.
     pub username: String,
     /// In which schema; empty: none.
     pub schemaname: Vec<u8>,
     /// From where: address and port.
     pub client: String,
-    /// Hash of its digest text, where digests are made.
+    /// Hash of its digest text, if digests are computed.
     pub digest: Option<u64>,
     /// Its text.
     pub query: Vec<u8>,
@@ -35,26 +35,26 @@ pub struct Record {
     pub began: SystemTime,
     /// How long it took, waiting included.
     pub duration: Duration,
-    /// Rows changed, where the server said.
+    /// Rows changed, if the server reported it.
     pub rows_affected: Option<u64>,
-    /// The insert id that the server told; 0: none.
+    /// The insert id that the server returned; 0: none.
     pub last_insert_id: u64,
-    /// Rows sent, where there was a result.
+    /// Rows sent, if there was a result.
     pub rows_sent: Option<u64>,
     /// Bytes sent to the client.
     pub bytes_sent: u64,
-    /// The error that the client was told.
+    /// The error sent to the client.
     pub error: Option<u16>,
 }
 
-/// What the writer is told.
+/// Messages to the writer.
 #[derive(Debug)]
 pub enum Message {
-    /// Write this down.
+    /// Write this record.
     Record(Box<Record>),
     /// Go on so.
     Settings(Settings),
-    /// Go on in a new file.
+    /// Continue in a new file.
     Rotate,
 }
 
@@ -80,7 +80,7 @@ impl Settings {
     }
 }
 
-/// The way to the writer.
+/// The handle of the writer.
 #[derive(Debug, Clone)]
 pub struct QueryLog {
     sender: SyncSender<Message>,
@@ -94,20 +94,20 @@ impl QueryLog {
         (QueryLog { sender, dropped: Arc::default() }, receiver)
     }
 
-    /// Hands a record over, or drops and counts it when too many wait.
+    /// Passes a record to the writer, or drops and counts it if too many are waiting.
     pub fn offer(&self, record: Box<Record>) {
         if self.sender.try_send(Message::Record(record)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Tells the writer how to go on; waits until there is room. Not for workers.
+    /// Sends new settings to the writer; waits until the queue has space. Not for workers.
     pub fn configure(&self, settings: Settings) {
         // Without a writer nothing is written.
         let _ = self.sender.send(Message::Settings(settings));
     }
 
-    /// Has the writer go on in a new file; waits until there is room. Not for workers.
+    /// Makes the writer continue in a new file; waits until the queue has space. Not for workers.
     pub fn rotate(&self) {
         // Without a writer nothing is written.
         let _ = self.sender.send(Message::Rotate);
@@ -119,7 +119,7 @@ impl QueryLog {
     }
 }
 
-/// Records that wait for the writer at most.
+/// The maximum number of records waiting for the writer.
 const QUEUE: usize = 8_192;
 
 #[cfg(test)]

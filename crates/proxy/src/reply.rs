@@ -7,7 +7,7 @@ use narrows_wire::{Capabilities, Errno, Status};
 
 /// Appends an ERR packet.
 pub fn put_error(out: &mut Vec<u8>, sequence: &mut u8, errno: Errno, text: &str) {
-    // A client's buffer for messages has 512 bytes (manual: MYSQL_ERRMSG_SIZE); longer ones are cut there.
+    // A client's buffer for messages has 512 bytes (manual: MYSQL_ERRMSG_SIZE); longer ones are truncated there.
     let error = Err { code: errno.number, sqlstate: Some(errno.sqlstate), message: text.as_bytes() };
     put_encoded(out, sequence, |out| error.encode(out));
 }

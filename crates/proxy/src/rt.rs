@@ -1,5 +1,5 @@
-//! The async runtime, named in this file only: one single-threaded runtime per worker, sockets that are moved
-//! between workers, tasks, timers and channels.
+//! The async runtime, which only this file uses: one single-threaded runtime per worker, sockets that are moved between
+//! workers, tasks, timers and channels.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -17,7 +17,7 @@ pub use tokio::sync::{Notify, Semaphore, oneshot};
 pub use tokio::task::{JoinHandle, spawn_local};
 pub use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// A time in ns, as counters and atomics have it. `u64::MAX` is none: it stands for never.
+/// A time in ns, as counters and atomics have it. `u64::MAX` means never.
 pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1)
 }
@@ -31,16 +31,16 @@ pub fn mailbox<T>() -> (MailboxSender<T>, MailboxReceiver<T>) {
 /// Runs `main` to its end on a single-threaded runtime of the calling thread.
 ///
 /// # Errors
-/// When the runtime cannot be made (no file descriptor left).
+/// If the runtime cannot be created (no file descriptor left).
 pub fn block_on<T>(main: impl Future<Output = T>) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(61).build()?;
     Ok(tokio::task::LocalSet::new().block_on(&runtime, main))
 }
 
-/// The addresses of a host name, as the system resolves it, on a thread that may wait for that.
+/// The addresses of a host name, from the system's resolver, on a thread that may block.
 ///
 /// # Errors
-/// What the resolver says.
+/// The resolver's.
 pub async fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
     let addresses = tokio::net::lookup_host((host, 0)).await?;
     Ok(addresses.map(|address| address.ip()).collect())
@@ -55,14 +55,14 @@ pub enum Socket {
     Unix(UnixStream),
 }
 
-/// Ends both directions of a socket, whoever has it: who waits for it sees its end.
+/// Shuts down both directions of a socket: its users see the end of the stream.
 ///
 /// # Safety
 /// The descriptor must be that of an open socket.
 pub unsafe fn shut_down(descriptor: i32) {
-    // SAFETY: it is open, as the caller says, and is not closed here.
+    // SAFETY: the caller guarantees that it is open, and it is not closed here.
     let socket = unsafe { BorrowedFd::borrow_raw(descriptor) };
-    // One whose peer has gone already is as wanted.
+    // It does not matter if the peer has already closed it.
     let _ = socket2::SockRef::from(&socket).shutdown(std::net::Shutdown::Both);
 }
 
@@ -74,7 +74,7 @@ pub fn most_descriptors() -> u64 {
     if known { limit.rlim_cur } else { u64::MAX }
 }
 
-/// A socket that belongs to no runtime: what travels between workers.
+/// A socket that belongs to no runtime, for passing it between workers.
 #[derive(Debug)]
 pub enum DetachedSocket {
     /// TCP.
@@ -122,10 +122,10 @@ impl Socket {
         UnixStream::connect(path).await.map(Socket::Unix)
     }
 
-    /// Takes the socket off this runtime.
+    /// Removes the socket from this runtime.
     ///
     /// # Errors
-    /// When the runtime cannot let go of it.
+    /// If the runtime cannot deregister it.
     pub fn detach(self) -> io::Result<DetachedSocket> {
         match self {
             Socket::Tcp(stream) => stream.into_std().map(DetachedSocket::Tcp),
@@ -155,7 +155,7 @@ impl Socket {
         .await
     }
 
-    /// Reads what is there; `Ok(0)` is the end.
+    /// Reads what has arrived; `Ok(0)` is the end.
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there.
@@ -170,7 +170,7 @@ impl Socket {
         Ok(count)
     }
 
-    /// Reads what is there into several places, one after another.
+    /// Reads what has arrived into several buffers, one after another.
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there.
@@ -186,8 +186,8 @@ impl Socket {
         Ok(count)
     }
 
-    /// A read that got less than it had room for has taken all there was: the next one waits for the kernel to say that
-    /// there is more, instead of asking it in vain. The end of a stream is not forgotten by that.
+    /// A read that returned less than the buffer's size has emptied the socket: the next one waits for the kernel's
+    /// readiness event instead of trying at once. The end of a stream is still noticed.
     fn set_drained(&self) {
         let nothing = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
         let _ = match self {
@@ -196,7 +196,7 @@ impl Socket {
         };
     }
 
-    /// Waits until writing may take bytes.
+    /// Waits until writing may succeed.
     ///
     /// # Errors
     /// Only when the runtime is shutting down.
@@ -207,10 +207,10 @@ impl Socket {
         }
     }
 
-    /// Writes what the kernel takes.
+    /// Writes what the kernel accepts.
     ///
     /// # Errors
-    /// `WouldBlock` when it takes nothing.
+    /// `WouldBlock` if it accepts nothing.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Socket::Tcp(stream) => stream.try_write(bytes),
@@ -218,7 +218,7 @@ impl Socket {
         }
     }
 
-    /// Writes what the kernel takes of `bytes`, and leaves the rest there; whether that was all.
+    /// Writes what the kernel accepts of `bytes`, and leaves the rest there; returns whether that was everything.
     ///
     /// # Errors
     /// The socket's; some bytes may have been written.
@@ -234,7 +234,7 @@ impl Socket {
         Ok(true)
     }
 
-    /// Writes all of `bytes`, waiting while the peer does not take them.
+    /// Writes all of `bytes`, waiting while the peer does not read.
     ///
     /// # Errors
     /// The socket's; some bytes may have been written.
@@ -296,7 +296,7 @@ impl DetachedSocket {
         }
     }
 
-    /// A connected socket that another process has had.
+    /// A connected socket from another process.
     ///
     /// # Errors
     /// When it is no socket.
@@ -308,10 +308,10 @@ impl DetachedSocket {
         })
     }
 
-    /// Hands the socket to the calling thread's runtime.
+    /// Registers the socket with the calling thread's runtime.
     ///
     /// # Errors
-    /// When the runtime cannot take it (no memory, no descriptor).
+    /// If the runtime cannot register it (no memory, no descriptor).
     pub fn attach(self) -> io::Result<Socket> {
         match self {
             DetachedSocket::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
@@ -339,11 +339,11 @@ pub enum Listener {
 }
 
 impl BoundListener {
-    /// Binds `interface`: `ip:port`, `[v6]:port`, or the absolute path of a Unix socket. A socket file that
-    /// nobody listens on any more is replaced.
+    /// Binds `interface`: `ip:port`, `[v6]:port`, or the absolute path of a Unix socket. A stale socket file is
+    /// replaced.
     ///
     /// # Errors
-    /// As `bind(2)`; `InvalidInput` for an address that is none.
+    /// As `bind(2)`; `InvalidInput` for an invalid address.
     pub fn bind(interface: &str) -> io::Result<BoundListener> {
         if interface.starts_with('/') {
             return bind_unix(Path::new(interface)).map(BoundListener::Unix);
@@ -362,7 +362,7 @@ impl BoundListener {
         Ok(BoundListener::Tcp(socket.into()))
     }
 
-    /// A socket that listens already, made by another process.
+    /// A listening socket created by another process.
     ///
     /// # Errors
     /// When it is no socket.
@@ -375,7 +375,7 @@ impl BoundListener {
         })
     }
 
-    /// The address as bound: with port 0 the port that was chosen.
+    /// The address as bound: with port 0, the chosen port.
     pub fn address(&self) -> String {
         match self {
             BoundListener::Tcp(listener) => {
@@ -389,10 +389,10 @@ impl BoundListener {
         }
     }
 
-    /// Hands the socket to the calling thread's runtime.
+    /// Registers the socket with the calling thread's runtime.
     ///
     /// # Errors
-    /// When the runtime cannot take it.
+    /// If the runtime cannot register it.
     pub fn attach(self) -> io::Result<Listener> {
         match self {
             BoundListener::Tcp(listener) => TcpListener::from_std(listener).map(Listener::Tcp),
@@ -414,7 +414,7 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// As `accept(2)`: out of descriptors, or a connection that was gone again.
+    /// As `accept(2)`: out of descriptors, or a connection that has already been closed.
     pub async fn accept(&self) -> io::Result<Socket> {
         match self {
             Listener::Tcp(listener) => {
@@ -431,7 +431,7 @@ fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     use std::os::unix::fs::FileTypeExt;
     use std::os::unix::net::{UnixListener, UnixStream};
     let listener = match UnixListener::bind(path) {
-        // Whatever else has that name is not ours to remove.
+        // Any other file with that name must not be removed.
         Err(error)
             if error.kind() == io::ErrorKind::AddrInUse
                 && std::fs::symlink_metadata(path)?.file_type().is_socket()
@@ -443,7 +443,7 @@ fn bind_unix(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
         result => result?,
     };
     socket2::SockRef::from(&listener).listen(BACKLOG)?;
-    // Who may log in is decided by passwords, as with servers' own sockets.
+    // Passwords decide who may log in, as with servers' own sockets.
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
@@ -463,7 +463,7 @@ mod tests {
         assert!(bind_unix(&path).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
         std::fs::remove_file(&path).unwrap();
-        // The socket of a process that is gone.
+        // The socket of a process that has ended.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         drop(bind_unix(&path).unwrap());
         std::fs::remove_file(&path).unwrap();

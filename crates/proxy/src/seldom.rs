@@ -1,4 +1,4 @@
-//! What the log is told at most once a minute by each worker.
+//! Lines that each worker logs at most once a minute.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Seldom {
 }
 
 impl Seldom {
-    /// Whether the line is to be written; then how many were not since the last one.
+    /// Whether to write the line; if so, how many were left out since the last one.
     pub fn due(&self, now: Instant) -> Option<u64> {
         if self.last.get().is_some_and(|last| now.saturating_duration_since(last) < BETWEEN_LINES) {
             self.untold.set(self.untold.get() + 1);
@@ -24,7 +24,7 @@ impl Seldom {
     }
 }
 
-/// Often enough to be seen, seldom enough not to fill a disk.
+/// Often enough to be noticed, rarely enough not to fill a disk.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub struct DataPlane {
     threads: Vec<JoinHandle<()>>,
     snapshot: Arc<Snapshot>,
     sockets: Arc<dyn Sockets>,
-    /// The interfaces as they are configured, and where each is bound: that differs where the port is 0.
+    /// The interfaces as configured, and the address to which each is bound, which differs if the port is 0.
     interfaces: Vec<String>,
     addresses: Vec<String>,
     listening: Listening,
@@ -38,11 +38,11 @@ pub enum Listening {
     Paused,
 }
 
-/// Goes on with what a process that has died has left.
+/// Continues with the clients of a process that died.
 #[derive(Debug, Clone)]
 pub struct Heir(Workers);
 
-/// Tells whether the workers still do anything.
+/// Shows whether the workers still make progress.
 #[derive(Debug)]
 pub struct Pulse {
     workers: Workers,
@@ -50,7 +50,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// The workers that have done nothing since this was asked last.
+    /// The workers that have made no progress since the last call.
     pub fn late(&mut self) -> Vec<usize> {
         let now = self.workers.peers().beats();
         let counts = now.iter().zip(&self.last).enumerate();
@@ -61,15 +61,15 @@ impl Pulse {
 }
 
 impl Heir {
-    /// Numbers of connections begin after those that have been given.
+    /// Connection ids start after those already assigned.
     pub fn begin_ids_at(&self, id: u32) {
         self.0.peers().begin_ids_at(id);
     }
 
-    /// Goes on with one client.
+    /// Continues with one client.
     ///
     /// # Errors
-    /// It cannot be gone on with, and is closed.
+    /// It cannot be continued, and is closed.
     pub fn take(&self, parcel: Parcel) -> Result<(), Loss> {
         let heritage = parcel.heritage?;
         let stream = DetachedStream::adopted(parcel.socket, &heritage).ok_or(Loss::Socket)?;
@@ -81,7 +81,7 @@ impl Heir {
 /// Why the data plane cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration cannot be honoured.
+    /// The configuration cannot be applied.
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// An address cannot be listened on.
@@ -106,7 +106,7 @@ impl DataPlane {
         DataPlane::start_with(rows, Arc::new(Own), Listening::On)
     }
 
-    /// The same with listening sockets of `sockets`; with [`Listening::Paused`] none is asked for before
+    /// The same with listening sockets from `sockets`; with [`Listening::Paused`] none is requested before
     /// [`DataPlane::resume`].
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl DataPlane {
         Ok(DataPlane { workers, threads, snapshot, sockets, interfaces, addresses, listening, query_log })
     }
 
-    /// The addresses that are listened on.
+    /// The listening addresses.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
@@ -163,7 +163,7 @@ impl DataPlane {
         self.interfaces.iter().for_each(|interface| self.sockets.release(interface));
     }
 
-    /// Accepts no more clients in this process; another one may go on with the same sockets.
+    /// Accepts no more clients in this process; another one may continue with the same sockets.
     pub fn unlisten(&mut self) {
         let closed = |worker| {
             let (closed, done) = rt::oneshot::channel();
@@ -171,7 +171,7 @@ impl DataPlane {
             done
         };
         let closing: Vec<_> = (0..self.workers.count()).map(closed).collect();
-        // A worker that has stopped has no listeners either.
+        // A stopped worker has no listeners either.
         closing.into_iter().for_each(|done| drop(wait(done)));
         self.listening = Listening::Paused;
     }
@@ -179,7 +179,7 @@ impl DataPlane {
     /// Accepts clients again, on the interfaces that are configured now.
     ///
     /// # Errors
-    /// An address that cannot be listened on; all stay closed then.
+    /// An address that cannot be listened on; then all stay closed.
     pub fn resume(&mut self) -> Result<(), StartError> {
         let known = |interface: &String| {
             let same = self.interfaces.iter().zip(&self.addresses).find(|(known, _)| *known == interface);
@@ -208,11 +208,10 @@ impl DataPlane {
         &self.snapshot
     }
 
-    /// Puts another configuration into force, on each worker with its next message. Listeners and the number of
-    /// workers stay.
+    /// Applies another configuration, on each worker with its next message. Listeners and the number of workers stay.
     ///
     /// # Errors
-    /// A configuration that cannot be honoured; the one before stays in force.
+    /// A configuration that cannot be applied; the previous one stays in force.
     pub fn publish(&mut self, rows: Rows) -> Result<(), CompileError> {
         let snapshot = Arc::new(Snapshot::compile(rows, self.workers.count(), Some(&self.snapshot))?);
         self.workers.publish(&snapshot);
@@ -221,7 +220,7 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Has servers that traffic has found broken tried again: their operator says so.
+    /// Makes shunned servers be tried again, as requested by an operator.
     pub fn end_shuns(&self) {
         let now = self.workers.peers().started.elapsed();
         for server in self.snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
@@ -229,21 +228,21 @@ impl DataPlane {
         }
     }
 
-    /// Puts other keys and certificates into force: for connections that begin from now on. None is dropped.
+    /// Applies other keys and certificates to new connections. Existing ones are kept.
     pub fn replace_tls(&mut self, tls: SharedTls) {
         let snapshot = Arc::new(self.snapshot.with_tls(tls));
         self.workers.publish(&snapshot);
         self.snapshot = snapshot;
     }
 
-    /// Has what rules have logged told to `log`, from now on.
+    /// Sends what rules log to `log` from now on.
     pub fn log_queries_to(&mut self, log: QueryLog) {
         self.workers.send_all(|| Event::LogTo(log.clone()));
         self.query_log = Some(log);
         self.configure_log();
     }
 
-    /// Goes on with the log in a new file.
+    /// Continues the log in a new file.
     pub fn rotate_log(&self) {
         if let Some(log) = &self.query_log {
             log.rotate();
@@ -256,32 +255,32 @@ impl DataPlane {
         }
     }
 
-    /// What hands clients of a process that has died to the workers.
+    /// The handle that passes clients of a dead process to the workers.
     pub fn heir(&self) -> Heir {
         Heir(self.workers.clone())
     }
 
-    /// What tells whether the workers still do anything.
+    /// The handle that shows whether the workers make progress.
     pub fn pulse(&self) -> Pulse {
         Pulse { workers: self.workers.clone(), last: self.workers.peers().beats() }
     }
 
-    /// What asks the workers for figures.
+    /// The handle for requesting figures from the workers.
     pub fn observer(&self) -> Observer {
         Observer::new(self.workers.clone())
     }
 
-    /// Has every client leave in its own time, `limit` at most: then sessions end between two transactions, and at the
-    /// end of `grace` wherever they are. Nothing is accepted any more; call [`DataPlane::pause`] or
+    /// Lets clients disconnect by themselves, for at most `limit`: after that, sessions end between two transactions,
+    /// and after `grace` wherever they are. No clients are accepted any more; call [`DataPlane::pause`] or
     /// [`DataPlane::unlisten`] first.
     pub async fn drain(&self, limit: Duration, grace: Duration) {
         if rt::timeout(limit, self.all_gone(Event::Drain)).await.is_err() {
-            // Whoever is in a transaction then is interrupted by the stop that follows.
+            // Clients that are still in a transaction are interrupted by the stop that follows.
             let _ = rt::timeout(grace, self.all_gone(Event::DrainNow)).await;
         }
     }
 
-    /// Resolves when no worker has a client any more.
+    /// Resolves when no worker has any clients.
     async fn all_gone(&self, tell: fn(rt::oneshot::Sender<()>) -> Event) {
         let told = |worker| {
             let (gone, all) = rt::oneshot::channel();
@@ -306,7 +305,7 @@ impl DataPlane {
     }
 }
 
-/// Notes where clients come from, before the first one does.
+/// Records the ports that clients connect to, before the first one does.
 fn note_ports(addresses: &[String]) {
     if let Some(ledger) = ledger() {
         let port = |address: &String| address.parse().ok().map(|address: SocketAddr| address.port());
@@ -321,7 +320,7 @@ fn bind(sockets: &dyn Sockets, interfaces: &[String]) -> Result<Vec<BoundListene
     interfaces.iter().map(bind).collect()
 }
 
-/// The listeners, dealt out to the workers.
+/// The listeners, distributed to the workers.
 fn shares(listeners: Vec<BoundListener>, workers: usize) -> Vec<Vec<BoundListener>> {
     let mut shares: Vec<Vec<BoundListener>> = (0..workers).map(|_| Vec::new()).collect();
     for (index, listener) in listeners.into_iter().enumerate() {

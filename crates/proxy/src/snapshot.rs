@@ -50,7 +50,7 @@ pub struct Rows {
     pub firewall_rules: Vec<FirewallRuleRow>,
     /// `mysql_firewall_whitelist_sqli_fingerprints`.
     pub firewall_fingerprints: Vec<FirewallFingerprintRow>,
-    /// `mysql_servers_ssl_params`; what the data plane has of them is in `tls`.
+    /// `mysql_servers_ssl_params`; the data plane's form of them is in `tls`.
     pub ssl_params: Vec<SslParamsRow>,
     /// Keys and certificates.
     pub tls: SharedTls,
@@ -65,21 +65,21 @@ pub struct Snapshot {
     pub variables: Variables,
     /// Active users, by name.
     pub users: HashMap<Vec<u8>, Arc<Account>>,
-    /// Hostgroups that have servers, had some, or are to have some.
+    /// Hostgroups that have servers, had some, or will have some.
     pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
     /// The query rules.
     pub rules: Arc<RuleSet>,
-    /// Which statements accounts may send, where that is asked.
+    /// Which statements accounts may send, if that is checked.
     pub firewall: Arc<Firewall>,
     /// Where reads of a hostgroup may go.
     pub readers: HashMap<HostgroupId, HostgroupId>,
     /// Keys and certificates.
     pub tls: SharedTls,
-    /// The forms that passwords are kept in: what a name that nobody has is made to look like.
+    /// The forms that passwords are kept in: what unknown users are made to look like.
     pub password_forms: Vec<Form>,
 }
 
-/// The configuration as one worker holds it: handing it on counts in a cell, and touches no atomic.
+/// The configuration as held by one worker: cloning it counts in a cell, without atomics.
 pub type LocalSnapshot = Rc<Arc<Snapshot>>;
 
 /// The configuration that is in force on one worker.
@@ -92,12 +92,12 @@ impl InForce {
         InForce(RefCell::new(Rc::new(snapshot)))
     }
 
-    /// It. Cheap: no atomic is touched.
+    /// The configuration. Cheap: uses no atomics.
     pub fn get(&self) -> LocalSnapshot {
         Rc::clone(&self.0.borrow())
     }
 
-    /// Puts another one into force.
+    /// Replaces it.
     pub fn replace(&self, snapshot: Arc<Snapshot>) {
         self.0.replace(Rc::new(snapshot));
     }
@@ -108,11 +108,11 @@ impl InForce {
 pub struct Account {
     /// Its configuration.
     pub row: UserRow,
-    /// Its passwords, any of which is good; what logins reveal of them outlives snapshots.
+    /// Its passwords, any of which is accepted; what logins reveal about them outlives snapshots.
     pub credentials: Arc<[Credential]>,
-    /// What is asked of its clients beyond a password.
+    /// What its clients need besides a password.
     pub login: LoginAttributes,
-    /// How its reads are told from its writes.
+    /// How its reads are distinguished from writes.
     pub split: Split,
     /// Its client connections, over all workers; outlives snapshots.
     pub connections: Arc<AtomicU32>,
@@ -124,7 +124,7 @@ pub enum CompileError {
     /// A row of the whitelist is not usable.
     #[error("firewall rule of user {username:?}: {source}")]
     Firewall {
-        /// Whose statement it lists.
+        /// The account of the row.
         username: String,
         /// What is wrong with it.
         source: crate::rules::RuleError,
@@ -184,7 +184,7 @@ impl Snapshot {
         is_overfull.then_some("more servers of its hostgroup are ONLINE than max_num_online_servers")
     }
 
-    /// Whether a server drains whose time for that is over, so that what runs there is to be cut off.
+    /// Whether a draining server's time is over, so that what runs there must be cut off.
     pub fn has_overdue(&self) -> bool {
         !self.variables.offline_soft_timeout.is_zero()
             && self.hostgroups.values().flat_map(|it| &it.servers).any(|server| self.is_overdue(server))
@@ -195,20 +195,20 @@ impl Snapshot {
         !limit.is_zero() && server.drains_since.is_some_and(|since| since.elapsed() >= limit)
     }
 
-    /// Whether a server that was chosen under another configuration may still get work.
+    /// Whether a server chosen with another configuration may still get statements.
     pub fn may_use(&self, server: &Server) -> bool {
         self.as_known_here(server).is_some_and(|(hostgroup, server)| hostgroup.may_use(server))
     }
 
-    /// A server of another configuration as it is in this one, with its hostgroup.
+    /// Another configuration's server as it is in this one, with its hostgroup.
     fn as_known_here(&self, server: &Server) -> Option<(&Hostgroup, &Server)> {
         let hostgroup = self.hostgroups.get(&server.row.hostgroup)?;
         let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
         Some((hostgroup, hostgroup.servers.iter().find(same)?))
     }
 
-    /// A server was reached at `now`: ends what traffic has shunned it for, and, as `mysql-unshun_algorithm` has it, also where the
-    /// same host and port serve other hostgroups. Returns which are back by that.
+    /// A server was reached at `now`: ends its shun and, depending on `mysql-unshun_algorithm`, also that of the same
+    /// host and port in other hostgroups. Returns those that are back.
     pub fn end_shuns<'a>(&'a self, server: &'a Server, now: Duration) -> Vec<&'a Server> {
         if !server.figures.shun.end(now) {
             return Vec::new();
@@ -227,10 +227,10 @@ impl Snapshot {
             .collect()
     }
 
-    /// Compiles rows for `workers` worker threads. Figures of servers and users that `previous` has too go on.
+    /// Compiles rows for `workers` worker threads. Figures of servers and users that are also in `previous` are kept.
     ///
     /// # Errors
-    /// A rule whose expression does not compile; nothing is taken over then.
+    /// A rule whose expression does not compile; then nothing is applied.
     pub fn compile(
         rows: Rows,
         workers: usize,
@@ -266,8 +266,8 @@ impl Snapshot {
             settings: Settings::of(&rows.variables, attributes(id)),
             is_overfull: false,
         };
-        // Those who wait for servers of a hostgroup find each other by it: it stays when its last server goes, and one
-        // that servers move to is there before them.
+        // Clients that wait for servers of a hostgroup are queued in it: it stays when its last server is removed, and
+        // a hostgroup that servers move to exists before them.
         let paired = rows.replication_hostgroups.iter();
         let paired = paired.flat_map(|pair| [pair.writer_hostgroup, pair.reader_hostgroup]);
         let before = previous.into_iter().flat_map(|previous| previous.hostgroups.keys().copied());
@@ -310,7 +310,7 @@ impl Snapshot {
     }
 }
 
-/// The rules of `previous` where they have not changed: what workers remember of them, and their hits, go on.
+/// The rules of `previous` where they have not changed: workers' caches about them, and their hits, are kept.
 fn compile_rules(rows: &Rows, previous: Option<&Snapshot>) -> Result<Arc<RuleSet>, CompileError> {
     let iterations = rows.variables.query_processor_iterations;
     let same = |previous: &&Snapshot| previous.rules.is_of(&rows.rules, &rows.fast_routing, iterations);
@@ -321,7 +321,7 @@ fn compile_rules(rows: &Rows, previous: Option<&Snapshot>) -> Result<Arc<RuleSet
     compiled.map(Arc::new).map_err(|(rule_id, source)| CompileError::Rule { rule_id, source })
 }
 
-/// The passwords of an account; those it had before are the same ones, with what is known of them.
+/// The passwords of an account; those it had before are kept, with what is known about them.
 fn credentials(
     password: &str,
     login: &LoginAttributes,
@@ -344,7 +344,7 @@ fn forms(users: &HashMap<Vec<u8>, Arc<Account>>) -> Vec<Form> {
             forms.push(form);
         }
     }
-    // In an order of their own, or else a name's form would change with the users.
+    // In a fixed order, because otherwise a name's form would change with the users.
     forms.sort_by_key(|form| format!("{form:?}"));
     forms
 }

@@ -5,8 +5,8 @@ use std::io;
 
 use crate::rt::BoundListener;
 
-/// Makes listening sockets. What stands behind it may keep them open beyond the end of this process, so that clients
-/// who connect meanwhile wait instead of being refused.
+/// Makes listening sockets. The implementation may keep them open beyond the end of this process, so that clients that
+/// connect in the meantime wait instead of being refused.
 pub trait Sockets: Debug + Send + Sync {
     /// The socket of `interface`, listening.
     ///
@@ -14,7 +14,7 @@ pub trait Sockets: Debug + Send + Sync {
     /// As [`BoundListener::bind`].
     fn bind(&self, interface: &str) -> io::Result<BoundListener>;
 
-    /// Nobody is to listen on `interface` any more: clients are refused there once this process has closed its socket.
+    /// Nobody must listen on `interface` any more: clients are refused there once this process has closed its socket.
     fn release(&self, interface: &str);
 }
 

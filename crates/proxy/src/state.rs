@@ -1,7 +1,7 @@
 //! What a client may have set in its session, as a value.
 //!
-//! A client has the state it wants, a backend connection the state it is in; [`SessionState::difference`] is what
-//! must be sent to get from one to the other. The history of how a client came to its state plays no part.
+//! A client has the state it wants, a backend connection the state it is in; [`SessionState::difference`] is what must
+//! be sent to get from one to the other. How a client got to its state does not matter.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -31,10 +31,10 @@ impl Variable {
 pub struct SessionState {
     /// Current schema; `None`: none selected.
     pub schema: Option<Box<[u8]>>,
-    /// Whether the server takes several statements in one `COM_QUERY`.
+    /// Whether the server accepts several statements in one `COM_QUERY`.
     pub multi_statements: bool,
-    /// The collation that results are announced in, where it is not the default one of `character_set_results`: logins
-    /// and `SET NAMES` set it, and no variable shows it.
+    /// The collation of results, if it is not the default one of `character_set_results`: logins and `SET NAMES` set
+    /// it, and no variable shows it.
     results_collation: Option<Box<str>>,
     /// Sorted by slot.
     variables: Vec<Variable>,
@@ -50,7 +50,7 @@ pub struct Difference {
     /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to
     /// NULL would leave its type behind.
     pub reset: bool,
-    /// The backend connection has a schema and the client has none: only a new login takes it away.
+    /// The backend connection has a schema and the client has none: only a new login removes it.
     pub schema_must_go: bool,
     /// `COM_SET_OPTION` with this.
     pub multi_statements: Option<bool>,
@@ -70,7 +70,7 @@ impl Difference {
         }
     }
 
-    /// Whether nothing need be sent.
+    /// Whether nothing has to be sent.
     pub fn is_empty(&self) -> bool {
         *self == Difference::default()
     }
@@ -84,8 +84,8 @@ impl SessionState {
         state
     }
 
-    /// What is left of this state by `COM_RESET_CONNECTION`: the schema, and what was set by commands of the protocol.
-    /// The character sets are those of the login or the server's own, as the server likes: not those of any client.
+    /// What `COM_RESET_CONNECTION` leaves of this state: the schema, and what was set by protocol commands. The
+    /// character sets are those of the login or the server's own, depending on the server: not those of any client.
     pub fn after_reset(&self) -> SessionState {
         let mut state = SessionState {
             schema: self.schema.clone(),
@@ -94,7 +94,7 @@ impl SessionState {
         };
         CHARSETS.iter().for_each(|slot| state.set_literal(slot, UNKNOWN));
         if self.schema.is_some() {
-            // Servers keep the schema and forget its character set; only choosing it again brings that back.
+            // Servers keep the schema and forget its character set; only selecting it again restores that.
             state.set_literal(SCHEMA_COLLATION, UNKNOWN);
         }
         state
@@ -116,13 +116,13 @@ impl SessionState {
         self.results_collation = Some(collation.into());
     }
 
-    /// What brings a session to the character sets of this state, in order; `None` where that of results is not known.
-    /// `NAMES` says more than the three variables: the collation that results are announced in.
+    /// The statements that set the character sets of this state, in order; `None` if that of results is not known.
+    /// `NAMES` sets more than the three variables: the collation of results.
     fn charsets(&self, from: &SessionState) -> Option<Vec<String>> {
         let plain = |slot| self.literal(slot).map(|literal| literal.trim_matches('\''));
         let results = plain("character_set_results")?;
         let (client, connection) = (plain("character_set_client"), plain("collation_connection"));
-        // `SET NAMES utf8mb4` asks for it when it is parsed, before anything in the same SET has changed it.
+        // `SET NAMES utf8mb4` reads it when it is parsed, before anything in the same SET has changed it.
         let names_are_anothers = from.variable(UTF8MB4_COLLATION).is_some();
         let mut assignments = Vec::with_capacity(3);
         let (mut client_is, mut connection_is) = (None, None);
@@ -164,9 +164,9 @@ impl SessionState {
         }
     }
 
-    /// Whether a variable with this value can be carried to other connections: its name and its value are such that no server
-    /// reads anything else in the assignment, and there is room for it. What a server says of its own session is written into
-    /// statements for others, and one that has been taken over must not speak through us.
+    /// Whether a variable with this value can be carried to other connections: its name and value are such that every
+    /// server reads the assignment as intended, and there is space for it. What a server reports about its session is
+    /// written into statements for others, and a compromised server must not inject anything.
     pub fn can_carry(&self, name: &str, value: &[u8]) -> bool {
         let is_charset = CHARSETS.contains(&slot(name)) || name == UTF8MB4_COLLATION;
         is_variable_name(name)
@@ -174,14 +174,14 @@ impl SessionState {
             && self.has_room(name.len() + value.len())
     }
 
-    /// Whether there is room for so many bytes more.
+    /// Whether there is space for this many more bytes.
     pub fn has_room(&self, more: usize) -> bool {
         let variables = self.variables.iter().map(|variable| variable.slot.len() + variable.assignment.len());
         let own = self.user_variables.iter().map(|(name, literal)| name.len() + literal.len());
         more <= MOST_BYTES && variables.chain(own).sum::<usize>() + more <= MOST_BYTES
     }
 
-    /// Sets a session variable to a literal as it stands in SQL.
+    /// Sets a session variable to a literal as written in SQL.
     pub fn set_literal(&mut self, name: &str, literal: &str) {
         let slot = slot(name);
         if name == "character_set_results" {
@@ -199,15 +199,15 @@ impl SessionState {
         self.variables.iter().filter_map(|variable| variable.assignment.split_once('='))
     }
 
-    /// What `SET NAMES utf8mb4` means where the session has chosen that itself (MySQL). No other statement asks for it:
-    /// `SET character_set_connection` and `SET CHARACTER SET` do not.
+    /// What `SET NAMES utf8mb4` means if the session has chosen that itself (MySQL). No other statement uses it: `SET
+    /// character_set_connection` and `SET CHARACTER SET` do not.
     pub fn collation_of_names(&self) -> Option<String> {
         let charset = self.literal("character_set_results")?.trim_matches('\'');
         let collation = self.literal(UTF8MB4_COLLATION)?.trim_matches('\'');
         charset.eq_ignore_ascii_case("utf8mb4").then(|| collation.to_owned())
     }
 
-    /// Gives the schema the server's character set: what is left where the current one was dropped.
+    /// Gives the schema the server's character set: what remains if the default schema was dropped.
     pub fn set_schema_collation_to_that_of_the_server(&mut self) {
         if let Some((name, literal)) =
             self.assignment("collation_server").and_then(|said| said.split_once('='))
@@ -217,18 +217,18 @@ impl SessionState {
         }
     }
 
-    /// Whether errors are not kept for `SHOW WARNINGS`. MySQL does not even count those of its parser then.
+    /// Whether errors are not kept for `SHOW WARNINGS`. Then MySQL does not even count parser errors.
     pub fn keeps_no_errors(&self) -> bool {
         self.literal("max_error_count") == Some("0")
     }
 
-    /// Whether `WHERE id IS NULL` asks for `LAST_INSERT_ID()`.
+    /// Whether `WHERE id IS NULL` reads `LAST_INSERT_ID()`.
     pub fn null_is_insert_id(&self) -> bool {
         let literal = self.literal("sql_auto_is_null").unwrap_or("0").trim_matches('\'');
         !(literal == "0" || literal.eq_ignore_ascii_case("OFF") || literal.eq_ignore_ascii_case("FALSE"))
     }
 
-    /// Puts a session variable back to the server's default.
+    /// Resets a session variable to the server's default.
     pub fn set_default(&mut self, name: &str) {
         let slot = slot(name);
         if name == "character_set_results" {
@@ -251,8 +251,8 @@ impl SessionState {
         Some(&self.variables[found])
     }
 
-    /// Sets a user variable to a literal. One that was set to NULL is not one that was never set: it has a type, and
-    /// one that had a value before has that value's.
+    /// Sets a user variable to a literal. A variable set to NULL differs from one that was never set: it has a type,
+    /// that of its earlier value if there was one.
     pub fn set_user_variable(&mut self, name: &str, literal: &str) {
         let before = self.user_variables.iter().find(|(known, _)| **known == *name);
         let literal = match before {
@@ -266,8 +266,8 @@ impl SessionState {
         }
     }
 
-    /// A string as this state reads it, in a form that means the same in every state; `None` when the state's
-    /// collation is not known.
+    /// A string as read in this state, in a form that means the same in every state; `None` if the state's collation is
+    /// not known.
     pub fn text_literal(&self, text: &[u8], family: Family) -> Option<String> {
         let literal = self.literal("collation_connection")?;
         let name = literal.trim_matches('\'');
@@ -291,7 +291,7 @@ impl SessionState {
         }
     }
 
-    /// The literal that a user variable was set to, by its name as it is written after the `@`.
+    /// The literal that a user variable was set to, by its name as written after the `@`.
     pub fn user_variable(&self, written: &[u8]) -> Option<&str> {
         let name = std::str::from_utf8(written).ok()?.trim_matches(['`', '\'', '"']).to_lowercase();
         let found = self.user_variables.iter().find(|(known, _)| **known == *name);
@@ -303,10 +303,10 @@ impl SessionState {
         !self.user_variables.is_empty()
     }
 
-    /// What brings a session in state `from` to this state. User variables, and timeouts that are short, count only when
-    /// the statement to come reads them.
+    /// What brings a session from state `from` to this state. User variables, and short timeouts, only count if the
+    /// next statement reads them.
     pub fn difference(&self, from: &SessionState, user_variables: bool) -> Difference {
-        // NULL is only what it is in a variable that has had no value before.
+        // A NULL is only the same in a variable that had no value before.
         let can_be_set = |(name, found): &(Box<str>, Box<str>)| {
             let place = self.user_variables.binary_search_by(|(known, _)| known.cmp(name));
             place.is_ok_and(|place| &*self.user_variables[place].1 != "NULL" || &**found == "NULL")
@@ -342,7 +342,7 @@ impl SessionState {
                 (None, Some(found)) if WRONG_DEFAULTS.contains(&&*found.slot) => {
                     difference.assign(&format!("{0}=@@global.{0}", found.slot));
                 }
-                // By the name it was set by: the slot's other name may be unknown to the server.
+                // By the name with which it was set: the server may not know the slot's other name.
                 (None, Some(found)) => difference.assign(&format!("{}=DEFAULT", found.name())),
                 (None, None) => {}
             },
@@ -375,8 +375,8 @@ impl SessionState {
         difference
     }
 
-    /// This state with the user variables and the short timeouts of `other`: what a backend connection is in after it was
-    /// aligned without them.
+    /// This state with the user variables and the short timeouts of `other`: the state of a backend connection after it
+    /// was aligned without them.
     pub fn with_user_variables_of(&self, other: &SessionState) -> SessionState {
         let mut state = SessionState { user_variables: other.user_variables.clone(), ..self.clone() };
         for name in TIMEOUTS {
@@ -390,7 +390,7 @@ impl SessionState {
         state
     }
 
-    /// Whether a timeout is set so short that a server may end a connection by it that nobody uses at the moment.
+    /// Whether a timeout is so short that a server may end an idle connection because of it.
     pub fn has_short_timeouts(&self) -> bool {
         self.variables.iter().any(|variable| is_short_timeout(Some(variable)))
     }
@@ -402,18 +402,18 @@ impl SessionState {
         state
     }
 
-    /// The timeout of that name, where it was set.
+    /// The timeout with that name, if it was set.
     pub fn timeout(&self, name: &str) -> Option<Duration> {
         self.literal(name)?.trim_matches('\'').parse().ok().map(Duration::from_secs)
     }
 
-    /// Hashes what changes the meaning of a statement that is prepared in this state.
+    /// Hashes what affects the meaning of a statement prepared in this state.
     pub fn hash_for_prepare(&self, hasher: &mut impl Hasher) {
         self.schema.hash(hasher);
         self.variables_for_prepare().for_each(|variable| variable.assignment.hash(hasher));
     }
 
-    /// Hashes what may change an answer; user variables where the statement may read them.
+    /// Hashes what may affect an answer; user variables if the statement may read them.
     pub fn hash_for_answer(&self, hasher: &mut impl Hasher, user_variables: bool) {
         self.schema.hash(hasher);
         self.results_collation.hash(hasher);
@@ -423,8 +423,8 @@ impl SessionState {
         }
     }
 
-    /// Whether a statement means the same prepared in this state and in `other`. One that was prepared without a
-    /// schema names none, and is at home in any.
+    /// Whether a statement means the same prepared in this state and in `other`. A statement prepared without a schema
+    /// refers to none, and is valid in any.
     pub fn prepares_like(&self, other: &SessionState) -> bool {
         (self.schema.is_none() || self.schema == other.schema)
             && self.variables_for_prepare().eq(other.variables_for_prepare())
@@ -444,8 +444,8 @@ impl SessionState {
     }
 }
 
-/// A shared state. Clients and backend connections whose states are equal come to share one value, so that
-/// comparing them is comparing pointers.
+/// A shared state. Clients and backend connections with equal states eventually share one value, so that comparing them
+/// is comparing pointers.
 pub type SharedState = Arc<SessionState>;
 
 /// Walks two sorted lists side by side.
@@ -483,13 +483,13 @@ pub fn slot(name: &str) -> &str {
     }
 }
 
-/// Follows the schema; only choosing the schema again puts it back.
+/// Follows the schema; only selecting the schema again restores it.
 pub const SCHEMA_COLLATION: &str = "collation_database";
 
-/// The value, in the state of a backend connection, of a variable that may have any: no client wants this one.
+/// The value, in the state of a backend connection, of a variable whose value is unknown: no client has this one.
 pub const UNKNOWN: &str = "unknown";
 
-/// What `utf8mb4` is ordered by when nobody says otherwise (MySQL).
+/// The default collation of `utf8mb4` (MySQL).
 pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
 
 /// Variables for which servers report NULL as an empty value.
@@ -505,7 +505,7 @@ pub const WRONG_DEFAULTS: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 /// The slots that `SET NAMES` fills.
 pub const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
-/// Variables that count when a statement runs, not when it is prepared. Of all others the worst is assumed.
+/// Variables that matter when a statement runs, not when it is prepared. For all others the worst is assumed.
 const WITHOUT_MEANING: [&str; 17] = [
     "autocommit",
     "character_set_results",
@@ -526,7 +526,8 @@ const WITHOUT_MEANING: [&str; 17] = [
     "wait_timeout",
 ];
 
-/// How long a server waits for its client. Narrows keeps them towards clients: a connection may serve another one next.
+/// How long a server waits for its client. Narrows enforces them for clients, because a connection may serve another
+/// client next.
 const TIMEOUTS: [&str; 4] = ["interactive_timeout", "net_read_timeout", "net_write_timeout", "wait_timeout"];
 
 /// Seconds from which a timeout does nothing to a connection of the pool, which is used or pinged more often. Longer ones are
@@ -545,13 +546,13 @@ fn is_short_timeout(variable: Option<&Variable>) -> bool {
 /// server takes (`max_allowed_packet`), and each session keeps them.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Character sets in which ASCII text has other bytes, or these bytes are other letters.
+/// Character sets in which ASCII text has different bytes, or these bytes are different characters.
 const OTHER_LETTERS: [&str; 5] = ["ucs2", "utf16", "utf16le", "utf32", "swe7"];
 
 /// Bytes of the longest name of a variable: servers have none beyond 64, and components put theirs in front.
 const LONGEST_NAME: usize = 128;
 
-/// Whether a name is one of a session variable, perhaps of a component, and cannot be read as anything else.
+/// Whether a name is that of a session variable, possibly of a component, and cannot be read as anything else.
 pub fn is_variable_name(name: &str) -> bool {
     const SCOPES: [&str; 5] = ["global", "local", "persist", "persist_only", "session"];
     let (component, own) = name.split_once('.').unwrap_or(("component", name));
@@ -562,12 +563,12 @@ pub fn is_variable_name(name: &str) -> bool {
             .all(|part| is_word(part.as_bytes()) && !part.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// Whether a value may stand in SQL without quotes, or between any.
+/// Whether a value may appear in SQL without quotes, or within any quotes.
 pub fn is_word(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Whether a text is a plain decimal number: digits, with others after a point perhaps.
+/// Whether a text is a plain decimal number: digits, possibly with a decimal point.
 fn is_number(text: &str) -> bool {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -578,8 +579,8 @@ fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A string literal that is read alike under every `sql_mode` and in every character set: a value with a backslash, or with
-/// letters outside ASCII, is written in hexadecimal.
+/// A string literal that is read the same with every `sql_mode` and character set: a value with a backslash, or with
+/// non-ASCII characters, is written in hexadecimal.
 pub fn quoted(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) if text.is_ascii() && !text.contains(['\\', '\0']) => {
@@ -654,7 +655,7 @@ mod tests {
         assert_eq!(set.as_deref(), Some(expected));
         found.set_text("character_set_results", b"utf8mb4");
         assert_eq!(found.collation_of_names().as_deref(), Some("utf8mb4_general_ci"));
-        // MySQL 9.7 asks for it in SET NAMES only.
+        // MySQL 9.7 only uses it in SET NAMES.
         found.set_text("character_set_connection", b"utf8mb4");
         assert_eq!(found.literal("collation_connection"), Some("'utf8mb4'"));
     }

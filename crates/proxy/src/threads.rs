@@ -1,8 +1,7 @@
-//! Threads for what takes long and waits for nothing: hashes of passwords, decryption with RSA. A worker serves its other
-//! sessions meanwhile.
+//! Threads for long computations: password hashes, RSA decryption. A worker serves its other sessions in the meantime.
 //!
-//! There are few, so that workers keep their processors, and only so much work is taken up at a time: who comes beyond that
-//! waits for room, in the order of coming.
+//! There are few, so that workers keep their CPUs, and only a limited amount of work is accepted at a time: further
+//! jobs wait for a slot, in order of arrival.
 
 #![expect(
     clippy::disallowed_types,
@@ -27,24 +26,25 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// At most `most` threads, and at least one; `name` and a number are their names.
+    /// At most `most` threads, and at least one; they are named `name` and a number.
     pub fn new(name: &'static str, most: usize) -> Threads {
         let (room, jobs) = (Arc::new(Semaphore::new(MOST_JOBS)), OnceLock::new());
         Threads { name, most: most.max(1), room, jobs }
     }
 
-    /// Threads for logins beside `workers` workers: half as many, since logins are to cost sessions less than sessions cost them.
+    /// Threads for logins beside `workers` workers: half as many, because logins should cost sessions less than the
+    /// other way round.
     pub fn for_logins(workers: usize) -> Threads {
         Threads::new("login", workers.div_ceil(2))
     }
 
-    /// Waits for room, has a thread run `job`, and waits for what comes of it. `None` when nothing does: the job has panicked, or
-    /// there is no thread. A job that nobody waits for any more when its turn comes is not run.
+    /// Waits for a slot, makes a thread run `job`, and waits for its result. `None` if there is none: the job has
+    /// panicked, or there is no thread. A job that nobody waits for any more when its turn comes is not run.
     pub async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let place = Arc::clone(&self.room).acquire_owned().await.ok()?;
         let (answer, result) = oneshot::channel();
         let job = move || {
-            // Else nobody waits any more: the client is gone, or its time is over.
+            // Otherwise nobody waits any more: the client has disconnected, or its time is over.
             if !answer.is_closed() {
                 let result = job();
                 drop(place);
@@ -75,14 +75,15 @@ fn work(queue: &Mutex<Receiver<Job>>) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        // Its caller finds that no answer comes; the thread is there for others.
+        // Its caller gets no answer; the thread stays available for others.
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             tracing::error!("work of a login has panicked");
         }
     }
 }
 
-/// Jobs that wait for a thread or have one: a fifth of a second's work for one thread, at the usual rounds of a hash.
+/// How many jobs wait for a thread or have one: a fifth of a second's work for one thread, with the usual rounds of a
+/// hash.
 const MOST_JOBS: usize = 64;
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
             while threads.room.available_permits() > 0 {
                 sleep(Duration::from_millis(1)).await;
             }
-            // One that comes now waits for room, and gives up.
+            // A further job waits for a slot, and gives up.
             let late = timeout(Duration::from_millis(20), threads.run(|| ())).await;
             assert!(late.is_err());
             assert_eq!((threads.room.available_permits(), done.load(Ordering::Relaxed)), (0, 0));

@@ -1,5 +1,5 @@
-//! What the data plane has of keys and certificates: built by the control plane from files, handed in, never changed.
-//! Another set takes its place as a whole; connections that stand keep what they were made with.
+//! The data plane's keys and certificates: built by the control plane from files, passed in, never changed. A new set
+//! replaces it as a whole; existing connections keep what they were opened with.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, PrivateDecryptingKey};
 use zeroize::Zeroizing;
 
-/// Everything of keys and certificates.
+/// All keys and certificates.
 #[derive(Debug, Default)]
 pub struct Tls {
-    /// What clients are served with; `None`: TLS is not offered.
+    /// The TLS configuration for clients; `None`: TLS is not offered.
     pub clients: Option<Arc<rustls::ServerConfig>>,
     /// The key pair for `caching_sha2_password` without TLS; `None`: such logins need TLS or a Unix socket.
     pub key_pair: Option<KeyPair>,
@@ -23,27 +23,27 @@ pub struct Tls {
 pub struct TowardServers {
     /// Of `mysql-ssl_p2s_*`.
     pub default: Option<Toward>,
-    /// Of `mysql_servers_ssl_params`, by host name, port and user; an empty user stands for all others.
+    /// Of `mysql_servers_ssl_params`, by host name, port and user; an empty user means all others.
     pub rows: HashMap<(String, u16, String), Toward>,
 }
 
-/// A way to connect.
+/// A client configuration.
 #[derive(Debug, Clone)]
 pub struct TlsToward {
     /// How.
     pub config: Arc<rustls::ClientConfig>,
-    /// Whether the server's certificate is verified: without an authority it is not looked at.
+    /// Whether the server's certificate is verified: without an authority it is not.
     pub verifies: bool,
 }
 
-/// A way to connect, or why it cannot be used.
+/// A client configuration, or the reason why it cannot be used.
 pub type Toward = Result<TlsToward, String>;
 
 impl TowardServers {
-    /// The way to `host` in the name of `user`.
+    /// The configuration for connecting to `host` as `user`.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Why there is none, as text.
     pub fn toward(&self, host: &str, port: u16, user: &str) -> Toward {
         let row = |user: &str| self.rows.get(&(host.to_owned(), port, user.to_owned()));
         let found = row(user).or_else(|| row("")).or(self.default.as_ref());
@@ -58,10 +58,10 @@ pub struct KeyPair {
 }
 
 impl KeyPair {
-    /// The pair of `private`; `public_pem` is its public key as clients are sent it.
+    /// The pair of `private`; `public_pem` is its public key as sent to clients.
     ///
     /// # Errors
-    /// A key that RSA-OAEP cannot be used with.
+    /// A key with which RSA-OAEP cannot be used.
     pub fn new(public_pem: &[u8], private: PrivateDecryptingKey) -> Result<KeyPair, &'static str> {
         let private =
             OaepPrivateDecryptingKey::new(private).map_err(|_| "not a key that RSA-OAEP can be used with")?;
@@ -73,7 +73,7 @@ impl KeyPair {
         Arc::clone(&self.public_pem)
     }
 
-    /// Decrypts what a client has encrypted; `None` when it was not encrypted with this key.
+    /// Decrypts what a client has encrypted; `None` if it was not encrypted with this key.
     pub fn decrypt(&self, cipher: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let mut plain = Zeroizing::new(vec![0; self.private.min_output_size()]);
         let length = self.private.decrypt(&OAEP_SHA1_MGF1SHA1, cipher, &mut plain, None).ok()?.len();
@@ -88,7 +88,7 @@ impl std::fmt::Debug for KeyPair {
     }
 }
 
-/// The settings in force, in a configuration that is compared: two are equal when they are the same one.
+/// The settings in force, in a configuration that is compared: two are equal if they are the same object.
 #[derive(Debug, Clone)]
 pub struct SharedTls(pub Arc<Tls>);
 

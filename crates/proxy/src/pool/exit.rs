@@ -1,5 +1,5 @@
-//! The way back: what a server connection may carry decides what is done before anybody else has it. Who has had it says so to
-//! [`Lease::settle`](super::Lease::settle).
+//! Returning a connection: what a backend connection may carry decides what is done before anybody else gets it. Its
+//! user passes that to [`Lease::settle`](super::Lease::settle).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use crate::hostgroup::ServerFigures;
 use crate::rows::HostgroupId;
 use crate::rt::{Instant, spawn_local};
 
-/// What is done to a connection before anybody else has it.
+/// What is done to a connection before anybody else gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Nothing: it is idle, and its state is known.
     Return,
-    /// The timeouts are set back that a client had for itself: a server would close an idle connection by them.
+    /// The client's own timeouts are reset: a server would close an idle connection because of them.
     UndoTimeouts,
     /// `COM_RESET_CONNECTION`.
     Reset,
-    /// `COM_CHANGE_USER`, which takes away the roles that a reset leaves. It is closed where it may still have one.
+    /// `COM_CHANGE_USER`, which removes the roles that a reset leaves. It is closed if it may still have one.
     ChangeUser,
-    /// It is closed: nothing takes away what it carries.
+    /// It is closed: nothing removes what it carries.
     Close,
 }
 
 impl Pool {
-    /// Does what `exit` says to a connection of `want`, and puts it back; where that fails, it is closed.
+    /// Applies `exit` to a connection of `want`, and returns it to the pool; if that fails, it is closed.
     pub(super) async fn clean(&self, mut backend: Backend, exit: Exit, want: &Want) {
         let limit = self.in_force.get().variables.connect_timeout_server;
         if exit != Exit::UndoTimeouts {
-            // What it still keeps for its client is lost when it fails, and so is the connection.
+            // If this fails, what it still keeps for its client is lost, and so is the connection.
             let _ = backend.settle_residue(limit).await;
         }
         let cleaned = match exit {
@@ -52,7 +52,7 @@ impl Pool {
         }
     }
 
-    /// Asks a connection that is idle here for what it keeps, and leaves that with its client.
+    /// Fetches what an idle connection keeps, and passes it to its client.
     pub(super) fn fetch(self: &Rc<Pool>, hostgroup: HostgroupId, last_use: Use) {
         if let Some(backend) = self.take_untouched(hostgroup, last_use) {
             self.collect_from(backend);
@@ -61,7 +61,7 @@ impl Pool {
 
     /// The same of a connection that nobody has.
     pub(super) fn collect_from(self: &Rc<Pool>, mut backend: Backend) {
-        // It will know less than its client left there.
+        // It no longer has everything that its client left there.
         backend.login.count_lease();
         let limit = self.in_force.get().variables.connect_timeout_server;
         self.look_after(backend, async move |backend| backend.settle_residue(limit).await);
@@ -75,7 +75,7 @@ impl Pool {
         }
     }
 
-    /// Pings the idle connections that are due, and opens those that are wanted before they are needed.
+    /// Pings the idle connections that are due, and opens connections in advance.
     pub fn tend(self: &Rc<Pool>) {
         let snapshot = self.in_force.get();
         let limit = snapshot.variables.ping_timeout_server;
@@ -94,7 +94,7 @@ impl Pool {
         spawn_local(async move { pool.close_idle_statements(&figures).await });
     }
 
-    /// Does something with a connection that nobody has, and puts it back; where that fails, it is closed.
+    /// Does something with an idle connection, and returns it to the pool; if that fails, it is closed.
     fn look_after(
         self: &Rc<Pool>,
         mut backend: Backend,

@@ -1,4 +1,4 @@
-//! Servers that could not be had: how far and how long each is left alone, and how it comes back.
+//! Servers that failed: for how long each is avoided, to what extent, and how it comes back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,35 +9,35 @@ use crate::hostgroup::{Hostgroup, READY, Server, ShunLimits, readiness};
 use crate::rt::Instant;
 use crate::snapshot::{Snapshot, Variables};
 
-/// Why a server is left alone for a while.
+/// Why a server is avoided for a while.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) text: String,
     pub(super) at: Instant,
-    /// How long it is left alone; doubles with each failure.
+    /// How long it is avoided; doubles with each failure.
     pub(super) pause: Duration,
-    /// What is not done meanwhile.
+    /// What is not done in the meantime.
     pub(super) scope: Scope,
     /// When the first of these failures was.
     since: Instant,
 }
 
-/// How far a server is left alone.
+/// To what extent a server is avoided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// No connection is opened; those that are open serve.
+    /// No connection is opened; open ones are used.
     Opening,
     /// Nothing is sent there.
     Everything,
-    /// The same, since it is read-only.
+    /// The same, because it is read-only.
     Writes,
 }
 
 impl Scope {
-    /// How far a server is left alone that has failed like this.
+    /// To what extent a server is avoided after this failure.
     fn of(error: &BackendError) -> Scope {
         match error {
-            // A server that answers with an error is there, for those who are connected.
+            // A server that answers with an error is up for existing connections.
             BackendError::Server(_) | BackendError::InitConnect(_) => Scope::Opening,
             BackendError::ReadOnly => Scope::Writes,
             _ => Scope::Everything,
@@ -46,7 +46,7 @@ impl Scope {
 }
 
 impl Pool {
-    /// A server could be connected to.
+    /// A connection to a server succeeded.
     pub(super) fn succeeded(&self, group: &Group, snapshot: &Snapshot, server: &Server) {
         group.succeeded(server, Instant::now());
         for server in snapshot.end_shuns(server, self.epoch.elapsed()) {
@@ -58,8 +58,8 @@ impl Pool {
         }
     }
 
-    /// Keeps why a server could not be had, and shuns it for a while when that was so too often; an error about the login is the
-    /// client's and says nothing about the server.
+    /// Records why a server failed, and shuns it for a while if that happened too often; an error about the login
+    /// belongs to the client and says nothing about the server.
     pub(super) fn failed(
         &self,
         group: &Group,
@@ -86,7 +86,7 @@ impl Pool {
         Ok(None)
     }
 
-    /// Writes a line about an account that a server refuses, unless one was written within the minute.
+    /// Logs that a server refuses an account, unless this was logged within the last minute.
     fn tell_refusal(&self, server: &Server, want: &Want, error: &BackendError) {
         let username = &want.account.row.username;
         if let Some(untold) = server.figures.refusals.tell(username, self.epoch.elapsed()) {
@@ -106,8 +106,8 @@ impl Pool {
     }
 }
 
-/// What the client is told at once, where a server has refused its account, or what runs first: another try would end
-/// in the same way.
+/// The error that a client gets at once if a server refused its account, or the initial statement: another attempt
+/// would end in the same way.
 fn refusal(server: &Server, want: &Want, error: &BackendError) -> Option<ServerError> {
     match error {
         BackendError::Server(error) if error.is_about_login() => {
@@ -120,7 +120,7 @@ fn refusal(server: &Server, want: &Want, error: &BackendError) -> Option<ServerE
 }
 
 impl Group {
-    /// Whether the hostgroup has a server in use beside `server`.
+    /// Whether the hostgroup has a server in use besides `server`.
     fn has_another(&self, hostgroup: &Hostgroup, server: &Server) -> bool {
         let failures = self.failures.borrow();
         hostgroup.servers.iter().any(|other| {
@@ -131,7 +131,7 @@ impl Group {
         })
     }
 
-    /// A server could be connected to.
+    /// A connection to a server succeeded.
     fn succeeded(&self, server: &Server, now: Instant) {
         let figures = std::ptr::from_ref(&*server.figures);
         if let Some(failure) = self.failures.borrow_mut().remove(&figures)
@@ -141,7 +141,7 @@ impl Group {
         }
     }
 
-    /// How much of its weight a server has: not all when it has just come back.
+    /// How much of its weight a server has: not all of it if it has just come back.
     pub(super) fn readiness(&self, server: &Server, now: Instant) -> u32 {
         let mut back_since = self.back_since.borrow_mut();
         if back_since.is_empty() && server.back_since.is_none() {
@@ -156,14 +156,14 @@ impl Group {
         ready
     }
 
-    /// How far a server is left alone now.
+    /// To what extent a server is currently avoided.
     pub(super) fn pause(&self, server: &Server, now: Instant) -> Option<Scope> {
         let failures = self.failures.borrow();
         let failure = failures.get(&std::ptr::from_ref(&*server.figures))?;
         (failure.at + failure.pause > now).then_some(failure.scope)
     }
 
-    /// When the first server that is left alone may be tried again.
+    /// When the first avoided server may be tried again.
     pub(super) fn next_unpaused(&self, hostgroup: &Hostgroup) -> Option<Instant> {
         let failures = self.failures.borrow();
         let eligible = hostgroup.servers.iter().filter(|server| hostgroup.may_use(server));
@@ -174,7 +174,7 @@ impl Group {
         eligible.filter_map(until).filter(|at| *at > now).min()
     }
 
-    /// Leaves a server alone for a while, and not for less than `delay`.
+    /// Avoids a server for a while, and for at least `delay`.
     pub(super) fn leave_alone(&self, server: &Arc<Server>, text: String, scope: Scope, delay: Duration) {
         server.figures.distrust();
         let mut failures = self.failures.borrow_mut();
@@ -194,7 +194,7 @@ impl Group {
     }
 }
 
-/// A server that could not be reached is left alone this long at first, so that a restart is hardly noticed;
+/// For how long an unreachable server is avoided at first, so that a restart is hardly noticed;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// and this long at most, so that it is found again within a second of its coming back.
+/// and the maximum, so that it is used again within a second after it comes back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

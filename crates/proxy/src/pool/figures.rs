@@ -1,4 +1,4 @@
-//! What one worker's pool counts, and what it tells of its connections.
+//! What one worker's pool counts, and what it reports about its connections.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::hostgroup::{Load, Server, ServerFigures};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Snapshot};
 
-/// What a pool counts of its leases.
+/// A pool's counters of its leases.
 #[derive(Debug, Default)]
 pub(super) struct PoolFigures {
     pub(super) asked: Cell<u64>,
@@ -20,28 +20,28 @@ pub(super) struct PoolFigures {
     pub(super) failed: Cell<u64>,
     pub(super) returned: Cell<u64>,
     pub(super) timeouts: Cell<u64>,
-    /// Connections that were reset before anybody else had them.
+    /// Connections that were reset before anybody else got them.
     pub(super) resets: Cell<u64>,
-    /// What was counted since the start, of servers the configuration no longer has, and before a reset.
+    /// What was counted since the start, for servers that the configuration no longer has, and before a reset.
     before: RefCell<Tally>,
 }
 
-/// What a worker tells of one server.
+/// What a worker reports about one server.
 #[derive(Debug, Clone)]
 pub struct ServerReport {
     /// The hostgroup.
     pub hostgroup: HostgroupId,
-    /// The server's figures tell which it is.
+    /// The server's figures, which identify it.
     pub figures: Arc<ServerFigures>,
     /// Connections in use, now.
     pub used: u64,
-    /// Most connections in use at once.
+    /// The most connections in use at once.
     pub most_used: u64,
     /// Idle connections, now.
     pub idle: u64,
     /// What is counted.
     pub tally: Tally,
-    /// Why it could not be reached last: when, until when it is left alone, and the text.
+    /// The last failure to reach it: when, until when it is avoided, and the text.
     pub failure: Option<(Instant, Instant, String)>,
 }
 
@@ -62,7 +62,7 @@ impl Group {
         InUse::new(self.tally(server), now)
     }
 
-    /// What this worker has out at a server.
+    /// This worker's load on a server.
     pub(super) fn load(&self, server: &Server, now: Instant) -> Load {
         let tallies = self.tallies.borrow();
         let tally = tallies.iter().find(|(figures, _)| Arc::ptr_eq(figures, &server.figures));
@@ -71,7 +71,7 @@ impl Group {
 }
 
 impl Pool {
-    /// What this worker knows of each server it had to do with. With [`Take::Reset`] counts begin again.
+    /// What this worker knows about each server it has used. With [`Take::Reset`] counters are reset.
     pub fn servers(&self, take: Take) -> Vec<ServerReport> {
         let mut reports = Vec::new();
         for (hostgroup, group) in self.groups.borrow().iter() {
@@ -98,7 +98,7 @@ impl Pool {
         reports
     }
 
-    /// Adds what the pool has counted since the start.
+    /// Adds the pool's counters since the start.
     pub fn count_into(&self, counters: &mut Counters) {
         let mut sum = *self.figures.before.borrow();
         for group in self.groups.borrow().values() {
@@ -126,7 +126,7 @@ impl Pool {
         counters.pool_bytes += (self.idle() * (size_of::<Backend>() + size_of::<Login>())) as u64;
     }
 
-    /// Forgets what is counted of servers that the configuration no longer has and nobody uses; the sums keep it.
+    /// Drops the counters of servers that are unused and no longer configured; the sums keep them.
     pub fn forget_gone(&self, snapshot: &Snapshot) {
         for (hostgroup, group) in self.groups.borrow().iter() {
             let servers = snapshot.hostgroups.get(hostgroup).map_or(&[][..], |group| &group.servers);
@@ -148,7 +148,7 @@ impl Pool {
         self.groups.borrow().values().map(|group| group.idle.borrow().len()).sum()
     }
 
-    /// Some of the idle connections: `most` of them behind the first `skip`.
+    /// Some of the idle connections: `most` of them after the first `skip`.
     pub fn idle_connections(&self, skip: usize, most: usize, now: Instant) -> Vec<FreeConnection> {
         let groups = self.groups.borrow();
         let mut lines = Vec::new();

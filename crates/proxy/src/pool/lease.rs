@@ -1,4 +1,4 @@
-//! A backend connection that is out of the pool, and the one way back.
+//! A backend connection outside the pool, and the only way to return it.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -7,11 +7,11 @@ use super::{Exit, Pool};
 use crate::backend::{Backend, Want};
 use crate::rt::{Instant, spawn_local};
 
-/// A backend connection that the pool has given out.
+/// A backend connection that the pool has handed out.
 ///
-/// Only the pool makes one, and it ends in one of two ways: [`Lease::settle`] gives the connection back, with what must be done
-/// to it before; dropping the lease closes the connection. Whoever forgets to settle costs a connection and never gives a
-/// dirty one away.
+/// Only the pool makes one, and it ends in one of two ways: [`Lease::settle`] returns the connection, after doing what
+/// is necessary; dropping the lease closes the connection. Forgetting to settle costs a connection, but never passes on
+/// a dirty one.
 ///
 /// ```
 /// # use std::rc::Rc;
@@ -30,7 +30,7 @@ use crate::rt::{Instant, spawn_local};
 /// }
 /// ```
 ///
-/// nor from another worker what its pool has not lent:
+/// nor from another worker anything that its pool has not lent:
 ///
 /// ```compile_fail,E0423
 /// # use std::rc::Rc;
@@ -40,7 +40,7 @@ use crate::rt::{Instant, spawn_local};
 /// }
 /// ```
 ///
-/// A connection of one's own makes no lease,
+/// Owning a connection does not make a lease,
 ///
 /// ```compile_fail,E0451
 /// # use narrows_proxy::{backend::Backend, pool::Lease};
@@ -58,7 +58,7 @@ use crate::rt::{Instant, spawn_local};
 /// }
 /// ```
 ///
-/// and what was given back is used no more.
+/// and a returned connection cannot be used any more.
 ///
 /// ```compile_fail,E0382
 /// # use std::rc::Rc;
@@ -79,8 +79,8 @@ impl Lease {
         Lease { backend }
     }
 
-    /// Gives the connection back for its next user, once what `exit` says is done; where that fails, it is closed. It is one of
-    /// `want`, and `now` was read not long ago.
+    /// Returns the connection for its next user, after applying `exit`; if that fails, it is closed. It was leased for
+    /// `want`, and `now` was read recently.
     pub fn settle(mut self, exit: Exit, pool: &Rc<Pool>, want: &Want, now: Instant) {
         self.backend.login.sequences_are_own = false;
         match exit {

@@ -1,4 +1,4 @@
-//! What the pools of the workers tell each other.
+//! Messages between the workers' pools.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,13 +19,14 @@ pub enum Mail {
         /// The worker that asks.
         to: usize,
     },
-    /// A connection that was asked for, or is wanted more here. As many as servers have `max_connections`: each has its slot.
+    /// A connection that was requested, or is needed more here. As many as servers have `max_connections`: each has its
+    /// slot.
     Backend(Lent),
     /// A waiter of the hostgroup should look again. One of each hostgroup
     /// ([`Demand::poke_oldest`](crate::hostgroup::Demand::poke_oldest)).
     Poke(HostgroupId),
-    /// A client waits for what a connection keeps for it; where that is idle, it is to be asked. One of each connection
-    /// that keeps something ([`Keepsake::ask`]).
+    /// A client waits for what a connection keeps for it; if that is idle, fetch it. One of each connection that keeps
+    /// something ([`Keepsake::ask`]).
     Fetch {
         /// The hostgroup.
         hostgroup: HostgroupId,
@@ -50,14 +51,14 @@ impl Pool {
         }
     }
 
-    /// Has idle connections to a server, on any of the workers, close their statements.
+    /// Makes idle connections to a server, on any of the workers, close their statements.
     pub fn close_statements_of(&self, figures: &Arc<ServerFigures>, workers: usize) {
         for worker in (0..workers).filter(|worker| figures.may_ask_to_close(*worker)) {
             self.outbox.send(worker, Mail::CloseStatements(Arc::clone(figures)));
         }
     }
 
-    /// Another worker's pool, or a connection that was closed there, has something to say.
+    /// Another worker's pool, or a connection that was closed there, has sent a message.
     pub fn receive(self: &Rc<Pool>, mail: Mail) {
         match mail {
             Mail::Borrow { hostgroup, to } => self.lend_idle(hostgroup, to),

@@ -1,16 +1,16 @@
-//! One worker's backend connections: who gets one, who waits, and what becomes of one that is given back.
+//! One worker's backend connections: who gets one, who waits, and what happens to a returned one.
 //!
-//! `max_connections` of a server is for the whole process, so workers that have none to spare ask each other:
+//! A server's `max_connections` is for the whole process, so workers without a free connection ask each other:
 //!
-//! 1. own idle connection, the one whose state differs least;
-//! 2. a new one, when the server has room;
-//! 3. an idle one of another account or class, logged in anew;
+//! 1. an own idle connection, the one whose state differs least;
+//! 2. a new one, if the server has room;
+//! 3. an idle one of another account or class, after a new login;
 //! 4. an idle one of another worker, by message;
 //! 5. wait, in order of arrival, up to the deadline.
 //!
-//! Only the waiter at the front may take; a newcomer never overtakes. A connection that is given back goes to the
-//! worker whose waiter waits longest. What is done to it before is decided in one place: see
-//! [`Exit`]; and nobody but its [`Lease`] gives it back.
+//! Only the waiter at the front may take; a newcomer never overtakes. A returned connection goes to the worker with the
+//! longest waiter. What is done to it first is decided in one place: see [`Exit`]; and only its [`Lease`] can return
+//! it.
 
 mod exit;
 mod failures;
@@ -64,7 +64,7 @@ pub struct Pool {
     changed: Notify,
 }
 
-/// Where a pool stands.
+/// A pool's surroundings.
 pub struct Station {
     /// The worker it belongs to.
     pub worker: usize,
@@ -72,11 +72,11 @@ pub struct Station {
     pub started: Instant,
     /// The configuration in force.
     pub in_force: Rc<InForce>,
-    /// What reaches the pools of other workers.
+    /// Sends messages to other workers' pools.
     pub outbox: Outbox<Mail>,
-    /// What reaches who waits there.
+    /// Wakes waiters there.
     pub pokes: Outbox<HostgroupId>,
-    /// Where failures to connect are added to.
+    /// Receives failures to connect.
     pub errors: Rc<RefCell<ErrorTable>>,
 }
 
@@ -88,43 +88,43 @@ struct Group {
     waiters: Waiters,
     round: RefCell<RoundRobin>,
     failures: RefCell<HashMap<*const ServerFigures, Failure>>,
-    /// Servers that could be connected to again after a while, and since when.
+    /// Servers that have come back, and since when.
     back_since: RefCell<HashMap<*const ServerFigures, Instant>>,
-    /// Whom connections are opened early for; only where that is wanted.
+    /// For whom connections are opened in advance, if that is enabled.
     last_login: RefCell<Option<LastLogin>>,
-    /// What is counted, by the identity of the server's figures, which are kept while they are counted for.
+    /// The counters, by the identity of the server's figures, which are kept as long as they have counters.
     tallies: RefCell<Vec<(Arc<ServerFigures>, Rc<ServerTally>)>>,
 }
 
-/// What is asked of the pool.
+/// A request to the pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
     /// Whose login.
     pub want: &'a Want,
-    /// In which state, at best.
+    /// The preferred state.
     pub state: &'a SharedState,
-    /// Rather this one than any other, when nobody has used it since.
+    /// Prefer this connection, if nobody has used it since.
     pub untouched: Option<Use>,
-    /// Rather one that has this statement than another whose state is as near.
+    /// Among equally suitable ones, prefer one that has this statement.
     pub statement: Option<Identity>,
-    /// Rather a connection to any other server than this one.
+    /// Prefer a server other than this one.
     pub instead_of: Option<&'a ServerFigures>,
-    /// None that anybody has used: one is opened, in the place of an idle one where there is no room.
+    /// Only a new connection: one is opened, replacing an idle one if there is no room.
     pub new: bool,
-    /// The time, read not long ago: reading the clock costs more than the rest of most leases.
+    /// The time, read recently: reading the clock costs more than the rest of most leases.
     pub now: Instant,
 }
 
 /// Why there is no backend connection.
 #[derive(Debug)]
 pub enum LeaseError {
-    /// No server could be had in time; the text names each and why.
+    /// No server was available in time; the text names each with the reason.
     Unavailable(String),
-    /// A server refused the login; its own error is the client's.
+    /// A server refused the login; the client gets its error.
     Refused(ServerError),
 }
 
-/// What can be had right now.
+/// What is available now.
 enum Attempt {
     Idle(Backend),
     Open(Arc<Server>, Slot),
@@ -134,11 +134,11 @@ enum Attempt {
     NoServer,
 }
 
-/// What ends a wait in the queue.
+/// Why a wait in the queue ends.
 enum Turn {
-    /// Something can be had.
+    /// Something is available.
     Take(Attempt),
-    /// The configuration is another one.
+    /// The configuration has changed.
     Outdated,
     /// The deadline has passed.
     Late,
@@ -153,7 +153,7 @@ impl Pool {
         Pool { worker, outbox, pokes, epoch: started, groups, figures, told, errors, in_force, changed }
     }
 
-    /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
+    /// A connection of `hostgroup` that matches the request, with the most similar state available.
     ///
     /// # Errors
     /// See [`LeaseError`]. Nothing takes longer than `connect_timeout_server_max`.
@@ -204,7 +204,7 @@ impl Pool {
         }
     }
 
-    /// Looks until there is one, under the configuration that is in force then: servers may come, or move, while a
+    /// Searches until there is one, with the configuration then in force: servers may be added or moved while a
     /// statement waits for them.
     async fn search(
         &self,
@@ -240,18 +240,18 @@ impl Pool {
         }
     }
 
-    /// The configuration in force, where it is another than `snapshot`.
+    /// The configuration in force, if it differs from `snapshot`.
     fn newer_than(&self, snapshot: &Snapshot) -> Option<LocalSnapshot> {
         Some(self.in_force.get()).filter(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
     }
 
-    /// Whether a connection may be used that was opened, or logged in anew, while `snapshot` was in force: its server may be out
-    /// by now, and what is sent there then would never be cut off.
+    /// Whether a connection that was opened, or logged in again, while `snapshot` was in force may be used: its server
+    /// may be out of service by now, and what is sent there would never be cut off.
     fn is_still_of_use(&self, backend: &Backend, snapshot: &Snapshot) -> bool {
         self.newer_than(snapshot).is_none_or(|newer| newer.may_use(&backend.login.server))
     }
 
-    /// Another configuration is in force: those who wait look again.
+    /// The configuration has changed: waiters look again.
     pub fn take_over(&self) {
         let snapshot = self.in_force.get();
         for group in self.groups.borrow().values() {
@@ -271,7 +271,7 @@ impl Pool {
         Rc::clone(groups.entry(demand.hostgroup).or_insert_with(fresh))
     }
 
-    /// Looks at what can be had right now; takes it.
+    /// Takes what is available now.
     fn attempt(&self, group: &Group, hostgroup: &Hostgroup, ask: &Ask<'_>) -> Attempt {
         if let Some(backend) = ask.untouched.and_then(|last| group.take_untouched(last)) {
             self.publish_idle(group);
@@ -288,7 +288,7 @@ impl Pool {
             let has = |wanted: &dyn Fn(&Server) -> bool| {
                 hostgroup.servers.iter().any(|server| is_there(server) && wanted(server))
             };
-            // One that rests is better than none, and so is one that was left for another.
+            // A shunned server is better than none, and so is the one to be avoided.
             let all_rest = !has(&|server| !rests(server));
             let none_else = ask.instead_of.is_none() || !has(&|server| !rests(server) && !left(server));
             let awake = hostgroup.servers.iter().filter(|server| {
@@ -311,7 +311,7 @@ impl Pool {
                 if eligible.clone().next().is_some() {
                     return Attempt::Busy;
                 }
-                // One that cannot be connected to may serve those who are, and there is nobody else.
+                // A server that cannot be connected to may still serve existing connections, and there is no other.
                 let unreachable = |server: &&Arc<Server>| {
                     hostgroup.may_use(server)
                         && pause(server) == Some(Scope::Everything)
@@ -332,7 +332,7 @@ impl Pool {
                 Some(backend) if fitness(&backend, ask) < NEW_LOGIN => return Attempt::Idle(backend),
                 Some(backend) => {
                     match may_open(server).then(|| self.slot(hostgroup, server, ask.now)).flatten() {
-                        // Room for a connection of its own: the other account keeps the one it has.
+                        // There is room for another connection: the other account keeps its own.
                         Some(slot) => {
                             self.put_idle(group, backend);
                             return Attempt::Open(Arc::clone(server), slot);
@@ -348,8 +348,8 @@ impl Pool {
         }
     }
 
-    /// Takes a connection back: for the waiter that waits longest, or for later. It must be idle and in a state
-    /// that is known. `now` was read not long ago.
+    /// Takes a connection back, for the longest waiter or for later. It must be idle and in a known state. `now` was
+    /// read recently.
     fn release(&self, snapshot: &Snapshot, mut backend: Backend, now: Instant) {
         if backend.in_use.take().is_some() {
             count(&self.figures.returned);
@@ -367,7 +367,7 @@ impl Pool {
         if !age.is_zero() && now.duration_since(backend.login.created) > age {
             return drop(backend);
         }
-        // As many as are too many since the server's row was changed.
+        // As many as exceed the limit since the server's row was changed.
         if backend.login.is_elsewhere(server) || server.has_too_many() {
             return drop(backend);
         }
@@ -382,8 +382,8 @@ impl Pool {
         group.waiters.poke();
     }
 
-    /// A server has refused a write because it is read only, which is no server for its hostgroup: it is asked what it is
-    /// before it gets work again.
+    /// A server refused a write because it is read-only, so it does not belong in its hostgroup: its role is checked
+    /// before it gets statements again.
     pub fn turn_away(&self, snapshot: &Snapshot, server: &Arc<Server>, text: &str) {
         let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
         let group = self.group(&hostgroup.demand);
@@ -438,7 +438,7 @@ impl Pool {
         }
     }
 
-    /// The connection that nobody has used since, if it is idle here.
+    /// The connection, if it is idle here and nobody has used it since.
     fn take_untouched(&self, hostgroup: HostgroupId, last: Use) -> Option<Backend> {
         let group = self.groups.borrow().get(&hostgroup).map(Rc::clone)?;
         let backend = group.take_untouched(last);
@@ -469,7 +469,7 @@ impl Pool {
     }
 }
 
-/// A lease that could not be had at once.
+/// A request that could not be met at once.
 struct Search<'a> {
     pool: &'a Pool,
     group: &'a Rc<Group>,
@@ -479,7 +479,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// `None`: the configuration is another one.
+    /// `None`: the configuration has changed.
     async fn run(
         self,
         first: Attempt,
@@ -488,8 +488,8 @@ impl Search<'_> {
     ) -> Result<Option<Backend>, LeaseError> {
         let mut attempt = first;
         loop {
-            // While a connection is opened or logged in anew this search has no place in the queue, so that
-            // others go on; it keeps its time of arrival.
+            // While a connection is opened or logged in again, this search has no place in the queue, so that others
+            // can continue; it keeps its time of arrival.
             let found = match attempt {
                 Attempt::Idle(backend) => self.adapt(backend).await?,
                 Attempt::Open(server, slot) => self.open(server, slot).await?,
@@ -536,12 +536,12 @@ impl Search<'_> {
             let now = Instant::now();
             let may_open = self.pool.opening_pause(self.hostgroup, now).map(|pause| now + pause);
             let until = unpaused.into_iter().chain(may_open).fold(deadline, Instant::min);
-            // Poked or not, the next look decides.
+            // Poked or not, the next attempt decides.
             let _ = timeout_at(until, place.poked()).await;
         }
     }
 
-    /// Logs an idle connection in anew where it is another account's, or has a schema that must go.
+    /// Logs in an idle connection again if it has another account, or a schema that must be removed.
     async fn adapt(&self, backend: Backend) -> Result<Option<Backend>, LeaseError> {
         let fitness = fitness(&backend, &self.ask);
         if fitness < NEW_LOGIN {
@@ -597,15 +597,15 @@ impl Group {
         self.idle.borrow().iter().rev().any(of_server)
     }
 
-    /// The idle connection that was used last in that lease, and by nobody since.
+    /// The idle connection whose last use was that lease.
     fn take_untouched(&self, last: Use) -> Option<Backend> {
         let mut idle = self.idle.borrow_mut();
         let index = idle.iter().position(|backend| backend.login.last_use() == last)?;
         Some(idle.remove(index)).filter(Backend::is_alive)
     }
 
-    /// The idle connection of `server` with the lowest [`fitness`]; among equals one that has the statement, and else
-    /// the one used last.
+    /// The idle connection of `server` with the lowest [`fitness`]; among equals one that has the statement, otherwise
+    /// the most recently used.
     fn take_idle(&self, server: &Server, ask: &Ask<'_>) -> Option<Backend> {
         let lacks = |backend: &Backend| ask.statement.is_some_and(|it| !backend.login.statements.has(it));
         let mut idle = self.idle.borrow_mut();
@@ -628,8 +628,8 @@ impl Group {
     }
 }
 
-/// Fetches what a connection keeps for another client. A task of its own does that: when the search is given up meanwhile,
-/// because its own client has gone, the other one must not lose anything by it.
+/// Fetches what a connection keeps for another client. A separate task does that: if the search is abandoned because
+/// its own client has disconnected, the other client must not lose anything.
 async fn settle(mut backend: Backend, limit: Duration) -> (Backend, Result<(), BackendError>) {
     if !backend.keeps_something() {
         return (backend, Ok(()));
@@ -641,7 +641,7 @@ async fn settle(mut backend: Backend, limit: Duration) -> (Backend, Result<(), B
     settling.await.expect("it neither panics nor is aborted")
 }
 
-/// Whether a connection leads to a machine that its server's name no longer stands for.
+/// Whether a connection is to a machine to which its server's name no longer resolves.
 fn has_moved(backend: &Backend, snapshot: &Snapshot) -> bool {
     let known = &backend.login.server;
     let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
@@ -649,7 +649,7 @@ fn has_moved(backend: &Backend, snapshot: &Snapshot) -> bool {
     servers.any(|server| Arc::ptr_eq(&server.figures, &known.figures) && backend.login.is_elsewhere(server))
 }
 
-/// Whether a connection's server has more than it may have by now. Each that is closed makes it one less.
+/// Whether a connection's server now has more than allowed. Closing one reduces the excess.
 fn is_too_many(backend: &Backend, snapshot: &Snapshot) -> bool {
     let known = &backend.login.server;
     let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
@@ -685,11 +685,11 @@ fn fitness(backend: &Backend, ask: &Ask<'_>) -> u32 {
 /// The [`fitness`] of a connection that needs `COM_CHANGE_USER`: another account's, or one whose schema must go.
 const NEW_LOGIN: u32 = 4;
 
-/// Idle connections in the client's state among which one that has its statement is looked for: to prepare it once more
-/// costs less than looking at all of hundreds.
+/// How many idle connections in the client's state are searched for one that has its statement: preparing again costs
+/// less than searching hundreds.
 const LOOKED_AT: u32 = 32;
 
-/// Idle connections of a server that are kept: `free_connections_pct` of its `max_connections`.
+/// How many idle connections of a server are kept: `free_connections_pct` of its `max_connections`.
 fn keep_idle(server: &Server, hostgroup: &Hostgroup) -> usize {
     let share = u64::from(server.row.max_connections) * u64::from(hostgroup.settings.free_connections_pct);
     usize::try_from(share.div_ceil(100)).unwrap_or(usize::MAX)

@@ -14,14 +14,14 @@ use crate::rt::{Instant, nanoseconds};
 use crate::snapshot::{CheckType, Snapshot, Variables};
 use crate::state::SharedState;
 
-/// Who logged in last when a connection of a hostgroup was opened: the next ones are opened for its kind in advance.
+/// The last account for which a connection of a hostgroup was opened: further ones are opened in advance for it.
 #[derive(Clone)]
 pub(super) struct LastLogin {
     want: Want,
     state: SharedState,
 }
 
-/// A connection that is to be opened before it is needed.
+/// A connection to be opened in advance.
 pub struct Opening {
     server: Arc<Server>,
     slot: Slot,
@@ -29,14 +29,14 @@ pub struct Opening {
 }
 
 impl Pool {
-    /// The right to open a connection to `server`, where it has room and the second at hand has openings left.
+    /// The right to open a connection to `server`, if it has room and the budget of the current second is not used up.
     pub(super) fn slot(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> Option<Slot> {
         let slot = Slot::take(server, &hostgroup.demand, &self.pokes)?;
         let openings = &hostgroup.demand.openings;
         openings.count(hostgroup.settings.openings_per_second, now.duration_since(self.epoch)).then_some(slot)
     }
 
-    /// How long no connection may be opened because too many were in the second at hand.
+    /// How long no connection may be opened because too many were opened in the current second.
     pub(super) fn opening_pause(&self, hostgroup: &Hostgroup, now: Instant) -> Option<Duration> {
         hostgroup
             .demand
@@ -44,8 +44,7 @@ impl Pool {
             .pause(hostgroup.settings.openings_per_second, now.duration_since(self.epoch))
     }
 
-    /// Opens a connection in the place that `slot` is, for what is asked; `None` when the server cannot be had, and is
-    /// left alone for a while.
+    /// Opens a connection with `slot` for a request; `None` if the server failed, and is avoided for a while.
     pub(super) async fn open(
         &self,
         group: &Group,
@@ -67,8 +66,8 @@ impl Pool {
         }
     }
 
-    /// What is missing of the connections that `mysql-connection_warming` asks for, a few of each server at a time: the
-    /// share of `max_connections` that may be idle.
+    /// The connections still to be opened for `mysql-connection_warming`, a few per server at a time: the share of
+    /// `max_connections` that may be idle.
     pub(super) fn take_openings(&self, snapshot: &Snapshot) -> Vec<Opening> {
         let mut openings = Vec::new();
         let now = Instant::now();
@@ -94,7 +93,7 @@ impl Pool {
         openings
     }
 
-    /// Opens a connection before it is needed, and keeps it.
+    /// Opens a connection in advance, and keeps it.
     pub(super) async fn open_early(&self, snapshot: &Snapshot, opening: Opening) {
         let Opening { server, slot, login } = opening;
         let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
@@ -104,7 +103,7 @@ impl Pool {
         match self.log_in(&group, (&snapshot.variables, hostgroup), (server, slot), login_as).await {
             Ok(backend) => self.release(snapshot, backend, Instant::now()),
             Err(error) => {
-                // The account may be gone; whoever opens a connection next is the one to follow.
+                // The account may be gone; the next account to open a connection takes its place.
                 let settings = (&snapshot.variables, &**hostgroup);
                 if self.failed(&group, settings, (&known, &login.want), error).is_err() {
                     group.last_login.take();
@@ -113,7 +112,7 @@ impl Pool {
         }
     }
 
-    /// Opens a connection and makes it ready; what comes of it is counted.
+    /// Opens a connection and prepares it; counts the outcome.
     async fn log_in(
         &self,
         group: &Group,
@@ -156,7 +155,7 @@ impl Pool {
         opened
     }
 
-    /// Counts a server that could not be had among the errors.
+    /// Counts a failed server among the errors.
     fn count_error(&self, server: &Arc<Server>, (want, state): (&Want, &SharedState), error: &BackendError) {
         let errno = match error {
             BackendError::Server(error) | BackendError::InitConnect(error) => error.code,
@@ -173,21 +172,22 @@ impl Pool {
     }
 }
 
-/// Asks a server that was lost, or has refused a write, whether it may be written to. It may have come back as something else,
-/// and the monitor may not have asked it yet.
+/// Asks a server that was lost, or that refused a write, whether it is writable. It may have come back in a different
+/// role, and the monitor may not have checked it yet.
 async fn check_role(backend: &Backend, writers: CheckType, limit: Duration) -> Result<(), BackendError> {
     match backend.ask(writers.question(), limit).await {
         Ok(answer) if answer.says_no() => backend.login.server.figures.trust(),
         Ok(_) => return Err(BackendError::ReadOnly),
-        // One that cannot be asked is what it was taken for.
+        // A server that cannot be asked is assumed to be unchanged.
         Err(BackendError::Server(_)) => {}
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// Connections opened early to one server with one look at it, so that a server that has just come up is not overrun.
+/// How many connections are opened in advance to one server at a time, so that a server that has just come up is not
+/// overloaded.
 const OPENED_AT_ONCE: usize = 8;
 
-/// What client libraries say of a server that cannot be reached (manual: `CR_CONN_HOST_ERROR`).
+/// The error of client libraries for a server that cannot be reached (manual: `CR_CONN_HOST_ERROR`).
 const CANNOT_CONNECT: u16 = 2003;

@@ -1,5 +1,6 @@
-//! What clients and operators are told when no server of a hostgroup could be had in time: each server, its state and why,
-//! and how long somebody has waited. The same text is the client's error, a line of the log, and, by its cause, a figure.
+//! The error for clients and operators if no server of a hostgroup was available in time: each server, its state and
+//! the reason, and how long the client waited. The same text is the client's error and a log line, and its cause is
+//! counted.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -10,14 +11,14 @@ use crate::hostgroup::{Hostgroup, Server};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, ServerStatus};
 
-/// Why there was no server: of several reasons that of the server which was nearest to being had.
+/// Why there was no server: of several reasons, that of the server that was closest to being available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// The hostgroup has no servers, or none that is ever chosen.
     NoServers,
-    /// They are offline, or shunned, as the operator says.
+    /// They are offline, or shunned by the operator.
     Offline,
-    /// More are ONLINE than may be.
+    /// More are ONLINE than allowed.
     TooManyOnline,
     /// They answer no pings.
     Unreachable,
@@ -29,17 +30,17 @@ pub enum Cause {
     ReadOnly,
     /// They cannot be connected to.
     ConnectFailed,
-    /// All connections that there may be are in use.
+    /// All allowed connections are in use.
     PoolFull,
-    /// No more connections may be opened in the second at hand.
+    /// No more connections may be opened in the current second.
     Throttled,
 }
 
-/// What was told of one worker's hostgroups.
+/// What was reported about one worker's hostgroups.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     counts: RefCell<BTreeMap<(HostgroupId, Cause), u64>>,
-    /// When a line was written last, and how many were not since.
+    /// When a line was last logged, and how many were left out since.
     last: Cell<Option<Instant>>,
     silent: Cell<u64>,
 }
@@ -63,12 +64,12 @@ impl Cause {
 }
 
 impl Told {
-    /// How often that was told, by hostgroup and cause.
+    /// How often this was reported, by hostgroup and cause.
     pub(super) fn counts(&self) -> BTreeMap<(HostgroupId, Cause), u64> {
         self.counts.borrow().clone()
     }
 
-    /// Counts, and writes a line, unless one was written just before: with a server thousands of clients lose it.
+    /// Counts, and logs a line, unless one was logged just before: thousands of clients may lose a server at once.
     fn tell(&self, hostgroup: HostgroupId, cause: Cause, text: &str, now: Instant) {
         *self.counts.borrow_mut().entry((hostgroup, cause)).or_default() += 1;
         if self.last.get().is_some_and(|last| now.saturating_duration_since(last) < BETWEEN_LINES) {
@@ -82,8 +83,7 @@ impl Told {
 }
 
 impl Pool {
-    /// The error of somebody who has waited since `started` for a server of a hostgroup, of which the configuration has
-    /// that much.
+    /// The error for a client that has waited since `started` for a server of a hostgroup with this configuration.
     pub(super) fn unavailable(
         &self,
         id: HostgroupId,
@@ -114,7 +114,7 @@ impl Pool {
         LeaseError::Unavailable(text)
     }
 
-    /// Why a server could not be had.
+    /// Why a server was not available.
     fn cause(&self, group: &Group, hostgroup: &Hostgroup, server: &Server, now: Instant) -> Cause {
         match server.row.status {
             ServerStatus::Online if server.row.weight == 0 => return Cause::NoServers,
@@ -139,7 +139,7 @@ impl Pool {
 }
 
 impl Group {
-    /// A server in words: where, what it is and why, what it has in use, and what went wrong last.
+    /// A server as text: its address, its state with the reason, its connections in use, and its last failure.
     fn describe(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> String {
         let shunned =
             || server.figures.shun.is_shunned().then(|| "SHUNNED: too many connects have failed".to_owned());
@@ -155,5 +155,5 @@ impl Group {
     }
 }
 
-/// Between two lines of one worker about servers that could not be had.
+/// The time between two lines of one worker about unavailable servers.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);

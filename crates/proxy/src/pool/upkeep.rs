@@ -1,4 +1,4 @@
-//! What is done to idle connections from time to time: pings, and closing what is too old or no longer wanted.
+//! Periodic work on idle connections: pings, and closing those that are too old or no longer needed.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
 impl Pool {
-    /// Closes idle connections that have expired and takes those that are due for a ping, oldest use first; the
-    /// caller pings them and gives them back. A ping also keeps a server's `wait_timeout` from ending them.
+    /// Closes idle connections that have expired and takes those that are due for a ping, oldest use first; the caller
+    /// pings them and returns them. A ping also prevents a server's `wait_timeout` from ending them.
     pub(super) fn take_due(&self, snapshot: &Snapshot) -> Vec<Backend> {
         let groups: Vec<_> = self.groups.borrow().values().map(Rc::clone).collect();
         let now = Instant::now();
@@ -22,7 +22,7 @@ impl Pool {
             let hostgroup = snapshot.hostgroups.get(&group.demand.hostgroup);
             let all = std::mem::take(&mut *group.idle.borrow_mut());
             let mut kept: HashMap<*const ServerFigures, usize> = HashMap::new();
-            // The last used come first here, so that what is too many are those that nobody has used for longest.
+            // The most recently used come first here, so that the excess are those unused for longest.
             let mut wanted: Vec<Backend> = Vec::with_capacity(all.len());
             for backend in all.into_iter().rev() {
                 let server = &backend.login.server;
@@ -48,8 +48,8 @@ impl Pool {
         due
     }
 
-    /// Closes the statements of idle connections to a server. Those that no client has open would do, but a connection
-    /// that is idle now can prepare what it needs again.
+    /// Closes the statements of idle connections to a server. Closing those that no client has open would be enough,
+    /// but an idle connection can prepare again what it needs.
     pub(super) async fn close_idle_statements(self: &Rc<Pool>, figures: &Arc<ServerFigures>) {
         let groups: Vec<_> = self.groups.borrow().values().map(Rc::clone).collect();
         for group in groups {
@@ -89,6 +89,6 @@ fn is_wanted(backend: &Backend, snapshot: &Snapshot, now: Instant) -> bool {
         .is_some_and(|hostgroup| hostgroup.servers.iter().any(|server| same(server) && server.is_eligible()))
 }
 
-/// An idle connection above the share that is kept is closed when it has not been used for so long: under load
+/// An idle connection above the share that is kept is closed when it has been unused for this long: under load,
 /// connections are idle for moments, and opening one costs more than many statements.
 const REST: Duration = Duration::from_secs(1);

@@ -22,7 +22,7 @@ impl Waiters {
         self.0.borrow().is_empty()
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub(super) fn len(&self) -> usize {
         self.0.borrow().len()
     }
@@ -39,7 +39,7 @@ impl Waiters {
     }
 }
 
-/// A place in the queue; dropping it leaves the queue and tells the next one to look.
+/// A place in the queue; dropping it leaves the queue and makes the next one look.
 pub(super) struct Place {
     group: Rc<Group>,
     worker: usize,
@@ -47,7 +47,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Joins the queue; behind everybody whose search began earlier.
+    /// Joins the queue, after everybody whose search began earlier.
     pub(super) fn join(group: Rc<Group>, worker: usize, since: u64) -> Place {
         let waiter = Rc::new(Waiter { since, notify: Notify::new() });
         {
@@ -59,7 +59,7 @@ impl Place {
         Place { group, worker, waiter }
     }
 
-    /// Whether nobody is before it.
+    /// Whether it is at the front.
     pub(super) fn is_first(&self) -> bool {
         self.group.waiters.0.borrow().front().is_some_and(|first| Rc::ptr_eq(first, &self.waiter))
     }

@@ -9,11 +9,11 @@ use crate::rules::{Memory, Query, Question, digest_of};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SessionState;
 
-/// Where the statement of `question` goes that rules send to `ruled`, and why.
+/// Where the statement of `question`, which rules send to `ruled`, goes, and why.
 ///
-/// A `SELECT` that leaves something behind on its connection goes to the user's own hostgroup whatever the rules say:
-/// what it leaves would tie the whole session to a server meant for reads. A text that begins with a read and goes on with
-/// something else goes where the rules send that.
+/// A `SELECT` that leaves something on its connection goes to the user's own hostgroup whatever the rules say: what it
+/// leaves would pin the whole session to a server meant for reads. A text that begins with a read and continues with
+/// something else goes where the rules send the latter.
 pub(super) fn destination(
     snapshot: &Snapshot,
     memory: &mut Memory,
@@ -40,7 +40,7 @@ pub(super) fn destination(
     (ruled, "the rules say so")
 }
 
-/// Whether a `SELECT` leaves a lock or a variable behind on its connection.
+/// Whether a `SELECT` leaves a lock or a variable on its connection.
 fn leaves_something(statement: &Statement) -> bool {
     let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
     statement.flags.intersects(leaves)
@@ -76,7 +76,7 @@ fn ask_again(
     snapshot.rules.apply(&asked, memory).0.destination_hostgroup
 }
 
-/// The hostgroup of replicas that a statement may be read from: outside of transactions, with nothing pinned.
+/// The hostgroup of replicas that may answer a statement: outside of transactions, with nothing pinned.
 pub(super) fn reader(asking: &Asking<'_>, statement: &Statement, text: &[u8]) -> Option<HostgroupId> {
     let Asking { snapshot, account, state, status, .. } = *asking;
     let variables = &snapshot.variables;
@@ -96,8 +96,8 @@ pub(super) fn reader(asking: &Asking<'_>, statement: &Statement, text: &[u8]) ->
     may.then_some(reader)
 }
 
-/// Whether the server takes strings to end where we do, and names nothing by the current schema that belongs to one
-/// server.
+/// Whether the server ends strings where we do, and the default schema does not make names refer to one server's own
+/// state.
 fn reads_as_written(state: &SessionState, status: Status, statement: &Statement, text: &[u8]) -> bool {
     let own_schemas: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
     let schema = state.schema.as_deref().unwrap_or_default();
@@ -105,19 +105,19 @@ fn reads_as_written(state: &SessionState, status: Status, statement: &Statement,
         && ends_as_read(state, status, statement, text)
 }
 
-/// Whether the server takes strings to end where we do.
+/// Whether the server ends strings where we do.
 pub(super) fn ends_as_read(state: &SessionState, status: Status, statement: &Statement, text: &[u8]) -> bool {
-    // With ANSI_QUOTES a backslash in double quotes is a letter, with NO_BACKSLASH_ESCAPES everywhere.
+    // With ANSI_QUOTES a backslash in double quotes is an ordinary character, with NO_BACKSLASH_ESCAPES everywhere.
     if statement.flags.contains(Flags::ESCAPED_QUOTE)
         && (status.contains(Status::NO_BACKSLASH_ESCAPES)
             || statement.flags.contains(Flags::ESCAPED_DOUBLE_QUOTE))
     {
         return false;
     }
-    // In these character sets a backslash or a quote may be the second half of a letter.
+    // In these character sets a backslash or a quote may be the second byte of a character.
     let charset = state.literal("character_set_client").map(|literal| literal.trim_matches('\''));
     text.is_ascii() || !charset.is_some_and(|charset| TRICKY_CHARSETS.contains(&charset))
 }
 
-/// Character sets whose letters may contain an ASCII byte.
+/// Character sets whose characters may contain an ASCII byte.
 const TRICKY_CHARSETS: [&str; 5] = ["big5", "gbk", "gb18030", "sjis", "cp932"];

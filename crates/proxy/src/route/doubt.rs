@@ -6,7 +6,7 @@ use narrows_wire::Status;
 
 use crate::state::SessionState;
 
-/// Why servers may run something else than what the digest of a statement says; `cut`: something of it is not in the digest.
+/// Why servers may run something other than what a statement's digest shows; `cut`: part of it is not in the digest.
 pub(super) fn doubt_of(
     state: &SessionState,
     status: Status,
@@ -14,13 +14,13 @@ pub(super) fn doubt_of(
     (text, cut): (&[u8], bool),
 ) -> Option<Doubt> {
     if cut || statement.flags.intersects(Flags::UNTERMINATED | Flags::UNSURE) {
-        // Unless the text says more exactly what is wrong with it.
+        // Unless there is a more precise reason.
         return Some(reads_surely(text, writing(state, status)).err().unwrap_or(Doubt::Cut));
     }
     reads_surely(text, writing(state, status)).err()
 }
 
-/// How a session's texts are written.
+/// The settings that affect how a session's texts are read.
 fn writing(state: &SessionState, status: Status) -> Writing<'_> {
     Writing {
         charset: state.literal("character_set_client").map(|literal| literal.trim_matches('\'')),
@@ -28,8 +28,8 @@ fn writing(state: &SessionState, status: Status) -> Writing<'_> {
     }
 }
 
-/// What is done to a session and to nothing else, or ends what was allowed to begin: `USE`, `SET NAMES`,
-/// `SET autocommit`, `COMMIT`, `ROLLBACK`.
+/// Statements that only affect the session, or end what was allowed to begin: `USE`, `SET NAMES`, `SET autocommit`,
+/// `COMMIT`, `ROLLBACK`.
 pub(super) fn is_housekeeping(statement: &Statement, text: &[u8]) -> bool {
     if statement.flags.contains(Flags::MULTI) {
         return false;
@@ -49,7 +49,7 @@ pub(super) fn is_housekeeping(statement: &Statement, text: &[u8]) -> bool {
     }
 }
 
-/// What a text with escaped quotes or bytes outside ASCII is under these settings: as read, or anything.
+/// How a text with escaped quotes or non-ASCII bytes is classified with these settings: as read, or as anything.
 pub(crate) fn read_otherwise(
     state: &SessionState,
     status: Status,
@@ -72,7 +72,7 @@ pub(crate) fn read_otherwise(
     if !ends_elsewhere && !by_charset {
         return statement;
     }
-    // Where its parts begin is in doubt as well: it is taken for one statement, which may do anything.
+    // Where its parts begin is also in doubt: it is treated as one statement that may do anything.
     let mut flags = statement.flags.without(Flags::MULTI) | Flags::UNSURE;
     if narrows_sql::names_kill(text) {
         flags |= Flags::KILL;

@@ -1,8 +1,8 @@
 //! Where a statement goes, and how it runs: one decision for `COM_QUERY`, `COM_STMT_PREPARE`, `COM_STMT_EXECUTE` and
 //! `EXPLAIN ROUTE`.
 //!
-//! [`Asking::ask_rules`] asks the query rules, then the statement's own comment, then the firewall. [`Asking::route`] makes of
-//! that an answer, a refusal, or a hostgroup with the options to run there. Nothing here has a socket or a session.
+//! [`Asking::ask_rules`] asks the query rules, then the statement's own comment, then the firewall. [`Asking::route`]
+//! turns that into an answer, a refusal, or a hostgroup with options. Nothing here has a socket or a session.
 
 mod destination;
 mod doubt;
@@ -25,7 +25,7 @@ pub(crate) use doubt::read_otherwise;
 use destination::{destination, ends_as_read, reader};
 use doubt::{doubt_of, is_housekeeping};
 
-/// Who sends a statement: its session, as far as the way of the statement depends on it.
+/// Who sends a statement: its session, as far as the route depends on it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) snapshot: &'a Snapshot,
@@ -49,7 +49,7 @@ pub(crate) struct Ruled {
     pub(crate) digest: Option<Digest>,
     /// What the firewall says.
     pub(crate) passage: Passage,
-    /// Why the firewall does not go by the digest.
+    /// Why the firewall does not use the digest.
     pub(crate) doubt: Option<Doubt>,
 }
 
@@ -58,18 +58,18 @@ pub(crate) struct Ruled {
 pub(crate) struct Digest {
     /// Hash of its text.
     pub(crate) hash: u64,
-    /// Its text, if the statement was rewritten; else it is made of the statement when it is wanted.
+    /// Its text, if the statement was rewritten; otherwise it is computed from the statement when needed.
     pub(crate) text: Option<Box<[u8]>>,
 }
 
-/// The command that a statement comes with.
+/// The command of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// `COM_QUERY`.
     Query,
     /// `COM_STMT_PREPARE`: the rules that answer with OK wait for the execution.
     Prepare,
-    /// `COM_STMT_EXECUTE` and what belongs to it.
+    /// `COM_STMT_EXECUTE` and similar.
     Execute,
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Route {
 pub(crate) struct Options {
     /// Time after which it is killed; `None`, which a timeout of 0 means too: `default_query_timeout`.
     pub(crate) timeout: Option<Duration>,
-    /// Time to wait before.
+    /// Time to wait before it runs.
     pub(crate) delay: Duration,
     /// How often it may run again if its server failed and nothing can have happened; `None`:
     /// `query_retries_on_failure`.
@@ -100,16 +100,16 @@ pub(crate) struct Options {
     pub(crate) keeps_multiplexing: bool,
     /// The query log gets an entry.
     pub(crate) logged: bool,
-    /// It was taken for a read: where it runs if its server disagrees.
+    /// It was classified as a read: where it runs if its server refuses it as a write.
     pub(crate) writer: Option<HostgroupId>,
     /// It is a read away from where the session writes: it may run outside of the transaction that it would start if
     /// the session has autocommit off.
     pub(crate) may_run_apart: bool,
-    /// Its answer may be kept and given again.
+    /// Its answer may be cached.
     pub(crate) caching: Option<Caching>,
 }
 
-/// How an answer is kept.
+/// How an answer is cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caching {
     /// For how long.
@@ -119,7 +119,7 @@ pub(crate) struct Caching {
 }
 
 impl Ruled {
-    /// Whether the firewall lets the statement through.
+    /// Whether the firewall allows the statement.
     pub(crate) fn passes(&self) -> bool {
         self.passage != Passage::Refused
     }
@@ -157,8 +157,8 @@ impl<'a> Asking<'a> {
         ruled
     }
 
-    /// What a proxy of ProxySQL's kind answers itself, the firewall is not asked about. `is_cut`: the digest does not say
-    /// all of the statement.
+    /// The firewall is not asked about statements that ProxySQL answers itself. `is_cut`: the digest does not represent
+    /// the whole statement.
     fn ask_firewall(&self, ruled: &mut Ruled, statement: &Statement, text: (&[u8], bool)) {
         let mut doubt = None;
         let mut is_in_doubt = || {
@@ -172,7 +172,7 @@ impl<'a> Asking<'a> {
         ruled.doubt = doubt;
     }
 
-    /// What the firewall says of a command that no list can name.
+    /// The firewall's verdict on a command that no whitelist can contain.
     pub(crate) fn ask_unlisted(&self) -> Ruled {
         let mut ruled = Ruled::default();
         if self.snapshot.variables.firewall_whitelist_enabled {
@@ -182,7 +182,7 @@ impl<'a> Asking<'a> {
         ruled
     }
 
-    /// How the firewall knows the sender.
+    /// The sender, for the firewall.
     pub(crate) fn sender(&self, ruled: &Ruled) -> Sender<'a> {
         Sender {
             username: self.client.username,
@@ -193,7 +193,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// What the rules are asked about `text`.
+    /// The question to the rules about `text`.
     fn question<'q>(&self, text: &'q [u8], digest: Option<(&'q [u8], u64)>, flag_in: u32) -> Question<'q>
     where
         'a: 'q,
@@ -201,8 +201,8 @@ impl<'a> Asking<'a> {
         Question { client: self.client, query: Query { flag_in, statement: text, digest } }
     }
 
-    /// What happens to a statement of which the rules say `ruled`. `wanted`: the hostgroup of the connection that knows what
-    /// the statement asks about earlier ones.
+    /// What happens to a statement for which the rules say `ruled`. `wanted`: the hostgroup of the connection with the
+    /// information about earlier statements that this one reads.
     pub(crate) fn route(
         &self,
         memory: &mut Memory,
@@ -254,7 +254,7 @@ impl<'a> Asking<'a> {
             let errno = Errno { number: 1047, sqlstate: *b"HY000" };
             return Some(Route::Refuse(errno, "Unsupported 'LOAD DATA LOCAL INFILE' command".to_owned()));
         }
-        // It would name connections of the server. Drivers fall back to text, where the numbers are ours.
+        // It would refer to the server's connections. Drivers fall back to text, where the ids are ours.
         let prepares_kill = step == Step::Prepare
             && statement.flags.intersects(Flags::KILL)
             && !defines_program(text, Escapes::Backslash);
@@ -279,7 +279,8 @@ impl Options {
         }
     }
 
-    /// What a statement is, once it goes where only reads go: all that it calls was declared to have no effect.
+    /// The classification of a statement that goes where only reads go: everything it calls was declared to have no
+    /// effect.
     pub(crate) fn read(&self, statement: Statement) -> Statement {
         match self.writer {
             Some(_) => {
@@ -305,7 +306,7 @@ pub(crate) fn is_logged(variables: &Variables, output: &Verdict) -> bool {
     !variables.eventslog_filename.is_empty() && output.log.unwrap_or(variables.eventslog_default_log)
 }
 
-/// How digests are made.
+/// How digests are computed.
 pub(crate) fn digest_options(variables: &Variables) -> DigestOptions {
     DigestOptions {
         max_query_length: variables.query_digests_max_query_length,
@@ -319,7 +320,7 @@ pub(crate) fn digest_options(variables: &Variables) -> DigestOptions {
     }
 }
 
-/// Of a `KILL` in a statement that is prepared.
+/// For a `KILL` in a prepared statement.
 pub(crate) const PREPARED_KILL: (Errno, &str) = (
     Errno { number: 1295, sqlstate: *b"HY000" },
     "KILL is not supported in the prepared statement protocol: Narrows ends sessions by its own numbers, and must read them",

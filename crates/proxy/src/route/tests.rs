@@ -56,7 +56,7 @@ fn snapshot() -> Snapshot {
     Snapshot::compile(rows, 1, None).unwrap()
 }
 
-/// What happens to `text`, in words.
+/// What happens to `text`, as text.
 fn way(step: Step, text: &str, change: impl FnOnce(&mut Asking<'_>)) -> String {
     way_to(step, text, None, change)
 }

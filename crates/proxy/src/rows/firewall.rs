@@ -38,7 +38,7 @@ pub struct FirewallRuleRow {
     pub client_address: String,
     /// The current schema.
     pub schemaname: String,
-    /// The flag behind the rules.
+    /// The flag after the rules.
     pub flag_in: u32,
     /// The digest as `0x...`.
     pub digest: String,
@@ -51,6 +51,6 @@ pub struct FirewallRuleRow {
 pub struct FirewallFingerprintRow {
     /// Rows that are not active are not loaded.
     pub active: bool,
-    /// What is not to be taken for an injection.
+    /// What must not be regarded as an injection.
     pub fingerprint: String,
 }

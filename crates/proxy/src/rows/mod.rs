@@ -1,4 +1,4 @@
-//! The configuration as operators write it, row by row: what is compiled from it is in [`crate::snapshot`].
+//! The configuration as operators write it, row by row: [`crate::snapshot`] compiles it.
 
 mod fast_routing;
 mod firewall;
@@ -19,7 +19,7 @@ pub use servers::{
 pub use users::UserRow;
 pub use variables::{UnshunAlgorithm, Variables};
 
-/// Number of a hostgroup: a set of servers that are equal for routing.
+/// The id of a hostgroup: a set of servers that are equivalent for routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct HostgroupId(pub i32);
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for HostgroupId {
     }
 }
 
-/// A value of a column of JSON as a message shows it.
+/// A JSON value as shown in messages.
 pub(crate) fn shown(value: &serde_json::Value) -> String {
     const LONGEST: usize = 60;
     let text = value.to_string();

@@ -1,19 +1,19 @@
-//! Rows about servers: where they are, whether they get work, and in which hostgroups their roles are looked after.
+//! Rows about servers: where they are, whether they get statements, and in which hostgroups their roles are monitored.
 
 use super::HostgroupId;
 
-/// Whether a server gets work, as the operator or the monitor set it.
+/// Whether a server gets statements, as set by the operator or the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerStatus {
     /// Serves.
     Online,
-    /// Temporarily out, as the operator says.
+    /// Temporarily out of use, as set by the operator.
     Shunned,
-    /// Out until it answers checks again. Operators see it as shunned.
+    /// Out of use until it answers checks again. Operators see it as shunned.
     Unreachable,
-    /// Out until it has caught up with what it replicates.
+    /// Out of use until its lag is acceptable again.
     ShunnedReplicationLag,
-    /// Gets no new work; connections in use finish.
+    /// Gets no new statements; connections in use finish.
     OfflineSoft,
     /// Out at once.
     OfflineHard,
@@ -31,7 +31,7 @@ impl ServerStatus {
         }
     }
 
-    /// Why it gets no work; `None`: it does.
+    /// Why it gets no statements; `None`: it does.
     pub fn reason(self) -> Option<&'static str> {
         match self {
             ServerStatus::Online => None,
@@ -43,8 +43,8 @@ impl ServerStatus {
         }
     }
 
-    /// Whether work that is under way there is cut off. What reads from a server that lags finishes; a transaction, which
-    /// would go on with what is old, does not.
+    /// Whether running statements there are cut off. Reads from a lagging server finish; transactions, which would
+    /// continue to read old data, do not.
     pub fn cuts_off(self, in_transaction: bool) -> bool {
         match self {
             ServerStatus::Unreachable | ServerStatus::OfflineHard => true,
@@ -65,15 +65,15 @@ pub struct ServerRow {
     pub port: u16,
     /// Port of the GTID reader on that host; 0: none.
     pub gtid_port: u16,
-    /// Whether it gets work.
+    /// Whether it gets statements.
     pub status: ServerStatus,
     /// Relative share within its hostgroup; 0: never chosen.
     pub weight: u32,
     /// Whether the compressed protocol is used.
     pub compression: bool,
-    /// Backend connections of the whole process at most.
+    /// The most backend connections of the whole process.
     pub max_connections: u32,
-    /// Seconds of replication lag at most; 0: not checked.
+    /// The maximum replication lag in seconds; 0: not checked.
     pub max_replication_lag: u32,
     /// Whether TLS is used.
     pub use_ssl: bool,
@@ -90,7 +90,7 @@ pub struct ReplicationHostgroupRow {
     pub writer_hostgroup: HostgroupId,
     /// Servers that are read from.
     pub reader_hostgroup: HostgroupId,
-    /// Which variables of a server say what it is.
+    /// Which server variables determine its role.
     pub check_type: String,
     /// Free text.
     pub comment: String,
@@ -101,7 +101,7 @@ pub struct ReplicationHostgroupRow {
 pub struct HostgroupAttributesRow {
     /// The hostgroup.
     pub hostgroup: HostgroupId,
-    /// While more servers than this are ONLINE, none gets work.
+    /// While more servers than this are ONLINE, none gets statements.
     pub max_num_online_servers: u32,
     /// Stored; without effect, as in the field.
     pub autocommit: i32,
@@ -119,7 +119,7 @@ pub struct HostgroupAttributesRow {
     pub ignore_session_variables: String,
     /// JSON, or empty; see [`HostgroupAttributesRow::balance`] and [`HostgroupAttributesRow::lag_when_null`].
     pub hostgroup_settings: String,
-    /// Stored; without effect while no servers are found by themselves.
+    /// Stored; has no effect, because no servers are discovered automatically.
     pub servers_defaults: String,
     /// Free text.
     pub comment: String,
@@ -180,10 +180,10 @@ impl HostgroupAttributesRow {
 /// How a server of a hostgroup is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Balance {
-    /// In turn by weight; one that is far busier or far slower than another lets that one go first.
+    /// In turn by weight; one that is far busier or far slower than another yields its turn.
     #[default]
     LeastOutstanding,
-    /// By chance and weight alone.
+    /// At random, by weight.
     WeightedRandom,
 }
 
@@ -194,7 +194,7 @@ pub struct SslParamsRow {
     pub hostname: String,
     /// Its port.
     pub port: u16,
-    /// The user who connects; empty: all without a row of their own.
+    /// The user who connects; empty: all users without their own row.
     pub username: String,
     /// File of authorities.
     pub ssl_ca: String,
@@ -208,9 +208,9 @@ pub struct SslParamsRow {
     pub ssl_crl: String,
     /// Folder of revoked certificates.
     pub ssl_crlpath: String,
-    /// Ciphers, as OpenSSL names them, with `:` between.
+    /// Ciphers by their OpenSSL names, separated by `:`.
     pub ssl_cipher: String,
-    /// Versions, with commas between.
+    /// Versions, separated by commas.
     pub tls_version: String,
     /// Free text.
     pub comment: String,
@@ -235,7 +235,7 @@ pub enum CheckType {
 }
 
 impl CheckType {
-    /// The one of that name, which a table has checked.
+    /// The type with that name, which the table has checked.
     pub fn named(name: &str) -> CheckType {
         match name.to_ascii_lowercase().as_str() {
             "innodb_read_only" => CheckType::InnodbReadOnly,
@@ -257,7 +257,7 @@ impl CheckType {
         }
     }
 
-    /// What a server is asked.
+    /// The query for a server.
     pub fn question(self) -> &'static str {
         match self {
             CheckType::ReadOnly => "SELECT @@global.read_only read_only",

@@ -23,7 +23,7 @@ pub struct UserRow {
     pub transaction_persistent: bool,
     /// Whether the session is a plain pipe.
     pub fast_forward: bool,
-    /// Client connections of this user at most.
+    /// The most client connections of this user.
     pub max_connections: u32,
     /// JSON, or empty.
     pub attributes: String,
@@ -32,7 +32,7 @@ pub struct UserRow {
 }
 
 impl std::fmt::Debug for UserRow {
-    /// Without the password, and without the attributes, where there may be another.
+    /// Without the password, and without the attributes, which may contain another one.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UserRow")
             .field("username", &self.username)
