@@ -204,7 +204,7 @@ impl Ends {
         warn!(signal, "a keeper of this process has ended, and the other one starts a replacement");
     }
 
-    /// Both, for whoever else waits for them.
+    /// Both, for others that wait for them.
     fn copies(&self) -> Vec<OwnedFd> {
         self.known.iter().flatten().filter_map(|end| end.try_clone().ok()).collect()
     }

@@ -151,7 +151,7 @@ impl Control {
         reply
     }
 
-    /// Ends everything but the data plane: the databases are closed when this returns.
+    /// Ends everything but the data plane: the the databases are closed when this returns.
     fn let_go(mut self) -> Plane {
         self.audit.flush();
         self.runtime.into_plane()

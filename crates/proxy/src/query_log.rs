@@ -52,7 +52,7 @@ pub struct Record {
 pub enum Message {
     /// Write this record.
     Record(Box<Record>),
-    /// Go on so.
+    /// Continue with these settings.
     Settings(Settings),
     /// Continue in a new file.
     Rotate,

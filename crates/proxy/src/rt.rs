@@ -22,8 +22,8 @@ pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1)
 }
 
-/// A mailbox. The channel has no bound: whoever sends says how many messages wait there at most (`event_loop::Event` for the
-/// workers).
+/// A mailbox. The channel is unbounded: each sender documents how many messages can wait there (`event_loop::Event` for
+/// the workers).
 pub fn mailbox<T>() -> (MailboxSender<T>, MailboxReceiver<T>) {
     tokio::sync::mpsc::unbounded_channel()
 }

@@ -47,8 +47,8 @@ pub struct SessionState {
 pub struct Difference {
     /// `COM_INIT_DB` with this schema.
     pub schema: Option<Box<[u8]>>,
-    /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to
-    /// NULL would leave its type behind.
+    /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to NULL
+    /// would keep its type.
     pub reset: bool,
     /// The backend connection has a schema and the client has none: only a new login removes it.
     pub schema_must_go: bool,

@@ -51,7 +51,7 @@ fn classify_nested(query: &[u8], escapes: Escapes, nesting: u8) -> Statement {
 
 /// Whether a literal with its quotes is a text with a `KILL` in it, where it stands in a text in `nesting` others.
 pub(crate) fn text_kills(quoted: &[u8], nesting: u8) -> bool {
-    // Few texts have the word at all.
+    // Few texts contain the word at all.
     spells_kill(quoted)
         && (nesting == DEEPEST
             || classify_nested(&unquote(quoted), Escapes::Backslash, nesting + 1)
@@ -59,8 +59,8 @@ pub(crate) fn text_kills(quoted: &[u8], nesting: u8) -> bool {
                 .intersects(Flags::KILL))
 }
 
-/// Texts to be run inside texts to be run that are looked into. Each may be read in two ways, and so may each one in it: deeper
-/// ones kill if they have the word. No server runs more than one in another.
+/// How deeply nested executable texts are read. Each may be read in two ways, and so may each one inside it: deeper
+/// ones count as kills if they contain the word. No server executes more than one inside another.
 const DEEPEST: u8 = 2;
 
 /// Classifies `query` with one reading of the comments that some servers execute and others skip.

@@ -256,7 +256,7 @@ fn channel(stream: &Stream) -> Channel {
     }
 }
 
-/// What a client is told that is not let in.
+/// The error for a client whose login is refused.
 fn refusal(rejection: &Rejection, using_password: bool, claim: &Claim<'_>) -> (Errno, String) {
     if let Rejection::CannotSwitch = rejection {
         let text = "Client does not support authentication protocol requested by server; \

@@ -99,8 +99,8 @@ impl Session {
         }
     }
 
-    /// Bytes of the longest statement. Statistics users send short queries, and the memory for what they send is per
-    /// session.
+    /// The maximum length of a statement in bytes. Statistics users send short queries, and the memory for what they
+    /// send is per session.
     fn longest_statement(&self) -> usize {
         let longest = self.door.settings().longest_statement;
         match self.caller.role {

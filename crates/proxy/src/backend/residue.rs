@@ -136,8 +136,8 @@ impl Drop for Residue {
 }
 
 impl Keepsake {
-    /// Its owner, on worker `own`, waits for it: the worker that is to be told that, once; whoever has the connection after
-    /// that knows it from here.
+    /// Its owner, on worker `own`, waits for it: the worker that must be notified of that, once; the client that has
+    /// the connection after that knows it from here.
     pub fn ask(&self, own: usize) -> Option<usize> {
         // First this and then the place; who moves the connection does it the other way round. One of the two sees the other.
         if self.is_asked_for.swap(true, Ordering::SeqCst) {

@@ -7,7 +7,7 @@ use crate::rules::SomeClient;
 /// Whether figures are reset after they have been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// They go on.
+    /// They continue.
     Copy,
     /// They are reset.
     Reset,

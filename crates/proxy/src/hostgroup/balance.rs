@@ -338,7 +338,7 @@ mod tests {
         simulate_until(servers, clients, 10e6, |server, _, out, chance| took(server, out, chance))
     }
 
-    /// The same for so long, in us, of statements that begin at times which `took` is told, too.
+    /// The same for this long, in us; `took` also gets the times at which statements begin.
     fn simulate_until(
         servers: &[Arc<Server>],
         clients: usize,

@@ -236,8 +236,8 @@ impl ServerFigures {
         self.is_distrusted.load(Ordering::Relaxed)
     }
 
-    /// Whether `worker` is to be told to close statements there: it is not while it has not heard that yet. Of more than 64
-    /// workers some share a bit; who is left out by that is told with the next statement too many.
+    /// Whether `worker` is to be told to close statements there: it is not while it has not heard that yet. Of more
+    /// than 64 workers some share a bit; one left out because of that is notified with the next excess statement.
     pub fn may_ask_to_close(&self, worker: usize) -> bool {
         let bit = 1 << (worker % 64);
         self.closings.fetch_or(bit, Ordering::SeqCst) & bit == 0

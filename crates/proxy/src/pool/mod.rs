@@ -2,7 +2,7 @@
 //!
 //! A server's `max_connections` is for the whole process, so workers without a free connection ask each other:
 //!
-//! 1. an own idle connection, the one whose state differs least;
+//! 1. an an own idle connection, the one whose state differs least;
 //! 2. a new one, if the server has room;
 //! 3. an idle one of another account or class, after a new login;
 //! 4. an idle one of another worker, by message;

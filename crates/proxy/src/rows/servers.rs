@@ -59,7 +59,7 @@ impl ServerStatus {
 pub struct ServerRow {
     /// The hostgroup this row belongs to.
     pub hostgroup: HostgroupId,
-    /// Name or address; the path of a Unix socket when `port` is 0.
+    /// Host name or address; the path of a Unix socket if `port` is 0.
     pub hostname: String,
     /// TCP port, or 0.
     pub port: u16,

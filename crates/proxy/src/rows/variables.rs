@@ -39,11 +39,11 @@ pub struct Variables {
     pub shun_on_failures: u32,
     /// How long it is; zero: until an operator says otherwise.
     pub shun_recovery_time: Duration,
-    /// How long what is tied to a server may go on when that is OFFLINE_SOFT; zero: to its end.
+    /// How long what is pinned to a server may continue when that is OFFLINE_SOFT; zero: without limit.
     pub offline_soft_timeout: Duration,
     /// What the end of a shun in one hostgroup means for others.
     pub unshun_algorithm: UnshunAlgorithm,
-    /// Candidates from which on those that answer pings more slowly than the average get no work.
+    /// The number of candidates from which those that answer pings more slowly than the average get no statements.
     pub min_num_servers_latency_awareness: usize,
     /// Idle time after which a client is closed.
     pub wait_timeout: Duration,
@@ -53,7 +53,7 @@ pub struct Variables {
     pub max_transaction_time: Duration,
     /// Time after which a statement is killed.
     pub default_query_timeout: Duration,
-    /// What limits the way of commands and answers.
+    /// Limits of the transfer of commands and answers.
     pub transfer: Transfer,
     /// Time every statement waits before it runs.
     pub default_query_delay: Duration,
@@ -161,7 +161,7 @@ pub struct Variables {
     pub have_ssl: bool,
     /// Whether clients may use the compressed protocol.
     pub have_compress: bool,
-    /// Whose PROXY headers are taken.
+    /// Whose PROXY headers are trusted.
     pub proxy_protocol_networks: Networks,
     /// Failed logins after which an address is closed at once; 0: never.
     pub client_host_error_counts: u32,

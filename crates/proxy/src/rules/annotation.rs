@@ -18,7 +18,7 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// Why it is ignored; `None`: it is followed.
+    /// Why it is ignored; `None`: it is applied.
     pub fn why_ignored(self) -> Option<&'static str> {
         match self {
             Hint::Taken => None,

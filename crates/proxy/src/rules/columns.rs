@@ -211,7 +211,7 @@ columns! {
         negate_match_pattern: bool, other;
     /// `CASELESS`, `GLOBAL`, comma separated.
     "re_modifiers VARCHAR DEFAULT 'CASELESS'", re_modifiers: String, other;
-    /// Action: flag to go on with.
+    /// Action: flag to continue with.
     "flagOUT INT CHECK (flagOUT >= 0)", flag_out: Option<u32>, other;
     /// Action: replacement for what `match_pattern` found.
     "replace_pattern VARCHAR CHECK (CASE WHEN replace_pattern IS NULL THEN 1 WHEN replace_pattern IS NOT NULL AND match_pattern IS NOT NULL THEN 1 ELSE 0 END)",

@@ -146,7 +146,7 @@ fn build(pattern: &str, caseless: bool) -> Result<Regex, Box<BuildError>> {
 }
 
 /// The expression for the back-tracking engine, if that knows more than `linear`'s; of what neither understands, the
-/// mistake is told as `linear` sees it, unless it is a feature that only the other one has.
+/// error is `linear`'s, unless it is about a feature that only the other one has.
 fn backtracking(
     pattern: &str,
     caseless: bool,

@@ -17,7 +17,7 @@ pub struct Firewall {
     rules: HashMap<u64, Vec<FirewallRuleRow>>,
 }
 
-/// What the firewall says of a statement.
+/// The firewall's verdict on a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Passage {
     /// It may run.
@@ -38,7 +38,7 @@ pub struct Sender<'a> {
     pub client_addr: &'a str,
     /// In which schema.
     pub schemaname: &'a [u8],
-    /// The flag behind the rules.
+    /// The flag after the rules.
     pub flag: u32,
     /// Hash of its digest text; `None`: digests are off.
     pub digest: Option<u64>,
@@ -48,7 +48,7 @@ impl Firewall {
     /// Compiles the active rows.
     ///
     /// # Errors
-    /// A digest that is none; the first value is the user's name.
+    /// An invalid digest; the first value is the user's name.
     pub fn compile(
         users: &[FirewallUserRow],
         rules: &[FirewallRuleRow],
@@ -65,8 +65,8 @@ impl Firewall {
         Ok(firewall)
     }
 
-    /// Whether a statement may run. An account without a row may run nothing. What is listed counts only where the text is
-    /// surely the one that was listed, which `doubt` tells when it is asked.
+    /// Whether a statement may run. An account without a row may run nothing. A listed digest only counts if the text
+    /// certainly is the listed one, which `doubt` determines.
     pub fn ask(&self, sender: Sender<'_>, doubt: impl FnOnce() -> Option<Doubt>) -> Passage {
         let mode = self.mode(sender.username, sender.client_addr);
         match mode {
@@ -77,7 +77,7 @@ impl Firewall {
         }
     }
 
-    /// What is done for an account: the row with its address goes before that for any.
+    /// What is done for an account: the row with its address takes precedence over that for any.
     fn mode(&self, username: &str, client_addr: &str) -> Option<FirewallMode> {
         let modes = self.users.get(username)?;
         let of = |wanted: &str| modes.iter().find(|(address, _)| **address == *wanted).map(|(_, mode)| *mode);

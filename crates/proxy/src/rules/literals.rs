@@ -1,8 +1,8 @@
 //! What a text must contain for an expression to be found in it: the few literals by which most expressions are ruled
 //! out without being run.
 //!
-//! Literals are kept in lower case and looked for in any case, so an expression may be tried in vain but is never
-//! left out.
+//! Literals are kept in lower case and looked for in any case, so an expression may be tried unnecessarily but is never
+//! skipped wrongly.
 
 use fancy_regex::{Expr, LookAround};
 use regex_syntax::hir::{Class, Hir, HirKind};
@@ -61,7 +61,7 @@ fn of_tree(expr: &Expr) -> Need {
         Expr::Group(part) => of_tree(part),
         Expr::AtomicGroup(part) => of_tree(part),
         Expr::Repeat { child, lo, .. } if *lo > 0 => of_tree(child).repeated(),
-        // It takes no room: what stands before it is followed by what stands behind it.
+        // It matches no characters: what follows it comes directly after what precedes it.
         Expr::LookAround(_, LookAround::LookAheadNeg | LookAround::LookBehindNeg) => {
             Need::Exactly(Vec::new())
         }
@@ -110,8 +110,8 @@ impl Need {
         if other.worth() > self.worth() { other } else { self }
     }
 
-    /// How seldom statements have it: bytes outside of the words that most statements have. A list is worth as much as
-    /// its commonest text.
+    /// How rare it is in statements: the number of bytes outside of words that most statements contain. A list counts
+    /// as much as its most common text.
     fn worth(&self) -> (usize, usize) {
         match self {
             Need::Exactly(text) => worth_of(text),

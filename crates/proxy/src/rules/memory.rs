@@ -1,5 +1,5 @@
-//! What one worker remembers of the rules: which of them concern whom, what became of each digest, and how often each
-//! one matched. It begins anew with each [`RuleSet`].
+//! What one worker remembers about the rules: which of them concern which clients, the result for each digest, and how
+//! often each rule matched. It starts again with each [`RuleSet`].
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -13,41 +13,41 @@ use crate::hash::AsTheyAre;
 /// One worker's part of the rules.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// The rules that all this is about.
+    /// The rules that this belongs to.
     set: u64,
-    /// For each rule what it takes to search its two expressions.
+    /// For each rule, the memory for searching its two expressions.
     pub(super) work: Vec<Searches>,
     /// For each rule how often it matched.
     hits: Vec<u64>,
     seen: Seen,
     profiles: HashMap<ProfileKey, Rc<Profile>>,
-    /// The profile that was wanted last.
+    /// The last profile used.
     last_profile: Option<(ProfileKey, Rc<Profile>)>,
     plans: HashMap<PlanKey, Rc<Plan>, AsTheyAre>,
-    /// Rules that all plans name.
+    /// The number of rules in all plans.
     planned: usize,
-    /// Rules that the walk at hand is left with by the literals of a text.
+    /// Rules that remain in the current walk after checking a text's literals.
     pub(super) found: Vec<u32>,
     /// Rules that matched in the last walk.
     pub(super) matched: Vec<u32>,
 }
 
-/// What it takes to search a rule's expressions.
+/// The memory for searching a rule's expressions.
 #[derive(Debug, Default)]
 pub(super) struct Searches {
     pub(super) digest: Work,
     pub(super) pattern: Work,
 }
 
-/// The rules that concern one kind of asker.
+/// The rules that concern one kind of client.
 #[derive(Debug)]
 pub(super) struct Profile {
     id: u32,
-    /// A bit for each rule whose conditions on the asker hold.
+    /// A bit for each rule whose conditions on the client hold.
     allowed: Box<[u64]>,
-    /// Those that ask for no digest and must be held against every statement.
+    /// Those without a condition on the digest, which must be evaluated for every statement.
     pub(super) always: Box<[u32]>,
-    /// The first of those that need only be held against statements with one of their literals; else `u32::MAX`.
+    /// The first of those that need only be evaluated for statements with one of their literals; otherwise `u32::MAX`.
     pub(super) first_screened: u32,
 }
 
@@ -74,14 +74,14 @@ impl Hash for PlanKey {
     }
 }
 
-/// What is left to ask about statements of one digest.
+/// What remains to be evaluated for statements with one digest.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Rules that each of them must be held against, in order.
+    /// Rules that must be evaluated for each of them, in order.
     pub(super) always: Box<[u32]>,
-    /// Rules that ask for this digest, and need only be held against statements with one of their literals.
+    /// Rules with a condition on this digest that need only be evaluated for statements with one of their literals.
     pub(super) screened: Box<[u32]>,
-    /// What becomes of all of them, where nothing but the digest decides.
+    /// The result for all of them, if only the digest decides.
     pub(super) settled: Option<Settled>,
 }
 
@@ -135,7 +135,7 @@ impl Memory {
         }
     }
 
-    /// The rules that concern who asks.
+    /// The rules that concern the client.
     pub(super) fn profile(&mut self, set: &RuleSet, client: &Client<'_>) -> Rc<Profile> {
         let key = set.conditions.key(client, &mut self.seen);
         if let Some((last, profile)) = &self.last_profile
@@ -184,7 +184,7 @@ impl Memory {
         profile
     }
 
-    /// What is left to ask about statements of a digest; made when it is first wanted.
+    /// What remains to be evaluated for statements with a digest; computed when first needed.
     pub(super) fn plan(&mut self, set: &RuleSet, query: &Query<'_>, profile: &Profile) -> Rc<Plan> {
         let digest = query.digest.filter(|_| set.needs_digest());
         let key = PlanKey {
@@ -210,11 +210,11 @@ impl Memory {
     }
 }
 
-/// Kinds of askers that are remembered: a bit and a little for each rule.
+/// How many kinds of clients are remembered: each costs a little more than one bit per rule.
 const MOST_PROFILES: usize = 1_024;
 
-/// Digests that are remembered, for each kind of asker.
+/// How many digests are remembered for each kind of client.
 const MOST_PLANS: usize = 8_192;
 
-/// Rules that all of them name: 4 MiB.
+/// How many rules all of them may contain: 4 MiB.
 const MOST_PLANNED: usize = 1 << 20;

@@ -1,12 +1,12 @@
 //! Query rules: from a statement and who sent it to a [`Verdict`].
 //!
-//! Rules are compiled once per configuration ([`RuleSet`]) and asked in three steps, each of which looks at fewer of
-//! them: who asks leaves those of a *profile*; the digest leaves those of a *plan*, which is remembered; and where
+//! Rules are compiled once per configuration ([`RuleSet`]) and evaluated in three steps, each of which looks at fewer
+//! of them: the sender leaves those of a *profile*; the digest leaves those of a *plan*, which is remembered; and where
 //! expressions on the statement itself are left, their literals are looked for in one pass, and only expressions that
 //! have one are run. So ten thousand rules cost what two cost. What is remembered belongs to one worker ([`Memory`]).
 //!
-//! The walk over what is left (`walk.rs`) is the one of ProxySQL, rule by rule in order of ids; `tests.rs` holds it
-//! against an interpreter that asks every rule.
+//! The walk over what is left (`walk.rs`) is the one of ProxySQL, rule by rule in order of ids; `tests.rs` compares it
+//! with an interpreter that evaluates every rule.
 
 mod address;
 mod annotation;
@@ -43,14 +43,14 @@ use screen::Screen;
 /// Active rules in order of their ids.
 #[derive(Debug, Default)]
 pub struct RuleSet {
-    /// Tells it from every other one of this process.
+    /// Identifies it among all of this process.
     id: u64,
     rules: Vec<Rule>,
-    /// Rules that ask neither for a digest nor for its text.
+    /// Rules with a condition neither on the digest nor on its text.
     undigested: Vec<u32>,
-    /// Rules that ask for a digest.
+    /// Rules with a condition on the digest.
     by_digest: HashMap<u64, Vec<u32>>,
-    /// Rules with `match_digest` that only a search tells.
+    /// Rules with `match_digest` that need a search.
     digest_searched: Vec<u32>,
     digest_screen: Screen,
     pattern_screen: Screen,
@@ -69,7 +69,7 @@ pub struct Question<'a> {
     pub query: Query<'a>,
 }
 
-/// What rules can ask about a statement, whoever sent it.
+/// The properties of a statement that rules can check, apart from its sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
     /// The flag that the walk begins with.
@@ -81,7 +81,7 @@ pub struct Query<'a> {
 }
 
 impl RuleSet {
-    /// Compiles the active ones of `rows`, with the table that is asked behind them.
+    /// Compiles the active ones of `rows`, with the table that is consulted after them.
     ///
     /// # Errors
     /// The first rule, in order of ids, that is not usable.
@@ -120,7 +120,7 @@ impl RuleSet {
         Ok(set)
     }
 
-    /// Whether it was compiled from just these.
+    /// Whether it was compiled from exactly these rows.
     pub fn is_of(&self, rows: &[RuleRow], fast_routing: &[FastRoutingRow], iterations: u32) -> bool {
         let mut rows: Vec<&RuleRow> = rows.iter().filter(|row| row.active).collect();
         rows.sort_by_key(|row| row.rule_id);
@@ -129,7 +129,7 @@ impl RuleSet {
             && self.fast_routing == FastRouting::new(fast_routing)
     }
 
-    /// Whether anything is to be asked.
+    /// Whether there is anything to evaluate.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.fast_routing.is_empty()
     }
@@ -148,7 +148,7 @@ impl RuleSet {
             true => (Verdict { flag_out: query.flag_in, ..Verdict::default() }, None, false),
             false => self.walk(&memory.profile(self, client), query, memory),
         };
-        // ProxySQL looks at `apply` of the rule it looked at last, whether that matched or not.
+        // ProxySQL checks `apply` of the last rule that it evaluated, whether it matched or not.
         let last_applies = self.rules.last().is_some_and(|rule| rule.row.apply);
         if !stopped && !last_applies && !self.fast_routing.is_empty() {
             let found = self.fast_routing.find(client.username, client.schemaname, verdict.flag_out);
@@ -157,7 +157,7 @@ impl RuleSet {
         (verdict, rewritten)
     }
 
-    /// The text of `error_msg` or `OK_msg` that a verdict points to.
+    /// The text of `error_msg` or `OK_msg` that a verdict refers to.
     pub fn error_msg(&self, index: RuleIndex) -> &str {
         self.rule(index).and_then(|rule| rule.row.error_msg.as_deref()).unwrap_or_default()
     }

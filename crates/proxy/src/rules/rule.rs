@@ -105,7 +105,7 @@ impl Rule {
         !self.row.negate_match_pattern && self.match_pattern.as_ref().is_some_and(|pattern| pattern.screened)
     }
 
-    /// The flag to go on with; `None`: the one that is.
+    /// The flag to continue with; `None`: unchanged.
     pub(super) fn flag_out(&self) -> Option<u32> {
         let Some((_, sum)) = self.flags_out.last() else { return self.row.flag_out };
         let drawn = rand::random_range(0..*sum);

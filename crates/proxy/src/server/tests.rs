@@ -110,7 +110,7 @@ fn a_panic_ends_its_own_session_and_closes_its_backend_connection() {
     assert!(unlucky.is_closed_within(Duration::from_secs(10)));
     plane.server.wait_for_open(0);
     plane.wait_for_panics(1);
-    other.query("DO 3").ok().expect("the worker and its other sessions go on");
+    other.query("DO 3").ok().expect("the worker and its other sessions continue");
     assert_eq!((plane.server.wait_for("DO 2"), plane.server.wait_for("DO 3")), (0, 1));
     // Its place under the user's two connections is free again.
     plane.client().query("DO 4").ok().expect("an answer");
@@ -130,7 +130,7 @@ fn a_panic_does_not_return_a_connection_that_was_pinned() {
     assert!(unlucky.is_closed_within(Duration::from_secs(10)));
     plane.server.wait_for_open(1);
     plane.wait_for_panics(1);
-    other.query("DO 2").ok().expect("the worker and its other sessions go on");
+    other.query("DO 2").ok().expect("the worker and its other sessions continue");
     assert_eq!(plane.server.wait_for("DO 2"), free);
     let resets = plane.server.received().into_iter().rfind(|received| received.connection == pinned);
     assert_eq!(resets.expect("something").body, String::from_utf8_lossy(&panicking_statement()));

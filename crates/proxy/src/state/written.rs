@@ -1,9 +1,9 @@
-//! A state as bytes, for the process that goes on with the session.
+//! A state as bytes, for the process that continues the session.
 
 use super::{SessionState, Variable};
 
 impl SessionState {
-    /// Adds the state to `out`; false when a part of it is too long to be written.
+    /// Appends the state to `out`; false if a part of it is too long.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> bool {
         let mut fits = true;
         let mut put = |text: &[u8]| {
@@ -24,7 +24,7 @@ impl SessionState {
             put(variable.slot.as_bytes());
             put(variable.assignment.as_bytes());
         }
-        // No variable is called so.
+        // No variable has this name.
         put(b"");
         for (name, literal) in &self.user_variables {
             put(name.as_bytes());
@@ -33,7 +33,7 @@ impl SessionState {
         fits
     }
 
-    /// What [`SessionState::write`] has written; `None` when it was not that.
+    /// Reads what [`SessionState::write`] wrote; `None` if it is not valid.
     pub(crate) fn read(bytes: &[u8]) -> Option<SessionState> {
         let mut parts = Parts(bytes);
         let [has_schema, multi_statements, has_collation] = *parts.next()?.first_chunk::<3>()?;
@@ -90,7 +90,7 @@ mod tests {
             assert!(state.write(&mut bytes));
             assert_eq!(SessionState::read(&bytes), Some(state));
             for length in 0..bytes.len() {
-                // What is cut short is another state, or none; it is no panic.
+                // Truncated bytes give another state, or none, but no panic.
                 let _ = SessionState::read(bytes.get(..length).unwrap_or_default());
             }
         }

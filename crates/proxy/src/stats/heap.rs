@@ -1,7 +1,7 @@
 //! The allocator's memory: how much of it is in use, and how what is free goes back to the system.
 //!
-//! glibc keeps what is freed in the middle of a heap for ever. It gives it back when it is asked to, which costs some
-//! milliseconds after a peak and nothing for a statement; so it is asked to where much has been free for a while.
+//! glibc keeps memory that is freed in the middle of a heap forever. It only returns it on request, which costs some
+//! milliseconds after a peak and nothing for a statement; so this is requested if much has been free for a while.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// What it has now; zeros where it does not tell.
+    /// The current values; zeros if it does not report them.
     pub fn now() -> Heap {
         #[cfg(target_env = "gnu")]
         {
@@ -46,7 +46,7 @@ pub fn bound_what_is_kept() {
     }
 }
 
-/// Gives free memory back to the system.
+/// Returns free memory to the system.
 fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: may be called at any time from any thread; it locks what it changes.
@@ -147,7 +147,7 @@ const LARGE: libc::c_int = 256 << 10;
 #[cfg(target_env = "gnu")]
 const KEPT_AT_END: libc::c_int = 2 << 20;
 
-/// Memory that is not worth a trim: what a busy process frees and needs again within seconds.
+/// The amount of memory that is not worth a trim: what a busy process frees and needs again within seconds.
 const WORTH_IT: u64 = 4 << 20;
 
 /// Between a trim that brought nothing and the next one: at first, and at most. A trim that brings nothing takes some milliseconds.

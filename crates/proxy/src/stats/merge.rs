@@ -9,10 +9,10 @@ use super::{
 use crate::rows::HostgroupId;
 use crate::rt::Instant;
 
-/// What a row of digests is known by: hostgroup, digest, and the names one behind the other.
+/// The key of a row of digests: hostgroup, digest, and the concatenated names.
 pub(super) type DigestName = (HostgroupId, u64, [Vec<u8>; 3]);
 
-/// Turns seconds since the start into Unix time, by the clock of now.
+/// Converts seconds since the start into Unix time, with the current clock.
 pub(super) struct Epoch(u64);
 
 impl Epoch {
@@ -63,7 +63,7 @@ pub(super) fn merge_digest(sum: &mut HashMap<DigestName, DigestLine>, row: Row, 
     line.rows_sent += figures.rows_sent;
 }
 
-/// Puts a line that was taken out of the workers' tables back into one of them.
+/// Returns a line that was taken from the workers' tables to one of them.
 pub(super) fn give_back_digest(table: &mut DigestTable, line: &DigestLine, epoch: &Epoch) {
     let key = DigestKey {
         hostgroup: line.hostgroup,
@@ -85,7 +85,7 @@ pub(super) fn give_back_digest(table: &mut DigestTable, line: &DigestLine, epoch
     table.give_back(&key, line.digest_text.as_bytes(), figures);
 }
 
-/// The same of an error.
+/// The same for an error.
 pub(super) fn give_back_error(table: &mut ErrorTable, line: ErrorLine, epoch: &Epoch) {
     let key = ErrorKey {
         hostgroup: line.hostgroup,

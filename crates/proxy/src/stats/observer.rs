@@ -30,7 +30,7 @@ use crate::snapshot::{Account, ServerStatus, Snapshot};
 use crate::worker::{ClientHost, Handle, KillAnswer, Peers, Worker};
 
 /// Asks the workers for figures, from any thread. Its futures need no particular runtime; [`wait`] runs them on a
-/// thread that may block. A worker that has stopped is passed over.
+/// thread that may block. A stopped worker is skipped.
 #[derive(Debug, Clone)]
 pub struct Observer {
     workers: Workers,
@@ -186,7 +186,7 @@ impl Observer {
         sum.into_values().collect()
     }
 
-    /// Gives digests back that were taken out and could not be kept: they are counted on as if they had stayed.
+    /// Returns digests that were taken and could not be stored: they continue to be counted as if they had stayed.
     pub async fn give_back_digests(&self, lines: Vec<DigestLine>) {
         let workers = self.workers.count().max(1);
         let mut shares: Vec<Vec<DigestLine>> = Vec::new();
@@ -332,7 +332,7 @@ impl Observer {
         hosts
     }
 
-    /// What the memory is used for.
+    /// The usage of memory.
     pub async fn memory(&self) -> MemoryFigures {
         let mut sum = MemoryFigures::of_process();
         for figures in self.ask_all(Worker::memory).await {
@@ -384,7 +384,7 @@ impl Observer {
         lines
     }
 
-    /// Ends a session, or the statement that it runs, whoever's it is.
+    /// Ends a session of any user, or the statement that it runs.
     pub async fn kill(&self, id: u32, kind: KillKind) -> KillAnswer {
         let answers = self.ask_all(move |worker| worker.kill(id, kind, None)).await;
         let done = answers.contains(&KillAnswer::Done);
@@ -414,7 +414,7 @@ impl Observer {
         self.put(worker, question).await.ok()
     }
 
-    /// Puts the same question to all workers at once.
+    /// Sends the same question to all workers at once.
     async fn ask_all<T: Send + 'static>(
         &self,
         question: impl Fn(&Worker) -> T + Send + Clone + 'static,

@@ -1,4 +1,4 @@
-//! `EXPLAIN ROUTE`: where a statement would go, told from what routes it.
+//! `EXPLAIN ROUTE`: where a statement would go, determined by the code that routes it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
 
-/// The way of a statement under `snapshot`, with `servers` as they are now. It is that of a session's first statement:
-/// what a session has done before can only tie it to where it is.
+/// The route of a statement with `snapshot` and the current `servers`. It is that of a session's first statement: what
+/// a session did before can only pin it to where it is.
 pub(super) fn explain(
     snapshot: &Snapshot,
     question: &RouteQuestion,

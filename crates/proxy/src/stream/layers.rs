@@ -1,6 +1,6 @@
-//! What stands between a socket and a session: TLS, and the compressed protocol inside it.
+//! The layers between a socket and a session: TLS, and the compressed protocol inside it.
 //!
-//! Buffers are taken from the thread when bytes are there and given back when they have gone on; what has to be kept
+//! Buffers are taken from the thread when bytes arrive and returned when these have been passed on; what has to be kept
 //! (a part of a record, bytes that the session has not taken, bytes that the socket has not) is kept in buffers of its
 //! own size.
 
@@ -26,7 +26,7 @@ pub(super) struct Layers {
     /// What was encoded and not yet written; the first `written` bytes are.
     outbox: Vec<u8>,
     written: usize,
-    /// The peer has said, or the kernel says, that nothing more comes.
+    /// The peer or the kernel has signalled the end of the stream.
     ended: bool,
 }
 
@@ -156,7 +156,7 @@ impl Layers {
         self.outbox.len() - self.written
     }
 
-    /// Writes what the socket takes of the outbox; whether that was all.
+    /// Writes what the socket accepts of the outbox; returns whether that was everything.
     pub(super) fn try_flush(&mut self, socket: &Socket) -> io::Result<bool> {
         while self.written < self.outbox.len() {
             match socket.try_write(self.outbox.get(self.written..).unwrap_or_default()) {
@@ -175,7 +175,7 @@ impl Layers {
         Ok(true)
     }
 
-    /// Goes on with the handshake; whether it is done.
+    /// Continues the handshake; returns whether it is complete.
     pub(super) fn shake_hands(&mut self, socket: &Socket) -> Result<bool, TlsError> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         loop {
@@ -200,7 +200,7 @@ impl Layers {
         }
     }
 
-    /// Sends TLS's word for the end, if the socket takes it.
+    /// Sends TLS's close_notify, if the socket accepts it.
     pub(super) fn say_goodbye(&mut self, socket: &Socket) {
         if let Some(tls) = &mut self.tls {
             tls.close(&mut self.outbox);
@@ -210,7 +210,7 @@ impl Layers {
     }
 }
 
-/// Takes decrypted bytes: first into the reader's buffer, what is too much into one of their own.
+/// Stores decrypted bytes: first in the reader's buffer, the excess in a separate one.
 struct Sink<'a> {
     buffer: &'a mut [u8],
     count: usize,

@@ -1,7 +1,7 @@
-//! A connection as sessions and pools see it: bytes in, bytes out, whether there is TLS or compression between or not.
+//! A connection as seen by sessions and pools: bytes in, bytes out, with or without TLS and compression.
 //!
 //! A plain connection is its socket, at no cost. One with layers has them in a box; all of their buffers are empty, and
-//! hold no memory, while nothing is under way.
+//! use no memory, while no data is in transit.
 
 mod layers;
 mod tls;
@@ -21,9 +21,9 @@ pub use tls::{TlsError, TlsInfo};
 /// A connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// Bytes as they are.
+    /// Bytes without any layer.
     Plain(Socket),
-    /// The same of a client that another process could go on with.
+    /// The same, for a client that another process could continue with.
     Kept(Kept),
     /// TLS, compression, or the one inside the other.
     Layered(Box<Layered>),
@@ -37,7 +37,7 @@ pub struct Layered {
     layers: std::cell::RefCell<Layers>,
 }
 
-/// A connection that belongs to no runtime: what travels between workers.
+/// A connection that belongs to no runtime, for passing it between workers.
 #[derive(Debug)]
 pub struct DetachedStream {
     socket: DetachedSocket,
@@ -45,7 +45,7 @@ pub struct DetachedStream {
     layers: Option<Box<Layers>>,
 }
 
-/// Who can listen to what is sent, and whether the peer has proven itself.
+/// Who can listen, and whether the peer's identity was verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -97,7 +97,7 @@ impl Stream {
     /// Takes the connection off this runtime.
     ///
     /// # Errors
-    /// When the runtime cannot let go of it.
+    /// If the runtime cannot deregister it.
     pub fn detach(self) -> io::Result<DetachedStream> {
         match self {
             Stream::Plain(socket) => {
@@ -132,7 +132,7 @@ impl Stream {
         self.socket().is_local()
     }
 
-    /// What the TLS handshake came to; `None` without TLS.
+    /// The outcome of the TLS handshake; `None` without TLS.
     pub fn tls(&self) -> Option<TlsInfo> {
         match self {
             Stream::Plain(_) | Stream::Kept(_) => None,
@@ -140,10 +140,10 @@ impl Stream {
         }
     }
 
-    /// Takes the server's part of a TLS handshake. `early` is what was read behind the client's wish for it.
+    /// Does the server side of a TLS handshake. `early` is what was read after the client's request for it.
     ///
     /// # Errors
-    /// See [`TlsError`]; the peer has been told.
+    /// See [`TlsError`]; the peer has been sent an alert.
     pub async fn accept_tls(
         self,
         config: &std::sync::Arc<rustls::ServerConfig>,
@@ -152,7 +152,7 @@ impl Stream {
         self.with_tls(tls::Tls::server(config)?, early).await
     }
 
-    /// Takes the client's part of a TLS handshake with the server `name`.
+    /// Does the client side of a TLS handshake with the server `name`.
     ///
     /// # Errors
     /// See [`TlsError`]; a certificate that is refused says why.
@@ -213,10 +213,10 @@ impl Stream {
         socket.readable().await
     }
 
-    /// Reads what is there; `Ok(0)` is the end.
+    /// Reads what has arrived; `Ok(0)` is the end.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there.
+    /// `WouldBlock` if nothing has arrived.
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => socket.try_read(buffer),
@@ -238,8 +238,8 @@ impl Stream {
         }
     }
 
-    /// Writes all of `bytes`, waiting while the peer does not take them. Without a limit: see `session/transfer.rs` for those
-    /// that have one.
+    /// Writes all of `bytes`, waiting while the peer does not read. Without a limit: see `session/transfer.rs` for
+    /// those that have one.
     ///
     /// # Errors
     /// The socket's; some bytes may have been written.
@@ -250,8 +250,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes what the peer takes at once, and leaves the rest in `bytes`; whether nothing is left to write. Once it has
-    /// been called with some bytes, their rest comes next.
+    /// Writes what the peer accepts at once, and leaves the rest in `bytes`; returns whether nothing is left to write.
+    /// Once it has been called with some bytes, their rest comes next.
     ///
     /// # Errors
     /// The socket's; some bytes may have been written.
@@ -329,7 +329,7 @@ impl Layered {
     fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
         let mut layers = self.layers.borrow_mut();
         loop {
-            // What an earlier write has left behind goes first.
+            // What an earlier write could not write goes first.
             if !layers.try_flush(self.socket())? {
                 return Ok(false);
             }
@@ -352,7 +352,7 @@ impl Layered {
 
     async fn shake_hands(&self) -> Result<(), TlsError> {
         loop {
-            // Not `?` at once: what tells the peer why it fails is to be written first.
+            // Not `?` at once: the alert that tells the peer the reason must be written first.
             let done = self.layers.borrow_mut().shake_hands(self.socket());
             let flushed = self.flush().await;
             if done? {
@@ -364,7 +364,8 @@ impl Layered {
 }
 
 impl Drop for Layered {
-    /// Says goodbye, so that the peer knows that nothing was cut off; a peer that does not read is not waited for.
+    /// Sends close_notify, so that the peer knows that nothing was truncated; does not wait for a peer that does not
+    /// read.
     fn drop(&mut self) {
         if let Some(socket) = &self.socket {
             self.layers.get_mut().say_goodbye(socket);
@@ -379,7 +380,7 @@ impl From<Socket> for Stream {
 }
 
 impl DetachedStream {
-    /// A client's connection that another process has had; `None` when nothing can be noted of it here.
+    /// A client's connection from another process; `None` if it cannot be recorded here.
     pub fn adopted(socket: DetachedSocket, heritage: &Heritage) -> Option<DetachedStream> {
         let entry = Entry::adopt(&socket, heritage)?;
         Some(DetachedStream { socket, entry: Some(entry), layers: None })

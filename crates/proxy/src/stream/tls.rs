@@ -27,7 +27,7 @@ enum Side {
     Client(Box<UnbufferedClientConnection>),
 }
 
-/// What a handshake came to.
+/// The outcome of a handshake.
 #[derive(Debug, Clone)]
 pub struct TlsInfo {
     /// `TLSv1.2` or `TLSv1.3`.
@@ -50,7 +50,7 @@ pub enum TlsError {
     /// The certificate of the peer is refused.
     #[error("TLS: the certificate is refused: {0}")]
     Certificate(String),
-    /// Anything else, the peer's own refusal included.
+    /// Anything else, including the peer's refusal.
     #[error("TLS: {0}")]
     Protocol(rustls::Error),
 }
@@ -64,7 +64,7 @@ impl From<rustls::Error> for TlsError {
     }
 }
 
-/// Why a certificate is refused, in words.
+/// Why a certificate is refused, as text.
 fn reason(error: &CertificateError) -> String {
     match error {
         CertificateError::Expired => "it has expired".to_owned(),
@@ -86,7 +86,7 @@ fn reason(error: &CertificateError) -> String {
     }
 }
 
-/// What a step of the connection led to.
+/// The result of a step of the connection.
 enum Progress {
     /// There may be more to do.
     Goes,
@@ -110,7 +110,7 @@ impl Tls {
         Ok(Tls { side: Side::Client(Box::new(connection)), kept: Vec::new(), established: false })
     }
 
-    /// Bytes that are kept of a record.
+    /// How many bytes of a record are stored.
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
     }
@@ -146,7 +146,7 @@ impl Tls {
         }
     }
 
-    /// Goes on with the handshake with the records that are kept; whether it is done.
+    /// Continues the handshake with the stored records; returns whether it is complete.
     pub(super) fn handshake(
         &mut self,
         sink: &mut dyn FnMut(&[u8]),
@@ -210,10 +210,10 @@ impl Tls {
         Ok(())
     }
 
-    /// Puts TLS's word for the end into `out`.
+    /// Puts close_notify into `out`.
     pub(super) fn close(&mut self, out: &mut Vec<u8>) {
         if self.established {
-            // A connection that has failed needs no goodbye.
+            // A failed connection needs no close_notify.
             let _ = self.put_records(None, out);
         }
     }

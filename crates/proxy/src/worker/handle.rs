@@ -1,4 +1,4 @@
-//! What others have of a session: they interrupt it, and they see what it does.
+//! The handle of a session for others, who interrupt it and see what it does.
 //!
 //! A session writes down what it does in plain cells; text and names are copied when somebody asks.
 
@@ -16,9 +16,9 @@ use crate::rows::HostgroupId;
 use crate::rt::Instant;
 use crate::state::SharedState;
 
-/// By what others reach a session: kills, deadlines, process lists, the end of the process.
+/// The handle by which others reach a session: kills, deadlines, process lists, the end of the process.
 pub struct Handle {
-    /// What `KILL` calls it.
+    /// Its id for `KILL`.
     pub id: u32,
     /// Whose it is.
     pub username: RefCell<String>,
@@ -36,7 +36,7 @@ pub struct Handle {
     since: Cell<Instant>,
     commands: Cell<u64>,
     hostgroup: Cell<Option<HostgroupId>>,
-    /// The backend connection at hand.
+    /// The current backend connection.
     card: RefCell<Option<Rc<Card>>>,
     /// The state after its last command.
     state: RefCell<SharedState>,
@@ -167,7 +167,7 @@ impl Handle {
         self.commands.set(self.commands.get() + 1);
     }
 
-    /// The command at hand waits for a backend connection, or has one.
+    /// The current command waits for a backend connection, or has one.
     pub(crate) fn does(&self, doing: Doing) {
         self.doing.set(doing);
     }
@@ -189,7 +189,7 @@ impl Handle {
         is_another
     }
 
-    /// When the command at hand began, or the last one ended.
+    /// When the current command began, or the last one ended.
     pub(crate) fn since(&self) -> Instant {
         self.since.get()
     }
@@ -199,7 +199,7 @@ impl Handle {
         self.text.replace(text)
     }
 
-    /// A backend connection is at hand, or none any more.
+    /// Sets the current backend connection, or that there is none any more.
     pub(crate) fn has_backend(&self, card: Option<&Rc<Card>>) {
         let mut known = self.card.borrow_mut();
         if let Some(card) = card {
@@ -208,7 +208,7 @@ impl Handle {
         *known = card.map(Rc::clone);
     }
 
-    /// Whether a backend connection is at hand.
+    /// Whether there is a current backend connection.
     pub(crate) fn holds_backend(&self) -> bool {
         self.card.borrow().is_some()
     }
@@ -231,7 +231,7 @@ impl Handle {
         }
     }
 
-    /// Takes all out, while another connection is at hand.
+    /// Takes all of them, while another connection is the current one.
     pub(crate) fn take_pins(&self) -> Vec<Pinning> {
         self.pins.take()
     }
@@ -256,8 +256,8 @@ impl Handle {
         self.pins.borrow().iter().any(|pin| pin.reason == PinReason::TRANSACTION)
     }
 
-    /// Ends the backend connection at hand, and those set aside, where `why` has a reason, of its server and of whether a
-    /// transaction is open.
+    /// Ends the current backend connection, and those set aside, if `why` gives a reason, of its server and of whether
+    /// a transaction is open.
     pub fn cut_off(&self, why: impl Fn(&Server, bool) -> Option<&'static str>) {
         let card = self.card.borrow();
         if let Some(card) = &*card

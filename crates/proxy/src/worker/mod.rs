@@ -1,5 +1,5 @@
-//! What one worker thread has, and its sessions and logins use: pool, cache, buffers, counters, the configuration in force, and
-//! the list of its sessions. It starts none of them; `event_loop.rs` does.
+//! What one worker thread owns and its sessions and logins use: pool, cache, buffers, counters, the configuration in
+//! force, and the list of its sessions. It starts none of them; `event_loop.rs` does.
 
 mod client_hosts;
 mod handle;
@@ -54,25 +54,25 @@ pub struct Worker {
     pub counters: RefCell<Counters>,
     /// Hints in comments that were ignored.
     pub(crate) ignored_hints: Seldom,
-    /// Who is told of statements that are logged.
+    /// Receives logged statements.
     pub query_log: RefCell<Option<QueryLog>>,
     /// Its mirrored statements.
     pub mirror: Rc<Mirror>,
-    /// What it remembers of the query rules.
+    /// What it remembers about the query rules.
     pub rules: RefCell<rules::Memory>,
-    /// What it counts beside them.
+    /// Its other figures.
     pub figures: Figures,
-    /// Keeps failed logins from filling the log.
+    /// Prevents failed logins from filling the log.
     pub failed_logins: Rc<Limiter>,
     /// Buffers of the lexer.
     pub scratch: RefCell<narrows_sql::Scratch>,
     in_force: Rc<InForce>,
     sessions: Sessions,
-    /// The states that logins led to last; see [`Worker::shared_state`].
+    /// The latest initial states of logins; see [`Worker::shared_state`].
     login_states: RefCell<VecDeque<SharedState>>,
     /// See [`Worker::long_rest`].
     long_rest: Cell<Instant>,
-    /// How many sessions keep the room for commands.
+    /// How many sessions keep a command buffer.
     rooms: Rc<Cell<usize>>,
 }
 
@@ -114,12 +114,12 @@ impl Worker {
         }
     }
 
-    /// The configuration in force. Cheap: no atomic is touched.
+    /// The configuration in force. Cheap: uses no atomics.
     pub fn snapshot(&self) -> LocalSnapshot {
         self.in_force.get()
     }
 
-    /// Puts another configuration into force.
+    /// Applies another configuration.
     pub fn take_over(&self, snapshot: Arc<Snapshot>) {
         self.in_force.replace(snapshot);
         let snapshot = self.snapshot();
@@ -146,7 +146,7 @@ impl Worker {
         state
     }
 
-    /// The right to keep the room for commands between them; `None` when enough sessions have it.
+    /// The right to keep a command buffer between commands; `None` if enough sessions have it.
     pub(crate) fn keep_room(&self) -> Option<Room> {
         let rooms = self.rooms.get();
         (rooms < MOST_ROOMS).then(|| {
@@ -160,8 +160,8 @@ impl Worker {
         self.long_rest.get()
     }
 
-    /// Does what is due at `now`: interrupts sessions whose deadline has passed, and looks after idle backend connections and the
-    /// cache.
+    /// Does the work due at `now`: interrupts sessions whose deadline has passed, and looks after idle backend
+    /// connections and the cache.
     pub fn tend(&self, now: Instant) {
         self.peers.beat(self.index);
         if now + LONG_REST > self.long_rest.get() {
@@ -189,7 +189,7 @@ impl Drop for Room {
 /// Sessions that keep the room for commands, some five kilobytes each, while they rest.
 const MOST_ROOMS: usize = 256;
 
-/// After this a client that rests gives that back.
+/// After this time an idle client releases it.
 const LONG_REST: Duration = Duration::from_secs(1);
 
 /// Login states that are remembered: one for each collation and schema that applications of one worker use.

@@ -1,4 +1,4 @@
-//! What the workers share: counts of clients, numbers of connections, and what reaches each of them.
+//! What the workers share: counts of clients, connection ids, and the senders to each of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub struct Outboxes {
     pub kills: Outbox<Kill>,
 }
 
-/// A wish to end a session or its statement.
+/// A request to end a session or its statement.
 #[derive(Debug)]
 pub struct Kill {
     /// The session.
@@ -39,7 +39,7 @@ pub struct Kill {
     pub answer: oneshot::Sender<KillAnswer>,
 }
 
-/// What became of a wish to kill.
+/// The outcome of a request to kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillAnswer {
     /// Done.
@@ -80,7 +80,7 @@ impl Drop for Place {
 #[derive(Debug)]
 pub struct Peers {
     clients: Box<[AtomicU32]>,
-    /// How often each worker has come to keep time.
+    /// How many times each worker has run its timers.
     beats: Box<[AtomicU64]>,
     next_connection_id: AtomicU32,
     /// Connections accepted since the start.
@@ -89,7 +89,7 @@ pub struct Peers {
     pub started: Instant,
     /// Makes logins of unknown users look like those of known ones.
     pub decoy_key: [u8; 32],
-    /// Where what takes long at a login is done.
+    /// The threads for the slow work of logins.
     pub(crate) threads: Threads,
     /// Failed logins by client address.
     pub client_hosts: ClientHosts,
@@ -160,8 +160,8 @@ impl Peers {
 
     /// The id of the next client connection: from [`FIRST_ID`] up, below what clients take for negative.
     ///
-    /// Servers count from 1. A number of theirs that a client takes for one of ours, or the other way round, where nobody
-    /// can translate it (a routine that kills), so names nobody instead of somebody else.
+    /// Servers count from 1. An id of theirs that a client uses as one of ours, or the other way round, where it cannot
+    /// be translated (a routine that kills), therefore matches no session instead of a wrong one.
     pub fn next_connection_id(&self) -> u32 {
         FIRST_ID | self.next_connection_id.fetch_add(1, Ordering::Relaxed) & (FIRST_ID - 1)
     }

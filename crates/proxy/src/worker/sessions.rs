@@ -1,4 +1,4 @@
-//! The sessions of one worker: what kills, deadlines and process lists go by.
+//! The sessions of one worker: used by kills, deadlines and process lists.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -19,12 +19,12 @@ pub(super) struct Sessions {
 }
 
 impl Worker {
-    /// Enters a session into the list that kills and deadlines go by.
+    /// Adds a session to the list used by kills and deadlines.
     pub fn enter(&self, handle: &Rc<Handle>) {
         self.sessions.by_id.borrow_mut().insert(handle.id, Rc::clone(handle));
     }
 
-    /// Takes it out again.
+    /// Removes it again.
     pub fn leave(&self, handle: &Handle) {
         self.sessions.by_id.borrow_mut().remove(&handle.id);
     }
@@ -74,7 +74,7 @@ impl Worker {
         self.sessions.next_deadline.set(left);
     }
 
-    /// Ends what runs where nothing may run.
+    /// Ends what runs on servers where nothing may run.
     pub(super) fn cut_off(&self, snapshot: &Snapshot) {
         self.for_each_session(|handle| {
             handle.cut_off(|server, in_transaction| snapshot.cuts_off(server, in_transaction));

@@ -13,7 +13,7 @@ pub(super) struct Plain<'a> {
     limit: usize,
     /// The last two bytes written, including dropped signs; the latest first.
     raw: [u8; 2],
-    /// If `out` ends with a sign that may be dropped: the two bytes before it.
+    /// If If `out` ends with a sign that may be dropped: the two bytes before it.
     sign: Option<[u8; 2]>,
     /// At this length, `out` ends with the blank after a kept comment, which stays.
     unjoined: usize,
