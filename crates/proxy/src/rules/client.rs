@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::address::ClientAddress;
 
 /// Values of a property for which the same conditions hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Class(u32);
 
 /// The conditions that all rules have on one property.
@@ -32,6 +32,9 @@ pub(super) trait Comparison: Default {
     fn new<'r>(cells: impl Iterator<Item = &'r Self::Cell>) -> Self
     where
         Self::Cell: 'r;
+
+    /// Whether any rule has one.
+    fn is_asked(&self) -> bool;
 
     /// The class of a value.
     fn class(&self, value: &Self::Value, seen: &mut Self::Seen) -> Class;
@@ -74,10 +77,15 @@ pub(super) trait Property: ToOwned<Owned: Eq + Hash + Debug> + Eq + Hash + 'stat
 pub(super) struct Exactly<T: Property + ?Sized> {
     /// By rule.
     wanted: Vec<Class>,
-    /// What rules name, where that is little.
-    few: Vec<(T::Owned, Class)>,
-    /// And where it is more.
-    many: HashMap<T::Owned, Class>,
+    names: Names<T::Owned>,
+}
+
+/// What rules name.
+#[derive(Debug)]
+enum Names<O> {
+    Nothing,
+    Few(Vec<(O, Class)>),
+    Many(HashMap<O, Class>),
 }
 
 /// A rule that names nothing, and a value that no rule names.
@@ -105,19 +113,27 @@ impl<T: Property + ?Sized> Comparison for Exactly<T> {
             *names.entry(name).or_insert(next)
         };
         let wanted = cells.map(|cell| T::named(cell).map_or(NONE, &mut class)).collect();
-        match names.len() <= FEW {
-            true => Exactly { wanted, few: names.into_iter().collect(), many: HashMap::new() },
-            false => Exactly { wanted, few: Vec::new(), many: names },
-        }
+        let names = match names.len() {
+            0 => Names::Nothing,
+            1..=FEW => Names::Few(names.into_iter().collect()),
+            _ => Names::Many(names),
+        };
+        Exactly { wanted, names }
     }
 
-    #[inline]
+    fn is_asked(&self) -> bool {
+        !matches!(self.names, Names::Nothing)
+    }
+
     fn class(&self, value: &T, (): &mut ()) -> Class {
-        if !self.many.is_empty() {
-            return self.many.get(value).copied().unwrap_or(NONE);
+        match &self.names {
+            Names::Nothing => NONE,
+            Names::Few(names) => {
+                let named = names.iter().find(|(name, _)| *Borrow::<T>::borrow(name) == *value);
+                named.map_or(NONE, |(_, class)| *class)
+            }
+            Names::Many(names) => names.get(value).copied().unwrap_or(NONE),
         }
-        let named = self.few.iter().find(|(name, _)| *Borrow::<T>::borrow(name) == *value);
-        named.map_or(NONE, |(_, class)| *class)
     }
 
     fn holds(&self, rule: usize, class: Class, (): &()) -> bool {
@@ -137,13 +153,13 @@ impl<T: Property + ?Sized> Comparison for Exactly<T> {
 
 impl<T: Property + ?Sized> Default for Exactly<T> {
     fn default() -> Exactly<T> {
-        Exactly { wanted: Vec::new(), few: Vec::new(), many: HashMap::new() }
+        Exactly { wanted: Vec::new(), names: Names::Nothing }
     }
 }
 
 impl<T: Property + ?Sized> Debug for Exactly<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(&self.few).entries(&self.many).finish()
+        self.names.fmt(f)
     }
 }
 
@@ -253,7 +269,10 @@ impl Comparison for Addresses {
         addresses
     }
 
-    #[inline]
+    fn is_asked(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
     fn class(&self, value: &str, seen: &mut SeenAddresses) -> Class {
         if self.conditions.is_empty() { NONE } else { self.class_of(value, seen) }
     }

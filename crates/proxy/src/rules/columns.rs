@@ -88,11 +88,13 @@ macro_rules! columns {
         /// The conditions on clients of all rules.
         #[derive(Debug, Default)]
         pub(super) struct Conditions {
+            /// Whether there is any: few rule sets ask for more than the statement.
+            is_any: bool,
             $( $property: $comparison, )*
         }
 
         /// A client, as far as rules make a difference.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub(super) struct ProfileKey {
             $( $property: Class, )*
         }
@@ -106,12 +108,16 @@ macro_rules! columns {
         impl Conditions {
             /// Those of `rows`, in order.
             pub(super) fn new<'r>(rows: impl Iterator<Item = &'r RuleRow> + Clone) -> Conditions {
-                Conditions { $( $property: Comparison::new(rows.clone().map(|row| &row.$property)), )* }
+                $( let $property: $comparison = Comparison::new(rows.clone().map(|row| &row.$property)); )*
+                Conditions { is_any: $( $property.is_asked() )||*, $( $property, )* }
             }
 
             /// All that rules need to know of a client.
             #[inline]
             pub(super) fn key(&self, client: &Client<'_>, seen: &mut Seen) -> ProfileKey {
+                if !self.is_any {
+                    return ProfileKey::default();
+                }
                 ProfileKey { $( $property: self.$property.class(client.$property, &mut seen.$property), )* }
             }
 

@@ -144,17 +144,26 @@ impl RuleSet {
         memory.renew(self);
         memory.matched.clear();
         let (client, query) = (&question.client, &question.query);
-        let (mut verdict, rewritten, stopped) = match self.rules.is_empty() {
-            true => (Verdict { flag_out: query.flag_in, ..Verdict::default() }, None, false),
-            false => self.walk(&memory.profile(self, client), query, memory),
+        let Some(last) = self.rules.last() else {
+            let mut verdict = Verdict { flag_out: query.flag_in, ..Verdict::default() };
+            self.route_fast(client, &mut verdict);
+            return (verdict, None);
         };
+        let profile = memory.profile(self, client);
+        let (mut verdict, rewritten, stopped) = self.walk(&profile, query, memory);
         // ProxySQL checks `apply` of the last rule that it evaluated, whether it matched or not.
-        let last_applies = self.rules.last().is_some_and(|rule| rule.row.apply);
-        if !stopped && !last_applies && !self.fast_routing.is_empty() {
+        if !stopped && !last.row.apply {
+            self.route_fast(client, &mut verdict);
+        }
+        (verdict, rewritten)
+    }
+
+    /// The destination in the table that is asked after the rules.
+    fn route_fast(&self, client: &Client<'_>, verdict: &mut Verdict) {
+        if !self.fast_routing.is_empty() {
             let found = self.fast_routing.find(client.username, client.schemaname, verdict.flag_out);
             verdict.destination_hostgroup = found.or(verdict.destination_hostgroup);
         }
-        (verdict, rewritten)
     }
 
     /// The text of `error_msg` or `OK_msg` that a verdict refers to.
