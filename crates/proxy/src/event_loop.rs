@@ -28,7 +28,7 @@ use crate::worker::{Interrupt, Kill, Outboxes, Peers, Place, Worker};
 pub enum Event {
     /// A client that another worker has accepted. Each has a descriptor, of which the process has so many.
     Client(DetachedStream, Admission, Place),
-    /// A client that a process which has died has served. As many as that one had.
+    /// A client of a process that died. As many as that one had.
     Adopt(DetachedStream, Box<Heritage>, Place),
     /// There is another configuration. One: see [`Workers::publish`].
     Publish,
@@ -40,13 +40,13 @@ pub enum Event {
     Kill(Kill),
     /// Answer a question of the control plane. One of each of its threads: it waits for the answer.
     Ask(Question),
-    /// Tell this log what rules have logged. Once.
+    /// Send what rules have logged to this log. Once.
     LogTo(QueryLog),
     /// Accept clients on these too. At the start, and after each `Unlisten`.
     Listen(Vec<BoundListener>),
     /// Accept no clients any more; the answer, for which the control thread waits, says that the listeners are closed.
     Unlisten(oneshot::Sender<()>),
-    /// Tell when there is no client any more. Once.
+    /// Notify when there are no more clients. Once.
     Drain(oneshot::Sender<()>),
     /// The same, and end each session at its next point between two transactions.
     DrainNow(oneshot::Sender<()>),
@@ -146,7 +146,7 @@ impl Workers {
         self.newest.get(worker)?.replace(None)
     }
 
-    /// Has a worker go on with a client of a process that has died.
+    /// Makes a worker continue with a client of a process that died.
     pub fn adopt(&self, stream: DetachedStream, heritage: Box<Heritage>) {
         let worker = self.peers.least_loaded(0);
         let place = Place::take(&self.peers, worker);

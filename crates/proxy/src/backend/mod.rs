@@ -360,7 +360,7 @@ impl Backend {
         self.login.residue.as_ref().is_some_and(Residue::is_asked_for)
     }
 
-    /// Whether it is logged in as the account that `want` names.
+    /// Whether it is logged in as the account in `want`.
     pub fn fits_account(&self, want: &Want) -> bool {
         let (mine, theirs) = (&self.login.account, &want.account);
         Arc::ptr_eq(mine, theirs) || mine.row.username == theirs.row.username

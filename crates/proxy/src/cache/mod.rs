@@ -83,7 +83,7 @@ impl Shared {
         self.unasked.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The generation of now.
+    /// The current generation.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -222,7 +222,7 @@ pub fn recordings(variables: &Variables) -> usize {
 /// flooded, and nobody misses them.
 const MOST_UNASKED: usize = 1_024;
 
-/// Entries of others that a worker points to: the hot ones, of which there are few.
+/// How many entries of others a worker points to: the hot ones, of which there are few.
 const REPLICAS: usize = 4_096;
 #[cfg(test)]
 mod tests;

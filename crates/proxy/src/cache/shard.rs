@@ -12,8 +12,8 @@ use crate::figures::Counters;
 use crate::hash::AsTheyAre;
 use crate::rt::{Instant, oneshot};
 
-/// What the owner of a key is told. In a mailbox there are as many as sessions that wait for an answer, a landing for each of these,
-/// and [`MOST_UNASKED`](super::MOST_UNASKED) landings that nobody waits for.
+/// Messages to the owner of a key. In a mailbox there are as many as sessions that wait for an answer, a landing for
+/// each of these, and [`MOST_UNASKED`](super::MOST_UNASKED) landings that nobody waits for.
 #[derive(Debug)]
 pub enum Delivery {
     /// A request for the answer.

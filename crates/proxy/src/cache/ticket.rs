@@ -45,7 +45,7 @@ impl Ticket {
     /// This is the answer; or there is one that cannot be cached, and nobody must wait for the next.
     pub fn keep(mut self, answer: Option<Answer>, life: Life) {
         let role = std::mem::replace(&mut self.role, Role::Alone);
-        // What others get meanwhile is better than nothing.
+        // What others get in the meantime is better than nothing.
         if let Role::Renews(entry) = &role
             && answer.is_none()
         {
