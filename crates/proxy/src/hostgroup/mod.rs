@@ -248,7 +248,7 @@ impl ServerFigures {
         self.closings.fetch_and(!(1 << (worker % 64)), Ordering::SeqCst);
     }
 
-    /// What its greeting offered; `None` until it was seen.
+    /// The capabilities in its greeting; `None` until it is known.
     pub fn capabilities(&self) -> Option<Capabilities> {
         match self.capabilities.load(Ordering::Relaxed) {
             0 => None,
