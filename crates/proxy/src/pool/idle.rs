@@ -1,0 +1,89 @@
+//! Idle connections of one hostgroup on one worker, and how near each is to what is asked.
+
+use std::sync::Arc;
+
+use super::{Ask, Group};
+use crate::backend::{Backend, Use};
+use crate::hostgroup::Server;
+use crate::snapshot::Snapshot;
+
+impl Group {
+    pub(super) fn has_idle(&self, server: &Server) -> bool {
+        let of_server = |backend: &Backend| std::ptr::eq(&*backend.login.server.figures, &*server.figures);
+        self.idle.borrow().iter().rev().any(of_server)
+    }
+
+    /// The idle connection that was used last in that lease, and by nobody since.
+    pub(super) fn take_untouched(&self, last: Use) -> Option<Backend> {
+        let mut idle = self.idle.borrow_mut();
+        let index = idle.iter().position(|backend| backend.login.last_use() == last)?;
+        Some(idle.remove(index)).filter(Backend::is_alive)
+    }
+
+    /// The idle connection of `server` with the lowest [`fitness`]; among equals one that has the statement, and else
+    /// the one used last.
+    pub(super) fn take_idle(&self, server: &Server, ask: &Ask<'_>) -> Option<Backend> {
+        let lacks = |backend: &Backend| ask.statement.is_some_and(|it| !backend.login.statements.has(it));
+        let mut idle = self.idle.borrow_mut();
+        let mut best: Option<(usize, (u32, bool))> = None;
+        let mut near = 0;
+        for (index, backend) in idle.iter().enumerate().rev() {
+            if !std::ptr::eq(&*backend.login.server.figures, &*server.figures) {
+                continue;
+            }
+            let rank = (fitness(backend, ask), lacks(backend));
+            if best.is_none_or(|(_, least)| rank < least) {
+                best = Some((index, rank));
+            }
+            near += u32::from(rank.0 == 0);
+            if rank == (0, false) || near == LOOKED_AT {
+                break;
+            }
+        }
+        best.map(|(index, _)| idle.remove(index))
+    }
+}
+
+/// Whether a connection leads to a machine that its server's name no longer stands for.
+pub(super) fn has_moved(backend: &Backend, snapshot: &Snapshot) -> bool {
+    let known = &backend.login.server;
+    let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
+    let mut servers = hostgroup.into_iter().flat_map(|hostgroup| &hostgroup.servers);
+    servers.any(|server| Arc::ptr_eq(&server.figures, &known.figures) && backend.login.is_elsewhere(server))
+}
+
+/// Whether a connection's server has more than it may have by now. Each that is closed makes it one less.
+pub(super) fn is_too_many(backend: &Backend, snapshot: &Snapshot) -> bool {
+    let known = &backend.login.server;
+    let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
+    let mut servers = hostgroup.into_iter().flat_map(|hostgroup| &hostgroup.servers);
+    servers.any(|server| Arc::ptr_eq(&server.figures, &known.figures) && server.has_too_many())
+}
+
+/// How much must be done to an idle connection: 0 nothing, 1 answers to be translated, 2 a `SET`, 3 also a change of
+/// schema, [`NEW_LOGIN`], or, beyond, close it and open another in its place.
+pub(super) fn fitness(backend: &Backend, ask: &Ask<'_>) -> u32 {
+    let Ask { want, state, new, .. } = *ask;
+    if new || !backend.fits_class(want) {
+        return NEW_LOGIN + 1;
+    }
+    if !backend.fits_account(want) {
+        return NEW_LOGIN;
+    }
+    if Arc::ptr_eq(&backend.login.state, state) {
+        return u32::from(!backend.has_form(want));
+    }
+    match (&backend.login.state.schema, &state.schema) {
+        (found, wanted) if found == wanted && backend.login.state != *state => 2,
+        (found, wanted) if found == wanted => u32::from(!backend.has_form(want)),
+        (Some(_), None) => NEW_LOGIN,
+        _ => 3,
+    }
+}
+
+/// The [`fitness`] of a connection that needs `COM_CHANGE_USER`: another account's, or one whose schema must go.
+pub(super) const NEW_LOGIN: u32 = 4;
+
+/// Idle connections in the client's state among which one that has its statement is looked for: to prepare it once more
+/// costs less than looking at all of hundreds.
+const LOOKED_AT: u32 = 32;

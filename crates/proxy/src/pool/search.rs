@@ -1,0 +1,195 @@
+//! A lease that cannot be had at once: connections are opened, logged in again, or waited for.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::idle::{NEW_LOGIN, fitness};
+use super::waiters::Place;
+use super::{Ask, Attempt, Group, LeaseError, Mail, Pool};
+use crate::backend::{Backend, BackendError};
+use crate::hostgroup::{Hostgroup, Server, Slot};
+use crate::rows::HostgroupId;
+use crate::rt::{Instant, nanoseconds, spawn_local, timeout_at};
+use crate::snapshot::{LocalSnapshot, Snapshot};
+
+/// What ends a wait in the queue.
+enum Turn {
+    /// Something can be had.
+    Take(Attempt),
+    /// The configuration is another one.
+    Outdated,
+    /// The deadline has passed.
+    Late,
+}
+
+/// A lease that could not be had at once.
+struct Search<'a> {
+    pool: &'a Pool,
+    group: &'a Rc<Group>,
+    snapshot: &'a Snapshot,
+    hostgroup: &'a Hostgroup,
+    ask: Ask<'a>,
+}
+
+impl Pool {
+    /// Looks until there is one, under the configuration that is in force then: servers may come, or move, while a
+    /// statement waits for them.
+    pub(super) async fn search(
+        &self,
+        snapshot: &Snapshot,
+        id: HostgroupId,
+        ask: Ask<'_>,
+        mut first: Option<Attempt>,
+    ) -> Result<Backend, LeaseError> {
+        let started = Instant::now();
+        let deadline = started + snapshot.variables.connect_timeout_server_max;
+        let since = nanoseconds(self.epoch.elapsed());
+        let mut newer: Option<LocalSnapshot> = None;
+        loop {
+            let snapshot = newer.as_ref().map_or(snapshot, |newer| newer.as_ref());
+            if let Some(hostgroup) = snapshot.hostgroups.get(&id) {
+                let group = self.group(&hostgroup.demand);
+                let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
+                let attempt = first.take().unwrap_or(Attempt::Busy);
+                let found = search.run(attempt, (started, since), deadline).await?;
+                if let Some(mut backend) = found.filter(|backend| self.is_still_of_use(backend, snapshot)) {
+                    if backend.in_use.is_none() {
+                        backend.in_use = Some(group.use_of(&backend.login.server, Instant::now()));
+                    }
+                    return Ok(backend);
+                }
+            } else if self.newer_than(snapshot).is_none() {
+                let changed = self.changed.notified();
+                if timeout_at(deadline, changed).await.is_err() {
+                    return Err(self.unavailable(id, None, started));
+                }
+            }
+            newer = Some(self.in_force.get());
+        }
+    }
+
+    /// The configuration in force, where it is another than `snapshot`.
+    fn newer_than(&self, snapshot: &Snapshot) -> Option<LocalSnapshot> {
+        Some(self.in_force.get()).filter(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
+    }
+
+    /// Whether a connection may be used that was opened, or logged in anew, while `snapshot` was in force: its server may be out
+    /// by now, and what is sent there then would never be cut off.
+    fn is_still_of_use(&self, backend: &Backend, snapshot: &Snapshot) -> bool {
+        self.newer_than(snapshot).is_none_or(|newer| newer.may_use(&backend.login.server))
+    }
+}
+
+impl Search<'_> {
+    /// `None`: the configuration is another one.
+    async fn run(
+        self,
+        first: Attempt,
+        (started, since): (Instant, u64),
+        deadline: Instant,
+    ) -> Result<Option<Backend>, LeaseError> {
+        let mut attempt = first;
+        loop {
+            // While a connection is opened or logged in anew this search has no place in the queue, so that
+            // others go on; it keeps its time of arrival.
+            let found = match attempt {
+                Attempt::Idle(backend) => self.adapt(backend).await?,
+                Attempt::Open(server, slot) => self.open(server, slot).await?,
+                Attempt::Busy | Attempt::NoServer => None,
+            };
+            if let Some(backend) = found {
+                return Ok(Some(backend));
+            }
+            attempt = match self.wait(since, deadline).await {
+                Turn::Take(attempt) => attempt,
+                Turn::Outdated => return Ok(None),
+                Turn::Late => {
+                    let known = Some((&**self.group, self.hostgroup));
+                    return Err(self.pool.unavailable(self.hostgroup.id, known, started));
+                }
+            };
+        }
+    }
+
+    /// Waits in the queue.
+    async fn wait(&self, since: u64, deadline: Instant) -> Turn {
+        let place = Place::join(Rc::clone(self.group), self.pool.worker, since);
+        loop {
+            if self.pool.newer_than(self.snapshot).is_some() {
+                return Turn::Outdated;
+            }
+            if place.is_first() {
+                let ask = Ask { now: Instant::now(), ..self.ask };
+                match self.pool.attempt(self.group, self.hostgroup, &ask) {
+                    Attempt::Busy | Attempt::NoServer => {}
+                    found => return Turn::Take(found),
+                }
+                if let Some(worker) = self.group.demand.idle_elsewhere(self.pool.worker)
+                    && self.group.demand.may_ask(worker, self.pool.worker)
+                {
+                    let mail = Mail::Borrow { hostgroup: self.hostgroup.id, to: self.pool.worker };
+                    self.pool.outbox.send(worker, mail);
+                }
+            }
+            if Instant::now() >= deadline {
+                return Turn::Late;
+            }
+            let unpaused = self.group.next_unpaused(self.hostgroup);
+            let now = Instant::now();
+            let may_open = self.pool.opening_pause(self.hostgroup, now).map(|pause| now + pause);
+            let until = unpaused.into_iter().chain(may_open).fold(deadline, Instant::min);
+            // Poked or not, the next look decides.
+            let _ = timeout_at(until, place.poked()).await;
+        }
+    }
+
+    /// Logs an idle connection in anew where it is another account's, or has a schema that must go.
+    async fn adapt(&self, backend: Backend) -> Result<Option<Backend>, LeaseError> {
+        let fitness = fitness(&backend, &self.ask);
+        if fitness < NEW_LOGIN {
+            return Ok(Some(backend));
+        }
+        let limit = self.snapshot.variables.connect_timeout_server;
+        let (mut backend, settled) = settle(backend, limit).await;
+        if fitness == NEW_LOGIN {
+            let server = Arc::clone(&backend.login.server);
+            self.group.tally(&server).count(|tally| tally.change_users += 1);
+            let changed = match settled {
+                Ok(()) => backend.change_user(self.ask.want, limit).await,
+                Err(error) => Err(error),
+            };
+            return match changed {
+                Ok(()) => Ok(Some(backend)),
+                Err(error) => {
+                    let settings = (&self.snapshot.variables, self.hostgroup);
+                    self.pool.failed(self.group, settings, (&server, self.ask.want), error)
+                }
+            };
+        }
+        if let Err(error) = settled {
+            tracing::debug!(%error, "what a connection kept is lost with it");
+        }
+        match backend.into_slot() {
+            (server, Some(slot)) => self.open(server, slot).await,
+            (_, None) => Ok(None),
+        }
+    }
+
+    async fn open(&self, server: Arc<Server>, slot: Slot) -> Result<Option<Backend>, LeaseError> {
+        self.pool.open(self.group, (self.snapshot, self.hostgroup), (server, slot), &self.ask).await
+    }
+}
+
+/// Fetches what a connection keeps for another client. A task of its own does that: when the search is given up meanwhile,
+/// because its own client has gone, the other one must not lose anything by it.
+async fn settle(mut backend: Backend, limit: Duration) -> (Backend, Result<(), BackendError>) {
+    if !backend.keeps_something() {
+        return (backend, Ok(()));
+    }
+    let settling = spawn_local(async move {
+        let settled = backend.settle_residue(limit).await;
+        (backend, settled)
+    });
+    settling.await.expect("it neither panics nor is aborted")
+}

@@ -1,0 +1,171 @@
+//! What must be done to bring a session from one state to another.
+
+use super::names::{CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS, identifier};
+use super::{SessionState, Variable, is_short_timeout};
+
+/// What must be sent to a backend connection so that it is in a client's state.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// `COM_INIT_DB` with this schema.
+    pub schema: Option<Box<[u8]>>,
+    /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to
+    /// NULL would leave its type behind.
+    pub reset: bool,
+    /// The backend connection has a schema and the client has none: only a new login takes it away.
+    pub schema_must_go: bool,
+    /// `COM_SET_OPTION` with this.
+    pub multi_statements: Option<bool>,
+    /// One `SET` statement.
+    pub set: Option<String>,
+}
+
+impl Difference {
+    /// Adds one assignment.
+    pub fn assign(&mut self, assignment: &str) {
+        match &mut self.set {
+            None => self.set = Some(format!("SET {assignment}")),
+            Some(set) => {
+                set.push_str(", ");
+                set.push_str(assignment);
+            }
+        }
+    }
+
+    /// Whether nothing need be sent.
+    pub fn is_empty(&self) -> bool {
+        *self == Difference::default()
+    }
+}
+
+impl SessionState {
+    /// What brings a session in state `from` to this state. User variables, and timeouts that are short, count only when
+    /// the statement to come reads them.
+    pub fn difference(&self, from: &SessionState, user_variables: bool) -> Difference {
+        // NULL is only what it is in a variable that has had no value before.
+        let can_be_set = |(name, found): &(Box<str>, Box<str>)| {
+            let place = self.user_variables.binary_search_by(|(known, _)| known.cmp(name));
+            place.is_ok_and(|place| &*self.user_variables[place].1 != "NULL" || &**found == "NULL")
+        };
+        if user_variables && !from.user_variables.iter().all(can_be_set) {
+            return Difference { reset: true, ..self.difference(&from.after_reset(), true) };
+        }
+        let mut difference = Difference::default();
+        let charsets_differ = self.results_collation != from.results_collation
+            || CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot));
+        let names = if charsets_differ { self.charsets(from) } else { None };
+        names.iter().flatten().for_each(|names| difference.assign(names));
+        let mut again = false;
+        let schema_changes = self.schema != from.schema;
+        let is_said = |variable: &Variable| names.is_some() && CHARSETS.contains(&&*variable.slot);
+        merge(
+            &self.variables,
+            &from.variables,
+            |variable| &*variable.slot,
+            |wanted, found| match (wanted, found) {
+                _ if !user_variables && (is_short_timeout(wanted) || is_short_timeout(found)) => {}
+                (Some(wanted), _) if is_said(wanted) => {}
+                (None, Some(found)) if is_said(found) => {}
+                (None, Some(found)) if &*found.slot == SCHEMA_COLLATION && self.schema.is_none() => {
+                    // Without a schema it is the server's; DEFAULT would mean that of the schema that was left.
+                    difference.assign(&format!("{0}=@@global.{0}", found.name()));
+                }
+                (None, Some(found)) if &*found.slot == SCHEMA_COLLATION => again = true,
+                (Some(wanted), Some(found))
+                    if wanted.assignment == found.assignment
+                        && (!schema_changes || &*wanted.slot != SCHEMA_COLLATION) => {}
+                (Some(wanted), _) => difference.assign(&wanted.assignment),
+                (None, Some(found)) if WRONG_DEFAULTS.contains(&&*found.slot) => {
+                    difference.assign(&format!("{0}=@@global.{0}", found.slot));
+                }
+                // By the name it was set by: the slot's other name may be unknown to the server.
+                (None, Some(found)) => difference.assign(&format!("{}=DEFAULT", found.name())),
+                (None, None) => {}
+            },
+        );
+        if self.literal(SETS_ANOTHER.0) != from.literal(SETS_ANOTHER.0) {
+            let default = format!("{}=DEFAULT", SETS_ANOTHER.1);
+            difference.assign(self.assignment(SETS_ANOTHER.1).unwrap_or(&default));
+        }
+        if user_variables {
+            merge(
+                &self.user_variables,
+                &from.user_variables,
+                |(name, _)| &**name,
+                |wanted, found| match (wanted, found) {
+                    (Some(wanted), Some(found)) if wanted == found => {}
+                    (Some((name, literal)), _) => {
+                        difference.assign(&format!("@{}={literal}", identifier(name)))
+                    }
+                    (None, _) => {}
+                },
+            );
+        }
+        if schema_changes || again {
+            difference.schema_must_go = self.schema.is_none() && from.schema.is_some();
+            difference.schema = self.schema.clone();
+        }
+        if self.multi_statements != from.multi_statements {
+            difference.multi_statements = Some(self.multi_statements);
+        }
+        difference
+    }
+
+    /// What brings a session to the character sets of this state, in order; `None` where that of results is not known.
+    /// `NAMES` says more than the three variables: the collation that results are announced in.
+    fn charsets(&self, from: &SessionState) -> Option<Vec<String>> {
+        let plain = |slot| self.literal(slot).map(|literal| literal.trim_matches('\''));
+        let results = plain("character_set_results")?;
+        let (client, connection) = (plain("character_set_client"), plain("collation_connection"));
+        // `SET NAMES utf8mb4` asks for it when it is parsed, before anything in the same SET has changed it.
+        let names_are_anothers = from.variable(UTF8MB4_COLLATION).is_some();
+        let mut assignments = Vec::with_capacity(3);
+        let (mut client_is, mut connection_is) = (None, None);
+        match self.results_collation.as_deref() {
+            // `COLLATE binary` is not in the grammar; the set has no other.
+            Some(collation) if collation != "binary" => {
+                assignments.push(format!("NAMES {results} COLLATE {collation}"));
+                (client_is, connection_is) = (Some(results), Some(collation));
+            }
+            None if client != Some(results) || names_are_anothers => {
+                assignments.extend(self.assignment("character_set_results").map(str::to_owned));
+            }
+            _ => {
+                assignments.push(format!("NAMES {results}"));
+                (client_is, connection_is) = (Some(results), Some(results));
+            }
+        }
+        for (slot, wanted, is) in
+            [("character_set_client", client, client_is), ("collation_connection", connection, connection_is)]
+        {
+            match self.assignment(slot) {
+                _ if is.is_some() && wanted == is => {}
+                Some(assignment) => assignments.push(assignment.to_owned()),
+                None if is.is_none() && from.variable(slot).is_none() => {}
+                None => assignments.push(format!("{slot}=DEFAULT")),
+            }
+        }
+        Some(assignments)
+    }
+}
+
+/// Walks two sorted lists side by side.
+fn merge<T>(
+    left: &[T],
+    right: &[T],
+    key: impl Fn(&T) -> &str,
+    mut visit: impl FnMut(Option<&T>, Option<&T>),
+) {
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    loop {
+        match (left.peek(), right.peek()) {
+            (Some(a), Some(b)) => match key(a).cmp(key(b)) {
+                std::cmp::Ordering::Less => visit(left.next(), None),
+                std::cmp::Ordering::Equal => visit(left.next(), right.next()),
+                std::cmp::Ordering::Greater => visit(None, right.next()),
+            },
+            (Some(_), None) => visit(left.next(), None),
+            (None, Some(_)) => visit(None, right.next()),
+            (None, None) => return,
+        }
+    }
+}

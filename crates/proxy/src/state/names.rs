@@ -1,0 +1,111 @@
+//! Names of variables, which of them servers treat in their own way, and how values are written.
+
+/// Setting the connection's character set sets its collation, and the other way round: one slot for both.
+/// Likewise the two names of one variable.
+pub fn slot(name: &str) -> &str {
+    match name {
+        "character_set_connection" => "collation_connection",
+        "character_set_server" => "collation_server",
+        "character_set_database" => SCHEMA_COLLATION,
+        "tx_isolation" => "transaction_isolation",
+        "tx_read_only" => "transaction_read_only",
+        other => other,
+    }
+}
+
+/// Follows the schema; only choosing the schema again puts it back.
+pub const SCHEMA_COLLATION: &str = "collation_database";
+
+/// The value, in the state of a backend connection, of a variable that may have any: no client wants this one.
+pub const UNKNOWN: &str = "unknown";
+
+/// What `utf8mb4` is ordered by when nobody says otherwise (MySQL).
+pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
+
+/// Variables for which servers report NULL as an empty value.
+pub const NULLABLE: [&str; 3] =
+    ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
+
+/// A variable, and another that servers set along with it, without a report.
+pub const SETS_ANOTHER: (&str, &str) = ("max_join_size", "sql_big_selects");
+
+/// Variables that MySQL (9.7) sets to OFF when they are set to DEFAULT, whatever the default.
+pub const WRONG_DEFAULTS: [&str; 2] = ["foreign_key_checks", "unique_checks"];
+
+/// The slots that `SET NAMES` fills.
+pub const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
+
+/// Variables that count when a statement runs, not when it is prepared. Of all others the worst is assumed.
+pub(super) const WITHOUT_MEANING: [&str; 17] = [
+    "autocommit",
+    "character_set_results",
+    "foreign_key_checks",
+    "innodb_lock_wait_timeout",
+    "interactive_timeout",
+    "lock_wait_timeout",
+    "max_execution_time",
+    "max_statement_time",
+    "net_read_timeout",
+    "net_write_timeout",
+    "session_track_schema",
+    "session_track_system_variables",
+    "timestamp",
+    "transaction_isolation",
+    "transaction_read_only",
+    "unique_checks",
+    "wait_timeout",
+];
+
+/// How long a server waits for its client. Narrows keeps them towards clients: a connection may serve another one next.
+pub(super) const TIMEOUTS: [&str; 4] =
+    ["interactive_timeout", "net_read_timeout", "net_write_timeout", "wait_timeout"];
+
+/// Character sets in which ASCII text has other bytes, or these bytes are other letters.
+pub(super) const OTHER_LETTERS: [&str; 5] = ["ucs2", "utf16", "utf16le", "utf32", "swe7"];
+
+/// Bytes of the longest name of a variable: servers have none beyond 64, and components put theirs in front.
+const LONGEST_NAME: usize = 128;
+
+/// Whether a name is one of a session variable, perhaps of a component, and cannot be read as anything else.
+pub fn is_variable_name(name: &str) -> bool {
+    const SCOPES: [&str; 5] = ["global", "local", "persist", "persist_only", "session"];
+    let (component, own) = name.split_once('.').unwrap_or(("component", name));
+    name.len() <= LONGEST_NAME
+        && !SCOPES.contains(&component)
+        && [component, own]
+            .iter()
+            .all(|part| is_word(part.as_bytes()) && !part.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// Whether a value may stand in SQL without quotes, or between any.
+pub fn is_word(value: &[u8]) -> bool {
+    !value.is_empty() && value.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+/// Whether a text is a plain decimal number: digits, with others after a point perhaps.
+pub(super) fn is_number(text: &str) -> bool {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    text.len() <= 64 && digits(whole) && digits(fraction)
+}
+
+pub(super) fn identifier(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A string literal that is read alike under every `sql_mode` and in every character set: a value with a backslash, or with
+/// letters outside ASCII, is written in hexadecimal.
+pub fn quoted(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) if text.is_ascii() && !text.contains(['\\', '\0']) => {
+            format!("'{}'", text.replace('\'', "''"))
+        }
+        _ => {
+            let mut literal = String::from("0x");
+            for byte in value {
+                literal.push_str(&format!("{byte:02X}"));
+            }
+            literal
+        }
+    }
+}
