@@ -23,6 +23,39 @@ const CONTROL: Floors = &[
     &["control"],
 ];
 
+const PROXY: Floors = &[
+    &["hash", "outbox", "pin_reason", "reply", "rows", "rt", "state", "tls"],
+    &[
+        "descriptors",
+        "hostgroup",
+        "keep",
+        "log_limit",
+        "prepared",
+        "query_log",
+        "rules",
+        "seldom",
+        "sockets",
+        "threads",
+    ],
+    &["figures", "snapshot", "stream"],
+    &["buffer", "cache", "route"],
+    &["packets"],
+    &["backend"],
+    &["pool"],
+    &["mirror"],
+    &["worker"],
+    &["client"],
+    &["session"],
+    &["event_loop"],
+    &["stats"],
+    &["server"],
+];
+
+#[test]
+fn modules_of_proxy_use_only_what_stands_below_them() {
+    hold("crates/proxy", PROXY);
+}
+
 #[test]
 fn modules_of_control_use_only_what_stands_below_them() {
     hold("crates/control", CONTROL);
