@@ -46,5 +46,6 @@ mod streaming;
 mod sysbench;
 mod timeouts;
 mod told;
+mod traces;
 mod two_readers;
 mod wording;

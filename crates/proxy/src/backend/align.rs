@@ -228,6 +228,28 @@ impl Backend {
         self.login.state = Arc::new(self.login.state.after_reset());
         self.login.residue = None;
         self.login.begin_anew();
+        self.forget_traces(limit).await
+    }
+
+    /// Removes the texts of statements that a server keeps for the session over a reset and over a change of the user: profiles
+    /// on MariaDB, optimizer traces on MySQL. Whether there are any nobody can see: a routine may have switched them on.
+    async fn forget_traces(&self, limit: Duration) -> Result<(), BackendError> {
+        let statements: &[&str] = match self.login.family {
+            // Setting it, to whatever, removes the traces.
+            Family::MySql => &["SET optimizer_trace_limit = DEFAULT"],
+            // The history is cut to its size at the end of a statement that is profiled.
+            Family::MariaDb => &[
+                "SET profiling = 1, profiling_history_size = 0",
+                "SET profiling = 0, profiling_history_size = DEFAULT",
+            ],
+        };
+        for statement in statements {
+            match self.execute(statement, limit).await {
+                // A server without them.
+                Ok(()) | Err(BackendError::Server(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 
@@ -264,7 +286,7 @@ impl Backend {
         state.multi_statements = self.login.state.multi_statements;
         self.login.state = Arc::new(state);
         self.login.begin_anew();
-        Ok(())
+        self.forget_traces(limit).await
     }
 
     /// Fetches what the connection keeps for another client, before that is lost.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use narrows_wire::charset::Family;
+
 use super::{Ask, Group};
 use crate::backend::{Backend, Use};
 use crate::hostgroup::Server;
@@ -68,7 +70,8 @@ pub(super) fn fitness(backend: &Backend, ask: &Ask<'_>) -> u32 {
         return NEW_LOGIN + 1;
     }
     if !backend.fits_account(want) {
-        return NEW_LOGIN;
+        // MariaDB keeps the role of the account before over COM_CHANGE_USER.
+        return if backend.login.family == Family::MySql { NEW_LOGIN } else { NEW_LOGIN + 1 };
     }
     if Arc::ptr_eq(&backend.login.state, state) {
         return u32::from(!backend.has_form(want));

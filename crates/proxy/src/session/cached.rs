@@ -255,7 +255,7 @@ impl Session {
         let warned = outcome.warnings > 0 && !variables.query_cache_handle_warnings;
         let changed =
             !outcome.variables.is_empty() || outcome.schema.is_some() || outcome.last_insert_id != 0;
-        if rows_are_missing || warned || changed {
+        if rows_are_missing || warned || changed || names_any(text, OF_ONE_SESSION) {
             return recording.refuse();
         }
         recording.keep(self.client.capabilities, backend.login.family);
@@ -292,6 +292,10 @@ pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
 
 /// What a client with `CLIENT_QUERY_ATTRIBUTES` sends in front of a text without any: no parameters, in one set.
 const NO_ATTRIBUTES: &[u8] = &[0, 1];
+
+/// Tables of a server's own schemas whose rows are those of the session that asks.
+const OF_ONE_SESSION: &[&str] =
+    &["optimizer_trace", "profiling", "session_status", "session_variables", "user_variables"];
 
 /// Bytes of an execution's argument that tell the client's number of the statement.
 const STATEMENT_ID: usize = 4;

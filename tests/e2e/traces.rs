@@ -1,0 +1,85 @@
+//! What servers keep for a session over a reset and over a change of the user: roles, profiles, optimizer traces. And what the
+//! query cache must not keep of one session for another.
+
+use narrows_testkit::{
+    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, capability,
+};
+
+/// A server with one connection for two accounts, of which `high` has a default role with rights on `vault.s`.
+fn stand(flavour: Flavour) -> (RealServer, Narrows) {
+    let server = ServerOptions::new(flavour).account("high", "high").account("low", "low").start();
+    server.execute(&[
+        "CREATE DATABASE vault",
+        "CREATE TABLE vault.s (n INT)",
+        "INSERT INTO vault.s VALUES (42)",
+        "CREATE PROCEDURE vault.profiles() SET profiling = 1",
+    ]);
+    if flavour == Flavour::MariaDb {
+        server.execute(&["CREATE ROLE keys_of_vault", "GRANT keys_of_vault TO high"]);
+        server.execute(&["SET DEFAULT ROLE keys_of_vault FOR high"]);
+    }
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), "max_connections=1")
+        .variable("threads", "1")
+        .user("high", "high", "")
+        .user("low", "low", "");
+    (server, Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config))
+}
+
+fn client(narrows: &Narrows, user: &str) -> RawClient {
+    let login = Login::new(user, user).schema("vault").with(capability::MULTI_STATEMENTS);
+    RawClient::open(&narrows.endpoint(), &login)
+}
+
+#[test]
+fn a_default_role_stays_with_its_account() {
+    let (_server, narrows) = stand(Flavour::MariaDb);
+    let mut high = client(&narrows, "high");
+    assert_eq!(high.query("SELECT CURRENT_ROLE()").cell().as_deref(), Some("keys_of_vault"));
+    // Kept open: its connection is idle, and the only one that the server lets Narrows have.
+    let mut low = client(&narrows, "low");
+    assert_ne!(low.query("SELECT CURRENT_ROLE()").cell().as_deref(), Some("keys_of_vault"));
+    assert_eq!(high.query("SELECT CURRENT_ROLE()").cell().as_deref(), Some("keys_of_vault"));
+}
+
+#[test]
+fn texts_that_a_server_has_profiled_or_traced_are_their_clients() {
+    for flavour in Flavour::both() {
+        let (_server, narrows) = stand(flavour);
+        for user in ["high", "low"] {
+            let mut one = client(&narrows, "high");
+            // Narrows sees the one, and not the other.
+            one.query("SET optimizer_trace = 'enabled=on'");
+            one.query("CALL vault.profiles()");
+            one.query("SELECT 'a secret' FROM vault.s WHERE n = 42");
+            drop(one);
+            let mut other = client(&narrows, user);
+            other.query("BEGIN");
+            for question in ["SHOW PROFILES", "SELECT query FROM information_schema.optimizer_trace"] {
+                let seen = format!("{:?}", other.query(question));
+                assert!(!seen.contains("a secret"), "{flavour:?}: {user} sees by {question}: {seen}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_one_session_are_not_cached() {
+    for (flavour, table) in [
+        (Flavour::MariaDb, "information_schema.user_variables"),
+        (Flavour::MySql9, "performance_schema.user_variables_by_thread"),
+    ] {
+        let server = ServerOptions::new(flavour).start();
+        let config = NarrowsConfig::new()
+            .server(0, server.port(), "")
+            .user("sbtest", "sbtest", "")
+            .rule(r#"rule_id=1 active=1 match_digest="user_variables" cache_ttl=60000 apply=1"#);
+        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let open = || RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest"));
+        let text = format!("SELECT variable_value FROM {table}");
+        let (mut one, mut other) = (open(), open());
+        one.query("SET @token = 'a secret'");
+        one.query(&text);
+        assert!(!format!("{:?}", other.query(&text)).contains("a secret"), "{flavour:?}");
+    }
+}
