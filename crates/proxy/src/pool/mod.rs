@@ -4,7 +4,7 @@
 //!
 //! 1. own idle connection, the one whose state differs least;
 //! 2. a new one, when the server has room;
-//! 3. an idle one of another account or class, logged in anew;
+//! 3. an idle one of another account or class, logged in again;
 //! 4. an idle one of another worker, by message;
 //! 5. wait, in order of arrival, up to the deadline.
 //!

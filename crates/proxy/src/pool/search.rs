@@ -74,7 +74,7 @@ impl Pool {
         Some(self.in_force.get()).filter(|newest| !std::ptr::eq(Arc::as_ptr(newest), snapshot))
     }
 
-    /// Whether a connection may be used that was opened, or logged in anew, while `snapshot` was in force: its server may be out
+    /// Whether a connection may be used that was opened, or logged in again, while `snapshot` was in force: its server may be out
     /// by now, and what is sent there then would never be cut off.
     fn is_still_of_use(&self, backend: &Backend, snapshot: &Snapshot) -> bool {
         self.newer_than(snapshot).is_none_or(|newer| newer.may_use(&backend.login.server))
@@ -91,8 +91,8 @@ impl Search<'_> {
     ) -> Result<Option<Backend>, LeaseError> {
         let mut attempt = first;
         loop {
-            // While a connection is opened or logged in anew this search has no place in the queue, so that
-            // others go on; it keeps its time of arrival.
+            // While a connection is opened or logged in again this search has no place in the queue, so that
+            // others continue; it keeps its time of arrival.
             let found = match attempt {
                 Attempt::Idle(backend) => self.adapt(backend).await?,
                 Attempt::Open(server, slot) => self.open(server, slot).await?,
@@ -144,7 +144,7 @@ impl Search<'_> {
         }
     }
 
-    /// Logs an idle connection in anew where it is another account's, or has a schema that must go.
+    /// Logs an idle connection in again where it is another account's, or has a schema that must go.
     async fn adapt(&self, backend: Backend) -> Result<Option<Backend>, LeaseError> {
         let fitness = fitness(&backend, &self.ask);
         if fitness < NEW_LOGIN {

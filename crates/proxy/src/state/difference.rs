@@ -9,7 +9,7 @@ pub struct Difference {
     /// `COM_INIT_DB` with this schema.
     pub schema: Option<Box<[u8]>>,
     /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to
-    /// NULL would leave its type behind.
+    /// NULL keeps the type of the value before.
     pub reset: bool,
     /// The backend connection has a schema and the client has none: only a new login takes it away.
     pub schema_must_go: bool,

@@ -111,7 +111,7 @@ impl<'a> Scan<'a> {
         }
         let before = match self.previous {
             Previous::Dot => {
-                self.flags |= sequence_flags(token.text);
+                self.flags |= member_flags(token.text);
                 return Previous::Name;
             }
             Previous::Word(_, keyword) => keyword,
@@ -167,7 +167,7 @@ impl<'a> Scan<'a> {
             self.flags |= variable_flags(name);
         }
         if matches!(self.previous, Previous::Dot) {
-            self.flags |= sequence_flags(name);
+            self.flags |= member_flags(name);
         } else {
             let name_follows = |keyword| matches!(keyword, Keyword::Into | Keyword::BeforeName);
             self.name_expected = matches!(self.previous, Previous::Word(_, keyword) if name_follows(keyword));
@@ -185,7 +185,7 @@ impl<'a> Scan<'a> {
         }
         let name = token.text.starts_with(b"\"").then(|| body_of(token.text));
         if matches!(self.previous, Previous::Dot) {
-            self.flags |= name.map_or(Flags::NONE, sequence_flags);
+            self.flags |= name.map_or(Flags::NONE, member_flags);
         }
         Previous::Quoted { end: token.end(), callable: name }
     }
@@ -286,9 +286,13 @@ fn body_of(name: &[u8]) -> &[u8] {
 }
 
 /// What `s.name` adds to a statement: with `sql_mode` `ORACLE` it consumes a value of a sequence, or reads the last
-/// one.
-fn sequence_flags(name: &[u8]) -> Flags {
-    if name.len() != 7 {
+/// one; as a table of a server's own it has the session's user variables.
+fn member_flags(name: &[u8]) -> Flags {
+    if matches!(name.len(), 14 | 24)
+        && name.get(..14).is_some_and(|it| it.eq_ignore_ascii_case(b"user_variables"))
+    {
+        Flags::USER_VARIABLE
+    } else if name.len() != 7 {
         Flags::NONE
     } else if name.eq_ignore_ascii_case(b"NEXTVAL") {
         Flags::FUNCTION_CALL_UNKNOWN

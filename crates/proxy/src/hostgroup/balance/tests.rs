@@ -45,7 +45,7 @@ fn simulate(
     simulate_until(servers, clients, 10e6, |server, _, out, chance| took(server, out, chance))
 }
 
-/// The same for so long, in us, of statements that begin at times which `took` is told, too.
+/// The same for so long, in us, and `took` gets the time at which each statement begins.
 fn simulate_until(
     servers: &[Arc<Server>],
     clients: usize,
