@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use narrows_proxy::rules::{Client, Memory, Query, Question, RuleSet, digest_of};
+use narrows_proxy::rules::{Memory, Query, Question, RuleSet, SomeClient, digest_of};
 use narrows_proxy::snapshot::{HostgroupId, RuleRow};
 
 fn main() {
@@ -13,13 +13,13 @@ fn main() {
         let set = RuleSet::compile(&rows, &[], 0).expect("they compile");
         let compiled = began.elapsed();
         let mut memory = Memory::default();
-        let client = Client {
-            username: "app",
-            schemaname: b"shop",
-            client_addr: "10.0.0.1",
-            proxy_addr: "127.0.0.1",
-            proxy_port: &6033,
+        let client = SomeClient {
+            username: "app".to_owned(),
+            schemaname: b"shop".to_vec(),
+            client_addr: "10.0.0.1".to_owned(),
+            ..SomeClient::default()
         };
+        let client = client.as_client();
         let mut ask = |statement: &'static str, digest: &'static str| {
             let (statement, digest) = (statement.as_bytes(), Some(digest_of(digest.as_bytes())));
             let question = Question { client, query: Query { flag_in: 0, statement, digest } };

@@ -1,18 +1,21 @@
+use std::sync::LazyLock;
+
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::*;
 use crate::rows::HostgroupId;
 
 fn question(statement: &'static str) -> Question<'static> {
-    let client = Client {
-        username: "app",
-        schemaname: b"shop",
-        client_addr: "10.1.2.3",
-        proxy_addr: "127.0.0.1",
-        proxy_port: &6033,
-    };
+    static CLIENT: LazyLock<SomeClient> = LazyLock::new(|| SomeClient {
+        username: "app".to_owned(),
+        schemaname: b"shop".to_vec(),
+        client_addr: "10.1.2.3".to_owned(),
+        proxy_port: 6033,
+        ..SomeClient::default()
+    });
     let digest = Some((statement.as_bytes(), 0xAB));
-    Question { client, query: Query { flag_in: 0, statement: statement.as_bytes(), digest } }
+    let query = Query { flag_in: 0, statement: statement.as_bytes(), digest };
+    Question { client: CLIENT.as_client(), query }
 }
 
 /// The same with another digest.
