@@ -5,8 +5,8 @@ use narrows_proxy::stats::{PinLine, Route, RouteOutcome, RouteQuestion, wait};
 
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
+use crate::monitor::check::Kind;
 use crate::monitor::health::{Failing, Health};
-use crate::monitor::log::Kind;
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -105,7 +105,7 @@ fn failing_checks(health: Option<&Health>, route: &Route, steps: usize) -> Vec<V
     let failing = servers.flat_map(|server| {
         let name = format!("{}:{}", server.hostname, server.port);
         let row = move |(kind, failing): (Kind, &Failing)| {
-            (format!("{name} {}", kind.name()), failing.reason.clone())
+            (format!("{name} {}", kind.name), failing.reason.clone())
         };
         health.failing(&server.hostname, server.port).map(row)
     });

@@ -2,12 +2,31 @@
 
 use std::time::Duration;
 
-use narrows_proxy::backend::BackendError;
-
+use super::check::{Asking, Check, Subject, Task};
 use super::line::Line;
+use super::settings::Settings;
 
-/// Connects, logs in, and disconnects.
-pub async fn check(line: &Line, limit: Duration) -> Result<(), BackendError> {
-    line.open(limit).await?.quit().await;
-    Ok(())
+/// Trial connections.
+pub static CHECK: Check = Check {
+    name: "connect",
+    table: "mysql_server_connect_log",
+    has_value: false,
+    counters: ("MySQL_Monitor_connect_check_OK", "MySQL_Monitor_connect_check_ERR"),
+    decides_without_pings: false,
+    consequence: "until it succeeds, it is unknown whether the server answers, its role and its lag",
+    subjects: |_| vec![Subject::Server],
+    begin: |_| Box::new(Connects),
+};
+
+/// Those of one server.
+struct Connects;
+
+impl Task for Connects {
+    /// Connects, logs in, and disconnects.
+    fn ask<'a>(&'a mut self, line: &'a Line, _: &'a Settings, limit: Duration) -> Asking<'a> {
+        Box::pin(async move {
+            line.open(limit).await?.quit().await;
+            Ok(None)
+        })
+    }
 }

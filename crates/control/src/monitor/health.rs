@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::log::{Kind, Record};
+use super::check::Kind;
+use super::log::Record;
 use super::plan::{Address, Target};
 
 /// The latest outcome of all checks.
@@ -35,7 +36,7 @@ pub struct Failing {
 impl Health {
     /// Records a result, and logs what changed.
     pub fn note(&mut self, record: &Record) {
-        let (server, check) = (&record.address, record.kind.name());
+        let (server, check) = (&record.address, record.kind.name);
         let others = self.same_failure_is_told(record);
         let state = self.0.entry((record.address.clone(), record.kind)).or_default();
         let Err(reason) = &record.outcome else {
@@ -58,7 +59,7 @@ impl Health {
         // A server's refusal will be repeated; other failures may be over by the next check, and pings have their own
         // log line.
         let is_lasting =
-            record.is_refused || (failing.times >= PATIENCE && record.kind.decides_without_pings());
+            record.is_refused || (failing.times >= PATIENCE && record.kind.decides_without_pings);
         let is_recent = state.told.is_some_and(|told| told.elapsed() < QUIET);
         if failing.is_told || !is_lasting || is_recent {
             return;
@@ -67,7 +68,7 @@ impl Health {
         state.told = Some(Instant::now());
         // A wrong password affects all checks: one line is enough.
         if !others {
-            let consequence = record.kind.consequence();
+            let consequence = record.kind.consequence;
             tracing::warn!(%server, check, reason, "a check of the monitor fails: {consequence}");
             state.is_open = true;
         }
@@ -120,6 +121,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
+    use super::super::{connect, ping, read_only, replication_lag};
     use super::*;
 
     fn record(kind: Kind, outcome: Result<u64, &str>, is_refused: bool) -> Record {
@@ -141,14 +143,14 @@ mod tests {
     #[test]
     fn a_refusal_is_told_at_once_and_a_timeout_when_it_lasts() {
         let mut health = Health::default();
-        health.note(&record(Kind::ReplicationLag, Err("ERROR 1227"), true));
-        assert!(is_told(&health, Kind::ReplicationLag));
+        health.note(&record(&replication_lag::CHECK, Err("ERROR 1227"), true));
+        assert!(is_told(&health, &replication_lag::CHECK));
         for round in 1..=3 {
-            health.note(&record(Kind::ReadOnly, Err(&format!("timeout after {round} ms")), false));
-            assert_eq!(is_told(&health, Kind::ReadOnly), round == 3);
+            health.note(&record(&read_only::CHECK, Err(&format!("timeout after {round} ms")), false));
+            assert_eq!(is_told(&health, &read_only::CHECK), round == 3);
         }
-        health.note(&record(Kind::ReplicationLag, Ok(1), false));
-        assert_eq!(health.failing("a", 1).map(|(kind, _)| kind).collect::<Vec<_>>(), [Kind::ReadOnly]);
+        health.note(&record(&replication_lag::CHECK, Ok(1), false));
+        assert_eq!(health.failing("a", 1).map(|(kind, _)| kind).collect::<Vec<_>>(), [&read_only::CHECK]);
         health.keep(&[]);
         assert_eq!(health.checks().count(), 0);
     }
@@ -157,8 +159,8 @@ mod tests {
     fn one_reason_of_several_checks_is_told_once() {
         let mut health = Health::default();
         let denied = Err("ERROR 1045");
-        health.note(&record(Kind::Connect, denied, true));
-        assert!(health.same_failure_is_told(&record(Kind::Ping, denied, true)));
-        assert!(!health.same_failure_is_told(&record(Kind::Ping, Err("ERROR 1129"), true)));
+        health.note(&record(&connect::CHECK, denied, true));
+        assert!(health.same_failure_is_told(&record(&ping::CHECK, denied, true)));
+        assert!(!health.same_failure_is_told(&record(&ping::CHECK, Err("ERROR 1129"), true)));
     }
 }

@@ -4,23 +4,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::types::Value;
 
+use super::check::Kind;
 use super::plan::Address;
-
-/// A kind of check, named after the table of its results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A trial connection.
-    Connect,
-    /// A ping.
-    Ping,
-    /// A check of `read_only`.
-    ReadOnly,
-    /// A check of the lag.
-    ReplicationLag,
-}
-
-/// Every kind.
-pub const KINDS: [Kind; 4] = [Kind::Connect, Kind::Ping, Kind::ReadOnly, Kind::ReplicationLag];
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,53 +44,6 @@ impl CheckCounts {
     }
 }
 
-impl Kind {
-    /// The table, in `monitor`.
-    pub fn table(self) -> &'static str {
-        match self {
-            Kind::Connect => "mysql_server_connect_log",
-            Kind::Ping => "mysql_server_ping_log",
-            Kind::ReadOnly => "mysql_server_read_only_log",
-            Kind::ReplicationLag => "mysql_server_replication_lag_log",
-        }
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Connect => "connect",
-            Kind::Ping => "ping",
-            Kind::ReadOnly => "read_only",
-            Kind::ReplicationLag => "replication_lag",
-        }
-    }
-
-    /// Whether it decides something that pings do not.
-    pub fn decides_without_pings(self) -> bool {
-        matches!(self, Kind::ReadOnly | Kind::ReplicationLag)
-    }
-
-    /// The consequence of its failure.
-    pub fn consequence(self) -> &'static str {
-        match self {
-            Kind::Connect | Kind::Ping => {
-                "until it succeeds, it is unknown whether the server answers, its role and its lag"
-            }
-            Kind::ReadOnly => {
-                "until it succeeds, it is unknown whether the server is writable: failovers are not followed"
-            }
-            Kind::ReplicationLag => {
-                "until it succeeds, the lag of the server is unknown: it continues to get reads"
-            }
-        }
-    }
-
-    /// Whether its results have a value.
-    fn has_value(self) -> bool {
-        matches!(self, Kind::ReadOnly | Kind::ReplicationLag)
-    }
-}
-
 impl Record {
     /// Its row.
     pub fn row(&self) -> Vec<Value> {
@@ -119,7 +57,7 @@ impl Record {
             Value::Integer(self.start_us),
             Value::Integer(took),
         ];
-        if self.kind.has_value() {
+        if self.kind.has_value {
             row.push(self.value.map_or(Value::Null, Value::Integer));
         }
         row.push(error);

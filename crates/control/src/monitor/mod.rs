@@ -4,6 +4,7 @@
 //! consequences, on the control thread, the only one that changes the runtime. Connections are opened as workers open
 //! theirs, with the same TLS settings and authentication.
 
+pub mod check;
 mod connect;
 mod desk;
 pub mod health;
@@ -28,11 +29,15 @@ use std::time::Duration;
 use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, spawn_local};
 
 use crate::urgency::Urgency;
+use check::Kind;
 use desk::Desk;
 use names::Resolver;
 use plan::{Address, Plan};
 pub use report::Report;
 use watch::Watch;
+
+/// Every kind of check.
+pub static CHECKS: [Kind; 4] = [&connect::CHECK, &ping::CHECK, &read_only::CHECK, &replication_lag::CHECK];
 
 /// The handle of the monitor; it ends when this is dropped.
 #[derive(Debug)]

@@ -4,7 +4,23 @@ use std::time::Duration;
 
 use narrows_proxy::backend::BackendError;
 
+use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::line::Line;
+use super::placement::Finding;
+use super::plan::Target;
+use super::settings::Settings;
+
+/// Pings.
+pub static CHECK: Check = Check {
+    name: "ping",
+    table: "mysql_server_ping_log",
+    has_value: false,
+    counters: ("MySQL_Monitor_ping_check_OK", "MySQL_Monitor_ping_check_ERR"),
+    decides_without_pings: false,
+    consequence: "until it succeeds, it is unknown whether the server answers, its role and its lag",
+    subjects: |_| vec![Subject::Server],
+    begin: |_| Box::new(Pings::default()),
+};
 
 /// The outcome of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,12 +88,21 @@ impl Heard {
     }
 }
 
-/// Pings a server, over an existing connection if there is one.
-pub async fn check(line: &Line, limit: Duration) -> Result<(), BackendError> {
-    let backend = line.lease(limit).await?;
-    backend.ping(limit).await?;
-    line.give_back(backend);
-    Ok(())
+impl Task for Pings {
+    /// Pings the server, over an existing connection if there is one.
+    fn ask<'a>(&'a mut self, line: &'a Line, _: &'a Settings, limit: Duration) -> Asking<'a> {
+        Box::pin(async move {
+            let backend = line.lease(limit).await?;
+            backend.ping(limit).await?;
+            line.give_back(backend);
+            Ok(None)
+        })
+    }
+
+    fn decide(&mut self, outcome: &Outcome, settings: &Settings, target: &Target) -> Vec<Finding> {
+        let reach = self.after(Heard::of(outcome), settings.ping_max_failures);
+        reach.map(|reach| Finding::Reach(target.address.clone(), reach)).into_iter().collect()
+    }
 }
 
 /// `ER_CON_COUNT_ERROR`: the server is healthy, but full.

@@ -5,7 +5,29 @@ use std::time::Duration;
 use narrows_proxy::backend::{BackendError, Table};
 use narrows_proxy::snapshot::CheckType;
 
+use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::line::Line;
+use super::placement::Finding;
+use super::plan::Target;
+use super::settings::Settings;
+
+/// Checks of `read_only`.
+pub static CHECK: Check = Check {
+    name: "read_only",
+    table: "mysql_server_read_only_log",
+    has_value: true,
+    counters: ("MySQL_Monitor_read_only_check_OK", "MySQL_Monitor_read_only_check_ERR"),
+    decides_without_pings: true,
+    consequence: "until it succeeds, it is unknown whether the server is writable: failovers are not followed",
+    subjects: |target| target.check_types.iter().copied().map(Subject::Role).collect(),
+    begin: |subject| {
+        let check_type = match subject {
+            Subject::Role(check_type) => check_type,
+            Subject::Server => CheckType::ReadOnly,
+        };
+        Box::new(ReadOnly { check_type, roles: Roles::default() })
+    },
+};
 
 /// The resulting role of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,9 +82,10 @@ impl Roles {
 
 impl Seen {
     /// The outcome of a check from its result.
-    pub fn of(outcome: &Result<Role, BackendError>) -> Seen {
+    pub fn of(outcome: &Outcome) -> Seen {
         match outcome {
-            Ok(role) => Seen::Said(*role),
+            Ok(Some(0)) => Seen::Said(Role::Writer),
+            Ok(_) => Seen::Said(Role::Reader),
             Err(BackendError::Timeout) => Seen::TimedOut,
             Err(BackendError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => Seen::TimedOut,
             Err(_) => Seen::Failed,
@@ -70,12 +93,26 @@ impl Seen {
     }
 }
 
-/// Queries a server.
-pub async fn check(line: &Line, kind: CheckType, limit: Duration) -> Result<Role, BackendError> {
-    let backend = line.lease(limit).await?;
-    let answer = backend.ask(kind.question(), limit).await?;
-    line.give_back(backend);
-    Ok(role(&answer))
+/// The checks of one server by one question.
+struct ReadOnly {
+    check_type: CheckType,
+    roles: Roles,
+}
+
+impl Task for ReadOnly {
+    fn ask<'a>(&'a mut self, line: &'a Line, _: &'a Settings, limit: Duration) -> Asking<'a> {
+        Box::pin(async move {
+            let backend = line.lease(limit).await?;
+            let answer = backend.ask(self.check_type.question(), limit).await?;
+            line.give_back(backend);
+            Ok(Some(i64::from(role(&answer) == Role::Reader)))
+        })
+    }
+
+    fn decide(&mut self, outcome: &Outcome, settings: &Settings, target: &Target) -> Vec<Finding> {
+        let role = self.roles.after(Seen::of(outcome), settings.read_only_max_timeout_count);
+        role.map(|role| Finding::Role(target.address.clone(), self.check_type, role)).into_iter().collect()
+    }
 }
 
 fn role(answer: &Table) -> Role {

@@ -3,8 +3,25 @@
 use std::time::Duration;
 
 use narrows_proxy::backend::{BackendError, Table};
+use narrows_proxy::snapshot::HostgroupId;
 
+use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::line::{Line, Spelling};
+use super::placement::Finding;
+use super::plan::{LagLimit, Target};
+use super::settings::Settings;
+
+/// Checks of the lag.
+pub static CHECK: Check = Check {
+    name: "replication_lag",
+    table: "mysql_server_replication_lag_log",
+    has_value: true,
+    counters: ("MySQL_Monitor_replication_lag_check_OK", "MySQL_Monitor_replication_lag_check_ERR"),
+    decides_without_pings: true,
+    consequence: "until it succeeds, the lag of the server is unknown: it continues to get reads",
+    subjects: |target| (!target.lag_limits.is_empty()).then_some(Subject::Server).into_iter().collect(),
+    begin: |_| Box::new(ReplicationLag::default()),
+};
 
 /// A server's lag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,8 +102,52 @@ impl Lags {
     }
 }
 
+/// The checks of one server.
+#[derive(Default)]
+struct ReplicationLag {
+    /// The last lag; `None`: that check failed.
+    behind: Option<Behind>,
+    lags: Vec<(HostgroupId, Lags)>,
+}
+
+impl Task for ReplicationLag {
+    fn ask<'a>(&'a mut self, line: &'a Line, settings: &'a Settings, limit: Duration) -> Asking<'a> {
+        self.behind = None;
+        Box::pin(async move {
+            let behind = check(line, &settings.heartbeat, limit).await?;
+            self.behind = Some(behind);
+            Ok(match behind {
+                Behind::Seconds(seconds) => i64::try_from(seconds).ok(),
+                Behind::Unknown | Behind::NotAReplica => None,
+            })
+        })
+    }
+
+    fn decide(&mut self, _: &Outcome, settings: &Settings, target: &Target) -> Vec<Finding> {
+        let (mut findings, limits) = (Vec::new(), &target.lag_limits);
+        self.lags.retain(|(hostgroup, _)| limits.iter().any(|limit| limit.hostgroup == *hostgroup));
+        for LagLimit { hostgroup, seconds, when_null } in limits.iter().copied() {
+            if !self.lags.iter().any(|(of, _)| *of == hostgroup) {
+                self.lags.push((hostgroup, Lags::default()));
+            }
+            let limits = Limits {
+                seconds,
+                when_null: when_null.unwrap_or(settings.lag_when_null),
+                count: settings.replication_lag_count,
+            };
+            let of_hostgroup = self.lags.iter_mut().find(|(of, _)| *of == hostgroup);
+            let lag = of_hostgroup.and_then(|(_, lags)| lags.after(self.behind, limits));
+            if let (Some(lag), Some(behind)) = (lag, self.behind) {
+                let seen = Seen { behind, limit_s: limits.seconds };
+                findings.push(Finding::Lag(target.address.clone(), hostgroup, lag, seen));
+            }
+        }
+        findings
+    }
+}
+
 /// Queries a server's status, or `heartbeat`, a table given as `schema.table`.
-pub async fn check(line: &Line, heartbeat: &str, limit: Duration) -> Result<Behind, BackendError> {
+async fn check(line: &Line, heartbeat: &str, limit: Duration) -> Result<Behind, BackendError> {
     let backend = line.lease(limit).await?;
     let answer = if heartbeat.is_empty() {
         let mut spelling = line.spelling.get();

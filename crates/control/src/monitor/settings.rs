@@ -1,5 +1,6 @@
 //! The settings from the variables `mysql-monitor_*`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The variables that the monitor reads, with their names.
@@ -15,18 +16,12 @@ pub struct Settings {
     pub history: Duration,
     /// When host names are resolved.
     pub names: NameSettings,
-    /// When trial connections are made.
-    pub connect: Timing,
-    /// When servers are pinged.
-    pub ping: Timing,
+    /// When checks are made, by the names of their kinds.
+    pub timings: BTreeMap<&'static str, Timing>,
     /// How many pings in a row must fail before a server is shunned.
     pub ping_max_failures: u32,
-    /// When servers are checked for being read-only.
-    pub read_only: Timing,
     /// How many such checks in a row must time out before a server counts as read-only.
     pub read_only_max_timeout_count: u32,
-    /// When replicas are asked for their lag.
-    pub replication_lag: Timing,
     /// How many such answers in a row must be above the limit before a server is shunned.
     pub replication_lag_count: u32,
     /// The table of pt-heartbeat, as `schema.table`; empty: the replicas' status is used.
@@ -35,6 +30,18 @@ pub struct Settings {
     pub lag_when_null: u32,
     /// Whether a writer stays in the reader hostgroup.
     pub writer_is_also_reader: bool,
+}
+
+impl Settings {
+    /// When the checks of that name are made.
+    pub fn timing(&self, check: &str) -> Timing {
+        self.timings.get(check).copied().unwrap_or_default()
+    }
+
+    /// The same, to be set.
+    pub fn timing_mut(&mut self, check: &'static str) -> &mut Timing {
+        self.timings.entry(check).or_default()
+    }
 }
 
 /// The timing of a kind of check.

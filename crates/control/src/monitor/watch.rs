@@ -1,40 +1,25 @@
 //! The checks of one server: a task for each, which waits for its time, checks, and reports changes.
 
 use std::cell::RefCell;
-use std::future::Future;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use narrows_proxy::backend::BackendError;
 use narrows_proxy::rt::{Instant, JoinHandle, spawn_local, timeout, timeout_at};
-use narrows_proxy::snapshot::{CheckType, HostgroupId};
 
+use super::CHECKS;
+use super::check::{Asking, Kind, Outcome, Subject};
 use super::desk::Desk;
 use super::line::Line;
-use super::log::{Kind, Record};
+use super::log::Record;
 use super::names::Resolver;
-use super::ping::{Heard, Pings};
-use super::placement::Finding;
-use super::plan::{Access, Address, LagLimit, Target};
-use super::read_only::{Role, Roles, Seen};
-use super::replication_lag::{Behind, Lags, Limits};
-use super::settings::{Settings, Timing};
-use super::{connect, ping, read_only, replication_lag};
+use super::plan::{Access, Address, Target};
 
 /// A monitored server; dropping this ends its checks.
 #[derive(Debug)]
 pub struct Watch {
     shared: Rc<Shared>,
-    tasks: Vec<(Check, JoinHandle<()>)>,
-}
-
-/// A repeated check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Check {
-    Connect,
-    Ping,
-    ReadOnly(CheckType),
-    ReplicationLag,
+    tasks: Vec<((Kind, Subject), JoinHandle<()>)>,
 }
 
 /// What the tasks of one server share.
@@ -98,12 +83,10 @@ impl Watch {
 
     /// Ends the checks that are no longer needed, and starts new ones.
     fn adjust(&mut self) {
-        let wanted = {
+        let wanted: Vec<(Kind, Subject)> = {
             let target = self.shared.target.borrow();
-            let mut wanted = vec![Check::Connect, Check::Ping];
-            wanted.extend(target.check_types.iter().copied().map(Check::ReadOnly));
-            wanted.extend((!target.lag_limits.is_empty()).then_some(Check::ReplicationLag));
-            wanted
+            let of_kind = |check: Kind| (check.subjects)(&target).into_iter().map(move |of| (check, of));
+            CHECKS.into_iter().flat_map(of_kind).collect()
         };
         self.tasks.retain(|(check, task)| {
             let stays = wanted.contains(check);
@@ -112,16 +95,10 @@ impl Watch {
             }
             stays
         });
-        for check in wanted {
-            if !self.tasks.iter().any(|(known, _)| *known == check) {
-                let shared = Rc::clone(&self.shared);
-                let task = match check {
-                    Check::Connect => spawn_local(shared.connect()),
-                    Check::Ping => spawn_local(shared.ping()),
-                    Check::ReadOnly(check_type) => spawn_local(shared.read_only(check_type)),
-                    Check::ReplicationLag => spawn_local(shared.replication_lag()),
-                };
-                self.tasks.push((check, task));
+        for (check, subject) in wanted {
+            if !self.tasks.iter().any(|(known, _)| *known == (check, subject)) {
+                let task = spawn_local(Rc::clone(&self.shared).repeat(check, subject));
+                self.tasks.push(((check, subject), task));
             }
         }
     }
@@ -134,82 +111,18 @@ impl Drop for Watch {
 }
 
 impl Shared {
-    async fn connect(self: Rc<Shared>) {
-        let mut clock = self.clock(|settings| settings.connect);
-        loop {
-            clock.wait().await;
-            let line = self.line();
-            let (start, outcome) =
-                self.timed(&clock, |limit| async move { connect::check(&line, limit).await }).await;
-            self.record(Kind::Connect, start, outcome.as_ref().err(), None);
-        }
-    }
-
-    async fn ping(self: Rc<Shared>) {
-        let mut clock = self.clock(|settings| settings.ping);
-        let mut pings = Pings::default();
-        loop {
-            clock.wait().await;
-            let line = self.line();
-            let (start, outcome) =
-                self.timed(&clock, |limit| async move { ping::check(&line, limit).await }).await;
-            self.record(Kind::Ping, start, outcome.as_ref().err(), None);
-            let reach = pings.after(Heard::of(&outcome), self.desk.settings().ping_max_failures);
-            if let Some(reach) = reach {
-                self.desk.find(Finding::Reach(self.address.clone(), reach));
-            }
-        }
-    }
-
-    async fn read_only(self: Rc<Shared>, check_type: CheckType) {
-        let mut clock = self.clock(|settings| settings.read_only);
-        let mut roles = Roles::default();
-        loop {
-            clock.wait().await;
-            let line = self.line();
-            let check = |limit| async move { read_only::check(&line, check_type, limit).await };
-            let (start, outcome) = self.timed(&clock, check).await;
-            let value = outcome.as_ref().ok().map(|role| i64::from(*role == Role::Reader));
-            self.record(Kind::ReadOnly, start, outcome.as_ref().err(), value);
-            let role = roles.after(Seen::of(&outcome), self.desk.settings().read_only_max_timeout_count);
-            if let Some(role) = role {
-                self.desk.find(Finding::Role(self.address.clone(), check_type, role));
-            }
-        }
-    }
-
-    async fn replication_lag(self: Rc<Shared>) {
-        let mut clock = self.clock(|settings| settings.replication_lag);
-        let mut lags: Vec<(HostgroupId, Lags)> = Vec::new();
+    /// Makes a check whenever it is due.
+    async fn repeat(self: Rc<Shared>, check: Kind, subject: Subject) {
+        let mut clock = self.clock(check);
+        let mut task = (check.begin)(subject);
         loop {
             clock.wait().await;
             let (line, settings) = (self.line(), self.desk.settings());
-            let heartbeat = settings.heartbeat.clone();
-            let check = |limit| async move { replication_lag::check(&line, &heartbeat, limit).await };
-            let (start, outcome) = self.timed(&clock, check).await;
-            let value = match &outcome {
-                Ok(Behind::Seconds(seconds)) => i64::try_from(*seconds).ok(),
-                _ => None,
-            };
-            self.record(Kind::ReplicationLag, start, outcome.as_ref().err(), value);
-            let limits = self.target.borrow().lag_limits.clone();
-            lags.retain(|(hostgroup, _)| limits.iter().any(|limit| limit.hostgroup == *hostgroup));
-            for LagLimit { hostgroup, seconds, when_null } in limits {
-                if !lags.iter().any(|(of, _)| *of == hostgroup) {
-                    lags.push((hostgroup, Lags::default()));
-                }
-                let limits = Limits {
-                    seconds,
-                    when_null: when_null.unwrap_or(settings.lag_when_null),
-                    count: settings.replication_lag_count,
-                };
-                let of_hostgroup = lags.iter_mut().find(|(of, _)| *of == hostgroup);
-                let behind = outcome.as_ref().ok().copied();
-                let lag = of_hostgroup.and_then(|(_, lags)| lags.after(behind, limits));
-                if let (Some(lag), Some(behind)) = (lag, behind) {
-                    let seen = replication_lag::Seen { behind, limit_s: limits.seconds };
-                    self.desk.find(Finding::Lag(self.address.clone(), hostgroup, lag, seen));
-                }
+            let (start, outcome) = self.timed(check, |limit| task.ask(&line, &settings, limit)).await;
+            self.record(check, start, &outcome);
+            let target = self.target.borrow().clone();
+            for finding in task.decide(&outcome, &self.desk.settings(), &target) {
+                self.desk.find(finding);
             }
         }
     }
@@ -218,30 +131,24 @@ impl Shared {
         Rc::clone(&self.line.borrow())
     }
 
-    fn clock(&self, timing: fn(&Settings) -> Timing) -> Clock {
-        let interval = timing(&self.desk.settings()).interval;
+    fn clock(&self, check: Kind) -> Clock {
+        let interval = self.desk.settings().timing(check.name).interval;
         let first = interval.min(self.spread).mul_f64(rand::random());
-        Clock { desk: Rc::clone(&self.desk), timing, begun: Instant::now(), delay: Some(first) }
+        Clock { desk: Rc::clone(&self.desk), check, begun: Instant::now(), delay: Some(first) }
     }
 
     /// Runs a check within its time limit; returns when it started, and its outcome.
-    async fn timed<T, F>(
-        &self,
-        clock: &Clock,
-        check: impl FnOnce(Duration) -> F,
-    ) -> (Start, Result<T, BackendError>)
-    where
-        F: Future<Output = Result<T, BackendError>>,
-    {
+    async fn timed<'a>(&self, check: Kind, ask: impl FnOnce(Duration) -> Asking<'a>) -> (Start, Outcome) {
         // There is one as long as the desk exists.
         let _place = self.desk.places.acquire().await;
-        let limit = (clock.timing)(&self.desk.settings()).timeout;
+        let limit = self.desk.settings().timing(check.name).timeout;
         let start = Start { at: SystemTime::now(), clock: Instant::now() };
-        let outcome = timeout(limit, check(limit)).await.unwrap_or(Err(BackendError::Timeout));
+        let outcome = timeout(limit, ask(limit)).await.unwrap_or(Err(BackendError::Timeout));
         (start, outcome)
     }
 
-    fn record(&self, kind: Kind, start: Start, error: Option<&BackendError>, value: Option<i64>) {
+    fn record(&self, kind: Kind, start: Start, outcome: &Outcome) {
+        let error = outcome.as_ref().err();
         let took = u64::try_from(start.clock.elapsed().as_micros()).unwrap_or(u64::MAX);
         let since_1970 = start.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.desk.record(Record {
@@ -254,7 +161,7 @@ impl Shared {
                 Some(error) => Err(error.to_string()),
             },
             is_refused: error.is_some_and(is_refusal),
-            value,
+            value: outcome.as_ref().ok().copied().flatten(),
         });
     }
 }
@@ -276,7 +183,7 @@ struct Start {
 /// When a check is due: first after a random delay, then at each interval.
 struct Clock {
     desk: Rc<Desk>,
-    timing: fn(&Settings) -> Timing,
+    check: Kind,
     /// When the previous one was due.
     begun: Instant,
     /// The delay of the first one.
@@ -287,7 +194,7 @@ impl Clock {
     /// Waits until the next one is due, with the interval then in force.
     async fn wait(&mut self) {
         let due = loop {
-            let interval = (self.timing)(&self.desk.settings()).interval;
+            let interval = self.desk.settings().timing(self.check.name).interval;
             let due = self.begun + self.delay.unwrap_or(interval).min(interval);
             let changed = self.desk.changed.notified();
             if timeout_at(self.desk.next_beat(due), changed).await.is_err() {
@@ -295,7 +202,7 @@ impl Clock {
             }
         };
         self.delay = None;
-        let (now, interval) = (Instant::now(), (self.timing)(&self.desk.settings()).interval);
+        let (now, interval) = (Instant::now(), self.desk.settings().timing(self.check.name).interval);
         // Missed checks are not made up for.
         self.begun = if now.saturating_duration_since(due) < interval { due } else { now };
     }

@@ -70,8 +70,7 @@ impl Runtime {
             return;
         }
         self.servers.purged = Instant::now();
-        let intervals = [settings.connect, settings.ping, settings.read_only, settings.replication_lag];
-        let longest = intervals.into_iter().map(|timing| timing.interval).max().unwrap_or_default();
+        let longest = settings.timings.values().map(|timing| timing.interval).max().unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let oldest = now.saturating_sub(settings.history.max(longest));
         if let Err(refusal) = store.forget_records_before(i64::try_from(oldest.as_micros()).unwrap_or(0)) {

@@ -10,8 +10,8 @@ use narrows_proxy::snapshot::{Rows, ServerRow};
 
 use crate::monitor::Monitor;
 use crate::monitor::health::Health;
-use crate::monitor::log::{CheckCounts, Kind, Record};
-use crate::monitor::ping::Reach;
+use crate::monitor::log::{CheckCounts, Record};
+use crate::monitor::ping::{self, Reach};
 use crate::monitor::placement::{Finding, Known, Placement};
 use crate::monitor::plan::{Address, Target, targets};
 use crate::monitor::read_only::Role;
@@ -124,7 +124,7 @@ impl Servers {
                 self.health.note(record);
             }
         }
-        let pings = records.iter().filter(|record| record.kind == Kind::Ping);
+        let pings = records.iter().filter(|record| record.kind == &ping::CHECK);
         let latency = |record: &Record| Some((record.address.clone(), *record.outcome.as_ref().ok()?));
         pings.filter_map(latency).collect()
     }

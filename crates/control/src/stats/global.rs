@@ -8,7 +8,8 @@ use narrows_proxy::stats::{Counters, Observer, wait};
 
 use super::cells::{Row, text};
 use super::sources::Sources;
-use crate::monitor::log::{CheckCounts, KINDS, Kind};
+use crate::monitor::CHECKS;
+use crate::monitor::log::CheckCounts;
 
 /// Names that belong to parts of ProxySQL that do not exist here, and the reason why they are 0.
 pub const NOT_HERE: &[(&str, &str)] = &[
@@ -38,17 +39,8 @@ pub fn figures(sources: &Sources<'_>, counters: &Counters) -> Vec<(&'static str,
 
 /// The counters of the monitor's checks, by name.
 fn checks(counts: &CheckCounts) -> Vec<(&'static str, u64)> {
-    let names = |kind| match kind {
-        Kind::Connect => ("MySQL_Monitor_connect_check_OK", "MySQL_Monitor_connect_check_ERR"),
-        Kind::Ping => ("MySQL_Monitor_ping_check_OK", "MySQL_Monitor_ping_check_ERR"),
-        Kind::ReadOnly => ("MySQL_Monitor_read_only_check_OK", "MySQL_Monitor_read_only_check_ERR"),
-        Kind::ReplicationLag => {
-            ("MySQL_Monitor_replication_lag_check_OK", "MySQL_Monitor_replication_lag_check_ERR")
-        }
-    };
-    let counted = KINDS.into_iter().flat_map(|kind| {
-        let (good, bad) = counts.of(kind);
-        let (good_name, bad_name) = names(kind);
+    let counted = CHECKS.into_iter().flat_map(|check| {
+        let ((good, bad), (good_name, bad_name)) = (counts.of(check), check.counters);
         [(good_name, good), (bad_name, bad)]
     });
     counted.collect()

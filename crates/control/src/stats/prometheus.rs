@@ -144,7 +144,7 @@ fn checks(page: &mut Page, sources: &Sources<'_>) {
     page.head(METRIC, Gauge);
     for (address, kind, failing) in health.checks() {
         let endpoint = escaped(&format!("{}:{}", address.hostname, address.port));
-        let labels = format!("endpoint=\"{endpoint}\",check=\"{}\"", kind.name());
+        let labels = format!("endpoint=\"{endpoint}\",check=\"{}\"", kind.name);
         page.value(METRIC, &labels, failing.is_some().into());
     }
 }

@@ -77,7 +77,7 @@ fn checks(sources: &Sources<'_>) -> Vec<(String, String)> {
         .checks()
         .filter_map(|(address, kind, failing)| {
             let failing = failing?;
-            let name = format!("monitor_{}_{address}", kind.name());
+            let name = format!("monitor_{}_{address}", kind.name);
             Some((
                 name,
                 format!("fails since {} ({} times): {}", failing.since, failing.times, failing.reason),

@@ -4,7 +4,8 @@ use rusqlite::types::Value;
 
 use super::Store;
 use super::answer::Refusal;
-use crate::monitor::log::{KINDS, Kind, Record};
+use crate::monitor::CHECKS;
+use crate::monitor::log::Record;
 
 impl Store {
     /// Adds results.
@@ -13,11 +14,11 @@ impl Store {
     /// SQLite's; then none of them is stored.
     pub fn record(&mut self, records: &[Record]) -> Result<(), Refusal> {
         let transaction = self.all.open()?.transaction()?;
-        for kind in KINDS {
+        for kind in CHECKS {
             let mut rows = records.iter().filter(|record| record.kind == kind).map(Record::row).peekable();
             let Some(first) = rows.peek() else { continue };
             let places = vec!["?"; first.len()].join(", ");
-            let insert = format!("INSERT OR REPLACE INTO monitor.{} VALUES ({places})", kind.table());
+            let insert = format!("INSERT OR REPLACE INTO monitor.{} VALUES ({places})", kind.table);
             let mut insert = transaction.prepare(&insert)?;
             for row in rows {
                 insert.execute(rusqlite::params_from_iter(row))?;
@@ -32,7 +33,7 @@ impl Store {
     /// What SQLite says.
     pub fn forget_records_before(&mut self, oldest_us: i64) -> Result<(), Refusal> {
         let connection = self.all.open()?;
-        for table in KINDS.map(Kind::table) {
+        for table in CHECKS.map(|check| check.table) {
             // They were inserted in the order of their ends, so the old ones come first and no others are read.
             let delete = format!(
                 "DELETE FROM monitor.{table} WHERE rowid < coalesce((SELECT rowid FROM monitor.{table} \

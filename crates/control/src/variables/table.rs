@@ -154,9 +154,9 @@ pub static VARIABLES: &[Variable] = &[
         .read_as_integer(|v, n| v.mirror_max_queue_length = size(n)),
     integer("mysql-monitor_aws_rds_topology_discovery_interval", Obscure, 0, 0, 100_000, "Number of read_only checks between two checks of an RDS topology; 0: none."),
     integer("mysql-monitor_connect_interval", Useful, 120_000, 100, 604_800_000, "Milliseconds between two trial connections to a server.")
-        .monitored_as_integer(|s, n| s.connect.interval = ms(n)),
+        .monitored_as_integer(|s, n| s.timing_mut("connect").interval = ms(n)),
     integer("mysql-monitor_connect_timeout", Useful, 600, 100, 600_000, "Milliseconds that a trial connection may take.")
-        .monitored_as_integer(|s, n| s.connect.timeout = ms(n)),
+        .monitored_as_integer(|s, n| s.timing_mut("connect").timeout = ms(n)),
     flag("mysql-monitor_enabled", Essential, true, "Whether servers are checked by the monitor.")
         .monitored_as_flag(|s, b| s.enabled = b),
     integer("mysql-monitor_galera_healthcheck_interval", Useful, 5000, 50, 604_800_000, "Milliseconds between two checks of a Galera node."),
@@ -178,29 +178,29 @@ pub static VARIABLES: &[Variable] = &[
     text("mysql-monitor_password", Essential, Form::Any, "monitor", "Password of the monitor's account on the servers.")
         .monitored_as_text(|s, t| s.password = t.to_owned()),
     integer("mysql-monitor_ping_interval", Essential, 8000, 100, 604_800_000, "Milliseconds between two pings of a server.")
-        .monitored_as_integer(|s, n| s.ping.interval = ms(n)),
+        .monitored_as_integer(|s, n| s.timing_mut("ping").interval = ms(n)),
     integer("mysql-monitor_ping_max_failures", Essential, 3, 1, 1_000_000, "Pings in a row that a server fails to answer before it is taken out of use.")
         .monitored_as_integer(|s, n| s.ping_max_failures = count(n)),
     integer("mysql-monitor_ping_timeout", Essential, 1000, 100, 600_000, "Milliseconds that a server has to answer a ping.")
-        .monitored_as_integer(|s, n| s.ping.timeout = ms(n)),
+        .monitored_as_integer(|s, n| s.timing_mut("ping").timeout = ms(n)),
     integer("mysql-monitor_query_interval", Obscure, 60_000, 100, 604_800_000, "Milliseconds between two statements of the monitor.")
         .needless("ProxySQL does nothing with it either"),
     integer("mysql-monitor_query_timeout", Obscure, 100, 100, 600_000, "Milliseconds that such a statement may take.")
         .needless("ProxySQL does nothing with it either"),
     integer("mysql-monitor_read_only_interval", Essential, 1000, 100, 604_800_000, "Milliseconds between two checks of a server's read_only.")
-        .monitored_as_integer(|s, n| s.read_only.interval = ms(n)),
+        .monitored_as_integer(|s, n| s.timing_mut("read_only").interval = ms(n)),
     integer("mysql-monitor_read_only_max_timeout_count", Essential, 3, 1, 1_000_000, "Checks of read_only in a row that time out before the server counts as read-only.")
         .monitored_as_integer(|s, n| s.read_only_max_timeout_count = count(n)),
     integer("mysql-monitor_read_only_timeout", Essential, 800, 100, 600_000, "Milliseconds that a server has to answer a check of read_only.")
-        .monitored_as_integer(|s, n| s.read_only.timeout = ms(n)),
+        .monitored_as_integer(|s, n| s.timing_mut("read_only").timeout = ms(n)),
     integer("mysql-monitor_replication_lag_count", Useful, 1, 1, 10, "Checks in a row that must find a replica lagging before it is taken out of use.")
         .monitored_as_integer(|s, n| s.replication_lag_count = count(n)),
     flag("mysql-monitor_replication_lag_group_by_host", Obscure, false, "Whether lag is checked once per host rather than once per host and hostgroup.")
         .needless("lag is checked once per server, whatever hostgroups it is in"),
     integer("mysql-monitor_replication_lag_interval", Essential, 10_000, 100, 604_800_000, "Milliseconds between two checks of a replica's lag.")
-        .monitored_as_integer(|s, n| s.replication_lag.interval = ms(n)),
+        .monitored_as_integer(|s, n| s.timing_mut("replication_lag").interval = ms(n)),
     integer("mysql-monitor_replication_lag_timeout", Useful, 1000, 100, 600_000, "Milliseconds that a replica has to answer a check of its lag.")
-        .monitored_as_integer(|s, n| s.replication_lag.timeout = ms(n)),
+        .monitored_as_integer(|s, n| s.timing_mut("replication_lag").timeout = ms(n)),
     text("mysql-monitor_replication_lag_use_percona_heartbeat", Useful, Form::TableName, "", "Table of pt-heartbeat, as `schema.table`, that lag is read from; empty: from the replica's own status.")
         .monitored_as_text(|s, t| s.heartbeat = t.to_owned()),
     integer("mysql-monitor_slave_lag_when_null", Essential, 60, 0, 604_800, "Seconds of lag assumed for a replica that reports NULL.")

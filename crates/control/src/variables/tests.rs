@@ -111,3 +111,13 @@ fn interfaces_are_split_and_fall_back_to_the_default() {
     assert_eq!(of("127.0.0.1:3306; /tmp/n.sock;[::1]:3306"), ["127.0.0.1:3306", "/tmp/n.sock", "[::1]:3306"]);
     assert_eq!(of(""), ["0.0.0.0:6033"]);
 }
+
+#[test]
+fn every_check_of_the_monitor_has_variables_for_its_times() {
+    let settings = Values::default().for_monitor();
+    for check in crate::monitor::CHECKS {
+        let timing = settings.timing(check.name);
+        assert!(!timing.interval.is_zero() && !timing.timeout.is_zero(), "{check:?}");
+    }
+    assert_eq!(settings.timings.len(), crate::monitor::CHECKS.len());
+}
