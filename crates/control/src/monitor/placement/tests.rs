@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::tables::SERVERS;
 use narrows_proxy::snapshot::Rows;
 
 const CHECK: CheckType = CheckType::ReadOnly;
@@ -10,15 +11,10 @@ fn row(hostgroup: i32, hostname: &str) -> ServerRow {
         hostgroup: HostgroupId(hostgroup),
         hostname: hostname.to_owned(),
         port: 3306,
-        gtid_port: 0,
-        status: ServerStatus::Online,
         weight: 7,
-        compression: false,
         max_connections: 50,
         max_replication_lag: 5,
-        use_ssl: false,
-        max_latency_ms: 0,
-        comment: String::new(),
+        ..(SERVERS.blank)()
     }
 }
 
