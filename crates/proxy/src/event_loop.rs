@@ -215,7 +215,7 @@ impl EventLoop {
     fn receive(self: &Rc<EventLoop>, event: Event) {
         let worker = &self.worker;
         match event {
-            Event::Adopt(stream, heritage, place) => self.adopt(stream, heritage, place),
+            Event::Adopt(stream, heritage, place) => self.adopt(stream, *heritage, place),
             Event::Client(stream, admission, place) => match stream.attach() {
                 Ok(stream) => self.serve(stream, admission, place, Heritage::fresh()),
                 Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
@@ -296,9 +296,9 @@ impl EventLoop {
     }
 
     /// Continues with a client of another process.
-    fn adopt(&self, stream: DetachedStream, heritage: Box<Heritage>, place: Place) {
+    fn adopt(&self, stream: DetachedStream, heritage: Heritage, place: Place) {
         match stream.attach() {
-            Ok(stream) => self.serve(stream, Admission::Granted, place, *heritage),
+            Ok(stream) => self.serve(stream, Admission::Granted, place, heritage),
             Err(error) => tracing::warn!(%error, "a client of the former process was lost"),
         }
     }
