@@ -39,7 +39,7 @@ pub enum Event {
     /// End a session or its statement. One of each session: it waits for the answer.
     Kill(Kill),
     /// Answer a question of the control plane. One of each of its threads: it waits for the answer.
-    Ask(Question),
+    Ask(Task),
     /// Send what rules have logged to this log. Once.
     LogTo(QueryLog),
     /// Accept clients on these too. At the start, and after each `Unlisten`.
@@ -55,18 +55,18 @@ pub enum Event {
 }
 
 /// A question to a worker: it runs on the worker's thread, between two events, so it must be short.
-pub struct Question(Box<dyn FnOnce(&Worker) + Send>);
+pub struct Task(Box<dyn FnOnce(&Worker) + Send>);
 
-impl Question {
+impl Task {
     /// A question answered by `ask`.
-    pub fn new(ask: impl FnOnce(&Worker) + Send + 'static) -> Question {
-        Question(Box::new(ask))
+    pub fn new(ask: impl FnOnce(&Worker) + Send + 'static) -> Task {
+        Task(Box::new(ask))
     }
 }
 
-impl std::fmt::Debug for Question {
+impl std::fmt::Debug for Task {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Question")
+        f.write_str("Task")
     }
 }
 
@@ -228,7 +228,7 @@ impl EventLoop {
             Event::Kill(Kill { id, kind, username, answer }) => {
                 let _ = answer.send(worker.kill(id, kind, Some(&username)));
             }
-            Event::Ask(Question(ask)) => ask(worker),
+            Event::Ask(Task(ask)) => ask(worker),
             Event::LogTo(log) => drop(worker.query_log.replace(Some(log))),
             Event::Listen(listeners) => self.listen(listeners),
             Event::Unlisten(closed) => self.unlisten(closed),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
-use crate::hostgroup::{Demand, Hostgroup, Names, Server, Settings};
+use crate::hostgroup::{Demand, Hostgroup, HostgroupSettings, Names, Server};
 use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
@@ -24,7 +24,7 @@ pub use crate::rows::{
     UnshunAlgorithm, UserRow, Variables,
 };
 pub use crate::rules::RuleRow;
-pub use attributes::{HOSTGROUP_KEYS, Key, RULE_KEYS, Split, USER_KEYS, flaws};
+pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, Split, USER_KEYS, flaws};
 pub use login::LoginAttributes;
 
 /// What the operator configured, row by row; the input of [`Snapshot`].
@@ -263,7 +263,7 @@ impl Snapshot {
             demand: known(id)
                 .map(|known| Arc::clone(&known.demand))
                 .unwrap_or_else(|| Arc::new(Demand::new(id, workers))),
-            settings: Settings::of(&rows.variables, attributes(id)),
+            settings: HostgroupSettings::of(&rows.variables, attributes(id)),
             is_overfull: false,
         };
         // Clients that wait for servers of a hostgroup are queued in it: it stays when its last server is removed, and

@@ -1,7 +1,7 @@
 //! EXPLAIN ROUTE and SHOW PINS: where a statement would go, and what keeps sessions on their connections.
 
 use narrows_proxy::rules::SomeClient;
-use narrows_proxy::stats::{PinLine, Route, RouteOutcome, RouteQuestion, wait};
+use narrows_proxy::stats::{ExplainedRoute, PinLine, RouteOutcome, RouteQuestion, wait};
 
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
@@ -57,7 +57,7 @@ fn explain(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
 }
 
 /// The route as rows, in the order of the decisions.
-fn lines(route: &Route) -> Vec<Vec<String>> {
+fn lines(route: &ExplainedRoute) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut add = |what: &str, value: String, why: String| {
         rows.push(vec![(rows.len() + 1).to_string(), what.to_owned(), value, why]);
@@ -99,7 +99,7 @@ fn lines(route: &Route) -> Vec<Vec<String>> {
 }
 
 /// Failing checks of the servers: what is known about these servers may be outdated.
-fn failing_checks(health: Option<&Health>, route: &Route, steps: usize) -> Vec<Vec<String>> {
+fn failing_checks(health: Option<&Health>, route: &ExplainedRoute, steps: usize) -> Vec<Vec<String>> {
     let Some(health) = health else { return Vec::new() };
     let servers = route.servers.iter();
     let failing = servers.flat_map(|server| {
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_hostgroup_without_servers_and_a_digest_that_is_not_asked_are_told() {
-        let mut route = Route {
+        let mut route = ExplainedRoute {
             digest: None,
             digest_text: String::new(),
             kind: "Select".to_owned(),
@@ -175,7 +175,7 @@ mod tests {
             cache: String::new(),
             pins: Vec::new(),
         };
-        let told = |route: &Route, what: &str| {
+        let told = |route: &ExplainedRoute, what: &str| {
             let row = lines(route).into_iter().find(|row| row[1] == what)?;
             Some((row[2].clone(), row[3].clone()))
         };

@@ -1,6 +1,6 @@
 //! Tables as data: one row per column. Reading, checking and the generated pages all use these rows.
 
-use narrows_proxy::snapshot::Key;
+use narrows_proxy::snapshot::JsonKey;
 
 use super::diagnostic::{Problem, Report};
 use super::form::{Form, flag_of, integer_of, text_of};
@@ -68,7 +68,7 @@ pub struct Column<R: 'static> {
     /// Whether it has an effect.
     pub effect: Effect,
     /// The keys that are read from a JSON column; `None`: it is not JSON, or contains other things.
-    pub keys: Option<&'static [Key]>,
+    pub keys: Option<&'static [JsonKey]>,
     /// What it means.
     pub doc: &'static str,
 }

@@ -2,7 +2,7 @@
 
 use narrows_proxy::snapshot::{
     FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS,
-    HostgroupAttributesRow, HostgroupId, Key, RULE_KEYS, ReplicationHostgroupRow, RuleRow, ServerRow,
+    HostgroupAttributesRow, HostgroupId, JsonKey, RULE_KEYS, ReplicationHostgroupRow, RuleRow, ServerRow,
     ServerStatus, SslParamsRow, USER_KEYS, UserRow,
 };
 
@@ -388,7 +388,7 @@ impl<R> Column<R> {
     }
 
     /// A JSON object, from which these keys are read.
-    const fn with_keys(mut self, keys: &'static [Key]) -> Column<R> {
+    const fn with_keys(mut self, keys: &'static [JsonKey]) -> Column<R> {
         self.keys = Some(keys);
         self
     }

@@ -5,8 +5,8 @@ use std::hash::Hash;
 
 use narrows_proxy::rules::{conditions_never_met, flags_to_choose, why_nothing_is_replaced};
 use narrows_proxy::snapshot::{
-    FastRoutingRow, HOSTGROUP_KEYS, HostgroupAttributesRow, Key, RULE_KEYS, ReplicationHostgroupRow, Rows,
-    RuleRow, ServerRow, Split, USER_KEYS, UserRow, Variables, flaws,
+    FastRoutingRow, HOSTGROUP_KEYS, HostgroupAttributesRow, JsonKey, RULE_KEYS, ReplicationHostgroupRow,
+    Rows, RuleRow, ServerRow, Split, USER_KEYS, UserRow, Variables, flaws,
 };
 
 use super::sections::Sections;
@@ -509,7 +509,7 @@ fn keys_not_read(
     modules: &[Module],
     place: (Of, usize, &'static str),
     row: impl Fn() -> String,
-    (keys, text): (&[Key], &str),
+    (keys, text): (&[JsonKey], &str),
     search: &mut Search,
 ) {
     if !search.is_for(modules) {

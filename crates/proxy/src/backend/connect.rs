@@ -16,7 +16,7 @@ use rustls::pki_types::ServerName;
 
 use super::{Backend, BackendError, CLASS, InsertIdBefore, Login, ServerError, Statements, Want};
 use crate::buffer::Buffer;
-use crate::hostgroup::{Server, Slot};
+use crate::hostgroup::{ConnectionSlot, Server};
 use crate::packets::{SMALL_PACKET, payload, read_packet};
 use crate::rt::{Instant, timeout};
 use crate::state::SessionState;
@@ -29,7 +29,7 @@ use crate::stream::{Stream, Transport};
 /// See [`BackendError`]; no step takes longer than `limit`.
 pub async fn connect(
     server: Arc<Server>,
-    slot: Option<Slot>,
+    slot: Option<ConnectionSlot>,
     want: &Want,
     state: &SessionState,
     limit: Duration,
@@ -42,7 +42,7 @@ pub async fn connect(
 
 async fn open(
     server: Arc<Server>,
-    slot: Option<Slot>,
+    slot: Option<ConnectionSlot>,
     want: &Want,
     state: &SessionState,
 ) -> Result<Backend, BackendError> {

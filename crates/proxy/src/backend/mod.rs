@@ -22,7 +22,7 @@ use narrows_wire::packet::Err;
 use narrows_wire::{Capabilities, Errno, Status};
 
 use crate::buffer::Buffer;
-use crate::hostgroup::{Server, Slot};
+use crate::hostgroup::{ConnectionSlot, Server};
 use crate::packets::{ReadError, payload, read_packet};
 use crate::rt::{self, Instant};
 use crate::snapshot::{Account, Snapshot};
@@ -34,7 +34,7 @@ pub use ask::Table;
 pub use connect::{connect, kill};
 pub use in_use::{InUse, ServerTally, Tally};
 pub use residue::{FOREIGN_INSERT_ID, InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
-pub use statements::{BYTES_OF_ENTRY, Entry, PrepareOk, Statements};
+pub use statements::{BYTES_OF_ENTRY, BackendStatement, PrepareOk, Statements};
 
 /// A backend connection.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ pub struct Login {
     /// The server.
     pub server: Arc<Server>,
     /// Its slot of the server's `max_connections`; a connection that only kills has none.
-    slot: Option<Slot>,
+    slot: Option<ConnectionSlot>,
     /// The account it is logged in as.
     pub account: Arc<Account>,
     /// The negotiated capabilities.
@@ -385,7 +385,7 @@ impl Backend {
     }
 
     /// Closes the connection and keeps its slot of the server's `max_connections`.
-    pub fn into_slot(self) -> (Arc<Server>, Option<Slot>) {
+    pub fn into_slot(self) -> (Arc<Server>, Option<ConnectionSlot>) {
         (self.login.server, self.login.slot)
     }
 

@@ -24,9 +24,9 @@ use crate::prepared::{ByIdentity, Identity, Prepared, ServerShare};
 #[derive(Debug)]
 pub struct Statements {
     figures: Arc<ServerFigures>,
-    shared: ByIdentity<Entry>,
+    shared: ByIdentity<BackendStatement>,
     /// By the client's id.
-    held: Vec<(u32, Entry)>,
+    held: Vec<(u32, BackendStatement)>,
     /// Counts uses, to find the least recently used.
     clock: u64,
     closings: Vec<u8>,
@@ -34,7 +34,7 @@ pub struct Statements {
 
 /// A statement that the server has prepared.
 #[derive(Debug)]
-pub struct Entry {
+pub struct BackendStatement {
     /// The server's id.
     pub id: u32,
     /// The types of parameters of its last execution.
@@ -45,7 +45,7 @@ pub struct Entry {
 }
 
 /// The size of a statement in a backend connection's table: its entry and its key.
-pub const BYTES_OF_ENTRY: u64 = (size_of::<Entry>() + size_of::<Identity>()) as u64;
+pub const BYTES_OF_ENTRY: u64 = (size_of::<BackendStatement>() + size_of::<Identity>()) as u64;
 
 /// The first packet of the answer to `COM_STMT_PREPARE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,12 +99,12 @@ impl Statements {
     }
 
     /// The one that is held for a client's id.
-    pub fn held(&mut self, client_id: u32) -> Option<&mut Entry> {
+    pub fn held(&mut self, client_id: u32) -> Option<&mut BackendStatement> {
         self.held.iter_mut().find(|(id, _)| *id == client_id).map(|(_, entry)| entry)
     }
 
     /// The shared one with this identity, which counts as used now.
-    pub fn shared(&mut self, identity: Identity) -> Option<&mut Entry> {
+    pub fn shared(&mut self, identity: Identity) -> Option<&mut BackendStatement> {
         self.clock += 1;
         let entry = self.shared.get_mut(&identity)?;
         entry.used = self.clock;
@@ -118,7 +118,7 @@ impl Statements {
         self.figures.prepared.fetch_add(1, Ordering::Relaxed);
         self.figures.prepared_in_all.fetch_add(1, Ordering::Relaxed);
         let prepared = ServerShare::new(prepared);
-        self.shared.insert(identity, Entry { id, types: Vec::new(), prepared, used: self.clock });
+        self.shared.insert(identity, BackendStatement { id, types: Vec::new(), prepared, used: self.clock });
     }
 
     /// The shared one with the first identity is found by the second one from now on; closes the one that had it.
@@ -192,7 +192,7 @@ impl Statements {
         self.closings.clear();
     }
 
-    fn take_held(&mut self, client_id: u32) -> Option<Entry> {
+    fn take_held(&mut self, client_id: u32) -> Option<BackendStatement> {
         let place = self.held.iter().position(|(id, _)| *id == client_id)?;
         Some(self.held.swap_remove(place).1)
     }
@@ -202,7 +202,7 @@ impl Statements {
         std::mem::take(&mut self.closings)
     }
 
-    fn close(&mut self, entry: Entry) {
+    fn close(&mut self, entry: BackendStatement) {
         self.figures.prepared_closed.fetch_add(1, Ordering::Relaxed);
         self.figures.prepared.fetch_sub(1, Ordering::Relaxed);
         put_encoded(&mut self.closings, &mut 0, |out| {

@@ -35,7 +35,7 @@ use authenticate::authenticate;
 pub(crate) use authenticate::{LoginClaim, change_user};
 
 /// A client that has logged in.
-pub struct Client {
+pub struct LoggedIn {
     /// Its socket.
     pub stream: Stream,
     /// Bytes read ahead.
@@ -90,7 +90,7 @@ pub async fn accept(
     stream: Stream,
     admission: Admission,
     heritage: Box<Heritage>,
-) -> Option<Client> {
+) -> Option<LoggedIn> {
     let snapshot = worker.snapshot();
     let variables = &snapshot.variables;
     let hosts = &worker.peers.client_hosts;
@@ -142,7 +142,7 @@ async fn log_in(
     admission: Admission,
     peer: &mut (String, u16),
     heritage: Heritage,
-) -> Result<Client, LoginError> {
+) -> Result<LoggedIn, LoginError> {
     stream.set_keepalive(snapshot.variables.tcp_keepalive);
     let hosts = &worker.peers.client_hosts;
     let hail = match heritage.hail {
@@ -205,7 +205,7 @@ async fn log_in(
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
     }
     let (peer, after) = (peer.clone(), heritage.after);
-    Ok(Client { stream, input, id, account, want, capabilities, state, nonce, peer, after })
+    Ok(LoggedIn { stream, input, id, account, want, capabilities, state, nonce, peer, after })
 }
 
 /// Greets a client.

@@ -28,7 +28,7 @@ pub struct DigestKey<'a> {
 
 /// What one run of a statement adds to its row.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct Execution {
     /// When it ended, in seconds since the process started.
     pub at_s: u64,
     /// How long it took.
@@ -108,7 +108,7 @@ impl DigestTable {
     }
 
     /// Adds a run to its row; returns whether there is one. If not, [`DigestTable::insert`] creates it.
-    pub fn add(&mut self, key: &DigestKey<'_>, run: &Run) -> bool {
+    pub fn add(&mut self, key: &DigestKey<'_>, run: &Execution) -> bool {
         let hash = key.hash(&self.hasher);
         let rows = &mut self.rows;
         let same = |index: &usize| rows.get(*index).is_some_and(|row| row.hash == hash && row.is(key));
@@ -121,7 +121,7 @@ impl DigestTable {
     }
 
     /// Creates a row for a new key, with its first run. A row too large for the whole budget is not kept.
-    pub fn insert(&mut self, key: &DigestKey<'_>, text: &[u8], run: &Run) {
+    pub fn insert(&mut self, key: &DigestKey<'_>, text: &[u8], run: &Execution) {
         self.put(key, text, RowFigures::new(run));
     }
 
@@ -300,7 +300,7 @@ impl Row {
 }
 
 impl RowFigures {
-    fn new(run: &Run) -> RowFigures {
+    fn new(run: &Execution) -> RowFigures {
         RowFigures {
             count: 1,
             first_s: run.at_s,
@@ -313,7 +313,7 @@ impl RowFigures {
         }
     }
 
-    fn add(&mut self, run: &Run) {
+    fn add(&mut self, run: &Execution) {
         self.count += 1;
         self.last_s = run.at_s;
         self.sum_time_us += run.time_us;
@@ -373,8 +373,8 @@ mod tests {
         }
     }
 
-    fn run(time_us: u64) -> Run {
-        Run { at_s: 7, time_us, rows_affected: 1, rows_sent: 2 }
+    fn run(time_us: u64) -> Execution {
+        Execution { at_s: 7, time_us, rows_affected: 1, rows_sent: 2 }
     }
 
     fn note(table: &mut DigestTable, key: DigestKey<'_>, time_us: u64) {

@@ -359,7 +359,7 @@ pub struct RouteQuestion {
 
 /// Where a statement would go, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
+pub struct ExplainedRoute {
     /// Hash of the digest text; `None` while `query_digests` is off.
     pub digest: Option<u64>,
     /// The digest text.

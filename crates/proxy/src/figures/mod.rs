@@ -9,12 +9,12 @@ mod lines;
 mod tables;
 
 pub use commands::{CommandClass, Commands};
-pub use digests::{DigestKey, DigestTable, Row, RowFigures, Run};
+pub use digests::{DigestKey, DigestTable, Execution, Row, RowFigures};
 pub use errors::{ErrorFigures, ErrorKey, ErrorTable};
 pub use global::{Counters, NOT_COUNTED};
 pub use lines::{
-    CommandLine, DigestLine, Doing, ErrorLine, FreeConnection, MemoryFigures, PinLine, PreparedLine,
-    ProcessBackend, ProcessLine, Route, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
+    CommandLine, DigestLine, Doing, ErrorLine, ExplainedRoute, FreeConnection, MemoryFigures, PinLine,
+    PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
     RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
 };
 pub use tables::{Figures, RecentDigests};

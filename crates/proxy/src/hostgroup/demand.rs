@@ -9,16 +9,20 @@ use crate::rows::HostgroupId;
 
 /// The right to have one connection open to a server; released when dropped.
 #[derive(Debug)]
-pub struct Slot {
+pub struct ConnectionSlot {
     figures: Arc<ServerFigures>,
     demand: Arc<Demand>,
     pokes: Outbox<HostgroupId>,
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// Takes a slot of `server`; `None` if its `max_connections` are in use. When it is free again, `pokes` wakes the
     /// longest waiter.
-    pub fn take(server: &Server, demand: &Arc<Demand>, pokes: &Outbox<HostgroupId>) -> Option<Slot> {
+    pub fn take(
+        server: &Server,
+        demand: &Arc<Demand>,
+        pokes: &Outbox<HostgroupId>,
+    ) -> Option<ConnectionSlot> {
         let connections = &server.figures.connections;
         let mut seen = connections.load(Ordering::Relaxed);
         while seen < server.row.max_connections {
@@ -26,7 +30,11 @@ impl Slot {
                 Ok(_) => {
                     let figures = Arc::clone(&server.figures);
                     figures.most_connections.fetch_max(seen + 1, Ordering::Relaxed);
-                    return Some(Slot { figures, demand: Arc::clone(demand), pokes: pokes.clone() });
+                    return Some(ConnectionSlot {
+                        figures,
+                        demand: Arc::clone(demand),
+                        pokes: pokes.clone(),
+                    });
                 }
                 Err(now) => seen = now,
             }
@@ -35,7 +43,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.figures.connections.fetch_sub(1, Ordering::SeqCst);
         self.demand.poke_oldest(&self.pokes);
@@ -156,8 +164,8 @@ mod tests {
         let outbox = Outbox::new(move |worker, hostgroup| sender.send((worker, hostgroup)).unwrap());
         let demand = Arc::new(Demand::new(HostgroupId(7), 3));
         let server = Server::new(server(7, "a", 1), Default::default());
-        let slots = |count| -> Vec<Slot> {
-            (0..count).map(|_| Slot::take(&server, &demand, &outbox).expect("room")).collect()
+        let slots = |count| -> Vec<ConnectionSlot> {
+            (0..count).map(|_| ConnectionSlot::take(&server, &demand, &outbox).expect("room")).collect()
         };
         drop(slots(2));
         assert_eq!(pokes.try_iter().count(), 0, "nobody waits");

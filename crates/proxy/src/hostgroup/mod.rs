@@ -20,11 +20,11 @@ use crate::tls::SharedTls;
 
 pub use crate::rows::{Balance, UnshunAlgorithm};
 pub use balance::{Latency, Load, READY, RoundRobin, readiness};
-pub use demand::{Demand, Slot};
+pub use demand::{ConnectionSlot, Demand};
 pub use names::{Addresses, NameFigures, NameTable, Names};
 pub use per_second::PerSecond;
 pub use refusals::Refusals;
-pub use settings::Settings;
+pub use settings::HostgroupSettings;
 pub use shun::{Shun, ShunLimits};
 
 /// One hostgroup of a snapshot.
@@ -37,7 +37,7 @@ pub struct Hostgroup {
     /// What workers share about it; outlives snapshots.
     pub demand: Arc<Demand>,
     /// How it is used.
-    pub settings: Settings,
+    pub settings: HostgroupSettings,
     /// More of its servers are ONLINE than allowed.
     pub is_overfull: bool,
     /// For a writer hostgroup: the variable that shows whether a server is writable.

@@ -6,7 +6,7 @@ use crate::rows::{Balance, HostgroupAttributesRow, Variables};
 
 /// The settings of one hostgroup.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct HostgroupSettings {
     /// How a server is chosen.
     pub balance: Balance,
     /// Idle connections kept per server, in percent of its `max_connections`.
@@ -29,13 +29,13 @@ pub struct Settings {
     pub max_latency: Duration,
 }
 
-impl Settings {
+impl HostgroupSettings {
     /// The settings of a hostgroup with that row, if it has one.
-    pub fn of(variables: &Variables, row: Option<&HostgroupAttributesRow>) -> Settings {
+    pub fn of(variables: &Variables, row: Option<&HostgroupAttributesRow>) -> HostgroupSettings {
         let max_latency = variables.default_max_latency;
         let latency_aware_from = variables.min_num_servers_latency_awareness;
         match row {
-            Some(row) => Settings {
+            Some(row) => HostgroupSettings {
                 balance: row.balance().unwrap_or_default(),
                 free_connections_pct: row.free_connections_pct,
                 connection_warming: row.connection_warming,
@@ -47,7 +47,7 @@ impl Settings {
                 latency_aware_from,
                 max_latency,
             },
-            None => Settings {
+            None => HostgroupSettings {
                 balance: Balance::default(),
                 free_connections_pct: variables.free_connections_pct,
                 connection_warming: variables.connection_warming,

@@ -15,7 +15,7 @@ use crate::state::SessionState;
 #[derive(Debug)]
 pub struct Kept {
     // Ends before the socket does.
-    entry: Entry,
+    entry: SlotGuard,
     pub(crate) socket: Socket,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Run {
 
 /// What is noted of a connection. When it goes, nothing can be gone on with.
 #[derive(Debug)]
-pub struct Entry {
+pub struct SlotGuard {
     slot: &'static Slot,
     /// Output that the client has had already, from another process.
     output: Cell<Output>,
@@ -42,14 +42,19 @@ pub struct Entry {
     has_new_state: Cell<bool>,
 }
 
-impl Entry {
+impl SlotGuard {
     /// Begins to note what becomes of a connection; `None` where nothing can be noted.
-    pub(crate) fn begin(socket: &Socket) -> Option<Entry> {
+    pub(crate) fn begin(socket: &Socket) -> Option<SlotGuard> {
         let is_counted = matches!(socket, Socket::Tcp(_));
-        Entry::open(ledger()?, socket.descriptor(), is_counted, |slot| slot.enter(Phase::Login, 0))
+        SlotGuard::open(ledger()?, socket.descriptor(), is_counted, |slot| slot.enter(Phase::Login, 0))
     }
 
-    fn open(ledger: Ledger, descriptor: i32, is_counted: bool, fill: impl FnOnce(&Slot)) -> Option<Entry> {
+    fn open(
+        ledger: Ledger,
+        descriptor: i32,
+        is_counted: bool,
+        fill: impl FnOnce(&Slot),
+    ) -> Option<SlotGuard> {
         let slot = ledger.slot(descriptor)?;
         let cookie = cookie(descriptor).ok()?;
         // What stands there is of a connection that is gone.
@@ -66,14 +71,19 @@ impl Entry {
         fill(slot);
         ledger.touch(descriptor);
         slot.cookie.store(cookie, Release);
-        Some(Entry { slot, output: Cell::new(Output::Wanted), is_counted, has_new_state: Cell::new(true) })
+        Some(SlotGuard {
+            slot,
+            output: Cell::new(Output::Wanted),
+            is_counted,
+            has_new_state: Cell::new(true),
+        })
     }
 
     /// Goes on with what another process has noted.
-    pub(crate) fn adopt(socket: &DetachedSocket, heritage: &Heritage) -> Option<Entry> {
+    pub(crate) fn adopt(socket: &DetachedSocket, heritage: &Heritage) -> Option<SlotGuard> {
         let ledger = ledger()?;
         let is_counted = matches!(socket, DetachedSocket::Tcp(_));
-        let entry = Entry::open(ledger, socket.descriptor(), is_counted, |slot| {
+        let entry = SlotGuard::open(ledger, socket.descriptor(), is_counted, |slot| {
             slot.read.store(heritage.read, Relaxed);
             slot.written.store(heritage.written, Relaxed);
             put(slot, 0, &heritage.login);
@@ -237,7 +247,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         self.forget();
         self.slot.cookie.store(0, Release);
@@ -247,11 +257,11 @@ impl Drop for Entry {
 
 impl Kept {
     /// A connection and what is noted of it.
-    pub(crate) fn new(socket: Socket, entry: Entry) -> Kept {
+    pub(crate) fn new(socket: Socket, entry: SlotGuard) -> Kept {
         Kept { entry, socket }
     }
 
-    pub(crate) fn into_parts(self) -> (Socket, Entry) {
+    pub(crate) fn into_parts(self) -> (Socket, SlotGuard) {
         (self.socket, self.entry)
     }
 

@@ -19,5 +19,5 @@ mod truth;
 pub use estate::{Opening, Parcel, Received, bequeath, receive};
 pub use heritage::{After, Cause, Hail, Heritage, Loss, Output};
 pub(crate) use kept::Run;
-pub use kept::{Entry, Kept};
+pub use kept::{Kept, SlotGuard};
 pub use ledger::{Ledger, Slot, ledger, use_ledger};

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use crate::backend::{Backend, ServerError, ServerTally, Use, Want};
 use crate::figures::ErrorTable;
-use crate::hostgroup::{Demand, Hostgroup, RoundRobin, Server, ServerFigures, Slot};
+use crate::hostgroup::{ConnectionSlot, Demand, Hostgroup, RoundRobin, Server, ServerFigures};
 use crate::outbox::Outbox;
 use crate::prepared::Identity;
 use crate::rows::HostgroupId;
@@ -48,9 +48,9 @@ use idle::{NEW_LOGIN, fitness, has_moved, is_too_many};
 pub use lease::Lease;
 pub use mail::{Lent, Mail};
 use opening::LastLogin;
-pub use opening::Opening;
-pub use unavailable::Cause;
+pub use opening::Warming;
 use unavailable::Told;
+pub use unavailable::UnavailableCause;
 use waiters::Waiters;
 
 /// The backend connections of one worker.
@@ -130,7 +130,7 @@ pub enum LeaseError {
 /// What can be had right now.
 enum Attempt {
     Idle(Backend),
-    Open(Arc<Server>, Slot),
+    Open(Arc<Server>, ConnectionSlot),
     /// Every server is in use up to its limit.
     Busy,
     /// No server is eligible.

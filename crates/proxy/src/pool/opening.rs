@@ -9,7 +9,7 @@ use super::{Ask, Group, LeaseError, Pool, keep_idle};
 use crate::backend::{Backend, BackendError, Want, connect};
 use crate::descriptors::{self, Reserve};
 use crate::figures::ErrorKey;
-use crate::hostgroup::{Hostgroup, Server, Slot};
+use crate::hostgroup::{ConnectionSlot, Hostgroup, Server};
 use crate::rt::{Instant, nanoseconds};
 use crate::snapshot::{CheckType, Snapshot, Variables};
 use crate::state::SharedState;
@@ -22,16 +22,21 @@ pub(super) struct LastLogin {
 }
 
 /// A connection to be opened in advance.
-pub struct Opening {
+pub struct Warming {
     server: Arc<Server>,
-    slot: Slot,
+    slot: ConnectionSlot,
     login: LastLogin,
 }
 
 impl Pool {
     /// The right to open a connection to `server`, if it has room and the budget of the current second is not used up.
-    pub(super) fn slot(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> Option<Slot> {
-        let slot = Slot::take(server, &hostgroup.demand, &self.pokes)?;
+    pub(super) fn slot(
+        &self,
+        hostgroup: &Hostgroup,
+        server: &Server,
+        now: Instant,
+    ) -> Option<ConnectionSlot> {
+        let slot = ConnectionSlot::take(server, &hostgroup.demand, &self.pokes)?;
         let openings = &hostgroup.demand.openings;
         openings.count(hostgroup.settings.openings_per_second, now.duration_since(self.epoch)).then_some(slot)
     }
@@ -49,7 +54,7 @@ impl Pool {
         &self,
         group: &Group,
         (snapshot, hostgroup): (&Snapshot, &Hostgroup),
-        (server, slot): (Arc<Server>, Slot),
+        (server, slot): (Arc<Server>, ConnectionSlot),
         ask: &Ask<'_>,
     ) -> Result<Option<Backend>, LeaseError> {
         let (known, settings) = (Arc::clone(&server), (&snapshot.variables, hostgroup));
@@ -68,7 +73,7 @@ impl Pool {
 
     /// The connections still to be opened for `mysql-connection_warming`, a few per server at a time: the share of
     /// `max_connections` that may be idle.
-    pub(super) fn take_openings(&self, snapshot: &Snapshot) -> Vec<Opening> {
+    pub(super) fn take_openings(&self, snapshot: &Snapshot) -> Vec<Warming> {
         let mut openings = Vec::new();
         let now = Instant::now();
         for group in self.groups.borrow().values() {
@@ -83,7 +88,7 @@ impl Pool {
                 let open = usize::try_from(server.figures.connections()).unwrap_or(usize::MAX);
                 let missing = keep_idle(server, hostgroup).saturating_sub(open).min(OPENED_AT_ONCE);
                 let slots = (0..missing).map_while(|_| self.slot(hostgroup, server, now));
-                openings.extend(slots.map(|slot| Opening {
+                openings.extend(slots.map(|slot| Warming {
                     server: Arc::clone(server),
                     slot,
                     login: login.clone(),
@@ -94,8 +99,8 @@ impl Pool {
     }
 
     /// Opens a connection in advance, and keeps it.
-    pub(super) async fn open_early(&self, snapshot: &Snapshot, opening: Opening) {
-        let Opening { server, slot, login } = opening;
+    pub(super) async fn open_early(&self, snapshot: &Snapshot, opening: Warming) {
+        let Warming { server, slot, login } = opening;
         let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
         let group = self.group(&hostgroup.demand);
         let known = Arc::clone(&server);
@@ -117,7 +122,7 @@ impl Pool {
         &self,
         group: &Group,
         (variables, hostgroup): (&Variables, &Hostgroup),
-        (server, slot): (Arc<Server>, Slot),
+        (server, slot): (Arc<Server>, ConnectionSlot),
         (want, state): (&Want, &SharedState),
     ) -> Result<Backend, BackendError> {
         let tally = group.tally(&server);

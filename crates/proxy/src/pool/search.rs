@@ -8,7 +8,7 @@ use super::idle::{NEW_LOGIN, fitness};
 use super::waiters::Place;
 use super::{Ask, Attempt, Group, LeaseError, Mail, Pool};
 use crate::backend::{Backend, BackendError};
-use crate::hostgroup::{Hostgroup, Server, Slot};
+use crate::hostgroup::{ConnectionSlot, Hostgroup, Server};
 use crate::rows::HostgroupId;
 use crate::rt::{Instant, nanoseconds, spawn_local, timeout_at};
 use crate::snapshot::{LocalSnapshot, Snapshot};
@@ -176,7 +176,7 @@ impl Search<'_> {
         }
     }
 
-    async fn open(&self, server: Arc<Server>, slot: Slot) -> Result<Option<Backend>, LeaseError> {
+    async fn open(&self, server: Arc<Server>, slot: ConnectionSlot) -> Result<Option<Backend>, LeaseError> {
         self.pool.open(self.group, (self.snapshot, self.hostgroup), (server, slot), &self.ask).await
     }
 }

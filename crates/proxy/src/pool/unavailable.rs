@@ -13,7 +13,7 @@ use crate::snapshot::{HostgroupId, ServerStatus};
 
 /// Why there was no server: of several reasons, that of the server that was closest to being available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
+pub enum UnavailableCause {
     /// The hostgroup has no servers, or none that is ever chosen.
     NoServers,
     /// They are offline, or shunned by the operator.
@@ -39,38 +39,38 @@ pub enum Cause {
 /// What was reported about one worker's hostgroups.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    counts: RefCell<BTreeMap<(HostgroupId, Cause), u64>>,
+    counts: RefCell<BTreeMap<(HostgroupId, UnavailableCause), u64>>,
     /// When a line was last logged, and how many were left out since.
     last: Cell<Option<Instant>>,
     silent: Cell<u64>,
 }
 
-impl Cause {
+impl UnavailableCause {
     /// Its name, as a label of a metric.
     pub fn name(self) -> &'static str {
         match self {
-            Cause::NoServers => "no_servers",
-            Cause::Offline => "offline",
-            Cause::TooManyOnline => "too_many_online",
-            Cause::Unreachable => "unreachable",
-            Cause::Lag => "lag",
-            Cause::Latency => "latency",
-            Cause::ReadOnly => "read_only",
-            Cause::ConnectFailed => "connect_failed",
-            Cause::PoolFull => "pool_full",
-            Cause::Throttled => "throttled",
+            UnavailableCause::NoServers => "no_servers",
+            UnavailableCause::Offline => "offline",
+            UnavailableCause::TooManyOnline => "too_many_online",
+            UnavailableCause::Unreachable => "unreachable",
+            UnavailableCause::Lag => "lag",
+            UnavailableCause::Latency => "latency",
+            UnavailableCause::ReadOnly => "read_only",
+            UnavailableCause::ConnectFailed => "connect_failed",
+            UnavailableCause::PoolFull => "pool_full",
+            UnavailableCause::Throttled => "throttled",
         }
     }
 }
 
 impl Told {
     /// How often this was reported, by hostgroup and cause.
-    pub(super) fn counts(&self) -> BTreeMap<(HostgroupId, Cause), u64> {
+    pub(super) fn counts(&self) -> BTreeMap<(HostgroupId, UnavailableCause), u64> {
         self.counts.borrow().clone()
     }
 
     /// Counts, and logs a line, unless one was logged just before: thousands of clients may lose a server at once.
-    fn tell(&self, hostgroup: HostgroupId, cause: Cause, text: &str, now: Instant) {
+    fn tell(&self, hostgroup: HostgroupId, cause: UnavailableCause, text: &str, now: Instant) {
         *self.counts.borrow_mut().entry((hostgroup, cause)).or_default() += 1;
         if self.last.get().is_some_and(|last| now.saturating_duration_since(last) < BETWEEN_LINES) {
             self.silent.set(self.silent.get() + 1);
@@ -99,7 +99,7 @@ impl Pool {
         let (cause, text) = match known {
             Some((group, hostgroup)) if !servers.is_empty() => {
                 let causes = servers.iter().map(|server| self.cause(group, hostgroup, server, now));
-                let cause = causes.max().unwrap_or(Cause::NoServers);
+                let cause = causes.max().unwrap_or(UnavailableCause::NoServers);
                 let states = servers.iter().map(|server| group.describe(hostgroup, server, now));
                 let states: Vec<String> = states.collect();
                 let waiting = match group.waiters.len() {
@@ -108,32 +108,34 @@ impl Pool {
                 };
                 (cause, format!("{waited}. {} servers: {}{waiting}", servers.len(), states.join("; ")))
             }
-            _ => (Cause::NoServers, format!("{waited}. Hostgroup {id} has no servers")),
+            _ => (UnavailableCause::NoServers, format!("{waited}. Hostgroup {id} has no servers")),
         };
         self.told.tell(id, cause, &text, now);
         LeaseError::Unavailable(text)
     }
 
     /// Why a server was not available.
-    fn cause(&self, group: &Group, hostgroup: &Hostgroup, server: &Server, now: Instant) -> Cause {
+    fn cause(&self, group: &Group, hostgroup: &Hostgroup, server: &Server, now: Instant) -> UnavailableCause {
         match server.row.status {
-            ServerStatus::Online if server.row.weight == 0 => return Cause::NoServers,
-            ServerStatus::Online if hostgroup.is_overfull => return Cause::TooManyOnline,
-            ServerStatus::Online if !hostgroup.may_use(server) => return Cause::Latency,
+            ServerStatus::Online if server.row.weight == 0 => return UnavailableCause::NoServers,
+            ServerStatus::Online if hostgroup.is_overfull => return UnavailableCause::TooManyOnline,
+            ServerStatus::Online if !hostgroup.may_use(server) => return UnavailableCause::Latency,
             ServerStatus::Online => {}
-            ServerStatus::Unreachable => return Cause::Unreachable,
-            ServerStatus::ShunnedReplicationLag => return Cause::Lag,
+            ServerStatus::Unreachable => return UnavailableCause::Unreachable,
+            ServerStatus::ShunnedReplicationLag => return UnavailableCause::Lag,
             ServerStatus::Shunned | ServerStatus::OfflineSoft | ServerStatus::OfflineHard => {
-                return Cause::Offline;
+                return UnavailableCause::Offline;
             }
         }
         let failures = group.failures.borrow();
         match failures.get(&std::ptr::from_ref(&*server.figures)).map(|failure| failure.scope) {
-            Some(Scope::Writes) => Cause::ReadOnly,
-            Some(_) if server.figures.connections() == 0 => Cause::ConnectFailed,
-            _ if server.has_room() && self.opening_pause(hostgroup, now).is_some() => Cause::Throttled,
-            _ if server.has_room() => Cause::ConnectFailed,
-            _ => Cause::PoolFull,
+            Some(Scope::Writes) => UnavailableCause::ReadOnly,
+            Some(_) if server.figures.connections() == 0 => UnavailableCause::ConnectFailed,
+            _ if server.has_room() && self.opening_pause(hostgroup, now).is_some() => {
+                UnavailableCause::Throttled
+            }
+            _ if server.has_room() => UnavailableCause::ConnectFailed,
+            _ => UnavailableCause::PoolFull,
         }
     }
 }

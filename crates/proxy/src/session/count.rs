@@ -10,7 +10,7 @@ use super::outcome::{Outcome, Yield};
 use super::request::Request;
 use super::{PinReason, Session};
 use crate::backend::Backend;
-use crate::figures::{CommandClass, DigestKey, ErrorKey, Run, SHOWN_TEXT};
+use crate::figures::{CommandClass, DigestKey, ErrorKey, Execution, SHOWN_TEXT};
 use crate::pool::Lease;
 use crate::route::{Digest, digest_options};
 use crate::rt::Instant;
@@ -151,7 +151,7 @@ impl Session {
         let username = &self.want.account.row.username;
         let key = DigestKey { hostgroup, schemaname, username, client_address, digest: digest.hash };
         let Yield { rows_affected, rows_sent } = given;
-        let run = Run { at_s: figures.seconds(now), time_us, rows_affected, rows_sent };
+        let run = Execution { at_s: figures.seconds(now), time_us, rows_affected, rows_sent };
         let mut digests = figures.digests.borrow_mut();
         if !digests.add(&key, &run) {
             let mut scratch = self.worker.scratch.borrow_mut();

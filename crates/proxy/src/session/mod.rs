@@ -41,7 +41,7 @@ use narrows_wire::{Errno, Status};
 use crate::backend::Want;
 use crate::buffer::Side;
 use crate::cache::Recording;
-use crate::client::{AccountPlace, Client, first_status};
+use crate::client::{AccountPlace, LoggedIn, first_status};
 use crate::keep::After;
 use crate::pool::Lease;
 use crate::reply::put_error;
@@ -124,7 +124,7 @@ struct Running {
 
 impl Session {
     /// The session of a client that has just logged in. Boxed, since a future that owns a value has room for it twice.
-    pub fn new(worker: Rc<Worker>, client: Client) -> Box<Session> {
+    pub fn new(worker: Rc<Worker>, client: LoggedIn) -> Box<Session> {
         let username = &client.account.account.row.username;
         let handle = Handle::new(client.id, username, client.peer, &client.state);
         worker.enter(&handle);

@@ -9,7 +9,7 @@ use crate::rules::flaws_of_flags_out;
 
 /// A key that is read.
 #[derive(Debug)]
-pub struct Key {
+pub struct JsonKey {
     /// Its name.
     pub name: &'static str,
     /// What of a value is not read, and what happens instead; nothing: all of it is.
@@ -17,33 +17,33 @@ pub struct Key {
 }
 
 /// The keys of `mysql_users.attributes`.
-pub const USER_KEYS: &[Key] = &[
-    Key { name: "additional_password", flaws: flaws_of_password },
-    Key { name: "auto_read_write_split", flaws: flaws_of_split },
-    Key { name: "reader_hostgroup", flaws: flaws_of_reader },
-    Key { name: "spiffe_id", flaws: flaws_of_certificate_id },
-    Key { name: "subject", flaws: flaws_of_subject },
+pub const USER_KEYS: &[JsonKey] = &[
+    JsonKey { name: "additional_password", flaws: flaws_of_password },
+    JsonKey { name: "auto_read_write_split", flaws: flaws_of_split },
+    JsonKey { name: "reader_hostgroup", flaws: flaws_of_reader },
+    JsonKey { name: "spiffe_id", flaws: flaws_of_certificate_id },
+    JsonKey { name: "subject", flaws: flaws_of_subject },
 ];
 
 /// The key of `mysql_query_rules.attributes`.
-pub const RULE_KEYS: &[Key] = &[Key { name: "flagOUTs", flaws: flaws_of_flags_out }];
+pub const RULE_KEYS: &[JsonKey] = &[JsonKey { name: "flagOUTs", flaws: flaws_of_flags_out }];
 
 /// The keys of `mysql_hostgroup_attributes.hostgroup_settings`. A row with a wrong value is left out, and a
 /// warning names the row.
-pub const HOSTGROUP_KEYS: &[Key] = &[
-    Key { name: "balance", flaws: |_| Vec::new() },
-    Key { name: "handle_warnings", flaws: |_| Vec::new() },
-    Key { name: "monitor_slave_lag_when_null", flaws: |_| Vec::new() },
+pub const HOSTGROUP_KEYS: &[JsonKey] = &[
+    JsonKey { name: "balance", flaws: |_| Vec::new() },
+    JsonKey { name: "handle_warnings", flaws: |_| Vec::new() },
+    JsonKey { name: "monitor_slave_lag_when_null", flaws: |_| Vec::new() },
 ];
 
 /// What is not read of `text`, a column of JSON of which `keys` are: each time what it is about, and what is wrong with it.
-pub fn flaws(keys: &[Key], text: &str) -> Vec<(Option<&'static str>, String)> {
+pub fn flaws(keys: &[JsonKey], text: &str) -> Vec<(Option<&'static str>, String)> {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
     if !value.is_object() {
         let found = kind(&value);
         return vec![(None, format!("is {found}: expected a JSON object, and nothing of it is read"))];
     }
-    let of_key = |key: &Key| {
+    let of_key = |key: &JsonKey| {
         let flaws = value.get(key.name).map(key.flaws).unwrap_or_default();
         flaws.into_iter().map(|flaw| (Some(key.name), flaw)).collect::<Vec<_>>()
     };

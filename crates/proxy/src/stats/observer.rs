@@ -16,11 +16,11 @@ use super::merge::{
     DigestName, Epoch, error_line, give_back_digest, give_back_error, merge_digest, milliseconds,
 };
 use super::{
-    CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, FreeConnection, MemoryFigures,
-    PinLine, PreparedLine, ProcessLine, Route, RouteError, RouteQuestion, RuleLine, ServerFailure,
+    CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, ExplainedRoute, FreeConnection,
+    MemoryFigures, PinLine, PreparedLine, ProcessLine, RouteError, RouteQuestion, RuleLine, ServerFailure,
     ServerLine, Take, UserLine, memory, route,
 };
-use crate::event_loop::{Event, Question, Workers};
+use crate::event_loop::{Event, Task, Workers};
 use crate::hostgroup::Server;
 use crate::pool::ServerReport;
 use crate::prepared;
@@ -395,7 +395,7 @@ impl Observer {
     ///
     /// # Errors
     /// See [`RouteError`].
-    pub async fn explain_route(&self, question: RouteQuestion) -> Result<Route, RouteError> {
+    pub async fn explain_route(&self, question: RouteQuestion) -> Result<ExplainedRoute, RouteError> {
         let snapshot = self.snapshot().await.ok_or(RouteError::Stopped)?;
         let servers = self.connection_pool(Take::Copy).await;
         route::explain(&snapshot, &question, &servers)
@@ -435,7 +435,7 @@ impl Observer {
     ) -> oneshot::Receiver<T> {
         let (answer, reply) = oneshot::channel();
         let ask = move |worker: &Worker| drop(answer.send(question(worker)));
-        self.workers.send(worker, Event::Ask(Question::new(ask)));
+        self.workers.send(worker, Event::Ask(Task::new(ask)));
         reply
     }
 }

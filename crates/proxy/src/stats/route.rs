@@ -7,11 +7,11 @@ use narrows_sql::{Flags, Kind, Scratch, Statement, digest_hash, digest_text};
 use narrows_wire::Status;
 
 use super::{
-    CommandClass, Route, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer,
+    CommandClass, ExplainedRoute, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer,
     ServerLine,
 };
 use crate::hostgroup::{Hostgroup, Server};
-use crate::route::{Asking, Route as Way, Step, digest_options};
+use crate::route::{Asking, Route, Step, digest_options};
 use crate::rules::{Client, Hint, Memory, Verdict, annotate};
 use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
@@ -23,7 +23,7 @@ pub(super) fn explain(
     snapshot: &Snapshot,
     question: &RouteQuestion,
     servers: &[ServerLine],
-) -> Result<Route, RouteError> {
+) -> Result<ExplainedRoute, RouteError> {
     let unknown = || RouteError::UnknownUser(question.client.username.clone());
     let account = snapshot.users.get(question.client.username.as_bytes()).ok_or_else(unknown)?;
     let text = question.statement.as_slice();
@@ -53,8 +53,8 @@ pub(super) fn explain(
     let statement = if rewritten.is_some() { narrows_sql::classify(runs) } else { statement };
     let output = ruled.output;
     let outcome = match asking.route(&mut memory, (Step::Query, &statement, runs), &ruled, None) {
-        Way::Ok(text) => RouteOutcome::Answered(format!("a rule answers with OK: {text}")),
-        Way::Refuse(errno, text) => {
+        Route::Ok(text) => RouteOutcome::Answered(format!("a rule answers with OK: {text}")),
+        Route::Refuse(errno, text) => {
             let who = match output.error_msg {
                 Some(_) => "a rule",
                 None if !ruled.passes() => "the firewall",
@@ -62,16 +62,16 @@ pub(super) fn explain(
             };
             RouteOutcome::Answered(format!("{who} answers with error {}: {text}", errno.number))
         }
-        Way::Run(..) if statement.kind == Kind::Kill => {
+        Route::Run(..) if statement.kind == Kind::Kill => {
             RouteOutcome::Answered("Narrows kills its own sessions".to_owned())
         }
-        Way::Run(hostgroup, why, _) => RouteOutcome::Hostgroup(hostgroup, why.to_owned()),
+        Route::Run(hostgroup, why, _) => RouteOutcome::Hostgroup(hostgroup, why.to_owned()),
     };
     let servers = match &outcome {
         RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers),
         RouteOutcome::Answered(_) => Vec::new(),
     };
-    Ok(Route {
+    Ok(ExplainedRoute {
         digest,
         kind: format!("{:?}", statement.kind),
         command: CommandClass::of(&statement, runs).name(),

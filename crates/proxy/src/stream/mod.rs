@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use narrows_wire::compression::{Algorithm, End};
 
-use crate::keep::{Entry, Heritage, Kept};
+use crate::keep::{Heritage, Kept, SlotGuard};
 use crate::rt::{DetachedSocket, Socket};
 use layers::Layers;
 
@@ -41,7 +41,7 @@ pub struct Layered {
 #[derive(Debug)]
 pub struct DetachedStream {
     socket: DetachedSocket,
-    entry: Option<Entry>,
+    entry: Option<SlotGuard>,
     layers: Option<Box<Layers>>,
 }
 
@@ -59,7 +59,7 @@ pub enum Transport {
 impl Stream {
     /// A client's connection that was just accepted.
     pub fn accepted(socket: Socket) -> Stream {
-        match Entry::begin(&socket) {
+        match SlotGuard::begin(&socket) {
             Some(entry) => Stream::Kept(Kept::new(socket, entry)),
             None => Stream::Plain(socket),
         }
@@ -382,7 +382,7 @@ impl From<Socket> for Stream {
 impl DetachedStream {
     /// A client's connection from another process; `None` if it cannot be recorded here.
     pub fn adopted(socket: DetachedSocket, heritage: &Heritage) -> Option<DetachedStream> {
-        let entry = Entry::adopt(&socket, heritage)?;
+        let entry = SlotGuard::adopt(&socket, heritage)?;
         Some(DetachedStream { socket, entry: Some(entry), layers: None })
     }
 

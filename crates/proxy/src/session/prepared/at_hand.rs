@@ -17,7 +17,7 @@ use super::super::request::Request;
 use super::super::statements::ClientStatement;
 use super::super::statements::Derived;
 use super::super::{End, Interrupt, Session};
-use crate::backend::{Backend, BackendError, Entry, PrepareOk, ServerError};
+use crate::backend::{Backend, BackendError, BackendStatement, PrepareOk, ServerError};
 use crate::prepared::Identity;
 use crate::rt::select;
 
@@ -412,7 +412,7 @@ impl Session {
 
 /// The command with the types that the client bound before.
 fn put_types(
-    entry: &mut Entry,
+    entry: &mut BackendStatement,
     request: &mut Request,
     command: Command,
     parameters: &Parameters,

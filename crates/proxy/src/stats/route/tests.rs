@@ -40,11 +40,11 @@ fn snapshot(change: impl FnOnce(&mut Rows)) -> Snapshot {
     Snapshot::compile(rows, 1, None).unwrap()
 }
 
-fn route(snapshot: &Snapshot, statement: &str) -> Route {
+fn route(snapshot: &Snapshot, statement: &str) -> ExplainedRoute {
     route_with(snapshot, statement, &[])
 }
 
-fn route_with(snapshot: &Snapshot, statement: &str, lines: &[ServerLine]) -> Route {
+fn route_with(snapshot: &Snapshot, statement: &str, lines: &[ServerLine]) -> ExplainedRoute {
     let question = RouteQuestion {
         statement: statement.as_bytes().to_vec(),
         client: SomeClient {
