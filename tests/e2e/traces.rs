@@ -64,6 +64,35 @@ fn texts_that_a_server_has_profiled_or_traced_are_their_clients() {
 }
 
 #[test]
+fn settings_for_one_statement_leave_no_texts() {
+    let (_server, narrows) = stand(Flavour::MariaDb);
+    let secret = "SELECT 'a secret' FROM vault.s WHERE n = 42";
+    let traced = "optimizer_trace = 'enabled=on'";
+    let forms = [
+        format!("SET STATEMENT {traced} FOR {secret}"),
+        format!("SET STATEMENT sql_mode = '', {traced} FOR {secret}"),
+        format!("SET STATEMENT profiling = 1 FOR {secret}"),
+        format!("SET STATEMENT {traced} FOR SET STATEMENT profiling = 1 FOR {secret}"),
+        format!("SET STATEMENT {traced} FOR UPDATE vault.s SET n = n WHERE 'a secret' = n"),
+        format!("SELECT 1; SET STATEMENT {traced} FOR {secret}"),
+        format!("BEGIN NOT ATOMIC SET {traced}; {secret}; END"),
+        format!("IF 1 THEN SET profiling = 1; {secret}; END IF"),
+    ];
+    for form in &forms {
+        for user in ["high", "low"] {
+            let mut one = client(&narrows, "high");
+            one.query(form);
+            drop(one);
+            let mut other = client(&narrows, user);
+            for question in ["SHOW PROFILES", "SELECT query FROM information_schema.optimizer_trace"] {
+                let seen = format!("{:?}", other.query(question));
+                assert!(!seen.contains("a secret"), "{user} sees by {question} after {form}: {seen}");
+            }
+        }
+    }
+}
+
+#[test]
 fn rows_of_one_session_are_not_cached() {
     for (flavour, table) in [
         (Flavour::MariaDb, "information_schema.user_variables"),

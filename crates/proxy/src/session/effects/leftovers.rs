@@ -201,9 +201,13 @@ impl Pins {
     /// `SET STATEMENT .. FOR`, of whose statement nothing ends anything.
     fn note_set_statement(&mut self, read: &Read<'_>) {
         let parsed = narrows_sql::set::parse(read.text);
-        let Ok([Assignment::Statement { offset, .. }]) = parsed.as_deref() else {
+        let Ok([Assignment::Statement { variables, offset }]) = parsed.as_deref() else {
             return self.add(PinReason::ROUTINE);
         };
+        if variables.iter().any(keeps_text) {
+            // The setting ends with the statement; its text stays with the session.
+            self.add(PinReason::UNKNOWN_SET);
+        }
         let text = read.text.get(*offset..).unwrap_or_default();
         let statement = classify(text);
         match statement.kind {
@@ -217,5 +221,15 @@ impl Pins {
         if holds {
             self.add(reason);
         }
+    }
+}
+
+/// Whether an assignment makes the server keep texts of statements.
+fn keeps_text(assignment: &Assignment) -> bool {
+    match assignment {
+        Assignment::System { name, .. } => {
+            name.starts_with("optimizer_trace") || name.starts_with("profiling")
+        }
+        _ => false,
     }
 }
