@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use narrows_proxy::keep::{Cause, Ledger, Loss, Received, ledger, receive};
+use narrows_proxy::hot_restart::{Cause, Loss, Received, SlotTable, receive, slot_table};
 use narrows_proxy::server::Heir;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use tracing::{info, warn};
@@ -80,7 +80,7 @@ impl Estate {
                         Err(loss) => *self.taken.closed.entry(loss).or_default() += 1,
                     }
                 }
-                ledger().iter().for_each(Ledger::settle_pending);
+                slot_table().iter().for_each(SlotTable::settle_pending);
             }
             Ok(Received::End) => self.taken.is_all = true,
             // A keeper that waits for a CPU arrives later; `take` limits how much later.

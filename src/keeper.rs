@@ -2,7 +2,7 @@
 //!
 //! They share the worker process's table of open files, so that every socket it opens is theirs too, without a message
 //! and at no cost. They only wait for the worker process to end. Then one of them sends everything that can be
-//! continued to the process to which the supervisor has passed the other end of their socket (`narrows_proxy::keep`),
+//! continued to the process to which the supervisor has passed the other end of their socket (`narrows_proxy::hot_restart`),
 //! and ends; everything else is closed.
 //!
 //! There are two, so that one of them may be killed: the other one starts a replacement. The worker process could not:
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use narrows_proxy::keep::{Ledger, bequeath, ledger, use_ledger};
+use narrows_proxy::hot_restart::{SlotTable, bequeath, slot_table, use_slot_table};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{PidfdFlags, Resource, WaitId, WaitIdOptions, getpid, getrlimit, pidfd_open, waitid};
@@ -35,17 +35,17 @@ impl Keepers {
     /// Out of memory, descriptors or processes; the process then runs without keepers.
     pub fn begin() -> io::Result<Keepers> {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let ledger = Ledger::new(usize::try_from(most).unwrap_or(usize::MAX))?;
+        let slot_table = SlotTable::new(usize::try_from(most).unwrap_or(usize::MAX))?;
         let (way, estate) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let ward = pidfd_open(getpid(), PidfdFlags::empty())?;
         let signals = block_signals();
-        let first = Watch { ledger, ward: ward.as_raw_fd(), way: way.as_raw_fd(), role: 0 };
+        let first = Watch { slot_table, ward: ward.as_raw_fd(), way: way.as_raw_fd(), role: 0 };
         let made = first.begin(0, None);
         // SAFETY: restores the signal mask that was changed above.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &signals, std::ptr::null_mut()) };
         let end = made?;
-        use_ledger(ledger);
+        use_slot_table(slot_table);
         // They belong to the keepers for as long as this process lives.
         std::mem::forget((way, ward));
         // SAFETY: the descriptor that shows the first keeper's end, which only `Ends` closes.
@@ -57,7 +57,7 @@ impl Keepers {
 /// What a keeper knows.
 #[derive(Clone, Copy)]
 struct Watch {
-    ledger: Ledger,
+    slot_table: SlotTable,
     /// The descriptor that shows when the worker process ends.
     ward: RawFd,
     /// The socket to which it sends what that process leaves.
@@ -67,7 +67,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Starts a process that does this, with `flags` for clone(2), and notes in the ledger which descriptor shows its
+    /// Starts a process that does this, with `flags` for clone(2), and notes in the slot table which descriptor shows its
     /// end. `partner` is the descriptor that shows the end of the other keeper. Must be called in a single-threaded
     /// process.
     fn begin(self, flags: libc::c_int, partner: Option<RawFd>) -> io::Result<RawFd> {
@@ -82,7 +82,7 @@ impl Watch {
         match pid {
             0 => self.keep(partner),
             1.. => {
-                self.ledger.note_keeper(self.role, end);
+                self.slot_table.note_keeper(self.role, end);
                 Ok(end)
             }
             _ => Err(io::Error::last_os_error()),
@@ -109,10 +109,10 @@ impl Watch {
                 partner = None;
             }
         }
-        if !self.ledger.is_closed() && self.ledger.claim_estate() {
+        if !self.slot_table.is_closed() && self.slot_table.claim_estate() {
             limit_time();
             // No process receives it: the connections are closed.
-            let _ = bequeath(self.ledger, self.way);
+            let _ = bequeath(self.slot_table, self.way);
         }
         // SAFETY: ends the process, and runs no exit handlers registered in the process it was copied from.
         unsafe { libc::_exit(0) }
@@ -137,9 +137,9 @@ fn wait(ward: RawFd, partner: Option<RawFd>) -> (bool, bool) {
 
 /// Logs when a keeper has ended, for as long as this process lives, and reports its successor to the supervisor.
 pub fn look_after(tell: impl Fn(Vec<OwnedFd>) + Send + 'static) {
-    let Some(ledger) = ledger() else { return };
+    let Some(slot_table) = slot_table() else { return };
     let look = move || {
-        let mut ends = Ends { ledger, known: [None, None] };
+        let mut ends = Ends { slot_table, known: [None, None] };
         ends.find();
         loop {
             tell(ends.copies());
@@ -161,19 +161,19 @@ pub fn look_after(tell: impl Fn(Vec<OwnedFd>) + Send + 'static) {
 
 /// The descriptors with which this process sees the keepers' ends.
 struct Ends {
-    ledger: Ledger,
+    slot_table: SlotTable,
     known: [Option<OwnedFd>; 2],
 }
 
 impl Ends {
     /// Waits until both exist.
     fn find(&mut self) {
-        let Ends { ledger, known } = self;
+        let Ends { slot_table, known } = self;
         for (role, known) in known.iter_mut().enumerate().filter(|(_, known)| known.is_none()) {
             let mut is_late = 0_u32;
             *known = loop {
                 // SAFETY: it was opened for this thread when the keeper was started, and only this thread closes it.
-                if let Some(end) = ledger.take_keeper(role) {
+                if let Some(end) = slot_table.take_keeper(role) {
                     break Some(unsafe { OwnedFd::from_raw_fd(end) });
                 }
                 is_late += 1;

@@ -13,7 +13,7 @@ use narrows_control::runtime::{Begun, End, Keep, Process, as_known};
 use narrows_control::store::{Frozen, Store};
 use narrows_control::variables::Values;
 use narrows_control::{query_log, tls};
-use narrows_proxy::keep::ledger;
+use narrows_proxy::hot_restart::slot_table;
 use narrows_proxy::query_log::QueryLog;
 use narrows_proxy::server::{DataPlane, Heir, Listening};
 use narrows_proxy::snapshot::Rows;
@@ -100,8 +100,8 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
         (Server { launch: &launch, log, line, orders, heart }).run(frozen)
     };
     let served = serve();
-    if let Some(ledger) = ledger() {
-        ledger.close();
+    if let Some(slot_table) = slot_table() {
+        slot_table.close();
     }
     match served {
         Ok(end) => {
@@ -430,8 +430,8 @@ impl Server<'_> {
     ) -> anyhow::Result<End> {
         let Departure { plane, end, leaving } = departure;
         // Clients that are still connected then must not be continued elsewhere.
-        if let Some(ledger) = ledger() {
-            ledger.close();
+        if let Some(slot_table) = slot_table() {
+            slot_table.close();
         }
         let Some(mut plane) = plane else { return Ok(end) };
         match leaving {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cache;
 use crate::client::{self, Admission};
 use crate::descriptors::{self, Reserve};
-use crate::keep::Heritage;
+use crate::hot_restart::Heritage;
 use crate::outbox::Outbox;
 use crate::pool;
 use crate::query_log::QueryLog;

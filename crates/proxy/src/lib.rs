@@ -12,7 +12,7 @@ pub mod event_loop;
 pub mod figures;
 mod hash;
 pub mod hostgroup;
-pub mod keep;
+pub mod hot_restart;
 pub mod log_limit;
 pub mod mirror;
 pub mod outbox;

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::event_loop::{self, Event, Workers};
-use crate::keep::{Loss, Parcel, ledger};
+use crate::hot_restart::{Loss, Parcel, slot_table};
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
@@ -307,9 +307,9 @@ impl DataPlane {
 
 /// Records the ports that clients connect to, before the first one does.
 fn note_ports(addresses: &[String]) {
-    if let Some(ledger) = ledger() {
+    if let Some(slot_table) = slot_table() {
         let port = |address: &String| address.parse().ok().map(|address: SocketAddr| address.port());
-        ledger.note_ports(&addresses.iter().filter_map(port).collect::<Vec<_>>());
+        slot_table.note_ports(&addresses.iter().filter_map(port).collect::<Vec<_>>());
     }
 }
 

@@ -28,7 +28,7 @@ const PROXY: Floors = &[
     &[
         "descriptors",
         "hostgroup",
-        "keep",
+        "hot_restart",
         "log_limit",
         "prepared",
         "query_log",

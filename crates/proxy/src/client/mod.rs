@@ -19,7 +19,7 @@ use zeroize::Zeroize;
 
 use crate::backend::Want;
 use crate::buffer::Buffer;
-use crate::keep::{After, Hail, Heritage};
+use crate::hot_restart::{After, Hail, Heritage};
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use crate::reply::put_error;
 use crate::rt::timeout;

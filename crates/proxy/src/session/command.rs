@@ -16,7 +16,7 @@ use super::request::Request;
 use super::{End, Session};
 use crate::client::about::about;
 use crate::client::{self, LoginClaim};
-use crate::keep::Run;
+use crate::hot_restart::Run;
 use crate::snapshot::Account;
 use crate::state::{SCHEMA_COLLATION, SessionState};
 

@@ -18,7 +18,7 @@ use super::request::Request;
 use super::{End, Session};
 use crate::backend::{Backend, ServerError};
 use crate::hostgroup::ServerFigures;
-use crate::keep::Run;
+use crate::hot_restart::Run;
 use crate::pool::{Exit, Lease};
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;

@@ -42,7 +42,7 @@ use crate::backend::Want;
 use crate::buffer::Side;
 use crate::cache::Recording;
 use crate::client::{AccountPlace, LoggedIn, first_status};
-use crate::keep::After;
+use crate::hot_restart::After;
 use crate::pool::Lease;
 use crate::reply::put_error;
 use crate::rt::{Instant, select};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use narrows_wire::compression::{Algorithm, End};
 
-use crate::keep::{Heritage, Kept, SlotGuard};
+use crate::hot_restart::{Heritage, Kept, SlotGuard};
 use crate::rt::{DetachedSocket, Socket};
 use layers::Layers;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use narrows_wire::Capabilities;
 use narrows_wire::auth::Nonce;
 
-use super::ledger::{AREA, BYTES, INSERTED, MOST_RUNS, NOWHERE, ONE_TRY, Phase, SLOT, Slot, TRIES};
+use super::slot_table::{AREA, BYTES, INSERTED, MOST_RUNS, NOWHERE, ONE_TRY, Phase, SLOT, Slot, TRIES};
 use super::truth::Truth;
 
 /// What a client was greeted with.
@@ -273,7 +273,7 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::Ledger;
+    use super::super::slot_table::SlotTable;
     use super::*;
     use std::sync::atomic::AtomicU32;
 
@@ -284,8 +284,8 @@ mod tests {
     fn slot(phase: Phase, flags: u32) -> &'static Slot {
         static NEXT: AtomicU32 = AtomicU32::new(3);
         let number = NEXT.fetch_add(1, Relaxed);
-        let ledger = Ledger::new(64).unwrap();
-        let slot = ledger.slot(i32::try_from(number).unwrap()).unwrap();
+        let slot_table = SlotTable::new(64).unwrap();
+        let slot = slot_table.slot(i32::try_from(number).unwrap()).unwrap();
         for (place, value) in [(&slot.read, 15), (&slot.written, 91), (&slot.resume, 10), (&slot.next, 15)] {
             place.store(value, Relaxed);
         }

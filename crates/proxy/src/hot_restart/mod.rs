@@ -1,7 +1,7 @@
 //! Client connections that outlive the process which serves them.
 //!
 //! Beside a worker process stands its *keeper*, a process that shares its table of open files: when the worker process is
-//! killed, its sockets stay open. What the next process must know to go on with them is in the [`Ledger`], memory that both
+//! killed, its sockets stay open. What the next process must know to go on with them is in the [`SlotTable`], memory that both
 //! processes share: a [`Slot`] for each client connection, in which the data plane notes as it goes what it has said and
 //! heard (`kept.rs`). The slots and the sockets are sent to the next process (`estate.rs`), which decides what can honestly
 //! be gone on with (`heritage.rs`): a login, a session that was idle, a read of whose answer the client has seen nothing.
@@ -13,11 +13,11 @@
 mod estate;
 mod heritage;
 mod kept;
-mod ledger;
+mod slot_table;
 mod truth;
 
 pub use estate::{Opening, Parcel, Received, bequeath, receive};
 pub use heritage::{After, Cause, Hail, Heritage, Loss, Output};
 pub(crate) use kept::Run;
 pub use kept::{Kept, SlotGuard};
-pub use ledger::{Ledger, Slot, ledger, use_ledger};
+pub use slot_table::{Slot, SlotTable, slot_table, use_slot_table};

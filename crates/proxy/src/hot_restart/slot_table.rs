@@ -154,26 +154,26 @@ const HEAD: usize = 4096;
 
 /// The shared memory. It is there as long as the process.
 #[derive(Debug, Clone, Copy)]
-pub struct Ledger {
+pub struct SlotTable {
     start: NonNull<u8>,
     slots: usize,
 }
 
 // SAFETY: it is a pointer to memory that is never unmapped; what it leads to is `Sync`.
-unsafe impl Send for Ledger {}
+unsafe impl Send for SlotTable {}
 // SAFETY: as above.
-unsafe impl Sync for Ledger {}
+unsafe impl Sync for SlotTable {}
 
-static LEDGER: OnceLock<Ledger> = OnceLock::new();
+static SLOT_TABLE: OnceLock<SlotTable> = OnceLock::new();
 
-/// The ledger of this process, if its connections are kept.
-pub fn ledger() -> Option<Ledger> {
-    LEDGER.get().copied()
+/// The slot table of this process, if its connections are kept.
+pub fn slot_table() -> Option<SlotTable> {
+    SLOT_TABLE.get().copied()
 }
 
-/// Notes in `ledger` from now on. To be called once, before anything is served.
-pub fn use_ledger(ledger: Ledger) {
-    let _ = LEDGER.set(ledger);
+/// Notes in `slot_table` from now on. To be called once, before anything is served.
+pub fn use_slot_table(slot_table: SlotTable) {
+    let _ = SLOT_TABLE.set(slot_table);
 }
 
 thread_local! {
@@ -181,13 +181,13 @@ thread_local! {
     static FREE: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Ledger {
+impl SlotTable {
     /// Memory for connections whose descriptors are below `descriptors`. None of it is taken of the machine before it is
     /// used.
     ///
     /// # Errors
     /// As `mmap(2)`.
-    pub fn new(descriptors: usize) -> io::Result<Ledger> {
+    pub fn new(descriptors: usize) -> io::Result<SlotTable> {
         let slots = descriptors.min(MOST_SLOTS);
         let length = HEAD + slots * SLOT + AREAS * AREA + PENDING;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -198,7 +198,7 @@ impl Ledger {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("memory at address 0"))?;
-        Ok(Ledger { start, slots })
+        Ok(SlotTable { start, slots })
     }
 
     fn head(&self) -> &'static Head {
@@ -277,7 +277,7 @@ impl Ledger {
         }
     }
 
-    /// What [`Ledger::note_keeper`] has noted since this was asked last.
+    /// What [`SlotTable::note_keeper`] has noted since this was asked last.
     pub fn take_keeper(&self, role: usize) -> Option<i32> {
         let number = self.head().keepers.get(role)?.swap(0, Ordering::AcqRel);
         i32::try_from(number.checked_sub(1)?).ok()

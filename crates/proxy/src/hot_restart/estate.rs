@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::ledger::{AREA, Ledger, PENDING, SLOT, ledger};
+use super::slot_table::{AREA, PENDING, SLOT, SlotTable, slot_table};
 use super::truth::{cookie, local_port, truth};
 use super::{Cause, Heritage, Loss};
 use crate::rt::DetachedSocket;
@@ -42,17 +42,17 @@ pub struct Parcel {
     pub heritage: Result<Heritage, Loss>,
 }
 
-/// Sends what the process that has noted in `ledger` has left, to whoever has the other end of `way`. For the keeper only, once
+/// Sends what the process that has noted in `slot_table` has left, to whoever has the other end of `way`. For the keeper only, once
 /// that process has ended: everything that is open and is not sent is closed before anything is sent, the databases' locks
 /// with it.
 ///
 /// # Errors
 /// Nobody takes it.
-pub fn bequeath(ledger: Ledger, way: RawFd) -> io::Result<()> {
+pub fn bequeath(slot_table: SlotTable, way: RawFd) -> io::Result<()> {
     let mut lost: u32 = 0;
     let mut left = Vec::new();
-    for descriptor in 0..=ledger.highest().saturating_add(UNSEEN) {
-        match find(ledger, descriptor) {
+    for descriptor in 0..=slot_table.highest().saturating_add(UNSEEN) {
+        match find(slot_table, descriptor) {
             Found::Client if descriptor != way => left.push(descriptor),
             Found::Lost => lost += 1,
             _ => {}
@@ -63,7 +63,7 @@ pub fn bequeath(ledger: Ledger, way: RawFd) -> io::Result<()> {
     kept.sort_unstable();
     close_all_but(&kept);
     let mut opening = [MAGIC, &[OPENING]].concat();
-    opening.extend_from_slice(&ledger.next_id().to_le_bytes());
+    opening.extend_from_slice(&slot_table.next_id().to_le_bytes());
     opening.extend_from_slice(&u32::try_from(left.len()).unwrap_or(u32::MAX).to_le_bytes());
     opening.extend_from_slice(&lost.to_le_bytes());
     send(way, &opening, &[])?;
@@ -72,7 +72,7 @@ pub fn bequeath(ledger: Ledger, way: RawFd) -> io::Result<()> {
         text.extend_from_slice(MAGIC);
         text.push(PARCELS);
         for descriptor in batch {
-            put(ledger, *descriptor, &mut text);
+            put(slot_table, *descriptor, &mut text);
         }
         send(way, &text, batch)?;
         for descriptor in batch {
@@ -92,14 +92,14 @@ enum Found {
     Other,
 }
 
-fn find(ledger: Ledger, descriptor: RawFd) -> Found {
+fn find(slot_table: SlotTable, descriptor: RawFd) -> Found {
     let Ok(cookie) = cookie(descriptor) else { return Found::Other };
-    let comes_from_client = || local_port(descriptor).is_some_and(|port| ledger.has_port(port));
-    match ledger.slot(descriptor) {
+    let comes_from_client = || local_port(descriptor).is_some_and(|port| slot_table.has_port(port));
+    match slot_table.slot(descriptor) {
         Some(slot) if slot.is_of(cookie) && slot.is_lost() => Found::Lost,
         Some(slot) if slot.is_of(cookie) => Found::Client,
         // The process was killed between receiving it from another one and noting so.
-        _ if pending(ledger, cookie).is_some() => Found::Client,
+        _ if pending(slot_table, cookie).is_some() => Found::Client,
         // The process was killed between accepting it and noting so.
         _ if comes_from_client() && is_untouched(descriptor) => Found::Client,
         // It speaks TLS or has a server connection of its own, and nothing is noted of it.
@@ -112,10 +112,10 @@ fn is_untouched(descriptor: RawFd) -> bool {
     truth(descriptor).is_some_and(|truth| truth.read == 0 && truth.written == 0)
 }
 
-fn put(ledger: Ledger, descriptor: RawFd, text: &mut Vec<u8>) {
+fn put(slot_table: SlotTable, descriptor: RawFd, text: &mut Vec<u8>) {
     let of_socket = cookie(descriptor).ok();
-    let slot = ledger.slot(descriptor).filter(|slot| of_socket.is_some_and(|cookie| slot.is_of(cookie)));
-    if let (None, Some(known)) = (slot, of_socket.and_then(|cookie| pending(ledger, cookie))) {
+    let slot = slot_table.slot(descriptor).filter(|slot| of_socket.is_some_and(|cookie| slot.is_of(cookie)));
+    if let (None, Some(known)) = (slot, of_socket.and_then(|cookie| pending(slot_table, cookie))) {
         return text.extend_from_slice(known);
     }
     text.push(u8::from(slot.is_some()));
@@ -123,7 +123,7 @@ fn put(ledger: Ledger, descriptor: RawFd, text: &mut Vec<u8>) {
     // SAFETY: a slot is so many bytes, all of them initialised, and the process that changed them has ended.
     let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(slot).cast::<u8>(), SLOT) };
     text.extend_from_slice(bytes);
-    let area = ledger.area(slot.area.load(Relaxed));
+    let area = slot_table.area(slot.area.load(Relaxed));
     text.push(u8::from(area.is_some()));
     if let Some(area) = area {
         // SAFETY: as above.
@@ -132,8 +132,8 @@ fn put(ledger: Ledger, descriptor: RawFd, text: &mut Vec<u8>) {
 }
 
 /// What the packet that was being gone on with tells of the connection that the kernel calls so.
-fn pending(ledger: Ledger, wanted: u64) -> Option<&'static [u8]> {
-    let (kind, mut rest) = ledger.pending().strip_prefix(MAGIC)?.split_first()?;
+fn pending(slot_table: SlotTable, wanted: u64) -> Option<&'static [u8]> {
+    let (kind, mut rest) = slot_table.pending().strip_prefix(MAGIC)?.split_first()?;
     if *kind != PARCELS {
         return None;
     }
@@ -154,8 +154,8 @@ fn pending(ledger: Ledger, wanted: u64) -> Option<&'static [u8]> {
 
 /// Looks at the next packet without taking it, and notes what it tells of connections: those that come along with it are this
 /// process's from the moment on at which it is taken, and it may be killed before it has noted them one by one.
-fn note_next(ledger: Ledger, way: BorrowedFd<'_>) {
-    ledger.note_pending(|place| {
+fn note_next(slot_table: SlotTable, way: BorrowedFd<'_>) {
+    slot_table.note_pending(|place| {
         // SAFETY: the kernel writes to the memory that it is given.
         let count =
             unsafe { libc::recv(way.as_raw_fd(), place.as_mut_ptr().cast(), place.len(), libc::MSG_PEEK) };
@@ -164,13 +164,13 @@ fn note_next(ledger: Ledger, way: BorrowedFd<'_>) {
     });
 }
 
-/// The next packet; [`Ledger::settle_pending`] is to be called when all its connections are gone on with. `cause` is what the process has died of.
+/// The next packet; [`SlotTable::settle_pending`] is to be called when all its connections are gone on with. `cause` is what the process has died of.
 ///
 /// # Errors
 /// As `recvmsg(2)`; `InvalidData` for a packet that is none.
 pub fn receive(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received> {
-    if let Some(ledger) = ledger() {
-        note_next(ledger, way);
+    if let Some(slot_table) = slot_table() {
+        note_next(slot_table, way);
     }
     let (text, sockets) = receive_packet(way)?;
     let Some((kind, text)) = text.strip_prefix(MAGIC).and_then(<[u8]>::split_first) else {

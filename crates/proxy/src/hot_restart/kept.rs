@@ -1,11 +1,11 @@
-//! A client's connection that is noted in the ledger: what it costs a statement is here.
+//! A client's connection that is noted in the slot table: what it costs a statement is here.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::ledger::{AREA, BYTES, INSERTED, Ledger, NOWHERE, Phase, Slot, TRIES, ledger};
+use super::slot_table::{AREA, BYTES, INSERTED, NOWHERE, Phase, Slot, SlotTable, TRIES, slot_table};
 use super::truth::cookie;
 use super::{Hail, Heritage, Output};
 use crate::rt::{DetachedSocket, Socket};
@@ -46,16 +46,16 @@ impl SlotGuard {
     /// Begins to note what becomes of a connection; `None` where nothing can be noted.
     pub(crate) fn begin(socket: &Socket) -> Option<SlotGuard> {
         let is_counted = matches!(socket, Socket::Tcp(_));
-        SlotGuard::open(ledger()?, socket.descriptor(), is_counted, |slot| slot.enter(Phase::Login, 0))
+        SlotGuard::open(slot_table()?, socket.descriptor(), is_counted, |slot| slot.enter(Phase::Login, 0))
     }
 
     fn open(
-        ledger: Ledger,
+        slot_table: SlotTable,
         descriptor: i32,
         is_counted: bool,
         fill: impl FnOnce(&Slot),
     ) -> Option<SlotGuard> {
-        let slot = ledger.slot(descriptor)?;
+        let slot = slot_table.slot(descriptor)?;
         let cookie = cookie(descriptor).ok()?;
         // What stands there is of a connection that is gone.
         slot.cookie.store(0, Release);
@@ -69,7 +69,7 @@ impl SlotGuard {
         slot.base.store(NOWHERE, Relaxed);
         slot.before.store(NOWHERE, Relaxed);
         fill(slot);
-        ledger.touch(descriptor);
+        slot_table.touch(descriptor);
         slot.cookie.store(cookie, Release);
         Some(SlotGuard {
             slot,
@@ -81,15 +81,15 @@ impl SlotGuard {
 
     /// Goes on with what another process has noted.
     pub(crate) fn adopt(socket: &DetachedSocket, heritage: &Heritage) -> Option<SlotGuard> {
-        let ledger = ledger()?;
+        let slot_table = slot_table()?;
         let is_counted = matches!(socket, DetachedSocket::Tcp(_));
-        let entry = SlotGuard::open(ledger, socket.descriptor(), is_counted, |slot| {
+        let entry = SlotGuard::open(slot_table, socket.descriptor(), is_counted, |slot| {
             slot.read.store(heritage.read, Relaxed);
             slot.written.store(heritage.written, Relaxed);
             put(slot, 0, &heritage.login);
             if let Some(hail) = &heritage.hail {
                 note_hail(slot, hail, heritage.greeting);
-                ledger.note_id(hail.id);
+                slot_table.note_id(hail.id);
             }
             let tried = heritage.tried;
             let Some(after) = &heritage.after else { return slot.enter(Phase::Login, tried) };
@@ -100,8 +100,8 @@ impl SlotGuard {
             let resume = heritage.read - after.pending.len() as u64;
             slot.resume.store(resume, Relaxed);
             if !after.pending.is_empty() {
-                let number = ledger.take_area();
-                let Some(mut area) = ledger.area(number) else { return };
+                let number = slot_table.take_area();
+                let Some(mut area) = slot_table.area(number) else { return };
                 // SAFETY: the area is this connection's from `take_area` on.
                 let area = unsafe { area.as_mut() };
                 if let Some(place) = area.get_mut(..after.pending.len()) {
@@ -134,26 +134,26 @@ impl SlotGuard {
         let number = self.slot.area.load(Relaxed);
         if number != 0 {
             self.slot.area.store(0, Release);
-            Ledger::give_back_area(number);
+            SlotTable::give_back_area(number);
         }
     }
 
     /// Where bytes are read into, so that they are not lost with this process: a part of the area.
     fn place(&self) -> Option<(&'static mut [u8], u64)> {
-        let (slot, ledger) = (self.slot, ledger()?);
+        let (slot, slot_table) = (self.slot, slot_table()?);
         let read = slot.read.load(Relaxed);
         let mut number = slot.area.load(Relaxed);
         if number == 0 {
             if self.phase() != Phase::Idle || slot.resume.load(Relaxed) != read {
                 return None;
             }
-            number = ledger.take_area();
+            number = slot_table.take_area();
             slot.base.store(read, Release);
             slot.area.store(number, Release);
         }
         let base = slot.base.load(Relaxed);
         let used = usize::try_from(read.checked_sub(base)?).ok()?;
-        let mut area = ledger.area(number)?;
+        let mut area = slot_table.area(number)?;
         // SAFETY: the area is this connection's until it is given back, and nobody else has a reference into it: the one
         // that is made here lives as long as one read.
         let area = unsafe { area.as_mut() };
@@ -314,8 +314,8 @@ impl Kept {
     /// The greeting of so many bytes is about to be written.
     pub(crate) fn greets(&self, hail: &Hail, greeting: usize) {
         note_hail(self.entry.slot, hail, u32::try_from(greeting).unwrap_or_default());
-        if let Some(ledger) = ledger() {
-            ledger.note_id(hail.id);
+        if let Some(slot_table) = slot_table() {
+            slot_table.note_id(hail.id);
         }
     }
 
