@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cache;
 use crate::client::{self, Admission};
 use crate::descriptors::{self, Reserve};
-use crate::hot_restart::Heritage;
+use crate::hot_restart::RestoredClient;
 use crate::outbox::Outbox;
 use crate::pool;
 use crate::query_log::QueryLog;
@@ -29,7 +29,7 @@ pub enum Event {
     /// A client that another worker has accepted. Each has a descriptor, of which the process has so many.
     Client(DetachedStream, Admission, Place),
     /// A client of a process that died. As many as that one had.
-    Adopt(DetachedStream, Box<Heritage>, Place),
+    Adopt(DetachedStream, Box<RestoredClient>, Place),
     /// There is another configuration. One: see [`Workers::publish`].
     Publish,
     /// Another worker's pool has something to say: see [`pool::Mail`].
@@ -147,10 +147,10 @@ impl Workers {
     }
 
     /// Makes a worker continue with a client of a process that died.
-    pub fn adopt(&self, stream: DetachedStream, heritage: Box<Heritage>) {
+    pub fn adopt(&self, stream: DetachedStream, restored: Box<RestoredClient>) {
         let worker = self.peers.least_loaded(0);
         let place = Place::take(&self.peers, worker);
-        self.send(worker, Event::Adopt(stream, heritage, place));
+        self.send(worker, Event::Adopt(stream, restored, place));
     }
 }
 
@@ -215,9 +215,9 @@ impl EventLoop {
     fn receive(self: &Rc<EventLoop>, event: Event) {
         let worker = &self.worker;
         match event {
-            Event::Adopt(stream, heritage, place) => self.adopt(stream, *heritage, place),
+            Event::Adopt(stream, restored, place) => self.adopt(stream, *restored, place),
             Event::Client(stream, admission, place) => match stream.attach() {
-                Ok(stream) => self.serve(stream, admission, place, Heritage::fresh()),
+                Ok(stream) => self.serve(stream, admission, place, RestoredClient::fresh()),
                 Err(error) => tracing::warn!(%error, "a client was lost between two workers"),
             },
             Event::Publish => {
@@ -287,7 +287,7 @@ impl EventLoop {
             || descriptors::is_for(stream.descriptor(), Reserve::Backends);
         let admission = if full { Admission::Full } else { Admission::Granted };
         if worker == own {
-            return self.serve(stream, admission, place, Heritage::fresh());
+            return self.serve(stream, admission, place, RestoredClient::fresh());
         }
         match stream.detach() {
             Ok(stream) => self.workers.send(worker, Event::Client(stream, admission, place)),
@@ -296,22 +296,22 @@ impl EventLoop {
     }
 
     /// Continues with a client of another process.
-    fn adopt(&self, stream: DetachedStream, heritage: Heritage, place: Place) {
+    fn adopt(&self, stream: DetachedStream, restored: RestoredClient, place: Place) {
         match stream.attach() {
-            Ok(stream) => self.serve(stream, Admission::Granted, place, heritage),
+            Ok(stream) => self.serve(stream, Admission::Granted, place, restored),
             Err(error) => tracing::warn!(%error, "a client of the former process was lost"),
         }
     }
 
     /// Serves one client from its first byte to its last.
-    fn serve(&self, stream: Stream, admission: Admission, place: Place, heritage: Heritage) {
+    fn serve(&self, stream: Stream, admission: Admission, place: Place, restored: RestoredClient) {
         let worker = Rc::clone(&self.worker);
-        let heritage = Box::new(heritage);
+        let restored = Box::new(restored);
         spawn_local(async move {
             let _place = place;
             let _witness = PanicWitness(Rc::clone(&worker));
             // Boxed, so that an idle client's task does not keep the memory that its login needed.
-            if let Some(session) = Box::pin(begin(worker, stream, admission, heritage)).await {
+            if let Some(session) = Box::pin(begin(worker, stream, admission, restored)).await {
                 session.run().await;
             }
         });
@@ -351,9 +351,9 @@ async fn begin(
     worker: Rc<Worker>,
     stream: Stream,
     admission: Admission,
-    heritage: Box<Heritage>,
+    restored: Box<RestoredClient>,
 ) -> Option<Box<Session>> {
-    let client = client::accept(&worker, stream, admission, heritage).await?;
+    let client = client::accept(&worker, stream, admission, restored).await?;
     Some(Session::new(worker, client))
 }
 

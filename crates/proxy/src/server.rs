@@ -71,9 +71,9 @@ impl Heir {
     /// # Errors
     /// It cannot be continued, and is closed.
     pub fn take(&self, parcel: Parcel) -> Result<(), Loss> {
-        let heritage = parcel.heritage?;
-        let stream = DetachedStream::adopted(parcel.socket, &heritage).ok_or(Loss::Socket)?;
-        self.0.adopt(stream, Box::new(heritage));
+        let restored = parcel.restored?;
+        let stream = DetachedStream::adopted(parcel.socket, &restored).ok_or(Loss::Socket)?;
+        self.0.adopt(stream, Box::new(restored));
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ use zeroize::Zeroize;
 
 use crate::backend::Want;
 use crate::buffer::Buffer;
-use crate::hot_restart::{After, Hail, Heritage};
+use crate::hot_restart::{RestoredClient, RestoredSession, SentGreeting};
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use crate::reply::put_error;
 use crate::rt::timeout;
@@ -55,7 +55,7 @@ pub struct LoggedIn {
     /// Its address and port.
     pub peer: (String, u16),
     /// The state of its session, if another process served it before.
-    pub after: Option<After>,
+    pub restored: Option<RestoredSession>,
 }
 
 /// Why a login failed.
@@ -89,17 +89,17 @@ pub async fn accept(
     worker: &Rc<Worker>,
     stream: Stream,
     admission: Admission,
-    heritage: Box<Heritage>,
+    restored: Box<RestoredClient>,
 ) -> Option<LoggedIn> {
     let snapshot = worker.snapshot();
     let variables = &snapshot.variables;
     let hosts = &worker.peers.client_hosts;
     let mut peer = stream.peer();
-    let log_in = log_in(worker, &snapshot, stream, admission, &mut peer, *heritage);
+    let log_in = log_in(worker, &snapshot, stream, admission, &mut peer, *restored);
     let login = timeout(variables.connect_timeout_client, log_in);
     match login.await.unwrap_or(Err(LoginError::Timeout)) {
         Ok(client) => {
-            if client.after.is_none() {
+            if client.restored.is_none() {
                 hosts.succeeded(variables, &peer.0);
                 worker.counters.borrow_mut().logins += 1;
             }
@@ -141,12 +141,12 @@ async fn log_in(
     stream: Stream,
     admission: Admission,
     peer: &mut (String, u16),
-    heritage: Heritage,
+    restored: RestoredClient,
 ) -> Result<LoggedIn, LoginError> {
     stream.set_keepalive(snapshot.variables.tcp_keepalive);
     let hosts = &worker.peers.client_hosts;
-    let hail = match heritage.hail {
-        Some(hail) => hail,
+    let sent = match restored.sent_greeting {
+        Some(sent) => sent,
         None => {
             if hosts.refuse(&snapshot.variables, &peer.0) {
                 return Err(TOO_MANY_FAILURES);
@@ -158,9 +158,9 @@ async fn log_in(
             greet(worker, snapshot, &stream).await?
         }
     };
-    let Hail { id, nonce, offered } = hail;
+    let SentGreeting { id, nonce, offered } = sent;
     let mut input = Buffer::default();
-    input.append(&heritage.login);
+    input.append(&restored.login);
     if snapshot.variables.proxy_protocol_networks.contain(&peer.0)
         && let Some(client) = proxied(&stream, &mut input).await?
     {
@@ -191,7 +191,7 @@ async fn log_in(
     let state = worker.shared_state(first_state(snapshot, &account.account, &response, capabilities));
     let about = about::about(&response.attributes);
     let want = Want::new(Arc::clone(&account.account), secret, capabilities, about, snapshot);
-    let is_new = heritage.after.is_none();
+    let is_new = restored.session.is_none();
     if is_new && let Some((errno, text)) = schema::refusal(worker, snapshot, &want, &state).await {
         return refuse(&stream, sequence, errno, text).await;
     }
@@ -204,22 +204,22 @@ async fn log_in(
         let early = std::mem::take(&mut input);
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
     }
-    let (peer, after) = (peer.clone(), heritage.after);
-    Ok(LoggedIn { stream, input, id, account, want, capabilities, state, nonce, peer, after })
+    let (peer, restored) = (peer.clone(), restored.session);
+    Ok(LoggedIn { stream, input, id, account, want, capabilities, state, nonce, peer, restored })
 }
 
 /// Greets a client.
-async fn greet(worker: &Worker, snapshot: &Snapshot, stream: &Stream) -> Result<Hail, LoginError> {
+async fn greet(worker: &Worker, snapshot: &Snapshot, stream: &Stream) -> Result<SentGreeting, LoginError> {
     let (nonce, offered) = (nonce_from(rand::random()), offered(snapshot));
     let greeting = greeting(worker, snapshot, nonce, offered);
-    let hail = Hail { id: greeting.connection_id, nonce, offered };
+    let sent = SentGreeting { id: greeting.connection_id, nonce, offered };
     let mut out = Vec::with_capacity(128);
     put_encoded(&mut out, &mut 0, |out| greeting.encode(out));
     if let Some(kept) = stream.kept() {
-        kept.greets(&hail, out.len());
+        kept.greets(&sent, out.len());
     }
     stream.write_all(&out).await.map_err(ReadError::Io)?;
-    Ok(hail)
+    Ok(sent)
 }
 
 /// Reads the PROXY header, if the client's first bytes are one; returns the address that it gives.

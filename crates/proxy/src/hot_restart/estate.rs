@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::slot_table::{AREA, PENDING, SLOT, SlotTable, slot_table};
 use super::truth::{cookie, local_port, truth};
-use super::{Cause, Heritage, Loss};
+use super::{Cause, Loss, RestoredClient};
 use crate::rt::DetachedSocket;
 
 /// What the first packet tells.
@@ -39,7 +39,7 @@ pub struct Parcel {
     /// The socket.
     pub socket: DetachedSocket,
     /// What is known of it, or why it cannot be gone on with.
-    pub heritage: Result<Heritage, Loss>,
+    pub restored: Result<RestoredClient, Loss>,
 }
 
 /// Sends what the process that has noted in `slot_table` has left, to whoever has the other end of `way`. For the keeper only, once
@@ -195,15 +195,15 @@ fn parcel(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<Parcel>
         io::Result::Ok(part)
     };
     let descriptor = socket.as_raw_fd();
-    let heritage = match take(1)? {
-        [0] => is_untouched(descriptor).then(Heritage::fresh).ok_or(Loss::Uncounted),
+    let restored = match take(1)? {
+        [0] => is_untouched(descriptor).then(RestoredClient::fresh).ok_or(Loss::Uncounted),
         _ => {
             let slot = take(SLOT)?;
             let area = if take(1)? == [0] { None } else { Some(take(AREA)?) };
-            Heritage::of(slot, area, truth(descriptor), cause)
+            RestoredClient::of(slot, area, truth(descriptor), cause)
         }
     };
-    Ok(Parcel { socket: DetachedSocket::adopt(socket)?, heritage })
+    Ok(Parcel { socket: DetachedSocket::adopt(socket)?, restored })
 }
 
 fn send(way: RawFd, text: &[u8], sockets: &[RawFd]) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::slot_table::{AREA, BYTES, INSERTED, NOWHERE, Phase, Slot, SlotTable, TRIES, slot_table};
 use super::truth::cookie;
-use super::{Hail, Heritage, Output};
+use super::{Output, RestoredClient, SentGreeting};
 use crate::rt::{DetachedSocket, Socket};
 use crate::state::SessionState;
 
@@ -80,39 +80,39 @@ impl SlotGuard {
     }
 
     /// Goes on with what another process has noted.
-    pub(crate) fn adopt(socket: &DetachedSocket, heritage: &Heritage) -> Option<SlotGuard> {
+    pub(crate) fn adopt(socket: &DetachedSocket, restored: &RestoredClient) -> Option<SlotGuard> {
         let slot_table = slot_table()?;
         let is_counted = matches!(socket, DetachedSocket::Tcp(_));
         let entry = SlotGuard::open(slot_table, socket.descriptor(), is_counted, |slot| {
-            slot.read.store(heritage.read, Relaxed);
-            slot.written.store(heritage.written, Relaxed);
-            put(slot, 0, &heritage.login);
-            if let Some(hail) = &heritage.hail {
-                note_hail(slot, hail, heritage.greeting);
-                slot_table.note_id(hail.id);
+            slot.read.store(restored.read, Relaxed);
+            slot.written.store(restored.written, Relaxed);
+            put(slot, 0, &restored.login);
+            if let Some(sent) = &restored.sent_greeting {
+                note_greeting(slot, sent, restored.greeting);
+                slot_table.note_id(sent.id);
             }
-            let tried = heritage.tried;
-            let Some(after) = &heritage.after else { return slot.enter(Phase::Login, tried) };
-            slot.login.store(length(&heritage.login), Relaxed);
-            slot.status.store(after.status.into(), Relaxed);
-            put(slot, heritage.login.len(), &after.state);
-            slot.state.store(length(&after.state), Relaxed);
-            let resume = heritage.read - after.pending.len() as u64;
+            let tried = restored.tried;
+            let Some(session) = &restored.session else { return slot.enter(Phase::Login, tried) };
+            slot.login.store(length(&restored.login), Relaxed);
+            slot.status.store(session.status.into(), Relaxed);
+            put(slot, restored.login.len(), &session.state);
+            slot.state.store(length(&session.state), Relaxed);
+            let resume = restored.read - session.pending.len() as u64;
             slot.resume.store(resume, Relaxed);
-            if !after.pending.is_empty() {
+            if !session.pending.is_empty() {
                 let number = slot_table.take_area();
                 let Some(mut area) = slot_table.area(number) else { return };
                 // SAFETY: the area is this connection's from `take_area` on.
                 let area = unsafe { area.as_mut() };
-                if let Some(place) = area.get_mut(..after.pending.len()) {
-                    place.copy_from_slice(&after.pending);
+                if let Some(place) = area.get_mut(..session.pending.len()) {
+                    place.copy_from_slice(&session.pending);
                 }
                 slot.base.store(resume, Release);
                 slot.area.store(number, Release);
             }
-            slot.enter(Phase::Idle, tried | if after.inserted { INSERTED } else { 0 });
+            slot.enter(Phase::Idle, tried | if session.inserted { INSERTED } else { 0 });
         })?;
-        entry.output.set(heritage.output);
+        entry.output.set(restored.output);
         Some(entry)
     }
 
@@ -283,11 +283,11 @@ impl Kept {
                 *bytes = &[];
                 return Ok(true);
             }
-            Output::Behind(had) => {
+            Output::Had(had) => {
                 let left = had.checked_sub(bytes.len() as u64).ok_or_else(|| {
                     io::Error::other("the login was answered in another way by the former process")
                 })?;
-                entry.output.set(if left == 0 { Output::Wanted } else { Output::Behind(left) });
+                entry.output.set(if left == 0 { Output::Wanted } else { Output::Had(left) });
                 *bytes = &[];
                 return Ok(true);
             }
@@ -312,17 +312,17 @@ impl Kept {
     }
 
     /// The greeting of so many bytes is about to be written.
-    pub(crate) fn greets(&self, hail: &Hail, greeting: usize) {
-        note_hail(self.entry.slot, hail, u32::try_from(greeting).unwrap_or_default());
+    pub(crate) fn greets(&self, sent: &SentGreeting, greeting: usize) {
+        note_greeting(self.entry.slot, sent, u32::try_from(greeting).unwrap_or_default());
         if let Some(slot_table) = slot_table() {
-            slot_table.note_id(hail.id);
+            slot_table.note_id(sent.id);
         }
     }
 
     /// The login is through, and from now on the client has what it is sent; false when it has had less of it, or more.
     pub(crate) fn has_logged_in(&self) -> bool {
         let had = self.entry.output.replace(Output::Wanted);
-        !matches!(had, Output::Behind(_))
+        !matches!(had, Output::Had(_))
     }
 
     /// The session is idle, in a state that can be gone on with; `rest` bytes were read that it has not looked at.
@@ -399,11 +399,11 @@ impl Kept {
     }
 }
 
-fn note_hail(slot: &Slot, hail: &Hail, greeting: u32) {
-    slot.id.store(hail.id, Relaxed);
-    slot.offered.store(hail.offered.0, Relaxed);
+fn note_greeting(slot: &Slot, sent: &SentGreeting, greeting: u32) {
+    slot.id.store(sent.id, Relaxed);
+    slot.offered.store(sent.offered.0, Relaxed);
     // SAFETY: the calling thread has the connection, and so the slot.
-    unsafe { *slot.nonce.get() = hail.nonce };
+    unsafe { *slot.nonce.get() = sent.nonce };
     slot.greeting.store(greeting, Release);
 }
 

@@ -42,7 +42,7 @@ use crate::backend::Want;
 use crate::buffer::Side;
 use crate::cache::Recording;
 use crate::client::{AccountPlace, LoggedIn, first_status};
-use crate::hot_restart::After;
+use crate::hot_restart::RestoredSession;
 use crate::pool::Lease;
 use crate::reply::put_error;
 use crate::rt::{Instant, select};
@@ -86,12 +86,12 @@ impl Resumed {
         Resumed { state: Arc::clone(state), status, information: Information::default() }
     }
 
-    fn of(after: After, worker: &Worker, login: &SharedState) -> Resumed {
+    fn of(restored: RestoredSession, worker: &Worker, login: &SharedState) -> Resumed {
         // It was written by this version of the program.
-        let state = SessionState::read(&after.state);
+        let state = SessionState::read(&restored.state);
         let state = state.map_or_else(|| Arc::clone(login), |state| worker.shared_state(state));
-        let information = Information::resumed(after.inserted, after.used);
-        Resumed { state, status: Status(after.status), information }
+        let information = Information::resumed(restored.inserted, restored.used);
+        Resumed { state, status: Status(restored.status), information }
     }
 }
 
@@ -129,10 +129,10 @@ impl Session {
         let handle = Handle::new(client.id, username, client.peer, &client.state);
         worker.enter(&handle);
         let mut input = client.input;
-        let Resumed { state, status, information } = match client.after {
-            Some(after) => {
-                input.append(&after.pending);
-                Resumed::of(after, &worker, &client.state)
+        let Resumed { state, status, information } = match client.restored {
+            Some(restored) => {
+                input.append(&restored.pending);
+                Resumed::of(restored, &worker, &client.state)
             }
             None => {
                 let status = first_status(&worker.snapshot(), &client.want.account);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use narrows_wire::compression::{Algorithm, End};
 
-use crate::hot_restart::{Heritage, Kept, SlotGuard};
+use crate::hot_restart::{Kept, RestoredClient, SlotGuard};
 use crate::rt::{DetachedSocket, Socket};
 use layers::Layers;
 
@@ -381,8 +381,8 @@ impl From<Socket> for Stream {
 
 impl DetachedStream {
     /// A client's connection from another process; `None` if it cannot be recorded here.
-    pub fn adopted(socket: DetachedSocket, heritage: &Heritage) -> Option<DetachedStream> {
-        let entry = SlotGuard::adopt(&socket, heritage)?;
+    pub fn adopted(socket: DetachedSocket, restored: &RestoredClient) -> Option<DetachedStream> {
+        let entry = SlotGuard::adopt(&socket, restored)?;
         Some(DetachedStream { socket, entry: Some(entry), layers: None })
     }
 

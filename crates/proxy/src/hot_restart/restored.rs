@@ -10,7 +10,7 @@ use super::truth::Truth;
 
 /// What a client was greeted with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hail {
+pub struct SentGreeting {
     /// What Narrows calls the connection.
     pub id: u32,
     /// The challenge.
@@ -27,7 +27,7 @@ pub enum Output {
     /// All of it, until the login is through.
     AllButTheEnd,
     /// So many bytes of it.
-    Behind(u64),
+    Had(u64),
 }
 
 /// How the former process has ended.
@@ -68,9 +68,9 @@ impl std::fmt::Display for Loss {
 
 /// A connection that is gone on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heritage {
+pub struct RestoredClient {
     /// `None`: it was not greeted yet.
-    pub hail: Option<Hail>,
+    pub sent_greeting: Option<SentGreeting>,
     /// Bytes of the greeting.
     pub(super) greeting: u32,
     /// What the client has sent to log in.
@@ -82,12 +82,12 @@ pub struct Heritage {
     /// What is under way was under way in so many other processes before ([`TRIES`]).
     pub(super) tried: u32,
     /// The session; `None`: the client was logging in.
-    pub after: Option<After>,
+    pub session: Option<RestoredSession>,
 }
 
 /// A session that is gone on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct After {
+pub struct RestoredSession {
     /// Its state, as it was written down.
     pub state: Vec<u8>,
     /// Status flags of the last answer.
@@ -100,25 +100,25 @@ pub struct After {
     pub used: bool,
 }
 
-impl Heritage {
+impl RestoredClient {
     /// A connection of which nothing was said or heard.
-    pub fn fresh() -> Heritage {
-        Heritage {
-            hail: None,
+    pub fn fresh() -> RestoredClient {
+        RestoredClient {
+            sent_greeting: None,
             greeting: 0,
             login: Vec::new(),
             output: Output::Wanted,
             read: 0,
             written: 0,
             tried: 0,
-            after: None,
+            session: None,
         }
     }
 
     /// Whether the client waits for something that the former process may have died of.
     pub(super) fn is_under_way(&self) -> bool {
-        match &self.after {
-            Some(after) => !after.pending.is_empty(),
+        match &self.session {
+            Some(session) => !session.pending.is_empty(),
             None => !self.login.is_empty(),
         }
     }
@@ -133,7 +133,7 @@ impl Heritage {
         area: Option<&[u8]>,
         truth: Option<Truth>,
         cause: Cause,
-    ) -> Result<Heritage, Loss> {
+    ) -> Result<RestoredClient, Loss> {
         let slot = View::of(slot).ok_or(Loss::Uncounted)?;
         let truth = match truth {
             Some(truth) => truth,
@@ -142,7 +142,7 @@ impl Heritage {
         };
         let runs_again = slot.may_run_again(truth);
         let session = |resume| slot.session(truth, resume, area).ok_or(Loss::Uncounted);
-        let mut heritage = match slot.phase {
+        let mut restored = match slot.phase {
             Phase::Login => slot.login(truth).ok_or(Loss::HalfAnswered)?,
             Phase::Idle if truth.written == slot.written => session(slot.resume)?,
             _ if runs_again => session(slot.resume)?,
@@ -152,16 +152,16 @@ impl Heritage {
                 return Err(Loss::HalfAnswered);
             }
         };
-        if !heritage.is_under_way() {
-            return Ok(heritage);
+        if !restored.is_under_way() {
+            return Ok(restored);
         }
         // What comes after an answer was not under way before.
         let is_next = slot.phase == Phase::Answered && !runs_again;
         let tried = if is_next { 0 } else { slot.flags & TRIES };
         let most = if runs_again { MOST_RUNS } else { TRIES };
-        heritage.tried = tried + ONE_TRY;
-        let may_run = cause == Cause::Killed && heritage.tried < most;
-        may_run.then_some(heritage).ok_or(Loss::Suspect)
+        restored.tried = tried + ONE_TRY;
+        let may_run = cause == Cause::Killed && restored.tried < most;
+        may_run.then_some(restored).ok_or(Loss::Suspect)
     }
 }
 
@@ -221,29 +221,29 @@ impl View {
             && truth.written == self.before
     }
 
-    fn hail(&self) -> Hail {
-        Hail { id: self.id, nonce: self.nonce, offered: Capabilities(self.offered) }
+    fn sent_greeting(&self) -> SentGreeting {
+        SentGreeting { id: self.id, nonce: self.nonce, offered: Capabilities(self.offered) }
     }
 
-    fn login(&self, truth: Truth) -> Option<Heritage> {
+    fn login(&self, truth: Truth) -> Option<RestoredClient> {
         let read = usize::try_from(truth.read).ok().filter(|read| *read <= BYTES)?;
         let login = self.bytes.get(..read)?.to_vec();
-        let begun = Heritage { login, read: truth.read, ..Heritage::fresh() };
+        let begun = RestoredClient { login, read: truth.read, ..RestoredClient::fresh() };
         if truth.written == 0 {
             return Some(begun);
         }
         let had = truth.written.checked_sub(self.greeting.into()).filter(|_| self.greeting > 0)?;
-        Some(Heritage {
-            hail: Some(self.hail()),
+        Some(RestoredClient {
+            sent_greeting: Some(self.sent_greeting()),
             greeting: self.greeting,
-            output: if had == 0 { Output::Wanted } else { Output::Behind(had) },
+            output: if had == 0 { Output::Wanted } else { Output::Had(had) },
             written: truth.written,
             ..begun
         })
     }
 
     /// A session whose next command begins after so many bytes.
-    fn session(&self, truth: Truth, resume: u64, area: Option<&[u8]>) -> Option<Heritage> {
+    fn session(&self, truth: Truth, resume: u64, area: Option<&[u8]>) -> Option<RestoredClient> {
         let place = |position: u64| usize::try_from(position.checked_sub(self.base)?).ok();
         let pending = match truth.read.checked_sub(resume)? {
             0 => Vec::new(),
@@ -251,22 +251,22 @@ impl View {
         };
         debug_assert!(pending.len() <= AREA);
         let login = self.login as usize;
-        let after = After {
+        let session = RestoredSession {
             state: self.bytes.get(login..login + self.state as usize)?.to_vec(),
             status: u16::try_from(self.status).ok()?,
             pending,
             inserted: self.flags & INSERTED != 0,
             used: resume > u64::from(self.login),
         };
-        Some(Heritage {
-            hail: Some(self.hail()),
+        Some(RestoredClient {
+            sent_greeting: Some(self.sent_greeting()),
             greeting: self.greeting,
             login: self.bytes.get(..login).filter(|login| !login.is_empty())?.to_vec(),
             output: Output::AllButTheEnd,
             read: truth.read,
             written: truth.written,
             tried: 0,
-            after: Some(after),
+            session: Some(session),
         })
     }
 }
@@ -298,16 +298,16 @@ mod tests {
         slot
     }
 
-    fn heritage(slot: &Slot, read: u64, written: u64, cause: Cause) -> Result<Heritage, Loss> {
+    fn restored(slot: &Slot, read: u64, written: u64, cause: Cause) -> Result<RestoredClient, Loss> {
         // SAFETY: a slot is so many initialised bytes, and nobody changes it meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(slot).cast::<u8>(), SLOT) };
         let mut area = [0; AREA];
         area[..9].copy_from_slice(b"DO 1;DO 2");
-        Heritage::of(bytes, Some(&area), Some(Truth { read, written }), cause)
+        RestoredClient::of(bytes, Some(&area), Some(Truth { read, written }), cause)
     }
 
     fn pending(slot: &Slot, read: u64, written: u64) -> Option<Vec<u8>> {
-        Some(heritage(slot, read, written, KILLED).ok()?.after?.pending)
+        Some(restored(slot, read, written, KILLED).ok()?.session?.pending)
     }
 
     #[test]
@@ -321,15 +321,18 @@ mod tests {
         assert_eq!(pending(slot, 10 + AREA as u64 + 1, 91), None);
         // The client has something that nobody has taken note of.
         assert_eq!(pending(slot, 10, 92), None);
-        let whole = heritage(slot, 15, 91, KILLED).unwrap();
-        assert_eq!((whole.output, whole.login.len(), whole.hail.unwrap().id), (Output::AllButTheEnd, 10, 7));
+        let whole = restored(slot, 15, 91, KILLED).unwrap();
+        assert_eq!(
+            (whole.output, whole.login.len(), whole.sent_greeting.unwrap().id),
+            (Output::AllButTheEnd, 10, 7)
+        );
     }
 
     #[test]
     fn what_may_have_been_the_cause_does_not_run_again() {
         let idle = slot(Phase::Idle, 0);
-        assert_eq!(heritage(idle, 15, 91, Cause::Itself), Err(Loss::Suspect));
-        assert!(heritage(idle, 10, 91, Cause::Itself).is_ok());
+        assert_eq!(restored(idle, 15, 91, Cause::Itself), Err(Loss::Suspect));
+        assert!(restored(idle, 10, 91, Cause::Itself).is_ok());
         let tried = |phase, times| {
             let slot = slot(phase, times * ONE_TRY);
             slot.before.store(91, Relaxed);
@@ -385,14 +388,14 @@ mod tests {
     #[test]
     fn a_login_goes_on_where_the_client_was_told_last() {
         let login = slot(Phase::Login, 0);
-        let output = |written| Some(heritage(login, 15, written, KILLED).ok()?.output);
+        let output = |written| Some(restored(login, 15, written, KILLED).ok()?.output);
         assert_eq!(output(0), Some(Output::Wanted));
         assert_eq!(output(79), None);
         assert_eq!(output(80), Some(Output::Wanted));
-        assert_eq!(output(91), Some(Output::Behind(11)));
-        assert!(heritage(login, 0, 80, Cause::Itself).is_ok());
-        assert_eq!(heritage(login, 15, 80, Cause::Itself), Err(Loss::Suspect));
-        assert_eq!(heritage(login, 10_000, 80, KILLED), Err(Loss::HalfAnswered));
+        assert_eq!(output(91), Some(Output::Had(11)));
+        assert!(restored(login, 0, 80, Cause::Itself).is_ok());
+        assert_eq!(restored(login, 15, 80, Cause::Itself), Err(Loss::Suspect));
+        assert_eq!(restored(login, 10_000, 80, KILLED), Err(Loss::HalfAnswered));
     }
 
     #[test]
@@ -409,9 +412,9 @@ mod tests {
                 number[1..].fill(0);
             }
             let truth = Truth { read: random().into(), written: random().into() };
-            let _ = Heritage::of(&bytes, Some(&[0; AREA]), Some(truth), KILLED);
-            let _ = Heritage::of(&bytes, None, None, KILLED);
+            let _ = RestoredClient::of(&bytes, Some(&[0; AREA]), Some(truth), KILLED);
+            let _ = RestoredClient::of(&bytes, None, None, KILLED);
         }
-        assert_eq!(Heritage::of(&[0; SLOT - 1], None, None, KILLED), Err(Loss::Uncounted));
+        assert_eq!(RestoredClient::of(&[0; SLOT - 1], None, None, KILLED), Err(Loss::Uncounted));
     }
 }
