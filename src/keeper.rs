@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use narrows_proxy::hot_restart::{SlotTable, bequeath, slot_table, use_slot_table};
+use narrows_proxy::hot_restart::{SlotTable, send_clients, slot_table, use_slot_table};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{PidfdFlags, Resource, WaitId, WaitIdOptions, getpid, getrlimit, pidfd_open, waitid};
@@ -23,7 +23,7 @@ use tracing::{error, warn};
 #[derive(Debug)]
 pub struct Keepers {
     /// The socket from which the next process receives what this one leaves.
-    pub estate: OwnedFd,
+    pub transfer: OwnedFd,
     /// The descriptors that show when they end.
     pub ends: Vec<OwnedFd>,
 }
@@ -36,7 +36,7 @@ impl Keepers {
     pub fn begin() -> io::Result<Keepers> {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let slot_table = SlotTable::new(usize::try_from(most).unwrap_or(usize::MAX))?;
-        let (way, estate) =
+        let (way, transfer) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let ward = pidfd_open(getpid(), PidfdFlags::empty())?;
         let signals = block_signals();
@@ -50,7 +50,7 @@ impl Keepers {
         std::mem::forget((way, ward));
         // SAFETY: the descriptor that shows the first keeper's end, which only `Ends` closes.
         let end = unsafe { BorrowedFd::borrow_raw(end) };
-        Ok(Keepers { estate, ends: vec![end.try_clone_to_owned()?] })
+        Ok(Keepers { transfer, ends: vec![end.try_clone_to_owned()?] })
     }
 }
 
@@ -109,10 +109,10 @@ impl Watch {
                 partner = None;
             }
         }
-        if !self.slot_table.is_closed() && self.slot_table.claim_estate() {
+        if !self.slot_table.is_closed() && self.slot_table.claim_transfer() {
             limit_time();
             // No process receives it: the connections are closed.
-            let _ = bequeath(self.slot_table, self.way);
+            let _ = send_clients(self.slot_table, self.way);
         }
         // SAFETY: ends the process, and runs no exit handlers registered in the process it was copied from.
         unsafe { libc::_exit(0) }

@@ -47,14 +47,14 @@ struct Kept {
     sockets: BTreeMap<String, OwnedFd>,
     frozen: Option<Frozen>,
     keepers: Option<Keepers>,
-    estates: Vec<Left>,
+    transfers: Vec<PendingTransfer>,
     /// Whether this process is about to end, so that another supervisor cannot use it.
     is_leaving: bool,
 }
 
 /// What a process that died has left.
 #[derive(Debug)]
-pub struct Left {
+pub struct PendingTransfer {
     /// The socket on which its clients arrive.
     pub way: OwnedFd,
     /// It was killed from outside.
@@ -120,8 +120,8 @@ impl Line {
 
     fn take(&self, message: ToWorker, sockets: Vec<OwnedFd>) {
         if let ToWorker::Adopt { was_killed, is_begun } = message {
-            let left = |way| Left { way, was_killed, is_begun };
-            self.lock().estates.extend(sockets.into_iter().next().map(left));
+            let transfer = |way| PendingTransfer { way, was_killed, is_begun };
+            self.lock().transfers.extend(sockets.into_iter().next().map(transfer));
             return;
         }
         if let ToWorker::Serve(interfaces) = &message {
@@ -159,8 +159,8 @@ impl Line {
     }
 
     /// What dead processes have left.
-    pub fn take_estates(&self) -> Vec<Left> {
-        std::mem::take(&mut self.lock().estates)
+    pub fn take_transfers(&self) -> Vec<PendingTransfer> {
+        std::mem::take(&mut self.lock().transfers)
     }
 
     /// Records that the supervisor has given this process what runs, which a later supervisor must receive too.
@@ -257,7 +257,7 @@ fn tell(kept: &Kept, message: &ToSupervisor, sockets: &[BorrowedFd<'_>]) {
 }
 
 fn tell_of(kept: &Kept, keepers: &Keepers) {
-    let mut along = vec![keepers.estate.as_fd()];
+    let mut along = vec![keepers.transfer.as_fd()];
     along.extend(keepers.ends.iter().map(AsFd::as_fd));
     tell(kept, &ToSupervisor::Keeper, &along);
 }

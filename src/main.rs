@@ -1,8 +1,8 @@
 //! The `narrows` program: reads the command line and calls what does the work.
 
 mod cli;
+mod client_transfer;
 mod connect_speed;
-mod estate;
 mod flags;
 mod heart;
 mod keeper;

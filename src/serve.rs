@@ -15,7 +15,7 @@ use narrows_control::variables::Values;
 use narrows_control::{query_log, tls};
 use narrows_proxy::hot_restart::slot_table;
 use narrows_proxy::query_log::QueryLog;
-use narrows_proxy::server::{DataPlane, Heir, Listening};
+use narrows_proxy::server::{ClientReceiver, DataPlane, Listening};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
 use narrows_proxy::stats::bound_what_is_kept;
@@ -23,7 +23,7 @@ use narrows_proxy::tls::SharedTls;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{error, info, warn};
 
-use crate::estate::Estate;
+use crate::client_transfer::ClientTransfer;
 use crate::heart::Heart;
 use crate::keeper::{self, Keepers};
 use crate::last_words;
@@ -230,11 +230,11 @@ impl Server<'_> {
             return Ok(None);
         }
         plane.log_queries_to(query_log.clone());
-        let estates = self.begin_estates(&plane.heir());
+        let transfers = self.begin_transfers(&plane.receiver());
         plane.resume()?;
         self.heart.follow(Some(plane.pulse()));
         self.is_serving();
-        self.take_estates(estates, plane.heir());
+        self.take_transfers(transfers, plane.receiver());
         match self.heard(signals, |message| matches!(message, ToWorker::OpenStore)).await {
             Heard::Message => {}
             // It has ended in the meantime, and so has the process that had the databases.
@@ -262,19 +262,19 @@ impl Server<'_> {
 
     /// Receives what dead processes have left. Connection ids continue after theirs, and everything they had open is
     /// closed by then, including the databases.
-    fn begin_estates(&self, heir: &Heir) -> Vec<Estate> {
-        let ways = self.line.as_ref().map(|line| line.take_estates()).unwrap_or_default();
-        ways.into_iter().map(|left| Estate::begin(left, heir)).collect()
+    fn begin_transfers(&self, receiver: &ClientReceiver) -> Vec<ClientTransfer> {
+        let ways = self.line.as_ref().map(|line| line.take_transfers()).unwrap_or_default();
+        ways.into_iter().map(|pending| ClientTransfer::begin(pending, receiver)).collect()
     }
 
     /// Continues with their clients, on a separate thread, and tells the supervisor when all have been received.
-    fn take_estates(&self, estates: Vec<Estate>, heir: Heir) {
-        let Some(line) = self.line.clone().filter(|_| !estates.is_empty()) else { return };
+    fn take_transfers(&self, transfers: Vec<ClientTransfer>, receiver: ClientReceiver) {
+        let Some(line) = self.line.clone().filter(|_| !transfers.is_empty()) else { return };
         let take = move || {
-            estates.into_iter().for_each(|estate| estate.take(&heir));
+            transfers.into_iter().for_each(|transfer| transfer.take(&receiver));
             line.tell(&ToSupervisor::Adopted);
         };
-        if let Err(error) = std::thread::Builder::new().name("heir".to_owned()).spawn(take) {
+        if let Err(error) = std::thread::Builder::new().name("transfer".to_owned()).spawn(take) {
             warn!(%error, "the clients of the former process are lost");
         }
     }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::event_loop::{self, Event, Workers};
-use crate::hot_restart::{Loss, Parcel, slot_table};
+use crate::hot_restart::{Loss, ReceivedClient, slot_table};
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener};
 use crate::snapshot::{CompileError, Rows, Snapshot};
@@ -40,7 +40,7 @@ pub enum Listening {
 
 /// Continues with the clients of a process that died.
 #[derive(Debug, Clone)]
-pub struct Heir(Workers);
+pub struct ClientReceiver(Workers);
 
 /// Shows whether the workers still make progress.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Pulse {
     }
 }
 
-impl Heir {
+impl ClientReceiver {
     /// Connection ids start after those already assigned.
     pub fn begin_ids_at(&self, id: u32) {
         self.0.peers().begin_ids_at(id);
@@ -70,9 +70,9 @@ impl Heir {
     ///
     /// # Errors
     /// It cannot be continued, and is closed.
-    pub fn take(&self, parcel: Parcel) -> Result<(), Loss> {
-        let restored = parcel.restored?;
-        let stream = DetachedStream::adopted(parcel.socket, &restored).ok_or(Loss::Socket)?;
+    pub fn take(&self, client: ReceivedClient) -> Result<(), Loss> {
+        let restored = client.restored?;
+        let stream = DetachedStream::adopted(client.socket, &restored).ok_or(Loss::Socket)?;
         self.0.adopt(stream, Box::new(restored));
         Ok(())
     }
@@ -256,8 +256,8 @@ impl DataPlane {
     }
 
     /// The handle that passes clients of a dead process to the workers.
-    pub fn heir(&self) -> Heir {
-        Heir(self.workers.clone())
+    pub fn receiver(&self) -> ClientReceiver {
+        ClientReceiver(self.workers.clone())
     }
 
     /// The handle that shows whether the workers make progress.

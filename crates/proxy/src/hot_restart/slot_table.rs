@@ -121,7 +121,7 @@ pub const AREA: usize = 2048;
 /// Areas in all. One is in use for each command that runs; when there are none left, commands are not kept.
 const AREAS: usize = 16 * 1024;
 
-/// Bytes of one packet of the way between two processes (`estate.rs`).
+/// Bytes of one packet of the way between two processes (`transfer.rs`).
 pub(super) const PENDING: usize = 96 * 1024;
 
 const _: () = assert!(size_of::<Slot>() == SLOT && size_of::<Head>() <= HEAD);
@@ -284,7 +284,7 @@ impl SlotTable {
     }
 
     /// True for the first keeper that asks: it is to send what the process has left.
-    pub fn claim_estate(&self) -> bool {
+    pub fn claim_transfer(&self) -> bool {
         self.head().is_claimed.swap(1, Ordering::AcqRel) == 0
     }
 

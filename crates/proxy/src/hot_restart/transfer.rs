@@ -13,7 +13,7 @@ use crate::rt::DetachedSocket;
 
 /// What the first packet tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
+pub struct TransferHeader {
     /// No connection has this number yet, nor a greater one.
     pub next_id: u32,
     /// Connections that follow, at the most.
@@ -26,16 +26,16 @@ pub struct Opening {
 #[derive(Debug)]
 pub enum Received {
     /// The first packet.
-    Opening(Opening),
+    Header(TransferHeader),
     /// Connections.
-    Parcels(Vec<Parcel>),
+    Clients(Vec<ReceivedClient>),
     /// There is no more, or another version has written it.
     End,
 }
 
 /// A connection that was received.
 #[derive(Debug)]
-pub struct Parcel {
+pub struct ReceivedClient {
     /// The socket.
     pub socket: DetachedSocket,
     /// What is known of it, or why it cannot be gone on with.
@@ -48,7 +48,7 @@ pub struct Parcel {
 ///
 /// # Errors
 /// Nobody takes it.
-pub fn bequeath(slot_table: SlotTable, way: RawFd) -> io::Result<()> {
+pub fn send_clients(slot_table: SlotTable, way: RawFd) -> io::Result<()> {
     let mut lost: u32 = 0;
     let mut left = Vec::new();
     for descriptor in 0..=slot_table.highest().saturating_add(UNSEEN) {
@@ -62,15 +62,15 @@ pub fn bequeath(slot_table: SlotTable, way: RawFd) -> io::Result<()> {
     kept.push(way);
     kept.sort_unstable();
     close_all_but(&kept);
-    let mut opening = [MAGIC, &[OPENING]].concat();
-    opening.extend_from_slice(&slot_table.next_id().to_le_bytes());
-    opening.extend_from_slice(&u32::try_from(left.len()).unwrap_or(u32::MAX).to_le_bytes());
-    opening.extend_from_slice(&lost.to_le_bytes());
-    send(way, &opening, &[])?;
+    let mut header = [MAGIC, &[HEADER]].concat();
+    header.extend_from_slice(&slot_table.next_id().to_le_bytes());
+    header.extend_from_slice(&u32::try_from(left.len()).unwrap_or(u32::MAX).to_le_bytes());
+    header.extend_from_slice(&lost.to_le_bytes());
+    send(way, &header, &[])?;
     for batch in left.chunks(AT_ONCE) {
         let mut text = Vec::with_capacity(LONGEST);
         text.extend_from_slice(MAGIC);
-        text.push(PARCELS);
+        text.push(CLIENTS);
         for descriptor in batch {
             put(slot_table, *descriptor, &mut text);
         }
@@ -134,7 +134,7 @@ fn put(slot_table: SlotTable, descriptor: RawFd, text: &mut Vec<u8>) {
 /// What the packet that was being gone on with tells of the connection that the kernel calls so.
 fn pending(slot_table: SlotTable, wanted: u64) -> Option<&'static [u8]> {
     let (kind, mut rest) = slot_table.pending().strip_prefix(MAGIC)?.split_first()?;
-    if *kind != PARCELS {
+    if *kind != CLIENTS {
         return None;
     }
     loop {
@@ -142,11 +142,11 @@ fn pending(slot_table: SlotTable, wanted: u64) -> Option<&'static [u8]> {
             (0, _) => 1,
             (_, slot) => 2 + SLOT + if *slot.get(SLOT)? == 0 { 0 } else { AREA },
         };
-        let (parcel, behind) = rest.split_at_checked(length)?;
+        let (client, behind) = rest.split_at_checked(length)?;
         // A slot begins with the name of its socket.
-        let cookie = parcel.get(1..9).and_then(<[u8]>::first_chunk).copied().map(u64::from_ne_bytes);
+        let cookie = client.get(1..9).and_then(<[u8]>::first_chunk).copied().map(u64::from_ne_bytes);
         if cookie == Some(wanted) {
-            return Some(parcel);
+            return Some(client);
         }
         rest = behind;
     }
@@ -168,7 +168,7 @@ fn note_next(slot_table: SlotTable, way: BorrowedFd<'_>) {
 ///
 /// # Errors
 /// As `recvmsg(2)`; `InvalidData` for a packet that is none.
-pub fn receive(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received> {
+pub fn receive_clients(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received> {
     if let Some(slot_table) = slot_table() {
         note_next(slot_table, way);
     }
@@ -176,19 +176,20 @@ pub fn receive(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received> {
     let Some((kind, text)) = text.strip_prefix(MAGIC).and_then(<[u8]>::split_first) else {
         return Ok(Received::End);
     };
-    if *kind == OPENING {
+    if *kind == HEADER {
         let number =
             |place: usize| text.get(place..place + 4)?.first_chunk().copied().map(u32::from_le_bytes);
-        let opening = || Some(Opening { next_id: number(0)?, connections: number(4)?, lost: number(8)? });
-        return opening().map(Received::Opening).ok_or_else(|| io::ErrorKind::InvalidData.into());
+        let header =
+            || Some(TransferHeader { next_id: number(0)?, connections: number(4)?, lost: number(8)? });
+        return header().map(Received::Header).ok_or_else(|| io::ErrorKind::InvalidData.into());
     }
     let mut rest = text;
-    let parcel = |socket| parcel(&mut rest, socket, cause);
-    sockets.into_iter().map(parcel).collect::<io::Result<_>>().map(Received::Parcels)
+    let client = |socket| client(&mut rest, socket, cause);
+    sockets.into_iter().map(client).collect::<io::Result<_>>().map(Received::Clients)
 }
 
 /// What the front of `rest` tells of `socket`.
-fn parcel(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<Parcel> {
+fn client(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<ReceivedClient> {
     let mut take = |count: usize| {
         let (part, behind) = rest.split_at_checked(count).ok_or(io::ErrorKind::InvalidData)?;
         *rest = behind;
@@ -203,7 +204,7 @@ fn parcel(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<Parcel>
             RestoredClient::of(slot, area, truth(descriptor), cause)
         }
     };
-    Ok(Parcel { socket: DetachedSocket::adopt(socket)?, restored })
+    Ok(ReceivedClient { socket: DetachedSocket::adopt(socket)?, restored })
 }
 
 fn send(way: RawFd, text: &[u8], sockets: &[RawFd]) -> io::Result<()> {
@@ -309,8 +310,8 @@ fn close_range(first: u32, last: u32) {
 const MAGIC: &[u8] = concat!("narrows ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 
 /// What a packet has.
-const OPENING: u8 = 0;
-const PARCELS: u8 = 1;
+const HEADER: u8 = 0;
+const CLIENTS: u8 = 1;
 
 /// Connections in one packet: below the kernel's 253 descriptors, and so that packets pass the default send buffer.
 const AT_ONCE: usize = 32;

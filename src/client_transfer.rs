@@ -5,15 +5,15 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use narrows_proxy::hot_restart::{Cause, Loss, Received, SlotTable, receive, slot_table};
-use narrows_proxy::server::Heir;
+use narrows_proxy::hot_restart::{Cause, Loss, Received, SlotTable, receive_clients, slot_table};
+use narrows_proxy::server::ClientReceiver;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use tracing::{info, warn};
 
-use crate::line::Left;
+use crate::line::PendingTransfer;
 
 /// The clients to expect.
-pub struct Estate {
+pub struct ClientTransfer {
     way: OwnedFd,
     cause: Cause,
     /// Whether its first packet was received, by this process or an earlier one.
@@ -32,26 +32,27 @@ struct Taken {
     is_all: bool,
 }
 
-impl Estate {
+impl ClientTransfer {
     /// Waits for the keeper's first message.
-    pub fn begin(left: Left, heir: &Heir) -> Estate {
-        let Left { way, was_killed, is_begun } = left;
+    pub fn begin(pending: PendingTransfer, receiver: &ClientReceiver) -> ClientTransfer {
+        let PendingTransfer { way, was_killed, is_begun } = pending;
         let cause = if was_killed { Cause::Killed } else { Cause::Itself };
-        let mut estate = Estate { way, cause, is_begun, begun: Instant::now(), taken: Taken::default() };
-        let limit = set_socket_timeout(&estate.way, Timeout::Recv, Some(FIRST_WORD));
+        let mut transfer =
+            ClientTransfer { way, cause, is_begun, begun: Instant::now(), taken: Taken::default() };
+        let limit = set_socket_timeout(&transfer.way, Timeout::Recv, Some(FIRST_WORD));
         if let Err(error) = limit {
             warn!(%error, "cannot set a timeout");
         }
-        estate.receive(heir, false);
-        estate
+        transfer.receive(receiver, false);
+        transfer
     }
 
     /// Continues with every client that arrives.
-    pub fn take(mut self, heir: &Heir) {
+    pub fn take(mut self, receiver: &ClientReceiver) {
         // The keeper ends in time by itself; this covers one that was stopped.
         let _ = set_socket_timeout(&self.way, Timeout::Recv, Some(LAST_WORD));
         while !self.taken.is_all {
-            self.receive(heir, true);
+            self.receive(receiver, true);
         }
         if !self.is_begun {
             warn!("no keeper held the clients of the former process: all of them are closed");
@@ -66,16 +67,16 @@ impl Estate {
         info!(kept, closed, why, took_ms, "the clients of the former process continue");
     }
 
-    fn receive(&mut self, heir: &Heir, is_last: bool) {
-        match receive(self.way.as_fd(), self.cause) {
-            Ok(Received::Opening(opening)) => {
+    fn receive(&mut self, receiver: &ClientReceiver, is_last: bool) {
+        match receive_clients(self.way.as_fd(), self.cause) {
+            Ok(Received::Header(header)) => {
                 self.is_begun = true;
-                heir.begin_ids_at(opening.next_id);
-                *self.taken.closed.entry(Loss::Tied).or_default() += opening.lost as usize;
+                receiver.begin_ids_at(header.next_id);
+                *self.taken.closed.entry(Loss::Tied).or_default() += header.lost as usize;
             }
-            Ok(Received::Parcels(parcels)) => {
-                for parcel in parcels {
-                    match heir.take(parcel) {
+            Ok(Received::Clients(clients)) => {
+                for client in clients {
+                    match receiver.take(client) {
                         Ok(()) => self.taken.kept += 1,
                         Err(loss) => *self.taken.closed.entry(loss).or_default() += 1,
                     }
