@@ -1,4 +1,5 @@
-//! The commands other than `COM_QUERY`: which of them Narrows answers itself, and where the others go.
+//! One command of a client, from its first byte to its last: read, dispatched; and those other than `COM_QUERY`: which of them
+//! Narrows answers itself, and where the others go.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use narrows_wire::{Capabilities, Command, Errno, Header};
 use super::errors::PACKET_TOO_LARGE;
 use super::job::Job;
 use super::request::Request;
-use super::{End, Session};
+use super::{End, Interrupt, Session};
 use crate::client::about::about;
 use crate::client::{self, LoginClaim};
 use crate::hot_restart::Run;
@@ -21,8 +22,44 @@ use crate::snapshot::Account;
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
 impl Session {
+    /// Serves a command and, where the room for it may be kept, those behind it, until none has come for a while.
+    pub(super) async fn commands(&mut self) -> Result<(), End> {
+        let room = self.worker.keep_room();
+        loop {
+            self.command().await?;
+            self.begin_rest();
+            if room.is_none() {
+                return Ok(());
+            }
+            self.client.set_rest_deadline();
+            match self.next_bytes().await {
+                Err(End::Interrupted(Interrupt::LongRest)) => return Ok(()),
+                next => next?,
+            }
+        }
+    }
+
+    /// Reads a command whose beginning is there, and serves it.
+    async fn command(&mut self) -> Result<(), End> {
+        let input = std::mem::take(&mut self.client.input);
+        let mut request = Request::read(&self.client, input).await?;
+        self.run.snapshot = Some(self.worker.snapshot());
+        self.count_command(request.code(), request.header().packet_length() as u64);
+        let mut result = self.dispatch(&mut request).await;
+        if !request.whole && result.is_ok() {
+            // Whoever has answered it may not have had all of it.
+            result = Box::pin(self.skip(&mut request)).await;
+        }
+        self.count_rest(&request);
+        self.client.input = request.into_rest();
+        if self.client.input.is_empty() {
+            self.worker.buffers.give_back(std::mem::take(&mut self.client.input));
+        }
+        result
+    }
+
     /// Serves one command.
-    pub(super) async fn dispatch(&mut self, request: &mut Request) -> Result<(), End> {
+    async fn dispatch(&mut self, request: &mut Request) -> Result<(), End> {
         let limit = self.snapshot().variables.max_allowed_packet;
         if request.header().length as u64 > limit {
             self.skip(request).await?;

@@ -25,7 +25,6 @@ mod query;
 mod record;
 mod relay;
 mod request;
-mod routing;
 mod sequences;
 mod statements;
 mod track;
@@ -58,7 +57,6 @@ pub use effects::{PinReason, Pins};
 use information::Information;
 use job::Job;
 use patience::Patience;
-use request::Request;
 use statements::ClientStatements;
 
 /// One client's session: its connection, its data, its binding to backend connections, and what runs for it.
@@ -226,42 +224,6 @@ impl Session {
                 return end;
             }
         }
-    }
-
-    /// Serves a command and, where the room for it may be kept, those behind it, until none has come for a while.
-    async fn commands(&mut self) -> Result<(), End> {
-        let room = self.worker.keep_room();
-        loop {
-            self.command().await?;
-            self.begin_rest();
-            if room.is_none() {
-                return Ok(());
-            }
-            self.client.set_rest_deadline();
-            match self.next_bytes().await {
-                Err(End::Interrupted(Interrupt::LongRest)) => return Ok(()),
-                next => next?,
-            }
-        }
-    }
-
-    /// Reads a command whose beginning is there, and serves it.
-    async fn command(&mut self) -> Result<(), End> {
-        let input = std::mem::take(&mut self.client.input);
-        let mut request = Request::read(&self.client, input).await?;
-        self.run.snapshot = Some(self.worker.snapshot());
-        self.count_command(request.code(), request.header().packet_length() as u64);
-        let mut result = self.dispatch(&mut request).await;
-        if !request.whole && result.is_ok() {
-            // Whoever has answered it may not have had all of it.
-            result = Box::pin(self.skip(&mut request)).await;
-        }
-        self.count_rest(&request);
-        self.client.input = request.into_rest();
-        if self.client.input.is_empty() {
-            self.worker.buffers.give_back(std::mem::take(&mut self.client.input));
-        }
-        result
     }
 
     /// Waits for the beginning of the next command.
