@@ -73,8 +73,8 @@ pub(super) async fn authenticate(
         step = match step {
             Step::Send(question) => {
                 // The client may answer with its clear-text password.
-                if let Some(kept) = stream.kept().filter(|_| stream.transport() != Transport::Tcp) {
-                    kept.forget();
+                if let Some(tracked) = stream.tracked().filter(|_| stream.transport() != Transport::Tcp) {
+                    tracked.forget();
                 }
                 send(stream, &mut sequence, &question).await?;
                 let header = read_packet(stream, input, LOGIN_PACKET).await?;

@@ -196,7 +196,7 @@ async fn log_in(
         return refuse(&stream, sequence, errno, text).await;
     }
     send_ok(&stream, sequence, capabilities, None).await?;
-    if stream.kept().is_some_and(|kept| !kept.has_logged_in()) {
+    if stream.tracked().is_some_and(|tracked| !tracked.has_logged_in()) {
         return Err(LoginError::Closed("the former process answered the login differently"));
     }
     let mut stream = stream;
@@ -215,8 +215,8 @@ async fn greet(worker: &Worker, snapshot: &Snapshot, stream: &Stream) -> Result<
     let sent = SentGreeting { id: greeting.connection_id, nonce, offered };
     let mut out = Vec::with_capacity(128);
     put_encoded(&mut out, &mut 0, |out| greeting.encode(out));
-    if let Some(kept) = stream.kept() {
-        kept.greets(&sent, out.len());
+    if let Some(tracked) = stream.tracked() {
+        tracked.greets(&sent, out.len());
     }
     stream.write_all(&out).await.map_err(ReadError::Io)?;
     Ok(sent)

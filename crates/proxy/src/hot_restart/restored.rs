@@ -6,7 +6,7 @@ use narrows_wire::Capabilities;
 use narrows_wire::auth::Nonce;
 
 use super::slot_table::{AREA, BYTES, INSERTED, MOST_RUNS, NOWHERE, ONE_TRY, Phase, SLOT, Slot, TRIES};
-use super::truth::Truth;
+use super::socket_info::ByteCounts;
 
 /// What a client was greeted with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,22 +131,22 @@ impl RestoredClient {
     pub fn of(
         slot: &[u8],
         area: Option<&[u8]>,
-        truth: Option<Truth>,
+        counts: Option<ByteCounts>,
         cause: Cause,
     ) -> Result<RestoredClient, Loss> {
         let slot = View::of(slot).ok_or(Loss::Uncounted)?;
-        let truth = match truth {
-            Some(truth) => truth,
-            None if slot.transfers == 0 => Truth { read: slot.read, written: slot.written },
+        let counts = match counts {
+            Some(counts) => counts,
+            None if slot.transfers == 0 => ByteCounts { read: slot.read, written: slot.written },
             None => return Err(Loss::Uncounted),
         };
-        let runs_again = slot.may_run_again(truth);
-        let session = |resume| slot.session(truth, resume, area).ok_or(Loss::Uncounted);
+        let runs_again = slot.may_run_again(counts);
+        let session = |resume| slot.session(counts, resume, area).ok_or(Loss::Uncounted);
         let mut restored = match slot.phase {
-            Phase::Login => slot.login(truth).ok_or(Loss::HalfAnswered)?,
-            Phase::Idle if truth.written == slot.written => session(slot.resume)?,
+            Phase::Login => slot.login(counts).ok_or(Loss::HalfAnswered)?,
+            Phase::Idle if counts.written == slot.written => session(slot.resume)?,
             _ if runs_again => session(slot.resume)?,
-            Phase::Answered if truth.written == slot.mark => session(slot.next)?,
+            Phase::Answered if counts.written == slot.mark => session(slot.next)?,
             Phase::Lost | Phase::Busy | Phase::Writing => return Err(Loss::Tied),
             Phase::Idle | Phase::Running | Phase::Answering | Phase::Answered => {
                 return Err(Loss::HalfAnswered);
@@ -216,38 +216,38 @@ impl View {
 
     /// Whether a read was under way of whose answer the client has nothing. It may have been ready, even announced: until its first
     /// byte is written the read can run once more.
-    fn may_run_again(&self, truth: Truth) -> bool {
+    fn may_run_again(&self, counts: ByteCounts) -> bool {
         matches!(self.phase, Phase::Running | Phase::Answering | Phase::Answered)
-            && truth.written == self.before
+            && counts.written == self.before
     }
 
     fn sent_greeting(&self) -> SentGreeting {
         SentGreeting { id: self.id, nonce: self.nonce, offered: Capabilities(self.offered) }
     }
 
-    fn login(&self, truth: Truth) -> Option<RestoredClient> {
-        let read = usize::try_from(truth.read).ok().filter(|read| *read <= BYTES)?;
+    fn login(&self, counts: ByteCounts) -> Option<RestoredClient> {
+        let read = usize::try_from(counts.read).ok().filter(|read| *read <= BYTES)?;
         let login = self.bytes.get(..read)?.to_vec();
-        let begun = RestoredClient { login, read: truth.read, ..RestoredClient::fresh() };
-        if truth.written == 0 {
+        let begun = RestoredClient { login, read: counts.read, ..RestoredClient::fresh() };
+        if counts.written == 0 {
             return Some(begun);
         }
-        let had = truth.written.checked_sub(self.greeting.into()).filter(|_| self.greeting > 0)?;
+        let had = counts.written.checked_sub(self.greeting.into()).filter(|_| self.greeting > 0)?;
         Some(RestoredClient {
             sent_greeting: Some(self.sent_greeting()),
             greeting: self.greeting,
             output: if had == 0 { Output::Wanted } else { Output::Had(had) },
-            written: truth.written,
+            written: counts.written,
             ..begun
         })
     }
 
     /// A session whose next command begins after so many bytes.
-    fn session(&self, truth: Truth, resume: u64, area: Option<&[u8]>) -> Option<RestoredClient> {
+    fn session(&self, counts: ByteCounts, resume: u64, area: Option<&[u8]>) -> Option<RestoredClient> {
         let place = |position: u64| usize::try_from(position.checked_sub(self.base)?).ok();
-        let pending = match truth.read.checked_sub(resume)? {
+        let pending = match counts.read.checked_sub(resume)? {
             0 => Vec::new(),
-            _ => area?.get(place(resume)?..place(truth.read)?)?.to_vec(),
+            _ => area?.get(place(resume)?..place(counts.read)?)?.to_vec(),
         };
         debug_assert!(pending.len() <= AREA);
         let login = self.login as usize;
@@ -263,8 +263,8 @@ impl View {
             greeting: self.greeting,
             login: self.bytes.get(..login).filter(|login| !login.is_empty())?.to_vec(),
             output: Output::AllButTheEnd,
-            read: truth.read,
-            written: truth.written,
+            read: counts.read,
+            written: counts.written,
             tried: 0,
             session: Some(session),
         })
@@ -303,7 +303,7 @@ mod tests {
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(slot).cast::<u8>(), SLOT) };
         let mut area = [0; AREA];
         area[..9].copy_from_slice(b"DO 1;DO 2");
-        RestoredClient::of(bytes, Some(&area), Some(Truth { read, written }), cause)
+        RestoredClient::of(bytes, Some(&area), Some(ByteCounts { read, written }), cause)
     }
 
     fn pending(slot: &Slot, read: u64, written: u64) -> Option<Vec<u8>> {
@@ -411,8 +411,8 @@ mod tests {
             for number in bytes[8..120].chunks_exact_mut(4) {
                 number[1..].fill(0);
             }
-            let truth = Truth { read: random().into(), written: random().into() };
-            let _ = RestoredClient::of(&bytes, Some(&[0; AREA]), Some(truth), KILLED);
+            let counts = ByteCounts { read: random().into(), written: random().into() };
+            let _ = RestoredClient::of(&bytes, Some(&[0; AREA]), Some(counts), KILLED);
             let _ = RestoredClient::of(&bytes, None, None, KILLED);
         }
         assert_eq!(RestoredClient::of(&[0; SLOT - 1], None, None, KILLED), Err(Loss::Uncounted));

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::slot_table::{AREA, PENDING, SLOT, SlotTable, slot_table};
-use super::truth::{cookie, local_port, truth};
+use super::socket_info::{byte_counts, cookie, local_port};
 use super::{Cause, Loss, RestoredClient};
 use crate::rt::DetachedSocket;
 
@@ -109,7 +109,7 @@ fn find(slot_table: SlotTable, descriptor: RawFd) -> Found {
 }
 
 fn is_untouched(descriptor: RawFd) -> bool {
-    truth(descriptor).is_some_and(|truth| truth.read == 0 && truth.written == 0)
+    byte_counts(descriptor).is_some_and(|counts| counts.read == 0 && counts.written == 0)
 }
 
 fn put(slot_table: SlotTable, descriptor: RawFd, text: &mut Vec<u8>) {
@@ -201,7 +201,7 @@ fn client(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<Receive
         _ => {
             let slot = take(SLOT)?;
             let area = if take(1)? == [0] { None } else { Some(take(AREA)?) };
-            RestoredClient::of(slot, area, truth(descriptor), cause)
+            RestoredClient::of(slot, area, byte_counts(descriptor), cause)
         }
     };
     Ok(ReceivedClient { socket: DetachedSocket::adopt(socket)?, restored })

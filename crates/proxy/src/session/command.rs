@@ -108,13 +108,13 @@ impl Session {
 
     /// Notes for another process that a command runs. A query may wait for long before it does.
     fn note_command(&self, command: Command, request: &Request) {
-        let Some(kept) = self.client.stream.kept() else { return };
+        let Some(tracked) = self.client.stream.tracked() else { return };
         match command {
             Command::Query | Command::Quit => {}
-            Command::Ping => kept.runs(request.ahead(), Run::Again),
+            Command::Ping => tracked.runs(request.ahead(), Run::Again),
             // The login is not who it is any more.
-            Command::ChangeUser => kept.forget(),
-            _ => kept.is_tied(),
+            Command::ChangeUser => tracked.forget(),
+            _ => tracked.is_tied(),
         }
     }
 

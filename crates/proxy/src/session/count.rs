@@ -51,9 +51,9 @@ impl Session {
     pub(super) fn rest(&mut self) -> Instant {
         let now = self.run.ended.take().unwrap_or_else(Instant::now);
         if self.handle.rests(&self.data.state, now)
-            && let Some(kept) = self.client.stream.kept()
+            && let Some(tracked) = self.client.stream.tracked()
         {
-            kept.has_new_state();
+            tracked.has_new_state();
         }
         self.worker.figures.give_back_text(self.handle.show(Vec::new()));
         now

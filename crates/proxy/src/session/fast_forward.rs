@@ -54,8 +54,8 @@ impl Session {
         if !request.whole {
             return self.unknown_command(request).await;
         }
-        if let Some(kept) = self.client.stream.kept() {
-            kept.forget();
+        if let Some(tracked) = self.client.stream.tracked() {
+            tracked.forget();
         }
         self.handle.keep_pins(PinReason::default());
         let backend = match self.binding.pinned.take() {

@@ -143,9 +143,9 @@ impl Tries {
 impl Session {
     /// Notes for another process that a command is about to be sent to a server.
     pub(super) fn note_run(&self, job: &Job, request: &Request) {
-        let Some(kept) = self.client.stream.kept() else { return };
+        let Some(tracked) = self.client.stream.tracked() else { return };
         let may_again = Tries::new(job, &self.snapshot()).retries > 0 && only_reads(job);
-        kept.runs(
+        tracked.runs(
             request.ahead(),
             match job.command {
                 Command::Query if !request.whole => Run::Tied,

@@ -201,8 +201,8 @@ impl Session {
     async fn serve(&mut self) -> End {
         if self.want.account.row.fast_forward {
             // What of its bytes is under way nobody knows.
-            if let Some(kept) = self.client.stream.kept() {
-                kept.forget();
+            if let Some(tracked) = self.client.stream.tracked() {
+                tracked.forget();
             }
             self.begin_rest();
             self.client.set_idle_deadline(self.handle.since());
@@ -289,8 +289,8 @@ impl Session {
         };
         let mut out = Vec::with_capacity(64);
         narrows_wire::frame::put_encoded(&mut out, &mut 1, |out| ok.encode(out, self.client.capabilities));
-        if let Some(kept) = self.client.stream.kept() {
-            kept.answer_ends(out.len(), false);
+        if let Some(tracked) = self.client.stream.tracked() {
+            tracked.answer_ends(out.len(), false);
         }
         self.client.send(&out).await
     }
@@ -327,7 +327,7 @@ impl Session {
 
     /// Notes for another process what could be gone on with here.
     fn note_rest(&self) {
-        let Some(kept) = self.client.stream.kept() else { return };
+        let Some(tracked) = self.client.stream.tracked() else { return };
         let is_free = self.binding.pinned.is_none()
             && self.binding.aside.is_empty()
             && self.data.statements.is_empty()
@@ -336,21 +336,21 @@ impl Session {
             && self.data.next_flag_in == 0
             && !self.binding.multiplexing_off;
         if is_free {
-            kept.rests(
+            tracked.rests(
                 self.client.input.filled().len(),
                 self.data.status.0,
                 self.data.information.insert_id.may_be_set(),
                 &self.data.state,
             );
         } else {
-            kept.is_tied();
+            tracked.is_tied();
         }
     }
 
     /// Notes that the command at hand must not run once more.
     fn note_tie(&self) {
-        if let Some(kept) = self.client.stream.kept() {
-            kept.is_tied();
+        if let Some(tracked) = self.client.stream.tracked() {
+            tracked.is_tied();
         }
     }
 

@@ -155,10 +155,10 @@ impl Relay<'_> {
         }
         let bytes = self.ready_bytes();
         if self.is_last
-            && let Some(kept) = self.session.client.stream.kept()
+            && let Some(tracked) = self.session.client.stream.tracked()
             && self.leaves_everything()
         {
-            kept.answer_ends(bytes.len(), self.outcome.last_insert_id != 0);
+            tracked.answer_ends(bytes.len(), self.outcome.last_insert_id != 0);
         }
         let length = bytes.len() as u64;
         self.session.worker.counters.borrow_mut().client_bytes_sent += length;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use narrows_wire::compression::{Algorithm, End};
 
-use crate::hot_restart::{Kept, RestoredClient, SlotGuard};
+use crate::hot_restart::{RestoredClient, SlotGuard, TrackedSocket};
 use crate::rt::{DetachedSocket, Socket};
 use layers::Layers;
 
@@ -24,7 +24,7 @@ pub enum Stream {
     /// Bytes without any layer.
     Plain(Socket),
     /// The same, for a client that another process could continue with.
-    Kept(Kept),
+    Tracked(TrackedSocket),
     /// TLS, compression, or the one inside the other.
     Layered(Box<Layered>),
 }
@@ -60,14 +60,14 @@ impl Stream {
     /// A client's connection that was just accepted.
     pub fn accepted(socket: Socket) -> Stream {
         match SlotGuard::begin(&socket) {
-            Some(entry) => Stream::Kept(Kept::new(socket, entry)),
+            Some(entry) => Stream::Tracked(TrackedSocket::new(socket, entry)),
             None => Stream::Plain(socket),
         }
     }
 
     /// What is noted of it for another process.
-    pub fn kept(&self) -> Option<&Kept> {
-        if let Stream::Kept(kept) = self { Some(kept) } else { None }
+    pub fn tracked(&self) -> Option<&TrackedSocket> {
+        if let Stream::Tracked(tracked) = self { Some(tracked) } else { None }
     }
 
     /// Connects over TCP; each address of the name is tried.
@@ -103,8 +103,8 @@ impl Stream {
             Stream::Plain(socket) => {
                 Ok(DetachedStream { socket: socket.detach()?, entry: None, layers: None })
             }
-            Stream::Kept(kept) => {
-                let (socket, entry) = kept.into_parts();
+            Stream::Tracked(tracked) => {
+                let (socket, entry) = tracked.into_parts();
                 Ok(DetachedStream { socket: socket.detach()?, entry: Some(entry), layers: None })
             }
             Stream::Layered(layered) => {
@@ -117,7 +117,7 @@ impl Stream {
     /// How the peer is connected.
     pub fn transport(&self) -> Transport {
         let tls = match self {
-            Stream::Plain(_) | Stream::Kept(_) => false,
+            Stream::Plain(_) | Stream::Tracked(_) => false,
             Stream::Layered(layered) => layered.layers.borrow().has_tls(),
         };
         match self.socket() {
@@ -135,7 +135,7 @@ impl Stream {
     /// The outcome of the TLS handshake; `None` without TLS.
     pub fn tls(&self) -> Option<TlsInfo> {
         match self {
-            Stream::Plain(_) | Stream::Kept(_) => None,
+            Stream::Plain(_) | Stream::Tracked(_) => None,
             Stream::Layered(layered) => layered.layers.borrow().tls_info(),
         }
     }
@@ -186,7 +186,7 @@ impl Stream {
         match self {
             Stream::Plain(socket) => (socket, Layers::default()),
             // Keys are not handed on.
-            Stream::Kept(kept) => (kept.into_parts().0, Layers::default()),
+            Stream::Tracked(tracked) => (tracked.into_parts().0, Layers::default()),
             Stream::Layered(layered) => layered.into_parts(),
         }
     }
@@ -194,7 +194,7 @@ impl Stream {
     fn socket(&self) -> &Socket {
         match self {
             Stream::Plain(socket) => socket,
-            Stream::Kept(kept) => &kept.socket,
+            Stream::Tracked(tracked) => &tracked.socket,
             Stream::Layered(layered) => layered.socket(),
         }
     }
@@ -206,7 +206,7 @@ impl Stream {
     pub async fn readable(&self) -> io::Result<()> {
         let socket = match self {
             Stream::Plain(socket) => socket,
-            Stream::Kept(kept) => &kept.socket,
+            Stream::Tracked(tracked) => &tracked.socket,
             Stream::Layered(layered) if layered.layers.borrow().has_unread() => return Ok(()),
             Stream::Layered(layered) => layered.socket(),
         };
@@ -220,7 +220,7 @@ impl Stream {
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => socket.try_read(buffer),
-            Stream::Kept(kept) => kept.try_read(buffer),
+            Stream::Tracked(tracked) => tracked.try_read(buffer),
             Stream::Layered(layered) => layered.layers.borrow_mut().try_read(layered.socket(), buffer),
         }
     }
@@ -260,7 +260,7 @@ impl Stream {
         let all = *bytes;
         let done = match self {
             Stream::Plain(socket) => socket.try_write_all(bytes)?,
-            Stream::Kept(kept) => kept.try_write_all(bytes)?,
+            Stream::Tracked(tracked) => tracked.try_write_all(bytes)?,
             Stream::Layered(layered) => layered.try_write_all(bytes)?,
         };
         #[cfg(test)]
@@ -273,7 +273,7 @@ impl Stream {
     /// Bytes that were taken of a writer and wait for the peer.
     pub fn backlog(&self) -> usize {
         match self {
-            Stream::Plain(_) | Stream::Kept(_) => 0,
+            Stream::Plain(_) | Stream::Tracked(_) => 0,
             Stream::Layered(layered) => layered.layers.borrow().backlog(),
         }
     }
@@ -394,7 +394,7 @@ impl DetachedStream {
         let socket = self.socket.attach()?;
         Ok(match (self.layers, self.entry) {
             (None, None) => Stream::Plain(socket),
-            (None, Some(entry)) => Stream::Kept(Kept::new(socket, entry)),
+            (None, Some(entry)) => Stream::Tracked(TrackedSocket::new(socket, entry)),
             (Some(layers), _) => Stream::Layered(Layered::new(socket, *layers)),
         })
     }

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 
 /// Bytes that were taken of a TCP socket and put into it, by all processes that ever had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Truth {
+pub struct ByteCounts {
     /// Read, and so gone from the kernel.
     pub read: u64,
     /// Written, whether they have arrived or not.
@@ -25,29 +25,29 @@ pub fn cookie(socket: RawFd) -> io::Result<u64> {
 }
 
 /// What has gone through a TCP socket; `None` where it is another one, or its peer has gone.
-pub fn truth(socket: RawFd) -> Option<Truth> {
+pub fn byte_counts(socket: RawFd) -> Option<ByteCounts> {
     // The peer goes on meanwhile: what it takes, or sends, between two questions would be counted twice, or not at all.
     (0..MOST_QUESTIONS).find_map(|_| {
-        let before = Counts::of(socket)?;
+        let before = Totals::of(socket)?;
         let unread = queue(socket, libc::FIONREAD)?;
         let unsent = queue(socket, libc::TIOCOUTQ)?;
-        if Counts::of(socket)? != before {
+        if Totals::of(socket)? != before {
             return None;
         }
         let read = before.received.checked_sub(unread)?;
-        Some(Truth { read, written: before.acknowledged + unsent })
+        Some(ByteCounts { read, written: before.acknowledged + unsent })
     })
 }
 
 /// Bytes that have come, and those that the peer has said it has.
 #[derive(Debug, PartialEq, Eq)]
-struct Counts {
+struct Totals {
     received: u64,
     acknowledged: u64,
 }
 
-impl Counts {
-    fn of(socket: RawFd) -> Option<Counts> {
+impl Totals {
+    fn of(socket: RawFd) -> Option<Totals> {
         let mut info = [0; INFO];
         let length = option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
         // An older kernel does not count.
@@ -63,7 +63,7 @@ impl Counts {
             _ => return None,
         };
         let received = number(BYTES_RECEIVED)?.checked_sub(ended)?;
-        Some(Counts { received, acknowledged: number(BYTES_ACKED)? })
+        Some(Totals { received, acknowledged: number(BYTES_ACKED)? })
     }
 }
 
@@ -118,18 +118,18 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        let now = || truth(server.as_raw_fd()).unwrap();
-        assert_eq!(now(), Truth { read: 0, written: 0 });
+        let now = || byte_counts(server.as_raw_fd()).unwrap();
+        assert_eq!(now(), ByteCounts { read: 0, written: 0 });
         (&server).write_all(b"greeting").unwrap();
         client.write_all(b"login").unwrap();
         client.read_exact(&mut [0; 8]).unwrap();
-        assert_eq!(now(), Truth { read: 0, written: 8 });
+        assert_eq!(now(), ByteCounts { read: 0, written: 8 });
         (&server).read_exact(&mut [0; 2]).unwrap();
-        assert_eq!(now(), Truth { read: 2, written: 8 });
+        assert_eq!(now(), ByteCounts { read: 2, written: 8 });
         client.shutdown(Shutdown::Write).unwrap();
         server.read_exact(&mut [0; 3]).unwrap();
         assert_eq!(server.read(&mut [0; 3]).unwrap(), 0);
-        assert_eq!(truth(server.as_raw_fd()).unwrap(), Truth { read: 5, written: 8 });
+        assert_eq!(byte_counts(server.as_raw_fd()).unwrap(), ByteCounts { read: 5, written: 8 });
         assert_eq!(local_port(server.as_raw_fd()), Some(listener.local_addr().unwrap().port()));
         assert_eq!(local_port(listener.as_raw_fd()), None);
         let other = cookie(client.as_raw_fd()).unwrap();

@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::slot_table::{AREA, BYTES, INSERTED, NOWHERE, Phase, Slot, SlotTable, TRIES, slot_table};
-use super::truth::cookie;
+use super::socket_info::cookie;
 use super::{Output, RestoredClient, SentGreeting};
 use crate::rt::{DetachedSocket, Socket};
 use crate::state::SessionState;
 
 /// A client's connection.
 #[derive(Debug)]
-pub struct Kept {
+pub struct TrackedSocket {
     // Ends before the socket does.
     entry: SlotGuard,
     pub(crate) socket: Socket,
@@ -255,10 +255,10 @@ impl Drop for SlotGuard {
     }
 }
 
-impl Kept {
+impl TrackedSocket {
     /// A connection and what is noted of it.
-    pub(crate) fn new(socket: Socket, entry: SlotGuard) -> Kept {
-        Kept { entry, socket }
+    pub(crate) fn new(socket: Socket, entry: SlotGuard) -> TrackedSocket {
+        TrackedSocket { entry, socket }
     }
 
     pub(crate) fn into_parts(self) -> (Socket, SlotGuard) {
