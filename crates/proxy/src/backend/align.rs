@@ -9,7 +9,7 @@ use narrows_wire::handshake::{ChangeUser, ConnectAttributes};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Command, Status, Tracker};
 
-use super::{Answer, Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Residue, Want};
+use super::{Answer, Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Uncollected, Want};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
 use crate::state::{Difference, SessionState, SharedState};
@@ -21,7 +21,7 @@ impl Backend {
     /// Whether the session is already in `state`; in most cases this only compares a pointer. User variables only count
     /// if the next statement reads them.
     pub fn is_aligned(&self, state: &SharedState, user_variables: bool) -> bool {
-        if self.login.tracking.is_none() || self.login.residue.is_some() {
+        if self.login.tracking.is_none() || self.login.uncollected.is_some() {
             return false;
         }
         let found = &self.login.state;
@@ -53,10 +53,10 @@ impl Backend {
                 if state.null_is_insert_id() { format!("LAST_INSERT_ID({id})") } else { id.to_string() };
             difference.assign(&format!("last_insert_id={value}"));
         }
-        let residue = self.login.residue.take();
-        if residue.is_some() || !difference.is_empty() {
+        let uncollected = self.login.uncollected.take();
+        if uncollected.is_some() || !difference.is_empty() {
             debug_assert!(!difference.schema_must_go, "the pool has ensured that");
-            match timeout(limit, self.send_difference(&difference, residue)).await {
+            match timeout(limit, self.send_difference(&difference, uncollected)).await {
                 Ok(sent) => sent?,
                 Err(_) => return Err(BackendError::Timeout),
             }
@@ -81,9 +81,9 @@ impl Backend {
 
     /// Drops what the connection keeps if its owner has disconnected: nobody will read it, but its value of
     /// `LAST_INSERT_ID()` is still set.
-    pub fn shed_unwanted_residue(&mut self) {
-        if let Some(residue) = self.login.residue.take_if(|residue| !residue.is_wanted())
-            && residue.has_insert_id()
+    pub fn drop_unwanted_diagnostics(&mut self) {
+        if let Some(uncollected) = self.login.uncollected.take_if(|uncollected| !uncollected.is_wanted())
+            && uncollected.has_insert_id()
         {
             self.login.insert_id_before = InsertIdBefore::Unknown;
         }
@@ -120,12 +120,12 @@ impl Backend {
     async fn send_difference(
         &mut self,
         difference: &Difference,
-        residue: Option<Residue>,
+        uncollected: Option<Uncollected>,
     ) -> Result<(), BackendError> {
         let mut out = Vec::with_capacity(256);
         let mut answers = 0;
-        if let Some(residue) = &residue {
-            self.put_questions(&mut out, residue);
+        if let Some(uncollected) = &uncollected {
+            self.put_questions(&mut out, uncollected);
         }
         if difference.reset {
             put_command(&mut out, Command::ResetConnection, &[]);
@@ -151,8 +151,8 @@ impl Backend {
         }
         self.stream.write_all(&out).await?;
         let mut buffer = Buffer::default();
-        if let Some(residue) = residue {
-            self.leave_answers(&mut buffer, residue).await?;
+        if let Some(uncollected) = uncollected {
+            self.deliver_answers(&mut buffer, uncollected).await?;
         }
         for _ in 0..answers {
             self.answer(&mut buffer).await?;
@@ -226,7 +226,7 @@ impl Backend {
         // Whether the character sets are those of the login or the server's defaults depends on the server. Neither is
         // assumed: a state without them differs from every client's.
         self.login.state = Arc::new(self.login.state.after_reset());
-        self.login.residue = None;
+        self.login.uncollected = None;
         self.login.begin_anew();
         self.forget_traces(limit).await
     }
@@ -258,7 +258,7 @@ impl Backend {
     /// # Errors
     /// The server's, such as 1045; then the server closes the connection.
     pub async fn change_user(&mut self, want: &Want, limit: Duration) -> Result<(), BackendError> {
-        self.settle_residue(limit).await?;
+        self.collect_diagnostics(limit).await?;
         let collation = Collation::by_id(super::connect::FALLBACK_COLLATION, self.login.family)
             .expect("the table has the fallback");
         let (nonce, plugin) = &self.login.greeting;
@@ -293,12 +293,12 @@ impl Backend {
     ///
     /// # Errors
     /// As [`Backend::align`].
-    pub async fn settle_residue(&mut self, limit: Duration) -> Result<(), BackendError> {
-        self.shed_unwanted_residue();
-        match self.login.residue.take() {
-            Some(residue) => {
+    pub async fn collect_diagnostics(&mut self, limit: Duration) -> Result<(), BackendError> {
+        self.drop_unwanted_diagnostics();
+        match self.login.uncollected.take() {
+            Some(uncollected) => {
                 let nothing = Difference::default();
-                let asked = self.send_difference(&nothing, Some(residue));
+                let asked = self.send_difference(&nothing, Some(uncollected));
                 timeout(limit, asked).await.unwrap_or(Err(BackendError::Timeout))
             }
             None => Ok(()),

@@ -116,7 +116,7 @@ async fn open(
         greeting: (greeting.nonce, greeting.plugin),
         state: Arc::new(session),
         tracking: want.own.map(|_| THE_CLIENTS_OWN),
-        residue: None,
+        uncollected: None,
         insert_id_before: InsertIdBefore::Is(0),
         sequences_are_own: true,
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),

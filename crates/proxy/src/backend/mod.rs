@@ -3,8 +3,8 @@
 mod align;
 mod ask;
 mod connect;
+mod diagnostics;
 mod in_use;
-mod residue;
 mod statements;
 
 use std::cell::Cell;
@@ -32,8 +32,10 @@ use crate::stream::{DetachedStream, Stream, TlsError};
 pub use align::TRACKED_VARIABLES;
 pub use ask::Table;
 pub use connect::{connect, kill};
+pub use diagnostics::{
+    Collected, DiagnosticsReceiver, FOREIGN_INSERT_ID, InsertId, Kinds, ResultSet, Uncollected,
+};
 pub use in_use::{InUse, ServerTally, Tally};
-pub use residue::{FOREIGN_INSERT_ID, InsertId, Keepsake, Kinds, Left, Residue, ResultSet};
 pub use statements::{BYTES_OF_ENTRY, BackendStatement, PrepareOk, Statements};
 
 /// A backend connection.
@@ -109,7 +111,7 @@ pub struct Login {
     /// Our last setting of `session_track_system_variables` since the last login or reset.
     pub tracking: Option<&'static str>,
     /// What it keeps for its last client.
-    pub residue: Option<Residue>,
+    pub uncollected: Option<Uncollected>,
     /// What `LAST_INSERT_ID()` returns as long as its current client has not changed it.
     pub insert_id_before: InsertIdBefore,
     /// Whether `LASTVAL()` can only return the current client's values: nobody else has used the connection since its
@@ -352,12 +354,12 @@ impl Backend {
 
     /// Whether it keeps something that its last client may read.
     pub fn keeps_something(&self) -> bool {
-        self.login.residue.as_ref().is_some_and(Residue::is_wanted)
+        self.login.uncollected.as_ref().is_some_and(Uncollected::is_wanted)
     }
 
     /// Whether its last client waits for what it keeps.
     pub fn is_asked_for_something(&self) -> bool {
-        self.login.residue.as_ref().is_some_and(Residue::is_asked_for)
+        self.login.uncollected.as_ref().is_some_and(Uncollected::is_asked_for)
     }
 
     /// Whether it is logged in as the account in `want`.

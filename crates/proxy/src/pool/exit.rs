@@ -31,7 +31,7 @@ impl Pool {
         let limit = self.in_force.get().variables.connect_timeout_server;
         if exit != Exit::UndoTimeouts {
             // If this fails, what it still keeps for its client is lost, and so is the connection.
-            let _ = backend.settle_residue(limit).await;
+            let _ = backend.collect_diagnostics(limit).await;
         }
         let cleaned = match exit {
             Exit::UndoTimeouts => {
@@ -64,7 +64,7 @@ impl Pool {
         // It no longer has everything that its client left there.
         backend.login.count_lease();
         let limit = self.in_force.get().variables.connect_timeout_server;
-        self.look_after(backend, async move |backend| backend.settle_residue(limit).await);
+        self.look_after(backend, async move |backend| backend.collect_diagnostics(limit).await);
     }
 
     /// Puts a connection back that was looked after: its last client may have begun to wait meanwhile for what it keeps.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Pool;
-use crate::backend::{DetachedBackend, Keepsake, Use};
+use crate::backend::{DetachedBackend, DiagnosticsReceiver, Use};
 use crate::hostgroup::ServerFigures;
 use crate::rows::HostgroupId;
 
@@ -26,7 +26,7 @@ pub enum Mail {
     /// ([`Demand::poke_oldest`](crate::hostgroup::Demand::poke_oldest)).
     Poke(HostgroupId),
     /// A client waits for what a connection keeps for it; if that is idle, fetch it. One of each connection that keeps
-    /// something ([`Keepsake::ask`]).
+    /// something ([`DiagnosticsReceiver::ask`]).
     Fetch {
         /// The hostgroup.
         hostgroup: HostgroupId,
@@ -45,8 +45,8 @@ pub struct Lent(pub(super) Box<DetachedBackend>);
 impl Pool {
     /// Has a connection asked for what it keeps for a client of this worker, as soon as it is idle wherever it is. A connection
     /// that is leased meanwhile leaves it by itself.
-    pub fn ask_for(&self, keepsake: &Keepsake, hostgroup: HostgroupId, last_use: Use) {
-        if let Some(worker) = keepsake.ask(self.worker) {
+    pub fn ask_for(&self, receiver: &DiagnosticsReceiver, hostgroup: HostgroupId, last_use: Use) {
+        if let Some(worker) = receiver.ask(self.worker) {
             self.outbox.send(worker, Mail::Fetch { hostgroup, last_use });
         }
     }

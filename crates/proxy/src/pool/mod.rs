@@ -298,8 +298,8 @@ impl Pool {
     }
 
     fn lend(&self, worker: usize, backend: Backend) {
-        if let Some(residue) = &backend.login.residue {
-            residue.moves_to(worker);
+        if let Some(uncollected) = &backend.login.uncollected {
+            uncollected.moves_to(worker);
         }
         match backend.detach() {
             Ok(backend) => self.outbox.send(worker, Mail::Backend(Lent(Box::new(backend)))),

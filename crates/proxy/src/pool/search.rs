@@ -188,7 +188,7 @@ async fn settle(mut backend: Backend, limit: Duration) -> (Backend, Result<(), B
         return (backend, Ok(()));
     }
     let settling = spawn_local(async move {
-        let settled = backend.settle_residue(limit).await;
+        let settled = backend.collect_diagnostics(limit).await;
         (backend, settled)
     });
     settling.await.expect("it neither panics nor is aborted")

@@ -214,7 +214,7 @@ impl Session {
             let limit = self.snapshot().variables.connect_timeout_server;
             for aside in &mut self.binding.aside {
                 // What cannot be fetched is lost with the connection, which shows when that is used.
-                let _ = aside.pinned.backend.settle_residue(limit).await;
+                let _ = aside.pinned.backend.collect_diagnostics(limit).await;
             }
         }
         let Some(common) = common(job, job.text(request)) else { return Ok(()) };

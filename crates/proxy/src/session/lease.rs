@@ -181,7 +181,7 @@ impl Session {
         snapshot: &Snapshot,
     ) -> Result<Option<u64>, BackendError> {
         // Before it is decided whether the connection's insert id is known.
-        leased.backend.shed_unwanted_residue();
+        leased.backend.drop_unwanted_diagnostics();
         let asks_by_null = leased.pinned && self.data.state.null_is_insert_id();
         if !asks_by_null && !job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
             let is_unknown = leased.backend.login.insert_id_before == InsertIdBefore::Unknown;
@@ -191,7 +191,7 @@ impl Session {
         // Whoever holds what is waited for may himself wait for what this connection keeps.
         if self.data.information.insert_id.is_awaited() {
             let limit = snapshot.variables.connect_timeout_server;
-            Box::pin(leased.backend.settle_residue(limit)).await?;
+            Box::pin(leased.backend.collect_diagnostics(limit)).await?;
         }
         let insert_id = Box::pin(self.insert_id_elsewhere()).await;
         if asks_by_null {

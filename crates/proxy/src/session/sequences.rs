@@ -20,7 +20,7 @@ impl Session {
     /// Resets it. What it keeps for the client that it served last, this one perhaps, is left with that client.
     pub(super) async fn forget_values(&self, backend: &mut Backend) -> Result<(), BackendError> {
         let limit = self.snapshot().variables.connect_timeout_server;
-        backend.settle_residue(limit).await?;
+        backend.collect_diagnostics(limit).await?;
         backend.reset(limit).await?;
         // It knows less than its last client left there.
         backend.login.count_lease();

@@ -8,9 +8,7 @@ use super::super::job::Job;
 use super::super::{End, Session};
 use super::conditions::{Condition, condition, is_error};
 use super::{FoundRows, Information, Last, Left, Place, asks_about_last, may_set_an_id};
-use crate::backend::{
-    Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Kinds, Left as Collected, ResultSet,
-};
+use crate::backend::{Backend, BackendError, Collected, FOREIGN_INSERT_ID, InsertIdBefore, Kinds, ResultSet};
 use crate::pool::{Exit, Lease};
 use crate::reply;
 use crate::rt::Instant;
@@ -68,8 +66,8 @@ impl Session {
         let place = Place::of(backend);
         let keeps_warnings =
             !self.data.information.conditions.are_here() || self.handles_warnings(place.hostgroup);
-        if let Some(residue) = self.data.information.leave(place, keeps_warnings) {
-            backend.login.residue = Some(residue);
+        if let Some(uncollected) = self.data.information.leave(place, keeps_warnings) {
+            backend.login.uncollected = Some(uncollected);
         }
     }
 
@@ -83,7 +81,7 @@ impl Session {
     /// A connection was leased: takes back what it keeps for this client.
     pub(in super::super) fn meet(&mut self, backend: &mut Backend) {
         if self.data.information.meet(|place| place.is_untouched(backend)) {
-            backend.login.residue = None;
+            backend.login.uncollected = None;
         }
     }
 
@@ -98,8 +96,8 @@ impl Session {
     /// asked. `None` if neither has ended in the time that the other session has for it.
     async fn fetched<'k>(&self, left: &'k Left) -> Option<&'k Collected> {
         let Place { hostgroup, last_use } = left.place;
-        self.worker.pool.ask_for(&left.keepsake, hostgroup, last_use);
-        left.keepsake.left(self.snapshot().variables.connect_timeout_server_max).await
+        self.worker.pool.ask_for(&left.receiver, hostgroup, last_use);
+        left.receiver.collected(self.snapshot().variables.connect_timeout_server_max).await
     }
 
     /// `LAST_INSERT_ID()` for a connection that does not know it; `None` if it does.
@@ -158,7 +156,7 @@ impl Session {
         if !self.data.information.leave_to_collect(backend, kinds) {
             return Ok(());
         }
-        backend.settle_residue(self.snapshot().variables.connect_timeout_server).await
+        backend.collect_diagnostics(self.snapshot().variables.connect_timeout_server).await
     }
 
     /// The statement with what it asks about the one before put in, for a connection that does not know; `None`

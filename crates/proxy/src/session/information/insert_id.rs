@@ -94,7 +94,7 @@ impl LastInsertId {
 
     /// Whether it has to be waited for: another session collects it, or will.
     pub(in super::super) fn is_awaited(&self) -> bool {
-        !self.is_here() && self.left.iter().any(|left| !left.keepsake.is_settled())
+        !self.is_here() && self.left.iter().any(|left| !left.receiver.has_arrived())
     }
 
     /// What a connection answers decides; `None` if that one did not set it.

@@ -2,7 +2,7 @@
 //!
 //! Each value is with somebody. Most are told by the protocol, and Narrows knows them. Others only the connection knows that
 //! ran the statement; while nobody else has used it, it can be asked. The next client that leases it collects the value first
-//! and leaves it for this one (`backend/residue.rs`).
+//! and leaves it for this one (`backend/diagnostics.rs`).
 //!
 //! ```text
 //!                 a statement ran, and its answer does not tell
@@ -31,7 +31,7 @@ use narrows_wire::charset::Family;
 
 use super::job::Job;
 use super::outcome::Outcome;
-use crate::backend::{Backend, Keepsake, Kinds, Residue, Use};
+use crate::backend::{Backend, DiagnosticsReceiver, Kinds, Uncollected, Use};
 use crate::snapshot::HostgroupId;
 
 use conditions::Conditions;
@@ -92,7 +92,7 @@ pub(super) struct Place {
 #[derive(Debug, Clone)]
 pub(super) struct Left {
     place: Place,
-    keepsake: Arc<Keepsake>,
+    receiver: Arc<DiagnosticsReceiver>,
     /// The insert ids that its answers named.
     named: Vec<u64>,
 }
@@ -101,12 +101,12 @@ impl Left {
     /// What a connection keeps of the statement that ran on it last.
     fn on(backend: &mut Backend, kinds: Kinds) -> Left {
         let left = Left::at(Place::of(backend));
-        backend.login.residue = Some(Residue::new(&left.keepsake, kinds));
+        backend.login.uncollected = Some(Uncollected::new(&left.receiver, kinds));
         left
     }
 
     fn at(place: Place) -> Left {
-        Left { place, keepsake: Arc::default(), named: Vec::new() }
+        Left { place, receiver: Arc::default(), named: Vec::new() }
     }
 }
 
@@ -221,7 +221,7 @@ impl Information {
 
     /// The leased connection goes back to the pool, or is set aside: what only it knows is left there. Returns that, for
     /// the connection. Warnings stay with it only if they outlast its return.
-    pub(super) fn leave(&mut self, place: Place, keeps_warnings: bool) -> Option<Residue> {
+    pub(super) fn leave(&mut self, place: Place, keeps_warnings: bool) -> Option<Uncollected> {
         if !keeps_warnings {
             self.conditions.forget_here();
         }
@@ -236,14 +236,14 @@ impl Information {
         self.insert_id.leave(&left);
         self.found_rows.leave(&left);
         self.conditions.leave(&left);
-        Some(Residue::new(&left.keepsake, kinds))
+        Some(Uncollected::new(&left.receiver, kinds))
     }
 
     /// A connection was leased; `is_untouched` says whether it is the one that was returned at a place, and nobody had it
     /// between. Returns whether it keeps anything of this session, which it then has not to leave.
     pub(super) fn meet(&mut self, is_untouched: impl Fn(Place) -> bool) -> bool {
         // What was collected is no longer there.
-        let is_there = |left: &Left| is_untouched(left.place) && !left.keepsake.is_settled();
+        let is_there = |left: &Left| is_untouched(left.place) && !left.receiver.has_arrived();
         self.insert_id.meet(is_there);
         self.found_rows.meet(is_there);
         self.conditions.meet(is_there);

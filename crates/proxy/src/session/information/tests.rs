@@ -90,9 +90,9 @@ fn another_connection_does_not_know() {
 #[test]
 fn what_was_collected_is_no_longer_with_the_connection() {
     let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7))]);
-    let residue = information.leave(place(1), true).expect("the id may be asked");
+    let uncollected = information.leave(place(1), true).expect("the id may be asked");
     // Whoever collects it, or a connection that is closed, settles it.
-    drop(residue);
+    drop(uncollected);
     information.meet(HERE);
     assert!(!information.insert_id.is_here());
     assert_eq!(information.last, Last::Here);

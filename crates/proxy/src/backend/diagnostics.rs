@@ -26,8 +26,8 @@ pub const FOREIGN_INSERT_ID: u64 = u64::MAX - 58;
 
 /// On the connection: what it keeps, and for which client.
 #[derive(Debug)]
-pub struct Residue {
-    owner: Weak<Keepsake>,
+pub struct Uncollected {
+    owner: Weak<DiagnosticsReceiver>,
     kinds: Kinds,
 }
 
@@ -44,18 +44,18 @@ pub struct Kinds {
 
 /// With the client: what others have fetched for it.
 #[derive(Debug, Default)]
-pub struct Keepsake {
+pub struct DiagnosticsReceiver {
     /// Its owner waits for it.
     is_asked_for: AtomicBool,
     /// Where the connection is: 0 on the worker of its owner, or else one more than the worker's number.
     place: AtomicUsize,
-    left: OnceLock<Left>,
-    settled: Notify,
+    collected: OnceLock<Collected>,
+    arrived: Notify,
 }
 
 /// What was fetched. `None` if it was not requested, or lost with the connection.
 #[derive(Debug, Default)]
-pub struct Left {
+pub struct Collected {
     /// `LAST_INSERT_ID()`.
     pub insert_id: InsertId,
     /// `FOUND_ROWS()`.
@@ -92,15 +92,15 @@ impl Kinds {
     }
 }
 
-impl Residue {
-    /// What the connection keeps for the owner of `keepsake`.
-    pub fn new(keepsake: &Arc<Keepsake>, kinds: Kinds) -> Residue {
-        Residue { owner: Arc::downgrade(keepsake), kinds }
+impl Uncollected {
+    /// What the connection keeps for the client that has `receiver`.
+    pub fn new(receiver: &Arc<DiagnosticsReceiver>, kinds: Kinds) -> Uncollected {
+        Uncollected { owner: Arc::downgrade(receiver), kinds }
     }
 
-    /// Whether it belongs to the holder of `keepsake`.
-    pub fn is_of(&self, keepsake: &Arc<Keepsake>) -> bool {
-        std::ptr::eq(self.owner.as_ptr(), Arc::as_ptr(keepsake))
+    /// Whether `receiver` is its receiver.
+    pub fn is_of(&self, receiver: &Arc<DiagnosticsReceiver>) -> bool {
+        std::ptr::eq(self.owner.as_ptr(), Arc::as_ptr(receiver))
     }
 
     /// Whether it may have set `LAST_INSERT_ID()`.
@@ -115,27 +115,27 @@ impl Residue {
 
     /// The connection goes to another worker.
     pub fn moves_to(&self, worker: usize) {
-        if let Some(keepsake) = self.owner.upgrade() {
-            keepsake.place.store(worker + 1, Ordering::SeqCst);
+        if let Some(receiver) = self.owner.upgrade() {
+            receiver.place.store(worker + 1, Ordering::SeqCst);
         }
     }
 
     /// Whether its owner waits for it.
     pub fn is_asked_for(&self) -> bool {
-        self.owner.upgrade().is_some_and(|keepsake| keepsake.is_asked_for.load(Ordering::SeqCst))
+        self.owner.upgrade().is_some_and(|receiver| receiver.is_asked_for.load(Ordering::SeqCst))
     }
 }
 
-impl Drop for Residue {
+impl Drop for Uncollected {
     /// What a closed connection kept is lost; its owner must not wait for it.
     fn drop(&mut self) {
-        if let Some(keepsake) = self.owner.upgrade() {
-            keepsake.settle(Left::default());
+        if let Some(receiver) = self.owner.upgrade() {
+            receiver.deliver(Collected::default());
         }
     }
 }
 
-impl Keepsake {
+impl DiagnosticsReceiver {
     /// Its owner, on worker `own`, waits for it: the worker that must be notified of that, once; the client that has
     /// the connection after that knows it from here.
     pub fn ask(&self, own: usize) -> Option<usize> {
@@ -146,59 +146,59 @@ impl Keepsake {
         Some(self.place.load(Ordering::SeqCst).checked_sub(1).unwrap_or(own))
     }
 
-    fn settle(&self, left: Left) {
-        // Only the first one counts: the drop of a residue follows its capture.
-        let _ = self.left.set(left);
-        self.settled.notify_one();
+    fn deliver(&self, collected: Collected) {
+        // Only the first one counts: an `Uncollected` is dropped after its answers were delivered.
+        let _ = self.collected.set(collected);
+        self.arrived.notify_one();
     }
 
     /// Whether the values have arrived.
-    pub fn is_settled(&self) -> bool {
-        self.left.get().is_some()
+    pub fn has_arrived(&self) -> bool {
+        self.collected.get().is_some()
     }
 
     /// Waits until the values have arrived; `None` after `limit`.
-    pub async fn left(&self, limit: Duration) -> Option<&Left> {
-        if self.left.get().is_none() {
+    pub async fn collected(&self, limit: Duration) -> Option<&Collected> {
+        if self.collected.get().is_none() {
             // Whether they arrived in time is checked below.
-            let _ = timeout(limit, self.settled.notified()).await;
+            let _ = timeout(limit, self.arrived.notified()).await;
         }
-        self.left.get()
+        self.collected.get()
     }
 }
 
 impl Backend {
     /// The queries for what the connection keeps for somebody else. Warnings come first, because the other queries
     /// clear them; `FOUND_ROWS()` and `LAST_INSERT_ID()` survive `SHOW WARNINGS`.
-    pub(super) fn put_questions(&self, out: &mut Vec<u8>, residue: &Residue) {
-        if residue.kinds.diagnostics {
+    pub(super) fn put_questions(&self, out: &mut Vec<u8>, uncollected: &Uncollected) {
+        if uncollected.kinds.diagnostics {
             self.put_query(out, "SHOW WARNINGS");
         }
-        if residue.kinds.found_rows {
+        if uncollected.kinds.found_rows {
             self.put_query(out, "SELECT FOUND_ROWS()");
         }
-        if residue.kinds.insert_id {
+        if uncollected.kinds.insert_id {
             // Sets an id that no client ever receives: otherwise the next client's might happen to be equal.
             self.put_query(out, format!("SELECT LAST_INSERT_ID(), LAST_INSERT_ID({FOREIGN_INSERT_ID})"));
         }
     }
 
     /// Reads their answers and passes them to their owner.
-    pub(super) async fn leave_answers(
+    pub(super) async fn deliver_answers(
         &mut self,
         buffer: &mut Buffer,
-        residue: Residue,
+        uncollected: Uncollected,
     ) -> Result<(), BackendError> {
-        let mut left = Left::default();
-        if residue.kinds.diagnostics {
-            left.warnings = Some(self.result_set(buffer).await?);
+        let mut collected = Collected::default();
+        if uncollected.kinds.diagnostics {
+            collected.warnings = Some(self.result_set(buffer).await?);
         }
-        if residue.kinds.found_rows {
-            left.found_rows = number(&self.result_set(buffer).await?);
+        if uncollected.kinds.found_rows {
+            collected.found_rows = number(&self.result_set(buffer).await?);
         }
-        if residue.kinds.insert_id {
+        if uncollected.kinds.insert_id {
             let now = number(&self.result_set(buffer).await?);
-            left.insert_id = match now {
+            collected.insert_id = match now {
                 Some(now) if self.login.insert_id_before == InsertIdBefore::Is(now) => {
                     InsertId::Unchanged(now)
                 }
@@ -207,8 +207,8 @@ impl Backend {
             };
             self.login.insert_id_before = InsertIdBefore::Is(FOREIGN_INSERT_ID);
         }
-        if let Some(keepsake) = residue.owner.upgrade() {
-            keepsake.settle(left);
+        if let Some(receiver) = uncollected.owner.upgrade() {
+            receiver.deliver(collected);
         }
         Ok(())
     }
@@ -355,24 +355,24 @@ mod tests {
     #[test]
     fn what_a_connection_keeps_is_asked_for_once_where_the_connection_is() {
         let own = 3;
-        let left_here = Keepsake::default();
+        let left_here = DiagnosticsReceiver::default();
         assert_eq!([left_here.ask(own), left_here.ask(own)], [Some(own), None]);
-        let lent = Arc::new(Keepsake::default());
-        let residue = Residue::new(&lent, Kinds { insert_id: true, ..Kinds::default() });
-        residue.moves_to(0);
+        let lent = Arc::new(DiagnosticsReceiver::default());
+        let uncollected = Uncollected::new(&lent, Kinds { insert_id: true, ..Kinds::default() });
+        uncollected.moves_to(0);
         assert_eq!([lent.ask(own), lent.ask(own)], [Some(0), None]);
     }
 
     #[test]
     fn who_gets_a_connection_knows_that_its_owner_waits() {
-        let keepsake = Arc::new(Keepsake::default());
-        let residue = Residue::new(&keepsake, Kinds::default());
-        assert!(!residue.is_asked_for());
+        let receiver = Arc::new(DiagnosticsReceiver::default());
+        let uncollected = Uncollected::new(&receiver, Kinds::default());
+        assert!(!uncollected.is_asked_for());
         // The message goes to worker 0, which has lent the connection by then.
-        assert_eq!(keepsake.ask(0), Some(0));
-        residue.moves_to(1);
-        assert!(residue.is_asked_for());
-        drop(keepsake);
-        assert!(!residue.is_asked_for(), "nobody waits any more");
+        assert_eq!(receiver.ask(0), Some(0));
+        uncollected.moves_to(1);
+        assert!(uncollected.is_asked_for());
+        drop(receiver);
+        assert!(!uncollected.is_asked_for(), "nobody waits any more");
     }
 }
