@@ -16,7 +16,7 @@ use narrows_sql::{
 };
 use narrows_wire::{Errno, Status};
 
-use crate::rules::{Client, Hint, Memory, Passage, Query, Question, Sender, Verdict, annotate, digest_of};
+use crate::rules::{Client, Hint, Memory, Passage, Query, Question, RuleOutput, Sender, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
 
@@ -42,7 +42,7 @@ pub(crate) struct Asking<'a> {
 /// What the rules, the statement's comment and the firewall say of a statement.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ruled {
-    pub(crate) output: Verdict,
+    pub(crate) output: RuleOutput,
     /// Its text, as the rules have rewritten it.
     pub(crate) rewritten: Option<Vec<u8>>,
     /// Its digest, if the rules or the firewall have asked for it.
@@ -138,7 +138,7 @@ impl<'a> Asking<'a> {
         let Snapshot { variables, rules, .. } = self.snapshot;
         let guarded = variables.firewall_whitelist_enabled;
         let mut ruled =
-            Ruled { output: Verdict { flag_out: flag_in, ..Verdict::default() }, ..Ruled::default() };
+            Ruled { output: RuleOutput { flag_out: flag_in, ..RuleOutput::default() }, ..Ruled::default() };
         let mut is_cut = false;
         if guarded || !rules.is_empty() {
             let wanted = variables.query_digests && (guarded || rules.needs_digest());
@@ -172,7 +172,7 @@ impl<'a> Asking<'a> {
         ruled.doubt = doubt;
     }
 
-    /// The firewall's verdict on a command that no whitelist can contain.
+    /// What the firewall decides on a command that no whitelist can contain.
     pub(crate) fn ask_unlisted(&self) -> Ruled {
         let mut ruled = Ruled::default();
         if self.snapshot.variables.firewall_whitelist_enabled {
@@ -240,10 +240,10 @@ impl<'a> Asking<'a> {
         let Snapshot { variables, rules, .. } = self.snapshot;
         let refused = |text: &str| Some(Route::Refuse(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
         match (step, &ruled.output) {
-            (Step::Query | Step::Execute, Verdict { ok_msg: Some(rule), .. }) => {
+            (Step::Query | Step::Execute, RuleOutput { ok_msg: Some(rule), .. }) => {
                 return Some(Route::Ok(rules.ok_msg(*rule).to_owned()));
             }
-            (_, Verdict { error_msg: Some(rule), .. }) => return refused(rules.error_msg(*rule)),
+            (_, RuleOutput { error_msg: Some(rule), .. }) => return refused(rules.error_msg(*rule)),
             _ if !ruled.passes() => return refused(&variables.firewall_whitelist_errormsg),
             _ => {}
         }
@@ -264,7 +264,7 @@ impl<'a> Asking<'a> {
 
 impl Options {
     /// What rules and variables say.
-    fn of(variables: &Variables, output: &Verdict) -> Options {
+    fn of(variables: &Variables, output: &RuleOutput) -> Options {
         let delay = output.delay.map_or(Duration::ZERO, |delay| Duration::from_millis(delay.into()));
         Options {
             timeout: output.timeout.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms.into())),
@@ -294,7 +294,7 @@ impl Options {
 
 impl Caching {
     /// What rules and variables say.
-    fn of(variables: &Variables, output: &Verdict) -> Option<Caching> {
+    fn of(variables: &Variables, output: &RuleOutput) -> Option<Caching> {
         let ttl = output.cache_ttl.filter(|ttl| *ttl > 0 && variables.query_cache_size > 0)?;
         let without_rows = output.cache_empty_result.unwrap_or(variables.query_cache_stores_empty_result);
         Some(Caching { ttl: Duration::from_millis(ttl.into()), without_rows })
@@ -302,7 +302,7 @@ impl Caching {
 }
 
 /// Whether the query log gets an entry for a statement.
-pub(crate) fn is_logged(variables: &Variables, output: &Verdict) -> bool {
+pub(crate) fn is_logged(variables: &Variables, output: &RuleOutput) -> bool {
     !variables.eventslog_filename.is_empty() && output.log.unwrap_or(variables.eventslog_default_log)
 }
 

@@ -146,16 +146,16 @@ fn who_knows_what_is_asked_comes_before_the_rules() {
 #[test]
 fn what_has_no_rows_for_the_cache_or_no_digest_has_options_all_the_same() {
     let variables = Variables { query_cache_size: 1, ..Variables::default() };
-    let output = Verdict {
+    let output = RuleOutput {
         cache_ttl: Some(500),
         timeout: Some(0),
         delay: Some(3),
         multiplex: Some(2),
-        ..Verdict::default()
+        ..RuleOutput::default()
     };
     let options = Options::of(&variables, &output);
     assert_eq!(options.caching.map(|caching| caching.ttl), Some(Duration::from_millis(500)));
     assert_eq!((options.timeout, options.delay), (None, Duration::from_millis(3)));
     assert!(options.keeps_multiplexing);
-    assert!(Options::of(&Variables::default(), &Verdict::default()).caching.is_none());
+    assert!(Options::of(&Variables::default(), &RuleOutput::default()).caching.is_none());
 }

@@ -5,7 +5,7 @@
 //! - From a *condition on the client* follow its fields in [`RuleRow`], [`Client`] and [`SomeClient`], how it is compiled
 //!   ([`Conditions`]), its part of the [`ProfileKey`], the interpreter and the random rules of the tests, and its name in
 //!   `EXPLAIN ROUTE`.
-//! - From an *output* follow its fields in [`RuleRow`] and [`Verdict`], how a rule sets it, and its text in `EXPLAIN ROUTE`.
+//! - From an *output* follow its fields in [`RuleRow`] and [`RuleOutput`], how a rule sets it, and its text in `EXPLAIN ROUTE`.
 //!
 //! What workers remember of the rules is remembered by [`ProfileKey`]. So that nobody gets what holds for another client,
 //! only [`Conditions::key`] sees a [`Client`] before the walk over the rules; whether a condition holds is decided by the key
@@ -129,7 +129,7 @@ macro_rules! columns {
 
         /// What the rules say. `None`: they say nothing.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub struct Verdict {
+        pub struct RuleOutput {
             $( $(#[$output_doc])* pub $output: Option<$said>, )*
             /// The flag after the rules.
             pub flag_out: u32,
@@ -138,11 +138,11 @@ macro_rules! columns {
         }
 
         impl RuleRow {
-            /// Puts the outputs into `verdict`; those that the row leaves open stay as they were. `rule` is its place.
-            pub(super) fn act(&self, rule: RuleIndex, verdict: &mut Verdict) {
+            /// Puts the outputs into `output`; those that the row leaves open stay as they were. `rule` is its place.
+            pub(super) fn act(&self, rule: RuleIndex, output: &mut RuleOutput) {
                 $(
                     if let Some(value) = &self.$output {
-                        verdict.$output = Some(value.said(rule));
+                        output.$output = Some(value.said(rule));
                     }
                 )*
             }
@@ -187,7 +187,7 @@ macro_rules! columns {
 }
 
 // The definition in the admin table, the field and its type, and what it is for: a condition on a property of clients (its
-// type, and how it is compared), an output (its type in a verdict), or something else.
+// type, and how it is compared), an output (its type in a `RuleOutput`), or something else.
 columns! {
     /// Rules are tried in this order.
     "rule_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL", rule_id: i64, other;
@@ -273,7 +273,7 @@ fn name(definition: &'static str) -> &'static str {
 
 /// The cell of an output.
 trait Output {
-    /// What a verdict has of it.
+    /// What a `RuleOutput` has of it.
     type Said: Copy;
 
     /// That of the cell of a rule.
@@ -307,7 +307,7 @@ said_as_they_are! {
     HostgroupId: HostgroupId::to_string;
 }
 
-/// Texts stay where they are: a verdict has the rule that has it.
+/// Texts stay where they are: a `RuleOutput` has the rule that has it.
 impl Output for String {
     type Said = RuleIndex;
 
@@ -320,7 +320,7 @@ impl Output for String {
     }
 }
 
-impl Verdict {
+impl RuleOutput {
     /// Whether a copy is to run somewhere.
     pub fn is_mirrored(&self) -> bool {
         self.mirror_hostgroup.is_some() || self.mirror_flag_out.is_some()

@@ -17,7 +17,7 @@ pub struct Firewall {
     rules: HashMap<u64, Vec<FirewallRuleRow>>,
 }
 
-/// The firewall's verdict on a statement.
+/// What the firewall decides on a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Passage {
     /// It may run.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::columns::{ProfileKey, Seen};
 use super::expression::Work;
-use super::{Client, Query, RuleSet, Verdict};
+use super::{Client, Query, RuleOutput, RuleSet};
 use crate::hash::AsTheyAre;
 
 /// One worker's part of the rules.
@@ -88,7 +88,7 @@ pub(super) struct Plan {
 /// The end of a walk that is the same for every statement of a digest.
 #[derive(Debug)]
 pub(super) struct Settled {
-    pub(super) verdict: Verdict,
+    pub(super) output: RuleOutput,
     pub(super) matched: Box<[u32]>,
     /// Whether a rule with `apply` ended it.
     pub(super) stopped: bool,

@@ -1,4 +1,4 @@
-//! Query rules: from a statement and who sent it to a [`Verdict`].
+//! Query rules: from a statement and who sent it to a [`RuleOutput`].
 //!
 //! Rules are compiled once per configuration ([`RuleSet`]) and evaluated in three steps, each of which looks at fewer
 //! of them: the sender leaves those of a *profile*; the digest leaves those of a *plan*, which is remembered; and where
@@ -29,7 +29,7 @@ use crate::rows::FastRoutingRow;
 
 pub use annotation::{Hint, annotate};
 use columns::Conditions;
-pub use columns::{Client, RuleRow, SomeClient, Verdict};
+pub use columns::{Client, RuleOutput, RuleRow, SomeClient};
 pub use expression::{ExpressionError, check_expression};
 use fast_routing::FastRouting;
 pub use firewall::{Firewall, Passage, Sender};
@@ -140,38 +140,38 @@ impl RuleSet {
     }
 
     /// Goes through the rules. The second value is the statement as the rules have rewritten it.
-    pub fn apply(&self, question: &Question<'_>, memory: &mut Memory) -> (Verdict, Option<Vec<u8>>) {
+    pub fn apply(&self, question: &Question<'_>, memory: &mut Memory) -> (RuleOutput, Option<Vec<u8>>) {
         memory.renew(self);
         memory.matched.clear();
         let (client, query) = (&question.client, &question.query);
         let Some(last) = self.rules.last() else {
-            let mut verdict = Verdict { flag_out: query.flag_in, ..Verdict::default() };
-            self.route_fast(client, &mut verdict);
-            return (verdict, None);
+            let mut output = RuleOutput { flag_out: query.flag_in, ..RuleOutput::default() };
+            self.route_fast(client, &mut output);
+            return (output, None);
         };
         let profile = memory.profile(self, client);
-        let (mut verdict, rewritten, stopped) = self.walk(&profile, query, memory);
+        let (mut output, rewritten, stopped) = self.walk(&profile, query, memory);
         // ProxySQL checks `apply` of the last rule that it evaluated, whether it matched or not.
         if !stopped && !last.row.apply {
-            self.route_fast(client, &mut verdict);
+            self.route_fast(client, &mut output);
         }
-        (verdict, rewritten)
+        (output, rewritten)
     }
 
     /// The destination in the table that is asked after the rules.
-    fn route_fast(&self, client: &Client<'_>, verdict: &mut Verdict) {
+    fn route_fast(&self, client: &Client<'_>, output: &mut RuleOutput) {
         if !self.fast_routing.is_empty() {
-            let found = self.fast_routing.find(client.username, client.schemaname, verdict.flag_out);
-            verdict.destination_hostgroup = found.or(verdict.destination_hostgroup);
+            let found = self.fast_routing.find(client.username, client.schemaname, output.flag_out);
+            output.destination_hostgroup = found.or(output.destination_hostgroup);
         }
     }
 
-    /// The text of `error_msg` or `OK_msg` that a verdict refers to.
+    /// The text of `error_msg` or `OK_msg` that a rule output refers to.
     pub fn error_msg(&self, index: RuleIndex) -> &str {
         self.rule(index).and_then(|rule| rule.row.error_msg.as_deref()).unwrap_or_default()
     }
 
-    /// The text of `OK_msg` that a verdict points to.
+    /// The text of `OK_msg` that a rule output refers to.
     pub fn ok_msg(&self, index: RuleIndex) -> &str {
         self.rule(index).and_then(|rule| rule.row.ok_msg.as_deref()).unwrap_or_default()
     }

@@ -35,12 +35,12 @@ fn rule(rule_id: i64, destination: i32) -> RuleRow {
     }
 }
 
-fn verdict(rules: &[RuleRow], statement: &'static str) -> (Verdict, Option<Vec<u8>>) {
+fn output(rules: &[RuleRow], statement: &'static str) -> (RuleOutput, Option<Vec<u8>>) {
     RuleSet::compile(rules, &[], 0).unwrap().apply(&question(statement), &mut Memory::default())
 }
 
 fn destination(rules: &[RuleRow], statement: &'static str) -> Option<i32> {
-    verdict(rules, statement).0.destination_hostgroup.map(|group| group.0)
+    output(rules, statement).0.destination_hostgroup.map(|group| group.0)
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn later_rules_see_what_earlier_ones_have_rewritten() {
     first.apply = false;
     let mut second = rule(2, 2);
     second.match_pattern = Some("brand new".to_owned());
-    let (verdict, rewritten) = verdict(&[first, second], "SELECT old");
-    assert_eq!(verdict.destination_hostgroup, Some(HostgroupId(2)));
+    let (output, rewritten) = output(&[first, second], "SELECT old");
+    assert_eq!(output.destination_hostgroup, Some(HostgroupId(2)));
     assert_eq!(rewritten.as_deref(), Some(b"SELECT brand new".as_slice()));
 }
 
@@ -295,12 +295,12 @@ fn the_compiled_rules_say_what_an_interpreter_says() {
                 digest: (round % 5 > 0).then(|| digest_of(digested)),
             };
             let question = Question { client: Client::random(), query };
-            let (verdict, rewritten) = set.apply(&question, &mut memory);
+            let (output, rewritten) = set.apply(&question, &mut memory);
             let (matched, destination, flag, text) = interpreter.apply(&question);
             let said = (
                 memory.last_matched(&set).collect::<Vec<_>>(),
-                verdict.destination_hostgroup.map(|group| group.0),
-                verdict.flag_out,
+                output.destination_hostgroup.map(|group| group.0),
+                output.flag_out,
                 rewritten.unwrap_or_else(|| question.query.statement.to_vec()),
             );
             assert_eq!(said, (matched, destination, flag, text), "{rows:#?}\n{question:?}");

@@ -3,12 +3,12 @@
 
 use super::memory::{Memory, Plan, Profile, Settled};
 use super::rule::{Rule, RuleIndex};
-use super::{Query, RuleSet, Verdict};
+use super::{Query, RuleOutput, RuleSet};
 
 /// A walk on its way.
 struct Walk<'a> {
     set: &'a RuleSet,
-    verdict: Verdict,
+    output: RuleOutput,
     flag: u32,
     rewritten: Option<Vec<u8>>,
     matched: Vec<u32>,
@@ -38,19 +38,19 @@ impl RuleSet {
         profile: &Profile,
         query: &Query<'_>,
         memory: &mut Memory,
-    ) -> (Verdict, Option<Vec<u8>>, bool) {
+    ) -> (RuleOutput, Option<Vec<u8>>, bool) {
         let plan = memory.plan(self, query, profile);
         if let Some(settled) = &plan.settled {
             memory.matched.extend_from_slice(&settled.matched);
             memory.count(&settled.matched);
-            return (settled.verdict, None, settled.stopped);
+            return (settled.output, None, settled.stopped);
         }
         let matched = std::mem::take(&mut memory.matched);
         let mut walk = Walk::new(self, query.flag_in, matched);
         let stopped = walk.run(query, profile, &plan, memory);
         memory.count(&walk.matched);
         memory.matched = walk.matched;
-        (walk.verdict, walk.rewritten, stopped)
+        (walk.output, walk.rewritten, stopped)
     }
 
     /// Asks everything that depends on the digest alone.
@@ -124,7 +124,7 @@ impl RuleSet {
         let began_again = walk.iterations < self.iterations;
         let untouched = profile.first_screened == u32::MAX || profile.first_screened > end && !began_again;
         (untouched && !walk.unsettled).then(|| Settled {
-            verdict: walk.verdict,
+            output: walk.output,
             matched: walk.matched.into(),
             stopped: end != u32::MAX,
         })
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
     fn new(set: &'a RuleSet, flag: u32, matched: Vec<u32>) -> Walk<'a> {
         Walk {
             set,
-            verdict: Verdict { flag_out: flag, ..Verdict::default() },
+            output: RuleOutput { flag_out: flag, ..RuleOutput::default() },
             flag,
             rewritten: None,
             matched,
@@ -223,14 +223,14 @@ impl<'a> Walk<'a> {
             return Step::On;
         }
         self.matched.push(index);
-        rule.row.act(RuleIndex(index), &mut self.verdict);
+        rule.row.act(RuleIndex(index), &mut self.output);
         if rule.row.apply {
             return Step::Stop;
         }
         self.unsettled |= !rule.flags_out.is_empty();
         if let Some(flag) = rule.flag_out() {
             self.flag = flag;
-            self.verdict.flag_out = flag;
+            self.output.flag_out = flag;
             if self.iterations > 0 {
                 self.iterations -= 1;
                 return Step::Again;

@@ -16,7 +16,7 @@ use super::{End, Session};
 use crate::mirror::{Copy, offer};
 use crate::route::{Asking, Digest, Route, Ruled, Step, is_logged, read_otherwise};
 use crate::rt::{Instant, nanoseconds};
-use crate::rules::{Client, Hint, Passage, Verdict};
+use crate::rules::{Client, Hint, Passage, RuleOutput};
 use crate::snapshot::Snapshot;
 use crate::worker::LocalSnapshot;
 
@@ -281,7 +281,13 @@ impl Session {
 
     /// Runs a copy: where the rules say, or those of the chain that the copy starts in. It is never refused, answered
     /// or mirrored again.
-    pub(super) fn mirror(&self, snapshot: &Snapshot, statement: &Statement, text: &[u8], output: &Verdict) {
+    pub(super) fn mirror(
+        &self,
+        snapshot: &Snapshot,
+        statement: &Statement,
+        text: &[u8],
+        output: &RuleOutput,
+    ) {
         let chain = output.mirror_flag_out.map(|flag| self.ask_rules(snapshot, statement, text, flag));
         let (chosen, rewritten) = match chain {
             Some(ruled) => (ruled.output.destination_hostgroup, ruled.rewritten),
@@ -299,7 +305,7 @@ impl Session {
     }
 
     /// Turns multiplexing off or on for what follows, as the rules say.
-    pub(super) fn set_multiplexing(&mut self, output: &Verdict) {
+    pub(super) fn set_multiplexing(&mut self, output: &RuleOutput) {
         match output.multiplex {
             Some(0) => self.binding.multiplexing_off = true,
             Some(1) => self.binding.multiplexing_off = false,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::hostgroup::{Hostgroup, Server};
 use crate::route::{Asking, Route, Step, digest_options};
-use crate::rules::{Client, Hint, Memory, Verdict, annotate};
+use crate::rules::{Client, Hint, Memory, RuleOutput, annotate};
 use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
@@ -44,7 +44,7 @@ pub(super) fn explain(
             hints.add(key, value, hint);
         });
     if !hints.are_followed && statement.flags.contains(Flags::COMMENT) {
-        let output = &mut Verdict::default();
+        let output = &mut RuleOutput::default();
         annotate(output, text, |key, value, hint| hints.add(key, value, hint));
     }
     let rewritten = ruled.rewritten.take();
@@ -130,8 +130,8 @@ impl Hints {
 }
 
 /// What the query cache does.
-fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), verdict: &Verdict) -> String {
-    match verdict.cache_ttl {
+fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), output: &RuleOutput) -> String {
+    match output.cache_ttl {
         None | Some(0) => "not cached: no rule and no comment says so".to_owned(),
         Some(_) if snapshot.variables.query_cache_size == 0 => {
             "not cached: mysql-query_cache_size_MB is 0".to_owned()
@@ -190,7 +190,7 @@ fn eligibility(hostgroup: &Hostgroup, server: &Server, line: Option<&ServerLine>
 fn pins(
     snapshot: &Snapshot,
     mut reasons: PinReason,
-    output: &Verdict,
+    output: &RuleOutput,
     outcome: &RouteOutcome,
 ) -> Vec<(&'static str, String)> {
     let RouteOutcome::Hostgroup(hostgroup, _) = outcome else { return Vec::new() };
