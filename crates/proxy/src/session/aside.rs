@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// After a statement: the connection at hand is the one that attracts what follows, if any does.
-    pub(super) fn keep_at_hand(&mut self) {
+    pub(super) fn keep_current(&mut self) {
         if self.binding.aside.is_empty() {
             return;
         }

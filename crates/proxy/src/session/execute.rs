@@ -89,7 +89,7 @@ impl Session {
             if result.is_ok() && !commits_by_itself && self.data.status.contains(Status::AUTOCOMMIT) {
                 result = Box::pin(self.commit_aside()).await;
             }
-            self.keep_at_hand();
+            self.keep_current();
         }
         result
     }

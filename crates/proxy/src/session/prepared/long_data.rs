@@ -22,7 +22,7 @@ impl Session {
     /// Sends a part of a parameter to the connection that will execute the statement.
     pub(in super::super) async fn long_data(&mut self, request: &mut Request) -> Result<(), End> {
         let done = self.part_of_parameter(request).await;
-        self.keep_at_hand();
+        self.keep_current();
         done
     }
 

@@ -6,13 +6,13 @@
 //! connection, until that is over.
 //!
 //! - `mod.rs`: the commands, and which of them are answered here.
-//! - `at_hand.rs`: brings a statement to a connection and the command into the form it needs there.
+//! - `on_backend.rs`: brings a statement to a connection and the command into the form it needs there.
 //! - `long_data.rs`: `COM_STMT_SEND_LONG_DATA`, which has no answer.
 //! - `budget.rs`: how many statements servers are burdened with.
 
-mod at_hand;
 mod budget;
 mod long_data;
+mod on_backend;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -44,7 +44,7 @@ use crate::route::{Route, Ruled, Step, is_logged};
 use crate::snapshot::HostgroupId;
 use crate::worker::LocalSnapshot;
 
-pub(super) use at_hand::Ready;
+pub(super) use on_backend::Ready;
 
 impl Session {
     /// `COM_STMT_PREPARE`. A server answers each time: what a table looks like may have changed since the last.
@@ -248,7 +248,7 @@ impl Session {
             return Ok(());
         }
         let done = self.close_held(id).await;
-        self.keep_at_hand();
+        self.keep_current();
         done
     }
 
