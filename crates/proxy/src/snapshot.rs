@@ -241,73 +241,88 @@ impl Snapshot {
             .map_err(|(username, source)| CompileError::Firewall { username, source })?;
         let pair = |row: &ReplicationHostgroupRow| (row.writer_hostgroup, row.reader_hostgroup);
         let readers = rows.replication_hostgroups.iter().map(pair).collect();
-        let users = rows.users.into_iter().filter(|user| user.active).map(|row| {
-            let name = row.username.clone().into_bytes();
-            let known = previous.and_then(|previous| previous.users.get(&name));
-            let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
-            let split = Split::parse(&row.attributes);
-            let login = LoginAttributes::parse(&row.attributes);
-            let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
-            (name, Arc::new(Account { credentials, login, split, row, connections }))
-        });
-        let users: HashMap<_, _> = users.collect();
-        let mut hostgroups: BTreeMap<HostgroupId, Hostgroup> = BTreeMap::new();
-        let known = |id: HostgroupId| previous.and_then(|previous| previous.hostgroups.get(&id));
-        let writers =
-            |id: HostgroupId| rows.replication_hostgroups.iter().find(|pair| pair.writer_hostgroup == id);
-        let attributes = |id: HostgroupId| rows.hostgroup_attributes.iter().find(|row| row.hostgroup == id);
-        let empty = |id: HostgroupId| Hostgroup {
-            id,
-            servers: Vec::new(),
-            writers: writers(id).map(|pair| CheckType::named(&pair.check_type)),
-            demand: known(id)
-                .map(|known| Arc::clone(&known.demand))
-                .unwrap_or_else(|| Arc::new(Demand::new(id, workers))),
-            settings: HostgroupSettings::of(&rows.variables, attributes(id)),
-            is_overfull: false,
-        };
-        // Clients that wait for servers of a hostgroup are queued in it: it stays when its last server is removed, and
-        // a hostgroup that servers move to exists before them.
-        let paired = rows.replication_hostgroups.iter();
-        let paired = paired.flat_map(|pair| [pair.writer_hostgroup, pair.reader_hostgroup]);
-        let before = previous.into_iter().flat_map(|previous| previous.hostgroups.keys().copied());
-        for id in paired.chain(before) {
-            hostgroups.entry(id).or_insert_with(|| empty(id));
-        }
-        for row in rows.servers {
-            let known = known(row.hostgroup);
-            let hostgroup = hostgroups.entry(row.hostgroup).or_insert_with(|| empty(row.hostgroup));
-            let same =
-                |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;
-            let before = known.and_then(|known| known.servers.iter().find(same));
-            let mut server = Server::new(row, rows.tls.clone());
-            server.addresses = rows.names.of(&server.row.hostname, server.row.port);
-            if server.row.status == ServerStatus::OfflineSoft {
-                let since = before.and_then(|before| before.drains_since);
-                server.drains_since = since.or_else(|| Some(Instant::now()));
-            }
-            if let Some(before) = before {
-                let status = (before.row.status, server.row.status);
-                let is_back = status == (ServerStatus::Unreachable, ServerStatus::Online);
-                server.back_since = if is_back { Some(Instant::now()) } else { before.back_since };
-                server.figures = Arc::clone(&before.figures);
-            }
-            hostgroup.servers.push(Arc::new(server));
-        }
+        let hostgroups = compile_hostgroups(&rows, workers, previous);
+        let users = compile_users(rows.users, previous);
         Ok(Snapshot {
             variables: rows.variables,
             password_forms: forms(&users),
             users,
-            hostgroups: hostgroups
-                .into_iter()
-                .map(|(id, hostgroup)| (id, Arc::new(hostgroup.counted())))
-                .collect(),
+            hostgroups,
             rules,
             firewall: Arc::new(firewall),
             readers,
             tls: rows.tls,
         })
     }
+}
+
+/// The active users; those of `previous` keep what is known about their passwords and how many clients they have.
+fn compile_users(rows: Vec<UserRow>, previous: Option<&Snapshot>) -> HashMap<Vec<u8>, Arc<Account>> {
+    let users = rows.into_iter().filter(|user| user.active).map(|row| {
+        let name = row.username.clone().into_bytes();
+        let known = previous.and_then(|previous| previous.users.get(&name));
+        let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
+        let split = Split::parse(&row.attributes);
+        let login = LoginAttributes::parse(&row.attributes);
+        let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
+        (name, Arc::new(Account { credentials, login, split, row, connections }))
+    });
+    users.collect()
+}
+
+/// The hostgroups with their servers, which keep what is known about them from `previous`.
+fn compile_hostgroups(
+    rows: &Rows,
+    workers: usize,
+    previous: Option<&Snapshot>,
+) -> BTreeMap<HostgroupId, Arc<Hostgroup>> {
+    let known = |id: HostgroupId| previous.and_then(|previous| previous.hostgroups.get(&id));
+    let writers =
+        |id: HostgroupId| rows.replication_hostgroups.iter().find(|pair| pair.writer_hostgroup == id);
+    let attributes = |id: HostgroupId| rows.hostgroup_attributes.iter().find(|row| row.hostgroup == id);
+    let empty = |id: HostgroupId| Hostgroup {
+        id,
+        servers: Vec::new(),
+        writers: writers(id).map(|pair| CheckType::named(&pair.check_type)),
+        demand: known(id)
+            .map(|known| Arc::clone(&known.demand))
+            .unwrap_or_else(|| Arc::new(Demand::new(id, workers))),
+        settings: HostgroupSettings::of(&rows.variables, attributes(id)),
+        is_overfull: false,
+    };
+    // Clients that wait for servers of a hostgroup are queued in it: it stays when its last server is removed, and
+    // a hostgroup that servers move to exists before them.
+    let paired = rows.replication_hostgroups.iter();
+    let paired = paired.flat_map(|pair| [pair.writer_hostgroup, pair.reader_hostgroup]);
+    let before = previous.into_iter().flat_map(|previous| previous.hostgroups.keys().copied());
+    let mut hostgroups: BTreeMap<HostgroupId, Hostgroup> = BTreeMap::new();
+    for id in paired.chain(before) {
+        hostgroups.entry(id).or_insert_with(|| empty(id));
+    }
+    for row in &rows.servers {
+        let hostgroup = hostgroups.entry(row.hostgroup).or_insert_with(|| empty(row.hostgroup));
+        let same = |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;
+        let before = known(row.hostgroup).and_then(|known| known.servers.iter().find(same));
+        hostgroup.servers.push(Arc::new(compile_server(row, rows, before.map(|server| &**server))));
+    }
+    hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup.counted()))).collect()
+}
+
+/// The server of a row; `before` is the same one as it was until now.
+fn compile_server(row: &ServerRow, rows: &Rows, before: Option<&Server>) -> Server {
+    let mut server = Server::new(row.clone(), rows.tls.clone());
+    server.addresses = rows.names.of(&server.row.hostname, server.row.port);
+    if server.row.status == ServerStatus::OfflineSoft {
+        let since = before.and_then(|before| before.drains_since);
+        server.drains_since = since.or_else(|| Some(Instant::now()));
+    }
+    if let Some(before) = before {
+        let status = (before.row.status, server.row.status);
+        let is_back = status == (ServerStatus::Unreachable, ServerStatus::Online);
+        server.back_since = if is_back { Some(Instant::now()) } else { before.back_since };
+        server.figures = Arc::clone(&before.figures);
+    }
+    server
 }
 
 /// The rules of `previous` where they have not changed: workers' caches about them, and their hits, are kept.

@@ -1,5 +1,6 @@
 //! Opens a backend connection: socket, greeting, login; also the separate connection that kills a statement.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,35 +47,16 @@ async fn open(
     want: &Want,
     state: &SessionState,
 ) -> Result<Backend, BackendError> {
-    let mut stream = match server.row.port {
-        0 => Stream::connect_unix(&server.row.hostname).await?,
-        port => match server.addresses.look_up() {
-            Some(addresses) => Stream::connect_first(&addresses, port).await?,
-            None => Stream::connect_tcp(&server.row.hostname, port).await?,
-        },
-    };
+    let stream = open_socket(&server).await?;
     let address = stream.peer_address();
     let mut buffer = Buffer::default();
-    let header = read_packet(&stream, &mut buffer, SMALL_PACKET).await?;
-    let bytes = payload(&buffer, header);
-    if bytes.first() == Some(&Err::HEADER) {
-        return Result::Err(BackendError::Server(ServerError::decode(bytes)?));
-    }
-    let greeting = Greeting::decode(bytes)?;
-    let sequence = header.sequence.wrapping_add(1);
-    buffer.consume(header.packet_length());
-    if !buffer.is_empty() {
-        // A server waits for an answer. Anything inserted after its greeting would be read as if it had come inside
-        // TLS.
-        return Result::Err(Malformed("bytes after the greeting").into());
-    }
+    let (greeting, sequence) = read_greeting(&stream, &mut buffer).await?;
     server.figures.saw_greeting(greeting.capabilities, greeting.status);
 
     let capabilities = wanted(&server, &greeting, want, state);
     let family = family(&greeting);
     let collation = login_collation(state, family);
-    let mut sequence = sequence;
-    let mut response = HandshakeResponse {
+    let response = HandshakeResponse {
         capabilities,
         max_packet_size: MAX_PACKET_SIZE,
         charset: collation.id as u8,
@@ -85,18 +67,7 @@ async fn open(
         attributes: ConnectAttributes::clone(&want.about),
         zstd_level: None,
     };
-    if server.wants_tls() {
-        if !greeting.capabilities.contains(Capabilities::SSL) {
-            return Result::Err(BackendError::NoTls);
-        }
-        stream = start_tls(stream, &server, &response, &mut sequence).await?;
-    }
-    let (mut exchange, first) = exchange((&stream, &server), &greeting.nonce, &greeting.plugin, want);
-    (response.auth_response, response.plugin) = (first.auth_response, Some(first.plugin.as_bytes().to_vec()));
-    let mut login = Vec::with_capacity(512);
-    put_encoded(&mut login, &mut sequence, |out| response.encode(out));
-    stream.write_all(&login).await?;
-    log_in(&stream, &mut buffer, &mut exchange).await?;
+    let mut stream = respond(stream, &mut buffer, &server, want, (&greeting, sequence), response).await?;
     if capabilities.contains(Capabilities::COMPRESS) {
         stream = stream.with_compression(Algorithm::Zlib, End::Client, buffer.filled())?;
     }
@@ -126,6 +97,57 @@ async fn open(
         address,
     };
     Ok(Backend::new(stream, Box::new(login)))
+}
+
+async fn open_socket(server: &Server) -> io::Result<Stream> {
+    match server.row.port {
+        0 => Stream::connect_unix(&server.row.hostname).await,
+        port => match server.addresses.look_up() {
+            Some(addresses) => Stream::connect_first(&addresses, port).await,
+            None => Stream::connect_tcp(&server.row.hostname, port).await,
+        },
+    }
+}
+
+/// The server's greeting, and the sequence number of the answer to it.
+async fn read_greeting(stream: &Stream, buffer: &mut Buffer) -> Result<(Greeting, u8), BackendError> {
+    let header = read_packet(stream, buffer, SMALL_PACKET).await?;
+    let bytes = payload(buffer, header);
+    if bytes.first() == Some(&Err::HEADER) {
+        return Result::Err(BackendError::Server(ServerError::decode(bytes)?));
+    }
+    let greeting = Greeting::decode(bytes)?;
+    buffer.consume(header.packet_length());
+    if !buffer.is_empty() {
+        // A server waits for an answer. Anything inserted after its greeting would be read as if it had come inside
+        // TLS.
+        return Result::Err(Malformed("bytes after the greeting").into());
+    }
+    Ok((greeting, header.sequence.wrapping_add(1)))
+}
+
+/// Answers the greeting: TLS if the server's row asks for it, then `response` with the proof of the password.
+async fn respond(
+    mut stream: Stream,
+    buffer: &mut Buffer,
+    server: &Server,
+    want: &Want,
+    (greeting, mut sequence): (&Greeting, u8),
+    mut response: HandshakeResponse,
+) -> Result<Stream, BackendError> {
+    if server.wants_tls() {
+        if !greeting.capabilities.contains(Capabilities::SSL) {
+            return Result::Err(BackendError::NoTls);
+        }
+        stream = start_tls(stream, server, &response, &mut sequence).await?;
+    }
+    let (mut exchange, first) = exchange((&stream, server), &greeting.nonce, &greeting.plugin, want);
+    (response.auth_response, response.plugin) = (first.auth_response, Some(first.plugin.as_bytes().to_vec()));
+    let mut login = Vec::with_capacity(512);
+    put_encoded(&mut login, &mut sequence, |out| response.encode(out));
+    stream.write_all(&login).await?;
+    log_in(&stream, buffer, &mut exchange).await?;
+    Ok(stream)
 }
 
 /// The capabilities to request from a server with this greeting.

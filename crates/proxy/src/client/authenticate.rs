@@ -52,38 +52,15 @@ pub(super) async fn authenticate(
     claim: LoginClaim<'_>,
 ) -> Result<(AccountPlace, Secret, u8), LoginError> {
     let account = snapshot.users.get(claim.user);
-    let key_pair = snapshot.tls.key_pair.as_ref();
-    let challenge = Challenge {
-        nonce,
-        announced: Plugin::from_name(snapshot.variables.default_authentication_plugin.as_bytes()),
-        channel: match stream.transport() {
-            Transport::Tcp => Channel::Open,
-            Transport::Tls => Channel::Tls,
-            Transport::Unix => Channel::Unix,
-        },
-        can_switch: claim.can_switch,
-        public_key: key_pair.map(KeyPair::public_pem),
-    };
     let claimed = match account {
         Some(account) => Claim::known(Arc::clone(&account.credentials)),
         None => Claim::decoy(claim.user, &snapshot.password_forms, &worker.peers.decoy_key),
     };
+    let challenge = challenge(snapshot, stream, nonce, &claim);
     let (mut exchange, mut step) = Exchange::start(&challenge, claimed, claim.plugin, claim.answer);
     loop {
         step = match step {
-            Step::Send(question) => {
-                // The client may answer with its clear-text password.
-                if let Some(tracked) = stream.tracked().filter(|_| stream.transport() != Transport::Tcp) {
-                    tracked.forget();
-                }
-                send(stream, &mut sequence, &question).await?;
-                let header = read_packet(stream, input, LOGIN_PACKET).await?;
-                sequence = header.sequence.wrapping_add(1);
-                let step = exchange.feed(payload(input, header));
-                // It may contain the password.
-                input.wipe(header.packet_length());
-                step
-            }
+            Step::Send(question) => ask(stream, input, &mut sequence, &question, &mut exchange).await?,
             Step::Decrypt(cipher) => {
                 let tls = snapshot.tls.clone();
                 let decrypt = move || tls.key_pair.as_ref().and_then(|pair| pair.decrypt(&cipher));
@@ -118,6 +95,46 @@ pub(super) async fn authenticate(
             }
         }
     }
+}
+
+fn challenge<'a>(
+    snapshot: &'a Snapshot,
+    stream: &Stream,
+    nonce: &'a Nonce,
+    claim: &LoginClaim<'_>,
+) -> Challenge<'a> {
+    Challenge {
+        nonce,
+        announced: Plugin::from_name(snapshot.variables.default_authentication_plugin.as_bytes()),
+        channel: match stream.transport() {
+            Transport::Tcp => Channel::Open,
+            Transport::Tls => Channel::Tls,
+            Transport::Unix => Channel::Unix,
+        },
+        can_switch: claim.can_switch,
+        public_key: snapshot.tls.key_pair.as_ref().map(KeyPair::public_pem),
+    }
+}
+
+/// Sends the client a packet of the authentication, and takes its answer in.
+async fn ask(
+    stream: &Stream,
+    input: &mut Buffer,
+    sequence: &mut u8,
+    question: &[u8],
+    exchange: &mut Exchange,
+) -> Result<Step, ReadError> {
+    // The client may answer with its clear-text password.
+    if let Some(tracked) = stream.tracked().filter(|_| stream.transport() != Transport::Tcp) {
+        tracked.forget();
+    }
+    send(stream, sequence, question).await?;
+    let header = read_packet(stream, input, LOGIN_PACKET).await?;
+    *sequence = header.sequence.wrapping_add(1);
+    let step = exchange.feed(payload(input, header));
+    // It may contain the password.
+    input.wipe(header.packet_length());
+    Ok(step)
 }
 
 /// Does slow work on a separate kind of thread. `None` if none is free within half the time limit of a login, so that

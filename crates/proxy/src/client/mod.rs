@@ -144,32 +144,19 @@ async fn log_in(
     restored: RestoredClient,
 ) -> Result<LoggedIn, LoginError> {
     stream.set_keepalive(snapshot.variables.tcp_keepalive);
-    let hosts = &worker.peers.client_hosts;
-    let sent = match restored.sent_greeting {
+    let SentGreeting { id, nonce, offered } = match restored.sent_greeting {
         Some(sent) => sent,
-        None => {
-            if hosts.refuse(&snapshot.variables, &peer.0) {
-                return Err(TOO_MANY_FAILURES);
-            }
-            if admission == Admission::Full {
-                let text = "Too many connections".to_owned();
-                return refuse(&stream, 0, Errno::CON_COUNT_ERROR, text).await;
-            }
-            greet(worker, snapshot, &stream).await?
-        }
+        None => greet(worker, snapshot, &stream, admission, &peer.0).await?,
     };
-    let SentGreeting { id, nonce, offered } = sent;
     let mut input = Buffer::default();
     input.append(&restored.login);
     if snapshot.variables.proxy_protocol_networks.contain(&peer.0)
         && let Some(client) = proxied(&stream, &mut input).await?
     {
         *peer = client;
-        if hosts.refuse(&snapshot.variables, &peer.0) {
-            return Err(TOO_MANY_FAILURES);
-        }
+        check_failures(worker, snapshot, &peer.0)?;
     }
-    let (stream, header, mut response) = hello(snapshot, stream, &mut input, offered).await?;
+    let (mut stream, header, mut response) = hello(snapshot, stream, &mut input, offered).await?;
     let sequence = header.sequence.wrapping_add(1);
     input.wipe(header.packet_length());
     if let Some((errno, text)) = refusal_of_collation(response.charset.into()) {
@@ -199,7 +186,6 @@ async fn log_in(
     if stream.tracked().is_some_and(|tracked| !tracked.has_logged_in()) {
         return Err(LoginError::Closed("the former process answered the login differently"));
     }
-    let mut stream = stream;
     if let Some(algorithm) = Algorithm::negotiated(capabilities, response.zstd_level) {
         let early = std::mem::take(&mut input);
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
@@ -208,8 +194,27 @@ async fn log_in(
     Ok(LoggedIn { stream, input, id, account, want, capabilities, state, nonce, peer, restored })
 }
 
-/// Greets a client.
-async fn greet(worker: &Worker, snapshot: &Snapshot, stream: &Stream) -> Result<SentGreeting, LoginError> {
+/// Refuses an address that has failed to log in too often.
+fn check_failures(worker: &Worker, snapshot: &Snapshot, address: &str) -> Result<(), LoginError> {
+    match worker.peers.client_hosts.refuse(&snapshot.variables, address) {
+        true => Err(TOO_MANY_FAILURES),
+        false => Ok(()),
+    }
+}
+
+/// Greets a client, if it may try to log in.
+async fn greet(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    stream: &Stream,
+    admission: Admission,
+    address: &str,
+) -> Result<SentGreeting, LoginError> {
+    check_failures(worker, snapshot, address)?;
+    if admission == Admission::Full {
+        let text = "Too many connections".to_owned();
+        return refuse(stream, 0, Errno::CON_COUNT_ERROR, text).await;
+    }
     let (nonce, offered) = (nonce_from(rand::random()), offered(snapshot));
     let greeting = greeting(worker, snapshot, nonce, offered);
     let sent = SentGreeting { id: greeting.connection_id, nonce, offered };

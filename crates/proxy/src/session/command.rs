@@ -18,7 +18,7 @@ use super::{End, Interrupt, Session};
 use crate::client::about::about;
 use crate::client::{self, LoginClaim};
 use crate::hot_restart::Run;
-use crate::snapshot::Account;
+use crate::snapshot::{Account, Snapshot};
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
 impl Session {
@@ -217,15 +217,7 @@ impl Session {
             false => about(&change.attributes),
         };
         let begin = |account: &Account| {
-            let mut state = match change.charset {
-                Some(collation) => client::state_of_collation(&snapshot, account, collation),
-                None => SessionState::clone(&self.data.login_state),
-            };
-            state.schema = client::first_schema(&snapshot, account, asked);
-            state.set_default("sql_mode");
-            if client::family(&snapshot, account) == Some(Family::MySql) {
-                client::set_login_mode(&mut state, self.client.capabilities);
-            }
+            let mut state = self.state_after_change(&snapshot, account, change.charset, asked);
             state.multi_statements = multi_statements;
             state
         };
@@ -245,6 +237,26 @@ impl Session {
         self.want = want;
         self.account = place;
         Ok(())
+    }
+
+    /// The state in which a user begins to whom the client changes.
+    fn state_after_change(
+        &self,
+        snapshot: &Snapshot,
+        account: &Account,
+        collation: Option<u16>,
+        schema: Option<&[u8]>,
+    ) -> SessionState {
+        let mut state = match collation {
+            Some(collation) => client::state_of_collation(snapshot, account, collation),
+            None => SessionState::clone(&self.data.login_state),
+        };
+        state.schema = client::first_schema(snapshot, account, schema);
+        state.set_default("sql_mode");
+        if client::family(snapshot, account) == Some(Family::MySql) {
+            client::set_login_mode(&mut state, self.client.capabilities);
+        }
+        state
     }
 
     /// As a server does it: everything but the schema is as after the login.

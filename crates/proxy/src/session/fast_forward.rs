@@ -117,19 +117,9 @@ impl Session {
         self.handle.has_backend(Some(backend.card()));
         self.handle.begins(doing, Instant::now());
         let ahead = std::mem::take(&mut self.client.input);
-        let commands = RefCell::new(Commands::new(self.client.capabilities));
-        let answers = RefCell::new(Answers::default());
-        let forbidden = Cell::new(None);
-        // Whether bytes of the client may go to the server.
-        let may_go = |bytes: &[u8]| {
-            let may_load = self.snapshot().variables.enable_load_data_local_infile;
-            let found = commands.borrow_mut().follow(bytes, may_load, answers.borrow().may_hide_a_file());
-            answers.borrow_mut().client_speaks();
-            forbidden.set(found);
-            found.is_none()
-        };
-        if !may_go(ahead.filled()) {
-            return self.keep_from_server(forbidden.get()).await;
+        let passing = Passing::new(self.client.capabilities);
+        if !self.may_go(&passing, ahead.filled()) {
+            return self.keep_from_server(passing.forbidden.get()).await;
         }
         self.count_forwarded(&backend, (ahead.filled().len(), 0));
         let sent = self.write_to_server(&backend, ahead.filled()).await;
@@ -139,48 +129,58 @@ impl Session {
             Err(Stop::End(end)) => return end,
             Err(_) => return End::Told("the server closed the connection".to_owned()),
         }
-        let awaits_answer = Cell::new(true);
-        let end = {
-            let mut to_server =
-                pin!(self.pump(&self.client.stream, (&backend.stream, Side::Backend), |bytes| {
-                    if !may_go(bytes) {
-                        return Err(io::ErrorKind::PermissionDenied.into());
-                    }
-                    awaits_answer.set(bytes != COM_QUIT);
-                    self.count_forwarded(&backend, (bytes.len(), 0));
-                    Ok(())
-                }));
-            let mut to_client =
-                pin!(self.pump(&backend.stream, (&self.client.stream, Side::Client), |bytes| {
-                    awaits_answer.set(false);
-                    commands.borrow_mut().is_answered();
-                    answers.borrow_mut().follow(bytes);
-                    self.count_forwarded(&backend, (0, bytes.len()));
-                    Ok(())
-                }));
-            loop {
-                select! {
-                    biased;
-                    moved = &mut to_server => match moved {
-                        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                            break self.keep_from_server(forbidden.get()).await;
-                        }
-                        moved => break after(moved, End::Gone),
-                    },
-                    // The server has closed after COM_QUIT, or is gone: the client sees the same.
-                    moved = &mut to_client => break after(moved, End::Quit),
-                    reason = self.client.interrupted() => {
-                        if let Some(end) = self.end_of_forwarding(&backend, reason, awaits_answer.get()) {
-                            break end;
-                        }
-                    }
-                }
-            }
-        };
-        if awaits_answer.get() {
+        let end = self.forward_both_ways(&backend, &passing).await;
+        if passing.awaits_answer.get() {
             self.abandon(backend);
         }
         end
+    }
+
+    /// Whether bytes of the client may go to the server.
+    fn may_go(&self, passing: &Passing, bytes: &[u8]) -> bool {
+        let may_load = self.snapshot().variables.enable_load_data_local_infile;
+        let may_hide = passing.answers.borrow().may_hide_a_file();
+        let found = passing.commands.borrow_mut().follow(bytes, may_load, may_hide);
+        passing.answers.borrow_mut().client_speaks();
+        passing.forbidden.set(found);
+        found.is_none()
+    }
+
+    /// Forwards bytes until a side ends, or something ends the session.
+    async fn forward_both_ways(&self, backend: &Backend, passing: &Passing) -> End {
+        let mut to_server = pin!(self.pump(&self.client.stream, (&backend.stream, Side::Backend), |bytes| {
+            if !self.may_go(passing, bytes) {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            passing.awaits_answer.set(bytes != COM_QUIT);
+            self.count_forwarded(backend, (bytes.len(), 0));
+            Ok(())
+        }));
+        let mut to_client = pin!(self.pump(&backend.stream, (&self.client.stream, Side::Client), |bytes| {
+            passing.awaits_answer.set(false);
+            passing.commands.borrow_mut().is_answered();
+            passing.answers.borrow_mut().follow(bytes);
+            self.count_forwarded(backend, (0, bytes.len()));
+            Ok(())
+        }));
+        loop {
+            select! {
+                biased;
+                moved = &mut to_server => match moved {
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        return self.keep_from_server(passing.forbidden.get()).await;
+                    }
+                    moved => return after(moved, End::Gone),
+                },
+                // The server has closed after COM_QUIT, or is gone: the client sees the same.
+                moved = &mut to_client => return after(moved, End::Quit),
+                reason = self.client.interrupted() => {
+                    if let Some(end) = self.end_of_forwarding(backend, reason, passing.awaits_answer.get()) {
+                        return end;
+                    }
+                }
+            }
+        }
     }
 
     /// What an interrupt ends while bytes are forwarded.
@@ -280,6 +280,26 @@ impl Session {
             moves(buffer.filled())?;
             self.push(to, buffer.filled(), side).await?;
             buffers.give_back(buffer);
+        }
+    }
+}
+
+/// What is known of the bytes that are forwarded.
+struct Passing {
+    commands: RefCell<Commands>,
+    answers: RefCell<Answers>,
+    /// What the client sent that its server must not get.
+    forbidden: Cell<Option<Forbidden>>,
+    awaits_answer: Cell<bool>,
+}
+
+impl Passing {
+    fn new(capabilities: Capabilities) -> Passing {
+        Passing {
+            commands: RefCell::new(Commands::new(capabilities)),
+            answers: RefCell::default(),
+            forbidden: Cell::default(),
+            awaits_answer: Cell::new(true),
         }
     }
 }

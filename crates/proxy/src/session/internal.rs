@@ -11,6 +11,7 @@ use super::request::Request;
 use super::{End, PinReason, Pinned, Session};
 use crate::reply;
 use crate::rt::Instant;
+use crate::snapshot::HostgroupId;
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
 impl Session {
@@ -64,21 +65,25 @@ impl Session {
         if let Some(tls) = self.client.stream.tls() {
             session["ssl_cipher"] = json!(tls.cipher);
         }
-        let backend = match &self.binding.pinned {
+        if let Some(backend) = self.describe_backend(process.hostgroup) {
+            session["backends"] = json!([backend]);
+        }
+        session
+    }
+
+    /// The pinned connection, or where the client's statements last ran.
+    fn describe_backend(&self, last: Option<HostgroupId>) -> Option<Value> {
+        match &self.binding.pinned {
             Some(pinned) => Some(json!({
                 "hostgroup_id": pinned.hostgroup.0,
                 "gtid": "",
                 "stream": stream_of_backend(&format!("{:#x}", pinned.backend.login.thread_id)),
                 "conn": self.describe_pinned(pinned),
             })),
-            None => process.hostgroup.map(|hostgroup| {
+            None => last.map(|hostgroup| {
                 json!({"hostgroup_id": hostgroup.0, "gtid": "", "stream": stream_of_backend("0x0")})
             }),
-        };
-        if let Some(backend) = backend {
-            session["backends"] = json!([backend]);
         }
-        session
     }
 
     fn describe_client(&self, commands: u64) -> Value {
@@ -122,20 +127,6 @@ impl Session {
     /// The connection that the client has to itself.
     fn describe_pinned(&self, pinned: &Pinned) -> Value {
         let login = &pinned.backend.login;
-        let reasons = pinned.pins.reasons();
-        let has = |reason: PinReason| reasons.intersects(reason);
-        let disabled = !pinned.pins.are_only(PinReason::TRANSACTION);
-        let opaque = [
-            PinReason::HANDLER,
-            PinReason::XA,
-            PinReason::NEXT_TRANSACTION,
-            PinReason::ROLE,
-            PinReason::UNKNOWN_SET,
-            PinReason::ROUTINE,
-            PinReason::UNREAD,
-            PinReason::BEYOND_RESET,
-            PinReason::MULTIPLEXING_OFF,
-        ];
         let mut connection = variables(&login.state);
         let more = json!({
             "address": format!("{:#x}", login.thread_id),
@@ -152,20 +143,8 @@ impl Session {
             "last_set_autocommit": -1,
             "no_backslash_escapes": self.data.status.contains(Status::NO_BACKSLASH_ESCAPES),
             "warning_count": self.data.information.conditions.warnings,
-            "status": {
-                "get_lock": has(PinReason::USER_LOCK),
-                "lock_tables": has(PinReason::LOCK_TABLES),
-                "has_savepoint": false,
-                "temporary_table": has(PinReason::TEMPORARY_TABLE),
-                "user_variable": has(PinReason::USER_VARIABLE),
-                "found_rows": self.data.information.known_here().found_rows,
-                "no_multiplex": opaque.into_iter().any(has),
-                "no_multiplex_HG": false,
-                "compression": login.capabilities.contains(Capabilities::COMPRESS),
-                "prepared_statement": has(PinReason::HELD_STATEMENT) || has(PinReason::TEXT_STATEMENT),
-                "has_warnings": self.data.information.conditions.are_here() && self.data.information.conditions.warnings > 0,
-            },
-            "MultiplexDisabled": disabled,
+            "status": self.describe_pins(pinned),
+            "MultiplexDisabled": !pinned.pins.are_only(PinReason::TRANSACTION),
             "MultiplexDisabled_ext": true,
             "ps": {"backend_stmt_to_global_ids": [], "global_stmt_to_backend_ids": []},
             "client_flag": client_flag(login.capabilities),
@@ -175,6 +154,37 @@ impl Session {
             connection.extend(more);
         }
         connection.into()
+    }
+
+    /// Why a connection is pinned, in ProxySQL's words.
+    fn describe_pins(&self, pinned: &Pinned) -> Value {
+        let reasons = pinned.pins.reasons();
+        let has = |reason: PinReason| reasons.intersects(reason);
+        let opaque = [
+            PinReason::HANDLER,
+            PinReason::XA,
+            PinReason::NEXT_TRANSACTION,
+            PinReason::ROLE,
+            PinReason::UNKNOWN_SET,
+            PinReason::ROUTINE,
+            PinReason::UNREAD,
+            PinReason::BEYOND_RESET,
+            PinReason::MULTIPLEXING_OFF,
+        ];
+        let conditions = &self.data.information.conditions;
+        json!({
+            "get_lock": has(PinReason::USER_LOCK),
+            "lock_tables": has(PinReason::LOCK_TABLES),
+            "has_savepoint": false,
+            "temporary_table": has(PinReason::TEMPORARY_TABLE),
+            "user_variable": has(PinReason::USER_VARIABLE),
+            "found_rows": self.data.information.known_here().found_rows,
+            "no_multiplex": opaque.into_iter().any(has),
+            "no_multiplex_HG": false,
+            "compression": pinned.backend.login.capabilities.contains(Capabilities::COMPRESS),
+            "prepared_statement": has(PinReason::HELD_STATEMENT) || has(PinReason::TEXT_STATEMENT),
+            "has_warnings": conditions.are_here() && conditions.warnings > 0,
+        })
     }
 
     /// What a client library of ProxySQL's kind knows of a connection.

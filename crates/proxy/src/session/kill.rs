@@ -50,12 +50,9 @@ impl Session {
             false => Escapes::Backslash,
         };
         let statement = narrows_sql::classify_with(text, escapes);
+        let kills = |literal: &str| narrows_sql::literal_kills(literal.as_bytes());
         if let Some(name) = narrows_sql::prepared_variable(text, escapes)
-            && self
-                .data
-                .state
-                .user_variable(name)
-                .is_some_and(|literal| narrows_sql::literal_kills(literal.as_bytes()))
+            && self.data.state.user_variable(name).is_some_and(kills)
         {
             return Kills::Refused(PREPARED_KILL.0, PREPARED_KILL.1);
         }
@@ -77,11 +74,7 @@ impl Session {
             _ if !whole => Kills::Refused(NOT_SUPPORTED_YET, UNREADABLE_KILL),
             Killing::Alone(target) => Kills::Alone(target),
             Killing::First(..) if !self.data.state.multi_statements => {
-                let errno = Errno { number: 1064, sqlstate: *b"42000" };
-                Kills::Refused(
-                    errno,
-                    "You have an error in your SQL syntax; several statements in one text are not switched on",
-                )
+                Kills::Refused(ONE_STATEMENT_ONLY.0, ONE_STATEMENT_ONLY.1)
             }
             Killing::First(targets, rest) => Kills::First(targets, rest),
             Killing::Unknown if statement.kind == Kind::Prepare => {
@@ -220,3 +213,9 @@ const UNREADABLE_KILL: &str = "Narrows ends sessions by its own numbers: send KI
      all other statements; KILL USER, KILL QUERY ID and expressions are not supported";
 
 const NOT_SUPPORTED_YET: Errno = Errno { number: 1235, sqlstate: *b"42000" };
+
+/// Of a `KILL` before other statements, for a client that may send only one at a time.
+const ONE_STATEMENT_ONLY: (Errno, &str) = (
+    Errno { number: 1064, sqlstate: *b"42000" },
+    "You have an error in your SQL syntax; several statements in one text are not switched on",
+);

@@ -54,9 +54,37 @@ impl SessionState {
             || CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot));
         let names = if charsets_differ { self.charsets(from) } else { None };
         names.iter().flatten().for_each(|names| difference.assign(names));
-        let mut again = false;
         let schema_changes = self.schema != from.schema;
-        let is_said = |variable: &Variable| names.is_some() && CHARSETS.contains(&&*variable.slot);
+        let schema_goes_again =
+            self.assign_variables(from, user_variables, names.is_some(), schema_changes, &mut difference);
+        if self.literal(SETS_ANOTHER.0) != from.literal(SETS_ANOTHER.0) {
+            let default = format!("{}=DEFAULT", SETS_ANOTHER.1);
+            difference.assign(self.assignment(SETS_ANOTHER.1).unwrap_or(&default));
+        }
+        if user_variables {
+            self.assign_user_variables(from, &mut difference);
+        }
+        if schema_changes || schema_goes_again {
+            difference.schema_must_go = self.schema.is_none() && from.schema.is_some();
+            difference.schema = self.schema.clone();
+        }
+        if self.multi_statements != from.multi_statements {
+            difference.multi_statements = Some(self.multi_statements);
+        }
+        difference
+    }
+
+    /// The system variables that differ. Returns whether the schema must be chosen again, for its collation.
+    fn assign_variables(
+        &self,
+        from: &SessionState,
+        user_variables: bool,
+        names_charsets: bool,
+        schema_changes: bool,
+        difference: &mut Difference,
+    ) -> bool {
+        let mut again = false;
+        let is_said = |variable: &Variable| names_charsets && CHARSETS.contains(&&*variable.slot);
         merge(
             &self.variables,
             &from.variables,
@@ -82,32 +110,21 @@ impl SessionState {
                 (None, None) => {}
             },
         );
-        if self.literal(SETS_ANOTHER.0) != from.literal(SETS_ANOTHER.0) {
-            let default = format!("{}=DEFAULT", SETS_ANOTHER.1);
-            difference.assign(self.assignment(SETS_ANOTHER.1).unwrap_or(&default));
-        }
-        if user_variables {
-            merge(
-                &self.user_variables,
-                &from.user_variables,
-                |(name, _)| &**name,
-                |wanted, found| match (wanted, found) {
-                    (Some(wanted), Some(found)) if wanted == found => {}
-                    (Some((name, literal)), _) => {
-                        difference.assign(&format!("@{}={literal}", identifier(name)))
-                    }
-                    (None, _) => {}
-                },
-            );
-        }
-        if schema_changes || again {
-            difference.schema_must_go = self.schema.is_none() && from.schema.is_some();
-            difference.schema = self.schema.clone();
-        }
-        if self.multi_statements != from.multi_statements {
-            difference.multi_statements = Some(self.multi_statements);
-        }
-        difference
+        again
+    }
+
+    /// The user variables that differ.
+    fn assign_user_variables(&self, from: &SessionState, difference: &mut Difference) {
+        merge(
+            &self.user_variables,
+            &from.user_variables,
+            |(name, _)| &**name,
+            |wanted, found| match (wanted, found) {
+                (Some(wanted), Some(found)) if wanted == found => {}
+                (Some((name, literal)), _) => difference.assign(&format!("@{}={literal}", identifier(name))),
+                (None, _) => {}
+            },
+        );
     }
 
     /// What brings a session to the character sets of this state, in order; `None` where that of results is not known.

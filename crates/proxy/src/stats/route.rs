@@ -11,7 +11,7 @@ use super::{
     ServerLine,
 };
 use crate::hostgroup::{Hostgroup, Server};
-use crate::route::{Asking, Route, Step, digest_options};
+use crate::route::{Asking, Route, Ruled, Step, digest_options};
 use crate::rules::{Client, Hint, Memory, RuleOutput, annotate};
 use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
@@ -52,21 +52,8 @@ pub(super) fn explain(
     let runs = rewritten.as_deref().unwrap_or(text);
     let statement = if rewritten.is_some() { narrows_sql::classify(runs) } else { statement };
     let output = ruled.output;
-    let outcome = match asking.route(&mut memory, (Step::Query, &statement, runs), &ruled, None) {
-        Route::Ok(text) => RouteOutcome::Answered(format!("a rule answers with OK: {text}")),
-        Route::Refuse(errno, text) => {
-            let who = match output.error_msg {
-                Some(_) => "a rule",
-                None if !ruled.passes() => "the firewall",
-                None => "Narrows",
-            };
-            RouteOutcome::Answered(format!("{who} answers with error {}: {text}", errno.number))
-        }
-        Route::Run(..) if statement.kind == Kind::Kill => {
-            RouteOutcome::Answered("Narrows kills its own sessions".to_owned())
-        }
-        Route::Run(hostgroup, why, _) => RouteOutcome::Hostgroup(hostgroup, why.to_owned()),
-    };
+    let route = asking.route(&mut memory, (Step::Query, &statement, runs), &ruled, None);
+    let outcome = outcome(route, &ruled, statement.kind);
     let servers = match &outcome {
         RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers),
         RouteOutcome::Answered(_) => Vec::new(),
@@ -84,6 +71,24 @@ pub(super) fn explain(
         cache: cache(snapshot, (&statement, runs), &output),
         outcome,
     })
+}
+
+fn outcome(route: Route, ruled: &Ruled, kind: Kind) -> RouteOutcome {
+    match route {
+        Route::Ok(text) => RouteOutcome::Answered(format!("a rule answers with OK: {text}")),
+        Route::Refuse(errno, text) => {
+            let who = match ruled.output.error_msg {
+                Some(_) => "a rule",
+                None if !ruled.passes() => "the firewall",
+                None => "Narrows",
+            };
+            RouteOutcome::Answered(format!("{who} answers with error {}: {text}", errno.number))
+        }
+        Route::Run(..) if kind == Kind::Kill => {
+            RouteOutcome::Answered("Narrows kills its own sessions".to_owned())
+        }
+        Route::Run(hostgroup, why, _) => RouteOutcome::Hostgroup(hostgroup, why.to_owned()),
+    }
 }
 
 /// The state of a session after its login: texts in UTF-8, and the schema that was asked for or that is the default.

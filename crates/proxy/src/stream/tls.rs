@@ -9,7 +9,9 @@ use std::sync::Arc;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
+};
 use rustls::{CertificateError, CommonState};
 
 /// One side of a TLS connection.
@@ -261,23 +263,9 @@ fn step<Data>(
             }
             read
         }
-        Ok(ConnectionState::EncodeTlsData(mut data)) => {
-            let start = out.len();
-            let mut room = USUAL_RECORD;
-            loop {
-                out.resize(start + room, 0);
-                match data.encode(out.get_mut(start..).unwrap_or_default()) {
-                    Ok(written) => {
-                        out.truncate(start + written);
-                        break Ok(Progress::Goes);
-                    }
-                    Err(EncodeError::InsufficientSize(needed)) => room = needed.required_size,
-                    Err(EncodeError::AlreadyEncoded) => {
-                        out.truncate(start);
-                        break Ok(Progress::Goes);
-                    }
-                }
-            }
+        Ok(ConnectionState::EncodeTlsData(data)) => {
+            encode(data, out);
+            Ok(Progress::Goes)
         }
         Ok(ConnectionState::TransmitTlsData(data)) => {
             // The outbox is written before anything else is.
@@ -309,6 +297,20 @@ fn encrypt<Data>(
         state => {
             let (discard, done) = step(UnbufferedStatus { discard, state }, &mut |_| {}, out);
             (discard, done.map(|_| false))
+        }
+    }
+}
+
+/// Puts a handshake message into `out`.
+fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut room = USUAL_RECORD;
+    loop {
+        out.resize(start + room, 0);
+        match data.encode(out.get_mut(start..).unwrap_or_default()) {
+            Ok(written) => return out.truncate(start + written),
+            Err(EncodeError::InsufficientSize(needed)) => room = needed.required_size,
+            Err(EncodeError::AlreadyEncoded) => return out.truncate(start),
         }
     }
 }

@@ -16,6 +16,7 @@ use super::super::request::Request;
 use super::super::upload::Upload;
 use super::super::{End, PinReason, Session};
 use super::Ready;
+use crate::pool::Lease;
 use crate::route::{Route, Step};
 
 impl Session {
@@ -63,14 +64,7 @@ impl Session {
                     self.keep_or_return(backend, pins, before, &job);
                     return self.skip(request).await;
                 }
-                Ok(_) if request.whole => {
-                    self.write_command(&backend, request, None).await.map_err(Broken::from).map(|()| true)
-                }
-                Ok(_) => self
-                    .upload(request, &backend)
-                    .await
-                    .map(|upload| upload == Upload::Sent)
-                    .map_err(Broken::from),
+                Ok(_) => self.send_part(request, &backend).await,
                 Err(broken) => Err(broken),
             };
             let sent = match sent {
@@ -94,5 +88,14 @@ impl Session {
         let text = "Lost connection to MySQL server while a parameter was sent".to_owned();
         statement.failed.replace(Some((Errno::SERVER_LOST, text)));
         self.skip(request).await
+    }
+
+    /// Whether all of it was sent.
+    async fn send_part(&self, request: &mut Request, backend: &Lease) -> Result<bool, Broken> {
+        if request.whole {
+            self.write_command(backend, request, None).await?;
+            return Ok(true);
+        }
+        Ok(self.upload(request, backend).await? == Upload::Sent)
     }
 }

@@ -16,14 +16,7 @@ impl Relay<'_> {
     pub(super) async fn local_infile(&mut self, length: usize) -> Result<(), Broken> {
         let may = self.answering.file && self.session.client.capabilities.contains(Capabilities::LOCAL_FILES);
         if !may || !self.session.snapshot().variables.enable_load_data_local_infile {
-            let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or(1);
-            self.set_ready_aside();
-            self.buffer.consume(length);
-            self.file_refused = true;
-            // The client never sees the question: the answer to its statement comes one question and one file earlier.
-            self.tracker.add_shift(u8::MAX - 1);
-            let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
-            return self.give_file(&end).await;
+            return self.refuse_file(length).await;
         }
         let question = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
         let mut sequence = question.wrapping_add(1);
@@ -59,6 +52,18 @@ impl Relay<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Sends the server an empty file, without asking the client.
+    async fn refuse_file(&mut self, length: usize) -> Result<(), Broken> {
+        let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or(1);
+        self.set_ready_aside();
+        self.buffer.consume(length);
+        self.file_refused = true;
+        // The client never sees the question: the answer to its statement comes one question and one file earlier.
+        self.tracker.add_shift(u8::MAX - 1);
+        let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
+        self.give_file(&end).await
     }
 
     /// Reads so much of the client's file.

@@ -183,19 +183,7 @@ impl Relay<'_> {
         }
         let was_eof = ok.header == OkPacket::END_OF_ROWS;
         if was_eof && !self.client_deprecates_eof() {
-            // A MariaDB server says so in EOF packets too, a MySQL server does not.
-            // A MariaDB server says in EOF packets too that something has changed, whether the client asked to be told
-            // or not; a MySQL server does not. What only we asked for is left out.
-            let ours = !ok.session_state.is_empty() && self.foreign_changes(&ok)?.is_empty();
-            let silent = self.backend.login.family == Family::MySql || ours;
-            let mut status =
-                if silent { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
-            // MySQL says this in one packet only, and that was the one behind the columns.
-            if self.backend.login.family == Family::MySql && status.contains(Status::OUT_PARAMETERS_AND_MORE)
-            {
-                status = status.without(Status::OUT_PARAMETERS_AND_MORE);
-            }
-            let eof = Eof { warnings: ok.warnings, status };
+            let eof = Eof { warnings: ok.warnings, status: self.status_of_eof(&ok)? };
             self.replace(length, Some(&|out| eof.encode(out)));
         } else if self.is_init_db && ok.warnings != self.session.data.warnings {
             // MySQL repeats those of the statement before here, and that was one of our own.
@@ -232,6 +220,21 @@ impl Relay<'_> {
     pub(super) fn note_rows(&mut self) {
         self.outcome.rows = Some(self.tracker.rows() - self.rows_before);
         self.rows_before = self.tracker.rows();
+    }
+
+    /// The status of an OK packet in the EOF packet that takes its place.
+    fn status_of_eof(&self, ok: &OkPacket<'_>) -> Result<Status, Malformed> {
+        let is_mysql = self.backend.login.family == Family::MySql;
+        // A MariaDB server says in EOF packets too that something has changed, whether the client asked to be told
+        // or not; a MySQL server does not. What only we asked for is left out.
+        let ours = !ok.session_state.is_empty() && self.foreign_changes(ok)?.is_empty();
+        let silent = is_mysql || ours;
+        let status = if silent { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
+        // MySQL says this in one packet only, and that was the one after the columns.
+        match is_mysql && status.contains(Status::OUT_PARAMETERS_AND_MORE) {
+            true => Ok(status.without(Status::OUT_PARAMETERS_AND_MORE)),
+            false => Ok(status),
+        }
     }
 
     /// Keeps what an OK packet tells of the session.
