@@ -20,7 +20,7 @@ use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
 use narrows_proxy::stats::bound_what_is_kept;
 use narrows_proxy::tls::SharedTls;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
 use crate::client_transfer::ClientTransfer;
@@ -88,11 +88,7 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
         Err(error) => warn!(%error, "clients will not outlive this process"),
     }
     let serve = || {
-        let frozen = match (stance, frozen) {
-            (Stance::Cold, _) => None,
-            (_, Some(memory)) => Some(thaw(memory, &line)?),
-            (_, None) => bail!("there is nothing that ran before"),
-        };
+        let frozen = ran_before(stance, frozen, &line)?;
         if let (Stance::Check, Some(file)) = (stance, &launch.file) {
             launch::load(file)?;
         }
@@ -103,6 +99,11 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
     if let Some(slot_table) = slot_table() {
         slot_table.close();
     }
+    report(served, &line)
+}
+
+/// Tells the supervisor how this process ends.
+fn report(served: anyhow::Result<End>, line: &Line) -> anyhow::Result<ExitCode> {
     match served {
         Ok(end) => {
             let status = if end == End::Again { AGAIN } else { 0 };
@@ -113,6 +114,15 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
             line.tell(&ToSupervisor::Unfit(crate::reason::of(&error).replace('\n', "; ")));
             Err(error)
         }
+    }
+}
+
+/// The configuration that ran before, for a process that does not start cold.
+fn ran_before(stance: Stance, memory: Option<OwnedFd>, line: &Line) -> anyhow::Result<Option<Frozen>> {
+    match (stance, memory) {
+        (Stance::Cold, _) => Ok(None),
+        (_, Some(memory)) => thaw(memory, line).map(Some),
+        (_, None) => bail!("there is nothing that ran before"),
     }
 }
 
@@ -165,7 +175,7 @@ impl Server<'_> {
         warn_of_few_files(rows.variables.max_connections);
         let (interfaces, workers) = (plane.addresses().join(", "), plane.workers());
         let (ends, mut ended) = unbounded_channel();
-        let (log, line, heart) = (self.log.clone(), self.line.clone(), self.heart.clone());
+        let heart = self.heart.clone();
         let control = control::begin(Beginning {
             store,
             begun: Begun {
@@ -179,17 +189,7 @@ impl Server<'_> {
                 on_pulse: Box::new(move |pulse| heart.follow(pulse)),
             },
             monitoring: self.launch.monitoring(),
-            process: Process {
-                reopen_log: Box::new(move || {
-                    let reopened = log.reopen();
-                    line.iter().for_each(|line| line.tell(&ToSupervisor::LogReopened));
-                    reopened
-                }),
-                on_end: Box::new(move |end| {
-                    // The receiver is only gone if the process is already ending.
-                    let _ = ends.send(end);
-                }),
-            },
+            process: self.process(ends),
         })?;
         info!(interfaces = control.addresses().join(", "), "administrators are served");
         info!(interfaces, workers, "serving");
@@ -199,6 +199,22 @@ impl Server<'_> {
         }
         let departure = runtime.block_on(self.told_to_end(&signals, &control, &mut ended));
         self.leave(&runtime, &signals, departure)
+    }
+
+    /// What administrators may do to this process.
+    fn process(&self, ends: UnboundedSender<End>) -> Process {
+        let (log, line) = (self.log.clone(), self.line.clone());
+        Process {
+            reopen_log: Box::new(move || {
+                let reopened = log.reopen();
+                line.iter().for_each(|line| line.tell(&ToSupervisor::LogReopened));
+                reopened
+            }),
+            on_end: Box::new(move |end| {
+                // The receiver is only gone if the process is already ending.
+                let _ = ends.send(end);
+            }),
+        }
     }
 
     /// Reads the databases, and serves.
@@ -241,11 +257,17 @@ impl Server<'_> {
             Heard::Cut => warn!("the supervisor ended before it said that the databases are free"),
             Heard::Stop => return Ok(None),
         }
+        let store = self.open_store(frozen, signals).await;
+        Ok(store.map(|store| Serving { store, plane, rows, known }))
+    }
+
+    /// Opens the databases, while clients are served already. `None`: a signal came first.
+    async fn open_store(&mut self, frozen: &Frozen, signals: &Signals) -> Option<Store> {
         loop {
             match Store::open_beside(self.launch.opening(), frozen) {
                 Ok(store) => {
                     store.remarks().iter().for_each(|remark| warn!("{remark}"));
-                    return Ok(Some(Serving { store, plane, rows, known }));
+                    return Some(store);
                 }
                 Err(error) => error!(%error, "clients are served, administrators are not yet: retrying"),
             }
@@ -254,7 +276,7 @@ impl Server<'_> {
                 stop = signals.next_stop() => {
                     self.make_sure(signals, stop).await;
                     info!(signal = stop.name(), "stopping");
-                    return Ok(None);
+                    return None;
                 }
             }
         }
@@ -393,31 +415,38 @@ impl Server<'_> {
                     info!(by = "an administrator", "stopping");
                     end
                 }
-                Some(order) = self.orders.recv() => {
-                    match order {
-                        Order::Told(ToWorker::HandOver) if self.heart.is_stopped() => {
-                            let reason = "PROXYSQL STOP is in force, and the newer program would not know about it";
-                            self.tell(&ToSupervisor::NotHandedOver(reason.to_owned()));
-                            continue;
-                        }
-                        Order::Told(ToWorker::HandOver) => {}
-                        Order::Told(_) => continue,
-                        Order::Cut => {
-                            warn!("the supervisor has ended; this process continues and waits for the next one");
-                            continue;
-                        }
-                    }
-                    match control.hand_over(TIME_TO_STOP) {
-                        Ok(plane) => return Departure { plane, end: End::Orderly, leaving: Leaving::HandedOver },
-                        Err(error) => self.tell(&ToSupervisor::NotHandedOver(error.to_string())),
-                    }
-                    continue;
-                }
+                Some(order) = self.orders.recv() => match self.obey(&order, control) {
+                    Some(departure) => return departure,
+                    None => continue,
+                },
             };
             // An administrator's statement that takes longer does not keep the process running.
             let plane = control.hand_over(TIME_TO_STOP).ok().flatten();
             let leaving = if end == End::Again { Leaving::Again } else { Leaving::Stop };
             return Departure { plane, end, leaving };
+        }
+    }
+
+    /// Ends what this process does if the supervisor has a newer program for it.
+    fn obey(&self, order: &Order, control: &Handle) -> Option<Departure> {
+        match order {
+            Order::Told(ToWorker::HandOver) if self.heart.is_stopped() => {
+                let reason = "PROXYSQL STOP is in force, and the newer program would not know about it";
+                self.tell(&ToSupervisor::NotHandedOver(reason.to_owned()));
+                None
+            }
+            Order::Told(ToWorker::HandOver) => match control.hand_over(TIME_TO_STOP) {
+                Ok(plane) => Some(Departure { plane, end: End::Orderly, leaving: Leaving::HandedOver }),
+                Err(error) => {
+                    self.tell(&ToSupervisor::NotHandedOver(error.to_string()));
+                    None
+                }
+            },
+            Order::Told(_) => None,
+            Order::Cut => {
+                warn!("the supervisor has ended; this process continues and waits for the next one");
+                None
+            }
         }
     }
 

@@ -9,6 +9,7 @@
 //! If the supervisor dies, the worker process continues, and the next supervisor takes it over ([`takeover`]).
 
 pub mod channel;
+mod death;
 pub mod lock;
 mod notify;
 mod process;
@@ -28,7 +29,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use crate::last_words;
 use crate::launch::Launch;
 use crate::log_file::LogFile;
 use crate::signals::{self, Signals, Wanted};
@@ -58,29 +58,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let (events, mailbox) = unbounded_channel();
-        let mut supervisor = Supervisor {
-            program: own_program().context("finding this program")?,
-            nursery: Nursery::new(events),
-            launch: launch.clone(),
-            on_death,
-            log,
-            manager,
-            sockets,
-            frozen: None,
-            frozen_at: None,
-            freezes: 0,
-            serving: None,
-            estates: Vec::new(),
-            announced: None,
-            standby: None,
-            leaving: Vec::new(),
-            upgrade: None,
-            has_served: false,
-            deaths_in_a_row: 0,
-            serve_again_at: None,
-            standby_at: None,
-            is_stopping: false,
-        };
+        let mut supervisor = Supervisor::new(&launch, on_death, log, manager, sockets, Nursery::new(events))?;
         for pid in upgrade::left_by_predecessor() {
             let process = supervisor.look_after(pid);
             supervisor.leaving.extend(process);
@@ -188,6 +166,39 @@ enum Next {
 }
 
 impl Supervisor {
+    fn new(
+        launch: &Launch,
+        on_death: OnDeath,
+        log: LogFile,
+        manager: Manager,
+        sockets: BTreeMap<String, OwnedFd>,
+        nursery: Nursery,
+    ) -> anyhow::Result<Supervisor> {
+        Ok(Supervisor {
+            program: own_program().context("finding this program")?,
+            nursery,
+            launch: launch.clone(),
+            on_death,
+            log,
+            manager,
+            sockets,
+            frozen: None,
+            frozen_at: None,
+            freezes: 0,
+            serving: None,
+            estates: Vec::new(),
+            announced: None,
+            standby: None,
+            leaving: Vec::new(),
+            upgrade: None,
+            has_served: false,
+            deaths_in_a_row: 0,
+            serve_again_at: None,
+            standby_at: None,
+            is_stopping: false,
+        })
+    }
+
     /// Finds the worker process that serves, or starts one.
     fn begin(&mut self) -> anyhow::Result<()> {
         match takeover::find(&self.launch.datadir)? {
@@ -255,30 +266,6 @@ impl Supervisor {
         Next::Go
     }
 
-    fn ended(&mut self, id: process::Id, death: Death) -> Next {
-        if self.serving.as_ref().is_some_and(|process| process.id == id) {
-            let process = self.serving.take().expect("checked above");
-            return self.serving_ended(process, death);
-        }
-        if self.standby.as_ref().is_some_and(|standby| standby.process.id == id) {
-            warn!(%death, "the standby process ended");
-            self.standby = None;
-            self.standby_at = Some(Instant::now() + STANDBY_RETRY);
-            if self.serving.is_some() {
-                return Next::Go;
-            }
-            // It was to serve at once, and what it was given may be the reason why it failed.
-            self.frozen = None;
-            return self.start_next();
-        }
-        self.newcomer_ended(id, death);
-        self.leaving.retain(|process| process.id != id);
-        if self.is_stopping && self.serving.is_none() && self.leaving.is_empty() {
-            return Next::End(ExitCode::SUCCESS);
-        }
-        Next::Go
-    }
-
     fn heard(&mut self, id: process::Id, message: ToSupervisor, sockets: Vec<OwnedFd>) {
         let is_serving = self.serving.as_ref().is_some_and(|serving| serving.id == id);
         match message {
@@ -286,16 +273,7 @@ impl Supervisor {
                 self.sockets.extend(sockets.into_iter().next().map(|socket| (interface, socket)));
             }
             ToSupervisor::Release(interface) => drop(self.sockets.remove(&interface)),
-            ToSupervisor::Frozen => {
-                self.frozen = sockets.into_iter().next();
-                self.freezes += 1;
-                // The standby has an older configuration. Operators often load several times in a row: the first
-                // load is acted on at once.
-                self.dismiss_standby();
-                let now = Instant::now();
-                let is_first = self.frozen_at.replace(now).is_none_or(|last| now - last > BURST);
-                self.standby_at = Some(if is_first { now } else { now + QUIET });
-            }
+            ToSupervisor::Frozen => self.note_frozen(sockets.into_iter().next()),
             ToSupervisor::Serving if is_serving => {
                 self.serves();
                 self.finish_upgrade();
@@ -324,6 +302,18 @@ impl Supervisor {
             }
             other => self.upgrade_heard(id, other),
         }
+    }
+
+    /// The worker process has written what runs.
+    fn note_frozen(&mut self, frozen: Option<OwnedFd>) {
+        self.frozen = frozen;
+        self.freezes += 1;
+        // The standby has an older configuration. Operators often load several times in a row: the first load is acted
+        // on at once.
+        self.dismiss_standby();
+        let now = Instant::now();
+        let is_first = self.frozen_at.replace(now).is_none_or(|last| now - last > BURST);
+        self.standby_at = Some(if is_first { now } else { now + QUIET });
     }
 
     fn process(&mut self, id: process::Id) -> Option<&mut Process> {
@@ -356,57 +346,6 @@ impl Supervisor {
         }
     }
 
-    fn serving_ended(&mut self, process: Process, death: Death) -> Next {
-        // The exit status of a process that was taken over is not visible, but it sent it.
-        let announced = self.announced.take();
-        let death = if death == Death::Unknown { announced.unwrap_or(death) } else { death };
-        let served = process.since.elapsed();
-        if self.is_stopping {
-            return if self.leaving.is_empty() { Next::End(ExitCode::SUCCESS) } else { Next::Go };
-        }
-        match death {
-            Death::Exited(0) => {
-                info!("the worker process was told to end");
-                self.dismiss_all();
-                return Next::End(ExitCode::SUCCESS);
-            }
-            Death::Exited(status) if status == i32::from(AGAIN) => {
-                info!("the worker process was told to start again");
-                self.frozen = None;
-                self.dismiss_standby();
-                return self.start_next();
-            }
-            // It has reported the reason.
-            Death::Exited(_) if !self.has_served => return Next::End(ExitCode::FAILURE),
-            _ => {}
-        }
-        let pid = process.pid.as_raw_nonzero().get().unsigned_abs();
-        let said = last_words::said(&self.launch.datadir, pid);
-        let backtrace = said.map_or(String::new(), |path| path.display().to_string());
-        let served_s = served.as_secs_f64();
-        error!(pid, %death, served_s, backtrace, "the worker process has died");
-        takeover::report_death(&self.launch, process.pid, &death.to_string());
-        if self.on_death == OnDeath::End {
-            self.dismiss_all();
-            return Next::End(ExitCode::FAILURE);
-        }
-        self.deaths_in_a_row = if served < IMMEDIATE { self.deaths_in_a_row + 1 } else { 0 };
-        let excess = self.deaths_in_a_row.saturating_sub(FREE_DEATHS);
-        if excess == 0 {
-            let was_killed = death.was_asked_for();
-            self.estates.extend(process.estate.map(|way| Estate { way, was_killed, was_told_of: false }));
-            return self.start_next();
-        }
-        self.estates.clear();
-        // What it runs with may be what kills it, so the next one reads the databases again.
-        self.frozen = None;
-        self.dismiss_standby();
-        let delay = (FIRST_DELAY * 2_u32.saturating_pow(excess - 1)).min(LONGEST_DELAY);
-        warn!(deaths = self.deaths_in_a_row, delay_ms = delay.as_millis(), "the next one waits");
-        self.serve_again_at = Some(Instant::now() + delay);
-        Next::Go
-    }
-
     /// Makes the next worker process serve, in the quickest way possible.
     fn start_next(&mut self) -> Next {
         if self.is_stopping {
@@ -433,7 +372,7 @@ impl Supervisor {
     }
 
     fn retry_later(&mut self) -> Next {
-        self.serve_again_at = Some(Instant::now() + LONGEST_DELAY);
+        self.serve_again_at = Some(Instant::now() + death::LONGEST_DELAY);
         Next::Go
     }
 
@@ -582,15 +521,6 @@ async fn until(due: Option<Instant>) {
 
 /// This very program, even if its file has been replaced: the process that follows a crash is of the same version.
 const THIS_PROGRAM: &str = "/proc/self/exe";
-
-/// A process that dies within this time has failed to start.
-const IMMEDIATE: Duration = Duration::from_millis(200);
-
-/// After this many such deaths in a row the next start is delayed: longer each time, from the first delay to the
-/// longest.
-const FREE_DEATHS: u32 = 5;
-const FIRST_DELAY: Duration = Duration::from_millis(100);
-const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// During a burst of loads, a standby is started once nothing has been loaded for this long.
 const QUIET: Duration = Duration::from_millis(200);
