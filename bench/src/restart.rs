@@ -50,12 +50,18 @@ struct Subject {
 /// Runs the measurement; an error if anything could not be measured, or a client was refused.
 pub fn run(flags: &Flags) -> io::Result<()> {
     let (_mock, server) = Process::start_own(None, &["mock-server".to_owned()])?;
+    measure_gaps(flags, &server)?;
+    measure_connects(flags, &server)
+}
+
+/// How long nobody answers a connect.
+fn measure_gaps(flags: &Flags, server: &str) -> io::Result<()> {
     println!(
         "{:>7} {:>8} {:>7} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
         "users", "servers", "rules", "start ms", "kills", "least ms", "median ms", "longest ms", "refused"
     );
     for size in SIZES {
-        let subject = start(&flags.narrows, size, &server)?;
+        let subject = start(&flags.narrows, size, server)?;
         let (mut gaps, refused) = gaps(&subject, flags.kills)?;
         gaps.sort_by(f64::total_cmp);
         let longest = gaps.last().copied().unwrap_or_default();
@@ -75,12 +81,17 @@ pub fn run(flags: &Flags) -> io::Result<()> {
             return Err(io::Error::other(format!("{refused} clients were refused")));
         }
     }
+    Ok(())
+}
+
+/// How long connects take, and how many fail.
+fn measure_connects(flags: &Flags, server: &str) -> io::Result<()> {
     println!(
         "\n3,000 connects with a statement each, every 2 ms by each thread, while five worker processes are killed:"
     );
     println!("{:>8} {:>6} {:>8} {:>6} {:>12}", "threads", "OK", "refused", "lost", "longest ms");
     for threads in ["1", "8"] {
-        let subject = start(&flags.narrows, SIZES[0], &server)?;
+        let subject = start(&flags.narrows, SIZES[0], server)?;
         let report = connect_speed(&flags.narrows, &subject, threads)?;
         let number = |value: &Value| value.as_f64().unwrap_or_default();
         println!(

@@ -95,11 +95,14 @@ pub fn run(flags: &Flags) -> io::Result<()> {
     if let Some(file) = &flags.json {
         fs::write(file, serde_json::to_string_pretty(&all)?)?;
     }
-    let lame: Vec<String> = all
-        .iter()
-        .filter(|series| series.failure.is_some() || series.errors() > 0)
-        .map(|series| format!("{} in {}", series.peer, series.case))
-        .collect();
+    check(&all)
+}
+
+/// An error that names what could not be measured, and what had errors.
+fn check(all: &[Series]) -> io::Result<()> {
+    let is_lame = |series: &&Series| series.failure.is_some() || series.errors() > 0;
+    let name = |series: &Series| format!("{} in {}", series.peer, series.case);
+    let lame: Vec<String> = all.iter().filter(is_lame).map(name).collect();
     if lame.is_empty() {
         return Ok(());
     }

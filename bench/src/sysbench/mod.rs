@@ -104,28 +104,9 @@ pub fn run(flags: &Flags) -> io::Result<()> {
         setup.max_stmts = Some(*most);
         parties.push((format!("stmts {most}"), peers::narrows(&setup)));
     }
-    let protocol = if flags.prepared { "prepared statements" } else { "text protocol" };
     let mut lame = Vec::new();
     for test in &flags.tests {
-        println!("\n{test}, {} threads, {} s, {protocol}", flags.threads, flags.seconds);
-        println!(
-            "  {:<10}{:>9}{:>10}{:>10}{:>9}{:>13}{:>13}{:>12}",
-            "", "tps", "queries/s", "p95 ms", "errors", "reconnects", "CPU us/query", "CPU busy %"
-        );
-        for (name, started) in &parties {
-            let measured = match started {
-                Ok(running) => bench.measure(test, running).map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
-            };
-            if !matches!(&measured, Ok(row) if row.outcome.errors == 0) {
-                lame.push(format!("{name} in {test}"));
-            }
-            match measured {
-                Ok(row) => println!("  {name:<10}{row}"),
-                Err(error) => println!("  {name:<10}!! NOT MEASURED: {error}"),
-            }
-            io::stdout().flush()?;
-        }
+        bench.measure_all(test, &parties, &mut lame)?;
     }
     if lame.is_empty() {
         return Ok(());
@@ -162,6 +143,37 @@ struct Bench<'b> {
 }
 
 impl Bench<'_> {
+    /// Runs a script through each of the parties, and prints the table; notes in `lame` who did not do all of it.
+    fn measure_all(
+        &self,
+        test: &str,
+        parties: &[(String, io::Result<Running>)],
+        lame: &mut Vec<String>,
+    ) -> io::Result<()> {
+        let flags = self.flags;
+        let protocol = if flags.prepared { "prepared statements" } else { "text protocol" };
+        println!("\n{test}, {} threads, {} s, {protocol}", flags.threads, flags.seconds);
+        println!(
+            "  {:<10}{:>9}{:>10}{:>10}{:>9}{:>13}{:>13}{:>12}",
+            "", "tps", "queries/s", "p95 ms", "errors", "reconnects", "CPU us/query", "CPU busy %"
+        );
+        for (name, started) in parties {
+            let measured = match started {
+                Ok(running) => self.measure(test, running).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if !matches!(&measured, Ok(row) if row.outcome.errors == 0) {
+                lame.push(format!("{name} in {test}"));
+            }
+            match measured {
+                Ok(row) => println!("  {name:<10}{row}"),
+                Err(error) => println!("  {name:<10}!! NOT MEASURED: {error}"),
+            }
+            io::stdout().flush()?;
+        }
+        Ok(())
+    }
+
     /// Fills the tables and waits until the replicas have them.
     fn prepare(&self, setup: &Setup) -> io::Result<()> {
         let primary = setup.primary.parse().map_err(io::Error::other)?;

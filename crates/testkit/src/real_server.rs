@@ -228,6 +228,23 @@ fn account_statements(user: &str, password: &str) -> [String; 2] {
 
 /// Starts the server and waits until it answers. `None`: it ended before that, for example because its port was taken.
 fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Process> {
+    let command = start_command(options, folder, port);
+    let _ = fs::remove_file(folder.file("sock"));
+    let mut process =
+        Process::spawn(command).unwrap_or_else(|error| panic!("start {:?}: {error}", options.flavour));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // The socket appears after the init file has run; the port is bound before.
+    while process.try_wait().is_none() {
+        if std::os::unix::net::UnixStream::connect(folder.file("sock")).is_ok() {
+            return Some(process);
+        }
+        assert!(Instant::now() < deadline, "{:?} is not up in time:\n{}", options.flavour, log_tail(folder));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}
+
+fn start_command(options: &ServerOptions, folder: &TempFolder, port: u16) -> Command {
     let mut command = server_command(options.flavour, options.namespace.as_deref());
     let path = |name: &str| folder.file(name).display().to_string();
     command
@@ -261,19 +278,7 @@ fn launch(options: &ServerOptions, folder: &TempFolder, port: u16) -> Option<Pro
         fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
     command.args(&options.options).stdin(Stdio::null());
     command.stdout(log.try_clone().expect("a file descriptor")).stderr(log);
-    let _ = fs::remove_file(folder.file("sock"));
-    let mut process =
-        Process::spawn(command).unwrap_or_else(|error| panic!("start {:?}: {error}", options.flavour));
-    let deadline = Instant::now() + Duration::from_secs(60);
-    // The socket appears after the init file has run; the port is bound before.
-    while process.try_wait().is_none() {
-        if std::os::unix::net::UnixStream::connect(folder.file("sock")).is_ok() {
-            return Some(process);
-        }
-        assert!(Instant::now() < deadline, "{:?} is not up in time:\n{}", options.flavour, log_tail(folder));
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    None
+    command
 }
 
 /// The server program with its first options.

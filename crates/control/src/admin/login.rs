@@ -94,22 +94,8 @@ pub async fn log_in(
     input: &mut Buffer,
 ) -> Result<(Stream, Login, Place), LoginError> {
     let settings = &door.settings();
-    let nonce = nonce_from(rand::random());
-    let tls = settings.tls.0.clients.is_some();
-    let offered = if tls { OFFERED | Capabilities::SSL } else { OFFERED };
-    let greeting = Greeting {
-        server_version: settings.server_version.clone().into_bytes(),
-        connection_id,
-        nonce,
-        capabilities: offered,
-        charset: CHARSET,
-        status: Status::AUTOCOMMIT,
-        plugin: settings.plugin.name().as_bytes().to_vec(),
-    };
-    let mut out = Vec::with_capacity(128);
-    put_encoded(&mut out, &mut 0, |out| greeting.encode(out));
-    stream.write_all(&out).await.map_err(ReadError::Io)?;
-    let (stream, header, mut response) = hello(settings, stream, input).await?;
+    let Greeting { nonce, capabilities: offered, .. } = greet(settings, connection_id, &stream).await?;
+    let (mut stream, header, mut response) = hello(settings, stream, input).await?;
     let mut sequence = header.sequence.wrapping_add(1);
     input.wipe(header.packet_length());
     let capabilities = response.capabilities.intersection(offered);
@@ -130,12 +116,28 @@ pub async fn log_in(
         return refuse(&stream, sequence, Errno::CON_COUNT_ERROR, "Too many connections".to_owned()).await;
     };
     send_ok(&stream, sequence, capabilities).await?;
-    let mut stream = stream;
     if let Some(algorithm) = Algorithm::negotiated(capabilities, response.zstd_level) {
         let early = std::mem::take(input);
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
     }
     Ok((stream, Login { user, role, capabilities, nonce }, place))
+}
+
+async fn greet(settings: &Settings, connection_id: u32, stream: &Stream) -> Result<Greeting, ReadError> {
+    let tls = settings.tls.0.clients.is_some();
+    let greeting = Greeting {
+        server_version: settings.server_version.clone().into_bytes(),
+        connection_id,
+        nonce: nonce_from(rand::random()),
+        capabilities: if tls { OFFERED | Capabilities::SSL } else { OFFERED },
+        charset: CHARSET,
+        status: Status::AUTOCOMMIT,
+        plugin: settings.plugin.name().as_bytes().to_vec(),
+    };
+    let mut out = Vec::with_capacity(128);
+    put_encoded(&mut out, &mut 0, |out| greeting.encode(out));
+    stream.write_all(&out).await?;
+    Ok(greeting)
 }
 
 /// Sends the OK packet that ends a login.
@@ -183,6 +185,23 @@ async fn hello(
     }
 }
 
+/// Sends a packet of the authentication, and takes the answer to it in.
+async fn ask(
+    stream: &Stream,
+    input: &mut Buffer,
+    sequence: &mut u8,
+    question: &[u8],
+    exchange: &mut Exchange,
+) -> Result<Step, LoginError> {
+    send(stream, sequence, question).await?;
+    let header = read_packet(stream, input, LOGIN_PACKET).await?;
+    *sequence = header.sequence.wrapping_add(1);
+    let step = exchange.feed(payload(input, header));
+    // It may contain the password.
+    input.wipe(header.packet_length());
+    Ok(step)
+}
+
 /// Completes the authentication; `sequence` is then the number of the OK packet.
 ///
 /// # Errors
@@ -207,15 +226,7 @@ pub async fn authenticate(
     let (mut exchange, mut step) = Exchange::start(&challenge, account, claim.plugin, claim.answer);
     loop {
         step = match step {
-            Step::Send(question) => {
-                send(stream, sequence, &question).await?;
-                let header = read_packet(stream, input, LOGIN_PACKET).await?;
-                *sequence = header.sequence.wrapping_add(1);
-                let step = exchange.feed(payload(input, header));
-                // It may contain the password.
-                input.wipe(header.packet_length());
-                step
-            }
+            Step::Send(question) => ask(stream, input, sequence, &question, &mut exchange).await?,
             Step::Decrypt(cipher) => {
                 let tls = settings.tls.clone();
                 let decrypt = move || tls.key_pair.as_ref().and_then(|pair| pair.decrypt(&cipher));

@@ -20,6 +20,7 @@ use super::takeover::{self, TakenOver};
 use super::{Frozen, Store, config_file, variables};
 use crate::config::diagnostic::{Diagnostic, Problem};
 use crate::config::{charset, parse};
+use crate::config_file::Loaded;
 use crate::config_file::checks::{Scope, Together, known_passwords};
 use crate::schema::{self, Database, create_missing};
 use crate::schema::{Layer, MODULES};
@@ -325,14 +326,9 @@ impl Store {
         let taken = taken.transpose()?;
         let is_first = is_new && taken.is_none();
         let merges = is_first || opening.start == Start::Reload;
-        let loaded = opening
-            .file
-            .filter(|_| merges)
-            .map(crate::config_file::load)
-            .transpose()
-            .map_err(OpenError::File)?;
-        let document = opening.file.filter(|_| merges).map(parse::document).transpose();
-        let document = document.map_err(OpenError::File)?;
+        let file = opening.file.filter(|_| merges);
+        let loaded = file.map(crate::config_file::load).transpose().map_err(OpenError::File)?;
+        let document = file.map(parse::document).transpose().map_err(OpenError::File)?;
         if !is_new {
             for module in MODULES {
                 super::layers::copy_tables(&transaction, module, Layer::Disk, Layer::Memory)?;
@@ -340,12 +336,7 @@ impl Store {
             variables::complete(&transaction)?;
         }
         if let (Some(loaded), Some(document)) = (loaded, document) {
-            // What has no effect, or is left out, is reported when its module is loaded.
-            let diagnostics = loaded.passed_over.iter().chain(&loaded.warnings);
-            let by_module =
-                |problem: &Problem| matches!(problem, Problem::NoEffect { .. } | Problem::LeftOut { .. });
-            let diagnostics = diagnostics.filter(|it| !by_module(&it.problem));
-            for diagnostic in diagnostics {
+            for diagnostic in reported_at_start(&loaded) {
                 self.remarks.push(diagnostic.to_string());
                 self.remarked.insert(diagnostic.problem.to_string());
             }
@@ -399,6 +390,12 @@ fn create_history(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     create_missing(&transaction, Database::StatsHistory)?;
     transaction.commit()
+}
+
+/// What is said of a file at a start; what has no effect, or is left out, is reported when its module is loaded.
+fn reported_at_start(loaded: &Loaded) -> impl Iterator<Item = &Diagnostic> {
+    let by_module = |problem: &Problem| matches!(problem, Problem::NoEffect { .. } | Problem::LeftOut { .. });
+    loaded.passed_over.iter().chain(&loaded.warnings).filter(move |it| !by_module(&it.problem))
 }
 
 /// The given one, otherwise the stored one, otherwise a new one.

@@ -132,23 +132,14 @@ fn read_results(
                 }
             }
             Part::Columns(count) => {
-                for _ in 0..count {
-                    packets.push(client.read()?);
-                }
+                let Some(status) = read_definitions(client, packets, count, deprecate_eof)? else {
+                    return Ok(());
+                };
                 // With a cursor, an EOF follows the definitions in both formats, and the rows come later.
-                let cursor_possible = code == command::STMT_EXECUTE;
-                part = Part::Rows;
-                if !deprecate_eof {
-                    let packet = client.read()?;
-                    packets.push(packet.clone());
-                    if packet.first() == 0xFF {
-                        return Ok(());
-                    }
-                    head_status = end_status(&packet, false);
-                    if cursor_possible && head_status & CURSOR_EXISTS != 0 {
-                        return Ok(());
-                    }
+                if code == command::STMT_EXECUTE && status & CURSOR_EXISTS != 0 {
+                    return Ok(());
                 }
+                (part, head_status) = (Part::Rows, status);
                 continue;
             }
             Part::Rows => match read_rows(client, packets)? {
@@ -164,6 +155,24 @@ fn read_results(
         head_status = 0;
         part = Part::Head;
     }
+}
+
+/// Reads definitions and their EOF if there is one; returns its status, or `None` if an error is in its place.
+fn read_definitions(
+    client: &mut RawClient,
+    packets: &mut Vec<Packet>,
+    count: u64,
+    deprecate_eof: bool,
+) -> io::Result<Option<u16>> {
+    for _ in 0..count {
+        packets.push(client.read()?);
+    }
+    if deprecate_eof {
+        return Ok(Some(0));
+    }
+    let packet = client.read()?;
+    packets.push(packet.clone());
+    Ok((packet.first() != 0xFF).then(|| end_status(&packet, false)))
 }
 
 /// Reads rows and their end packet; returns its status, or `None` if it is an error.
