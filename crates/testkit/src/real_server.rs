@@ -22,13 +22,35 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// The flavours for a test that runs on both: both, or MariaDB alone with `NARROWS_SKIP_MYSQL9=1`.
+    /// The flavours for a test that runs on both: those that are tested.
+    ///
+    /// # Panics
+    /// If there is none.
     pub fn both() -> Vec<Flavour> {
-        if std::env::var("NARROWS_SKIP_MYSQL9").as_deref() == Ok("1") {
-            eprintln!("MySQL 9 is skipped: NARROWS_SKIP_MYSQL9=1");
-            return vec![Flavour::MariaDb];
+        let mut both = vec![Flavour::MariaDb, Flavour::MySql9];
+        both.retain(|flavour| flavour.is_tested());
+        assert!(!both.is_empty(), "MariaDB and MySQL 9 are both skipped");
+        both
+    }
+
+    /// Whether this run tests it: `NARROWS_SKIP_MARIADB=1` and `NARROWS_SKIP_MYSQL9=1` leave it out.
+    pub fn is_tested(self) -> bool {
+        let (name, switch) = match self {
+            Flavour::MariaDb => ("MariaDB", "NARROWS_SKIP_MARIADB"),
+            Flavour::MySql9 => ("MySQL 9", "NARROWS_SKIP_MYSQL9"),
+        };
+        let is_tested = std::env::var(switch).as_deref() != Ok("1");
+        if !is_tested {
+            eprintln!("{name} is skipped: {switch}=1");
         }
-        vec![Flavour::MariaDb, Flavour::MySql9]
+        is_tested
+    }
+
+    /// Runs a test that there is of each flavour, if this one is tested.
+    pub fn if_tested(self, test: impl FnOnce(Flavour)) {
+        if self.is_tested() {
+            test(self);
+        }
     }
 }
 

@@ -37,14 +37,12 @@ use verdict::Report;
 
 #[test]
 fn clients_go_on_whatever_goes_wrong() {
-    run_chaos(Flavour::MariaDb);
+    Flavour::MariaDb.if_tested(run_chaos);
 }
 
 #[test]
 fn clients_go_on_whatever_goes_wrong_with_mysql9() {
-    if Flavour::both().contains(&Flavour::MySql9) {
-        run_chaos(Flavour::MySql9);
-    }
+    Flavour::MySql9.if_tested(run_chaos);
 }
 
 /// A fault, and its verdict.

@@ -12,14 +12,12 @@ use crate::model::{RULE, prepared_server, run_model_beside, variables_of};
 
 #[test]
 fn the_model_holds_while_servers_that_it_reads_from_fail() {
-    hold(Flavour::MariaDb);
+    Flavour::MariaDb.if_tested(hold);
 }
 
 #[test]
 fn the_model_holds_while_servers_of_mysql9_that_it_reads_from_fail() {
-    if Flavour::both().contains(&Flavour::MySql9) {
-        hold(Flavour::MySql9);
-    }
+    Flavour::MySql9.if_tested(hold);
 }
 
 const CLIENTS: usize = 50;

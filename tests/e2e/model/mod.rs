@@ -43,14 +43,12 @@ use watch::Watch;
 
 #[test]
 fn no_client_sees_another_on_mariadb() {
-    run_model(Flavour::MariaDb);
+    Flavour::MariaDb.if_tested(run_model);
 }
 
 #[test]
 fn no_client_sees_another_on_mysql9() {
-    if Flavour::both().contains(&Flavour::MySql9) {
-        run_model(Flavour::MySql9);
-    }
+    Flavour::MySql9.if_tested(run_model);
 }
 
 /// The default seed: a change is tested with the same statements as the one before it, although their interleaving

@@ -79,14 +79,12 @@ struct Run {
 
 #[test]
 fn scripts_by_chance_see_what_mariadb_shows() {
-    scripts_by_chance(Flavour::MariaDb);
+    Flavour::MariaDb.if_tested(scripts_by_chance);
 }
 
 #[test]
 fn scripts_by_chance_see_what_mysql_9_shows() {
-    if Flavour::both().contains(&Flavour::MySql9) {
-        scripts_by_chance(Flavour::MySql9);
-    }
+    Flavour::MySql9.if_tested(scripts_by_chance);
 }
 
 fn scripts_by_chance(flavour: Flavour) {
