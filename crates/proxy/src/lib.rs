@@ -21,6 +21,7 @@ pub mod pin_reason;
 pub mod pool;
 pub mod prepared;
 pub mod query_log;
+pub mod recent_texts;
 pub mod reply;
 mod route;
 pub mod rows;

@@ -24,7 +24,7 @@ const CONTROL: Floors = &[
 ];
 
 const PROXY: Floors = &[
-    &["hash", "outbox", "pin_reason", "reply", "rows", "rt", "state", "tls"],
+    &["hash", "outbox", "pin_reason", "recent_texts", "reply", "rows", "rt", "state", "tls"],
     &[
         "descriptors",
         "hostgroup",

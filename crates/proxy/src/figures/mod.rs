@@ -17,4 +17,4 @@ pub use lines::{
     PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
     RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
 };
-pub use tables::{Figures, RecentDigests};
+pub use tables::Figures;

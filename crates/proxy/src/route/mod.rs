@@ -16,6 +16,7 @@ use narrows_sql::{
 };
 use narrows_wire::{Errno, Status};
 
+use crate::recent_texts::TextDigest;
 use crate::rules::{Client, Hint, Memory, Passage, Query, Question, RuleOutput, Sender, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
@@ -127,11 +128,12 @@ impl Ruled {
 
 impl<'a> Asking<'a> {
     /// Asks the rules, the comment and the firewall about `text`, which was read as `statement`. The walk over the rules
-    /// starts with `flag_in`; `note` gets each hint of the comment.
+    /// starts with `flag_in`; `note` gets each hint of the comment. `known` is the digest of `text`, if it was computed before.
     pub(crate) fn ask_rules(
         &self,
         (memory, scratch): (&mut Memory, &mut Scratch),
         (statement, text): (&Statement, &[u8]),
+        known: Option<&TextDigest>,
         flag_in: u32,
         note: impl FnMut(&[u8], &[u8], Hint),
     ) -> Ruled {
@@ -142,11 +144,14 @@ impl<'a> Asking<'a> {
         let mut is_cut = false;
         if guarded || !rules.is_empty() {
             let wanted = variables.query_digests && (guarded || rules.needs_digest());
-            let digest = wanted.then(|| digest_of(digest_text(text, &digest_options(variables), scratch)));
+            let digest = wanted.then(|| match known {
+                Some(known) => (&*known.text, known.hash),
+                None => digest_of(digest_text(text, &digest_options(variables), scratch)),
+            });
             (ruled.output, ruled.rewritten) = rules.apply(&self.question(text, digest, flag_in), memory);
             let rewritten = ruled.rewritten.is_some();
             ruled.digest = digest.map(|(text, hash)| Digest { hash, text: rewritten.then(|| text.into()) });
-            is_cut = scratch.is_cut();
+            is_cut = known.map_or_else(|| scratch.is_cut(), |known| known.is_cut);
         }
         if variables.query_digests && statement.flags.contains(Flags::COMMENT) {
             annotate(&mut ruled.output, text, note);

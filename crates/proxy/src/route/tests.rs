@@ -83,7 +83,7 @@ fn way_to(
     let (mut memory, mut scratch) = (Memory::default(), Scratch::new());
     let statement = narrows_sql::classify(text.as_bytes());
     let asked = (&statement, text.as_bytes());
-    let ruled = asking.ask_rules((&mut memory, &mut scratch), asked, 0, |_, _, _| {});
+    let ruled = asking.ask_rules((&mut memory, &mut scratch), asked, None, 0, |_, _, _| {});
     match asking.route(&mut memory, (step, &statement, text.as_bytes()), &ruled, wanted) {
         Route::Ok(text) => format!("OK {text}"),
         Route::Refuse(errno, text) => format!("{} {text}", errno.number),

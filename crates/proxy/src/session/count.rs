@@ -207,12 +207,10 @@ impl Session {
 
     /// The digest of a statement, where digests are counted.
     pub(super) fn digest(&self, text: &[u8], variables: &Variables) -> Option<u64> {
-        let figures = &self.worker.figures;
-        let digest = || {
+        variables.query_digests.then(|| {
             let mut scratch = self.worker.scratch.borrow_mut();
             digest_hash(digest_text(text, &digest_options(variables), &mut scratch))
-        };
-        variables.query_digests.then(|| figures.recent_digests.of(text, digest))
+        })
     }
 
     /// A server has answered with an error, or was lost.

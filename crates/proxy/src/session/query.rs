@@ -1,8 +1,9 @@
 //! `COM_QUERY`: read the statement, ask the rules, route it. Prepared statements ask and are routed by the same functions.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_sql::{Flags, KillTarget, Kind, Statement};
+use narrows_sql::{Flags, KillTarget, Kind, Statement, digest_text};
 use narrows_wire::query::attributes_length;
 use narrows_wire::{Capabilities, Command, Errno, Malformed};
 
@@ -14,10 +15,11 @@ use super::outcome::Yield;
 use super::request::Request;
 use super::{End, Session};
 use crate::mirror::{Copy, offer};
-use crate::route::{Asking, Digest, Route, Ruled, Step, is_logged, read_otherwise};
+use crate::recent_texts::{ReadText, TextDigest};
+use crate::route::{Asking, Digest, Route, Ruled, Step, digest_options, is_logged, read_otherwise};
 use crate::rt::{Instant, nanoseconds};
-use crate::rules::{Client, Hint, Passage, RuleOutput};
-use crate::snapshot::Snapshot;
+use crate::rules::{Client, Hint, Passage, RuleOutput, digest_of};
+use crate::snapshot::{Snapshot, Variables};
 use crate::worker::LocalSnapshot;
 
 /// What happens to a text.
@@ -67,13 +69,18 @@ impl Session {
             true => attributes_length(request.argument())?,
             false => 0,
         };
-        let mut statement = self.inspect(request.behind(attributes), request.whole);
+        let recent = self.recent(request.behind(attributes), request.whole, &snapshot.variables);
+        let mut statement = match &recent {
+            Some(recent) => self.in_doubt(request.behind(attributes), recent.statement),
+            None => self.inspect(request.behind(attributes), request.whole),
+        };
         if statement.kind == Kind::Proxy
             && narrows_sql::internal_command(request.behind(attributes)).is_some()
         {
             return Ok(Next::Internal(attributes));
         }
-        let mut ruled = self.rule_text(&snapshot, &statement, request, attributes);
+        let known = recent.as_ref().and_then(|recent| recent.digest.as_ref());
+        let mut ruled = self.rule_text(&snapshot, (&statement, known), request, attributes);
         if let Some(text) = ruled.rewritten.take().filter(|text| request.takes_text(text)) {
             statement = self.inspect(&text, true);
             request.replace_argument(attributes, &text);
@@ -123,13 +130,13 @@ impl Session {
     fn rule_text(
         &mut self,
         snapshot: &LocalSnapshot,
-        statement: &Statement,
+        (statement, known): (&Statement, Option<&TextDigest>),
         request: &Request,
         attributes: usize,
     ) -> Ruled {
         let text = request.behind(attributes);
         let flag_in = std::mem::take(&mut self.data.next_flag_in);
-        let ruled = self.ask_rules(snapshot, statement, text, flag_in);
+        let ruled = self.ask_rules(snapshot, statement, text, known, flag_in);
         self.data.next_flag_in = ruled.output.next_query_flag_in.unwrap_or_default();
         let kills = statement.flags.intersects(Flags::KILL);
         if ruled.passes() && ruled.output.is_mirrored() && request.whole && !kills {
@@ -151,6 +158,20 @@ impl Session {
         if is_logged(&snapshot.variables, &ruled.output) {
             self.record_answered(Command::Query, text, error);
         }
+    }
+
+    /// What was read of a text when it came before.
+    fn recent(&self, text: &[u8], whole: bool, variables: &Variables) -> Option<Rc<ReadText>> {
+        let read = || {
+            let mut scratch = self.worker.scratch.borrow_mut();
+            let digest = variables.query_digests.then(|| {
+                let (text, hash) = digest_of(digest_text(text, &digest_options(variables), &mut scratch));
+                (Box::from(text), hash)
+            });
+            let digest = digest.map(|(text, hash)| TextDigest { text, hash, is_cut: scratch.is_cut() });
+            ReadText::new(text, narrows_sql::classify(text), digest)
+        };
+        whole.then(|| self.worker.recent_texts.get(text, read)).flatten()
     }
 
     /// What a statement is. Of one that is not `whole` the rest is not known.
@@ -202,12 +223,14 @@ impl Session {
         }
     }
 
-    /// Asks the rules, the comment and the firewall about `text`. The walk over the rules starts with `flag_in`.
+    /// Asks the rules, the comment and the firewall about `text`. The walk over the rules starts with `flag_in`; `known` is its
+    /// digest, if it was computed before.
     pub(super) fn ask_rules(
         &self,
         snapshot: &Snapshot,
         statement: &Statement,
         text: &[u8],
+        known: Option<&TextDigest>,
         flag_in: u32,
     ) -> Ruled {
         let began = snapshot.variables.stats_time_query_processor.then(Instant::now);
@@ -215,10 +238,11 @@ impl Session {
         let mut ruled = {
             let tools = (&mut *self.worker.rules.borrow_mut(), &mut *self.worker.scratch.borrow_mut());
             let note = |key: &[u8], value: &[u8], hint| self.note_hint(key, value, hint);
-            asking.ask_rules(tools, (statement, text), flag_in, note)
+            asking.ask_rules(tools, (statement, text), known, flag_in, note)
         };
         if ruled.digest.is_none() {
-            ruled.digest = self.digest(text, &snapshot.variables).map(|hash| Digest { hash, text: None });
+            let hash = known.map_or_else(|| self.digest(text, &snapshot.variables), |known| Some(known.hash));
+            ruled.digest = hash.map(|hash| Digest { hash, text: None });
         }
         if let Some(began) = began {
             self.worker.counters.borrow_mut().rules_time_ns += nanoseconds(began.elapsed());
@@ -288,7 +312,7 @@ impl Session {
         text: &[u8],
         output: &RuleOutput,
     ) {
-        let chain = output.mirror_flag_out.map(|flag| self.ask_rules(snapshot, statement, text, flag));
+        let chain = output.mirror_flag_out.map(|flag| self.ask_rules(snapshot, statement, text, None, flag));
         let (chosen, rewritten) = match chain {
             Some(ruled) => (ruled.output.destination_hostgroup, ruled.rewritten),
             None => (None, None),

@@ -13,9 +13,9 @@ mod route;
 pub use crate::figures::{
     CommandClass, CommandLine, Commands, Counters, DigestKey, DigestLine, DigestTable, Doing, ErrorFigures,
     ErrorKey, ErrorLine, ErrorTable, Execution, ExplainedRoute, Figures, FreeConnection, MemoryFigures,
-    NOT_COUNTED, PinLine, PreparedLine, ProcessBackend, ProcessLine, RecentDigests, RouteError, RouteHint,
-    RouteOutcome, RouteQuestion, RouteRule, RouteServer, Row, RowFigures, RuleLine, SHOWN_TEXT,
-    ServerFailure, ServerLine, Take, UserLine,
+    NOT_COUNTED, PinLine, PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint, RouteOutcome,
+    RouteQuestion, RouteRule, RouteServer, Row, RowFigures, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine,
+    Take, UserLine,
 };
 pub use heap::{Trimmer, bound_what_is_kept};
 pub use narrows_sql::KillKind;

@@ -40,7 +40,7 @@ pub(super) fn explain(
     let mut hints = Hints { are_followed: variables.query_digests, found: Vec::new() };
     let mut memory = Memory::default();
     let mut ruled =
-        asking.ask_rules((&mut memory, &mut scratch), (&statement, text), 0, |key, value, hint| {
+        asking.ask_rules((&mut memory, &mut scratch), (&statement, text), None, 0, |key, value, hint| {
             hints.add(key, value, hint);
         });
     if !hints.are_followed && statement.flags.contains(Flags::COMMENT) {

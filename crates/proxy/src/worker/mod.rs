@@ -21,6 +21,7 @@ use crate::mirror::Mirror;
 use crate::pool::{Pool, Station};
 use crate::prepared::Registry;
 use crate::query_log::QueryLog;
+use crate::recent_texts::RecentTexts;
 use crate::rt::Instant;
 use crate::rules;
 use crate::seldom::Seldom;
@@ -64,6 +65,8 @@ pub struct Worker {
     pub figures: Figures,
     /// Prevents failed logins from filling the log.
     pub failed_logins: Rc<Limiter>,
+    /// What was read of recent statements.
+    pub recent_texts: RecentTexts,
     /// Buffers of the lexer.
     pub scratch: RefCell<narrows_sql::Scratch>,
     in_force: Rc<InForce>,
@@ -105,6 +108,7 @@ impl Worker {
             query_log: RefCell::default(),
             rules: RefCell::default(),
             failed_logins: Limiter::new(|left_out| tracing::info!(left_out, "more logins have failed")),
+            recent_texts: RecentTexts::default(),
             scratch: RefCell::default(),
             in_force,
             sessions: Sessions::default(),
@@ -123,7 +127,7 @@ impl Worker {
     pub fn take_over(&self, snapshot: Arc<Snapshot>) {
         self.in_force.replace(snapshot);
         let snapshot = self.snapshot();
-        self.figures.recent_digests.forget();
+        self.recent_texts.forget();
         self.cache.take_over(&snapshot.variables);
         self.pool.forget_gone(&snapshot);
         self.cut_off(&snapshot);

@@ -70,7 +70,7 @@ impl Session {
         };
         let mut statement = read(request);
         // A chain that the statement before has chosen is for what runs next, and this does not run yet.
-        let mut ruled = self.ask_rules(&snapshot, &statement, request.argument(), 0);
+        let mut ruled = self.ask_rules(&snapshot, &statement, request.argument(), None, 0);
         if let Some(text) = ruled.rewritten.take().filter(|text| request.takes_text(text)) {
             request.replace_argument(0, &text);
             statement = read(request);
@@ -189,7 +189,7 @@ impl Session {
             return remembered.ruled.clone();
         }
         let prepared = &statement.prepared;
-        let mut ruled = self.ask_rules(snapshot, &prepared.statement, &prepared.text, flag_in);
+        let mut ruled = self.ask_rules(snapshot, &prepared.statement, &prepared.text, None, flag_in);
         // Its text was rewritten when it was prepared.
         ruled.rewritten = None;
         if flag_in == 0 {
