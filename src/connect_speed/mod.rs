@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::ArgAction;
-use narrows_control::monitor::line::Line;
+use narrows_control::monitor::connections::MonitorConnections;
 use narrows_control::monitor::plan::{Access, Address, Target};
 use narrows_control::tls;
 use narrows_proxy::backend::{Backend, BackendError};
@@ -92,7 +92,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let since = Instant::now();
     std::thread::scope(|scope| {
         let connect = || {
-            let outcome = connect_in_turns(args, &Line::new(&target, &access, None), &begun);
+            let outcome = connect_in_turns(args, &MonitorConnections::new(&target, &access, None), &begun);
             let mut report = report.lock().expect("no thread panics while it holds the report");
             outcome.map(|part| report.add(part)).context("starting a thread's runtime")
         };
@@ -106,7 +106,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// One thread's connections, one after another, until `args.count` is reached.
-fn connect_in_turns(args: &Args, line: &Line, begun: &AtomicU64) -> std::io::Result<Report> {
+fn connect_in_turns(
+    args: &Args,
+    connections: &MonitorConnections,
+    begun: &AtomicU64,
+) -> std::io::Result<Report> {
     let limit = Duration::from_secs(args.timeout);
     let mut state = SessionState::default();
     state.schema = args.database.as_ref().map(|name| name.as_bytes().into());
@@ -114,7 +118,7 @@ fn connect_in_turns(args: &Args, line: &Line, begun: &AtomicU64) -> std::io::Res
         let mut report = Report::default();
         while begun.fetch_add(1, Ordering::Relaxed) < args.count {
             let since = Instant::now();
-            let connected = line.open_in(&state, limit).await;
+            let connected = connections.open_in(&state, limit).await;
             let took = since.elapsed();
             match connected {
                 Err(error) => report.refused(&error),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use narrows_proxy::backend::BackendError;
 use narrows_proxy::snapshot::CheckType;
 
-use super::line::Line;
+use super::connections::MonitorConnections;
 use super::placement::Finding;
 use super::plan::Target;
 use super::settings::Settings;
@@ -47,7 +47,12 @@ pub enum Subject {
 /// One check of one server, which is made again and again.
 pub trait Task {
     /// Checks once, within `limit`.
-    fn ask<'a>(&'a mut self, line: &'a Line, settings: &'a Settings, limit: Duration) -> Asking<'a>;
+    fn ask<'a>(
+        &'a mut self,
+        connections: &'a MonitorConnections,
+        settings: &'a Settings,
+        limit: Duration,
+    ) -> Asking<'a>;
 
     /// What has changed by the outcome.
     fn decide(&mut self, _: &Outcome, _: &Settings, _: &Target) -> Vec<Finding> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::check::{Asking, Check, Subject, Task};
-use super::line::Line;
+use super::connections::MonitorConnections;
 use super::settings::Settings;
 
 /// Trial connections.
@@ -23,9 +23,14 @@ struct Connects;
 
 impl Task for Connects {
     /// Connects, logs in, and disconnects.
-    fn ask<'a>(&'a mut self, line: &'a Line, _: &'a Settings, limit: Duration) -> Asking<'a> {
+    fn ask<'a>(
+        &'a mut self,
+        connections: &'a MonitorConnections,
+        _: &'a Settings,
+        limit: Duration,
+    ) -> Asking<'a> {
         Box::pin(async move {
-            line.open(limit).await?.quit().await;
+            connections.open(limit).await?.quit().await;
             Ok(None)
         })
     }

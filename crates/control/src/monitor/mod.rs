@@ -6,9 +6,8 @@
 
 pub mod check;
 mod connect;
-mod desk;
+pub mod connections;
 pub mod health;
-pub mod line;
 pub mod log;
 pub mod names;
 pub mod ping;
@@ -17,6 +16,7 @@ pub mod plan;
 pub mod read_only;
 pub mod replication_lag;
 mod report;
+mod report_queue;
 pub mod settings;
 mod watch;
 
@@ -30,10 +30,10 @@ use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, spawn_local};
 
 use crate::urgency::Urgency;
 use check::Kind;
-use desk::Desk;
 use names::Resolver;
 use plan::{Address, Plan};
 pub use report::Report;
+use report_queue::ReportQueue;
 use watch::Watch;
 
 /// Every kind of check.
@@ -76,9 +76,9 @@ async fn run<M>(mut plans: MailboxReceiver<Plan>, control: Sender<M>, urgency: U
 where
     M: From<Report> + 'static,
 {
-    let desk = Rc::new(Desk::new(urgency));
-    spawn_local(Rc::clone(&desk).tell(control));
-    let resolver = Rc::new(Resolver::new(&desk));
+    let reports = Rc::new(ReportQueue::new(urgency));
+    spawn_local(Rc::clone(&reports).tell(control));
+    let resolver = Rc::new(Resolver::new(&reports));
     spawn_local(Rc::clone(&resolver).run());
     let mut watches: BTreeMap<Address, Watch> = BTreeMap::new();
     loop {
@@ -91,7 +91,7 @@ where
         };
         let Some(Plan { settings, access, targets }) = plan else { return };
         let targets = if settings.enabled { targets } else { Vec::new() };
-        desk.set(settings);
+        reports.set(settings);
         resolver.follow(&targets);
         watches.retain(|address, _| targets.iter().any(|target| target.address == *address));
         let spread = (SPREAD_PER_SERVER * u32::try_from(targets.len()).unwrap_or(u32::MAX)).max(LEAST_SPREAD);
@@ -99,7 +99,7 @@ where
             match watches.get_mut(&target.address) {
                 Some(watch) => watch.follow(target, &access),
                 None => {
-                    let watch = Watch::new(&desk, &resolver, target, &access, spread);
+                    let watch = Watch::new(&reports, &resolver, target, &access, spread);
                     watches.insert(target.address.clone(), watch);
                 }
             }

@@ -11,14 +11,14 @@ use std::time::Duration;
 use narrows_proxy::hostgroup::NameTable;
 use narrows_proxy::rt::{Instant, Notify, Semaphore, resolve, spawn_local, timeout};
 
-use super::desk::Desk;
 use super::plan::Target;
+use super::report_queue::ReportQueue;
 use super::settings::NameSettings;
 
 /// The known names.
 #[derive(Debug)]
 pub struct Resolver {
-    desk: Rc<Desk>,
+    reports: Rc<ReportQueue>,
     wanted: RefCell<BTreeSet<String>>,
     known: RefCell<BTreeMap<String, Known>>,
     /// Wakes the resolver, because the names may have changed.
@@ -37,9 +37,9 @@ struct Known {
 
 impl Resolver {
     /// Without any names.
-    pub fn new(desk: &Rc<Desk>) -> Resolver {
+    pub fn new(reports: &Rc<ReportQueue>) -> Resolver {
         Resolver {
-            desk: Rc::clone(desk),
+            reports: Rc::clone(reports),
             wanted: RefCell::default(),
             known: RefCell::default(),
             planned: Notify::new(),
@@ -64,7 +64,7 @@ impl Resolver {
     /// Resolves due names, in a loop.
     pub async fn run(self: Rc<Resolver>) {
         loop {
-            let settings = self.desk.settings().names;
+            let settings = self.reports.settings().names;
             if settings.ttl.is_zero() || settings.interval.is_zero() {
                 self.known.borrow_mut().clear();
             } else {
@@ -132,7 +132,7 @@ impl Resolver {
         let known = self.known.borrow();
         let table = known.iter().filter(|(_, known)| !known.addresses.is_empty());
         let table = table.map(|(name, known)| (name.clone(), Arc::clone(&known.addresses)));
-        if self.desk.tell_names(table.collect::<NameTable>()) {
+        if self.reports.tell_names(table.collect::<NameTable>()) {
             self.moved.notify_one();
         }
     }

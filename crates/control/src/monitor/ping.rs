@@ -5,7 +5,7 @@ use std::time::Duration;
 use narrows_proxy::backend::BackendError;
 
 use super::check::{Asking, Check, Outcome, Subject, Task};
-use super::line::Line;
+use super::connections::MonitorConnections;
 use super::placement::Finding;
 use super::plan::Target;
 use super::settings::Settings;
@@ -24,7 +24,7 @@ pub static CHECK: Check = Check {
 
 /// The outcome of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum PingOutcome {
     /// An answer.
     Answer,
     /// The server is up, but refuses the monitor's login, which says nothing about other accounts.
@@ -51,14 +51,14 @@ pub struct Pings {
 
 impl Pings {
     /// Counts one more; returns what changed.
-    pub fn after(&mut self, heard: Heard, max_failures: u32) -> Option<Reach> {
-        let reach = match heard {
-            Heard::Answer => {
+    pub fn after(&mut self, outcome: PingOutcome, max_failures: u32) -> Option<Reach> {
+        let reach = match outcome {
+            PingOutcome::Answer => {
                 self.missed = 0;
                 Reach::Reachable
             }
-            Heard::Refusal => return None,
-            Heard::Silence => {
+            PingOutcome::Refusal => return None,
+            PingOutcome::Silence => {
                 self.missed = self.missed.saturating_add(1);
                 if self.missed < max_failures {
                     return None;
@@ -70,37 +70,42 @@ impl Pings {
     }
 }
 
-impl Heard {
+impl PingOutcome {
     /// The outcome of a ping from its result.
-    pub fn of<T>(outcome: &Result<T, BackendError>) -> Heard {
+    pub fn of<T>(outcome: &Result<T, BackendError>) -> PingOutcome {
         match outcome {
-            Ok(_) => Heard::Answer,
+            Ok(_) => PingOutcome::Answer,
             Err(BackendError::Server(error))
                 if error.is_about_login() || error.code == TOO_MANY_CONNECTIONS =>
             {
-                Heard::Refusal
+                PingOutcome::Refusal
             }
             Err(BackendError::Login(_) | BackendError::NoTls | BackendError::TlsSettings(_)) => {
-                Heard::Refusal
+                PingOutcome::Refusal
             }
-            Err(_) => Heard::Silence,
+            Err(_) => PingOutcome::Silence,
         }
     }
 }
 
 impl Task for Pings {
     /// Pings the server, over an existing connection if there is one.
-    fn ask<'a>(&'a mut self, line: &'a Line, _: &'a Settings, limit: Duration) -> Asking<'a> {
+    fn ask<'a>(
+        &'a mut self,
+        connections: &'a MonitorConnections,
+        _: &'a Settings,
+        limit: Duration,
+    ) -> Asking<'a> {
         Box::pin(async move {
-            let backend = line.lease(limit).await?;
+            let backend = connections.lease(limit).await?;
             backend.ping(limit).await?;
-            line.give_back(backend);
+            connections.give_back(backend);
             Ok(None)
         })
     }
 
     fn decide(&mut self, outcome: &Outcome, settings: &Settings, target: &Target) -> Vec<Finding> {
-        let reach = self.after(Heard::of(outcome), settings.ping_max_failures);
+        let reach = self.after(PingOutcome::of(outcome), settings.ping_max_failures);
         reach.map(|reach| Finding::Reach(target.address.clone(), reach)).into_iter().collect()
     }
 }
@@ -115,26 +120,26 @@ mod tests {
     #[test]
     fn as_many_failures_as_are_allowed_shun_and_one_answer_brings_back() {
         let mut pings = Pings::default();
-        assert_eq!(pings.after(Heard::Answer, 3), Some(Reach::Reachable));
-        let told: Vec<_> = (0..4).map(|_| pings.after(Heard::Silence, 3)).collect();
+        assert_eq!(pings.after(PingOutcome::Answer, 3), Some(Reach::Reachable));
+        let told: Vec<_> = (0..4).map(|_| pings.after(PingOutcome::Silence, 3)).collect();
         assert_eq!(told, [None, None, Some(Reach::Unreachable), None]);
-        assert_eq!(pings.after(Heard::Answer, 3), Some(Reach::Reachable));
-        assert_eq!(pings.after(Heard::Answer, 3), None);
+        assert_eq!(pings.after(PingOutcome::Answer, 3), Some(Reach::Reachable));
+        assert_eq!(pings.after(PingOutcome::Answer, 3), None);
     }
 
     #[test]
     fn an_answer_in_between_begins_the_count_again() {
         let mut pings = Pings::default();
         for _ in 0..10 {
-            pings.after(Heard::Answer, 2);
-            assert_eq!(pings.after(Heard::Silence, 2), None);
+            pings.after(PingOutcome::Answer, 2);
+            assert_eq!(pings.after(PingOutcome::Silence, 2), None);
         }
     }
 
     #[test]
     fn a_server_that_refuses_the_monitor_is_neither_taken_out_nor_brought_back() {
         let mut pings = Pings::default();
-        assert_eq!(pings.after(Heard::Silence, 1), Some(Reach::Unreachable));
-        assert!((0..10).all(|_| pings.after(Heard::Refusal, 1).is_none()));
+        assert_eq!(pings.after(PingOutcome::Silence, 1), Some(Reach::Unreachable));
+        assert!((0..10).all(|_| pings.after(PingOutcome::Refusal, 1).is_none()));
     }
 }

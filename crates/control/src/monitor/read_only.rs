@@ -6,7 +6,7 @@ use narrows_proxy::backend::{BackendError, Table};
 use narrows_proxy::snapshot::CheckType;
 
 use super::check::{Asking, Check, Outcome, Subject, Task};
-use super::line::Line;
+use super::connections::MonitorConnections;
 use super::placement::Finding;
 use super::plan::Target;
 use super::settings::Settings;
@@ -100,11 +100,16 @@ struct ReadOnly {
 }
 
 impl Task for ReadOnly {
-    fn ask<'a>(&'a mut self, line: &'a Line, _: &'a Settings, limit: Duration) -> Asking<'a> {
+    fn ask<'a>(
+        &'a mut self,
+        connections: &'a MonitorConnections,
+        _: &'a Settings,
+        limit: Duration,
+    ) -> Asking<'a> {
         Box::pin(async move {
-            let backend = line.lease(limit).await?;
+            let backend = connections.lease(limit).await?;
             let answer = backend.ask(self.check_type.question(), limit).await?;
-            line.give_back(backend);
+            connections.give_back(backend);
             Ok(Some(i64::from(role(&answer) == Role::Reader)))
         })
     }

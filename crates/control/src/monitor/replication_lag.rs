@@ -6,7 +6,7 @@ use narrows_proxy::backend::{BackendError, Table};
 use narrows_proxy::snapshot::HostgroupId;
 
 use super::check::{Asking, Check, Outcome, Subject, Task};
-use super::line::{Line, Spelling};
+use super::connections::{MonitorConnections, Spelling};
 use super::placement::Finding;
 use super::plan::{LagLimit, Target};
 use super::settings::Settings;
@@ -111,10 +111,15 @@ struct ReplicationLag {
 }
 
 impl Task for ReplicationLag {
-    fn ask<'a>(&'a mut self, line: &'a Line, settings: &'a Settings, limit: Duration) -> Asking<'a> {
+    fn ask<'a>(
+        &'a mut self,
+        connections: &'a MonitorConnections,
+        settings: &'a Settings,
+        limit: Duration,
+    ) -> Asking<'a> {
         self.behind = None;
         Box::pin(async move {
-            let behind = check(line, &settings.heartbeat, limit).await?;
+            let behind = check(connections, &settings.heartbeat, limit).await?;
             self.behind = Some(behind);
             Ok(match behind {
                 Behind::Seconds(seconds) => i64::try_from(seconds).ok(),
@@ -147,22 +152,26 @@ impl Task for ReplicationLag {
 }
 
 /// Queries a server's status, or `heartbeat`, a table given as `schema.table`.
-async fn check(line: &Line, heartbeat: &str, limit: Duration) -> Result<Behind, BackendError> {
-    let backend = line.lease(limit).await?;
+async fn check(
+    connections: &MonitorConnections,
+    heartbeat: &str,
+    limit: Duration,
+) -> Result<Behind, BackendError> {
+    let backend = connections.lease(limit).await?;
     let answer = if heartbeat.is_empty() {
-        let mut spelling = line.spelling.get();
+        let mut spelling = connections.spelling.get();
         let mut answer = backend.ask(spelling.question(), limit).await;
         if matches!(&answer, Err(BackendError::Server(error)) if error.code == PARSE_ERROR) {
             spelling = spelling.other();
             answer = backend.ask(spelling.question(), limit).await;
         }
         let answer = answer?;
-        line.spelling.set(spelling);
+        connections.spelling.set(spelling);
         answer
     } else {
         backend.ask(&heartbeat_question(heartbeat), limit).await?
     };
-    line.give_back(backend);
+    connections.give_back(backend);
     Ok(behind(&answer))
 }
 

@@ -9,11 +9,11 @@ use narrows_proxy::rt::{Instant, JoinHandle, spawn_local, timeout, timeout_at};
 
 use super::CHECKS;
 use super::check::{Asking, Kind, Outcome, Subject};
-use super::desk::Desk;
-use super::line::Line;
+use super::connections::MonitorConnections;
 use super::log::Record;
 use super::names::Resolver;
 use super::plan::{Access, Address, Target};
+use super::report_queue::ReportQueue;
 
 /// A monitored server; dropping this ends its checks.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ pub struct Watch {
 /// What the tasks of one server share.
 #[derive(Debug)]
 struct Shared {
-    desk: Rc<Desk>,
+    reports: Rc<ReportQueue>,
     address: Address,
     target: RefCell<Target>,
     access: RefCell<Access>,
-    line: RefCell<Rc<Line>>,
+    connections: RefCell<Rc<MonitorConnections>>,
     resolver: Rc<Resolver>,
     /// The server's first checks begin within this time.
     spread: Duration,
@@ -38,7 +38,7 @@ struct Shared {
 impl Watch {
     /// Starts to monitor `target`; its checks begin within `spread`, so that those of many servers do not coincide.
     pub fn new(
-        desk: &Rc<Desk>,
+        reports: &Rc<ReportQueue>,
         resolver: &Rc<Resolver>,
         target: &Target,
         access: &Access,
@@ -46,11 +46,11 @@ impl Watch {
     ) -> Watch {
         let addresses = resolver.addresses(&target.address.hostname);
         let shared = Rc::new(Shared {
-            desk: Rc::clone(desk),
+            reports: Rc::clone(reports),
             address: target.address.clone(),
             target: RefCell::new(target.clone()),
             access: RefCell::new(access.clone()),
-            line: RefCell::new(Rc::new(Line::new(target, access, addresses))),
+            connections: RefCell::new(Rc::new(MonitorConnections::new(target, access, addresses))),
             resolver: Rc::clone(resolver),
             spread,
         });
@@ -64,7 +64,7 @@ impl Watch {
         let shared = &self.shared;
         if shared.target.borrow().use_ssl != target.use_ssl || *shared.access.borrow() != *access {
             let addresses = shared.resolver.addresses(&target.address.hostname);
-            shared.line.replace(Rc::new(Line::new(target, access, addresses)));
+            shared.connections.replace(Rc::new(MonitorConnections::new(target, access, addresses)));
         }
         shared.target.replace(target.clone());
         shared.access.replace(access.clone());
@@ -75,9 +75,10 @@ impl Watch {
     pub fn follow_names(&self) {
         let shared = &self.shared;
         let addresses = shared.resolver.addresses(&shared.address.hostname);
-        if shared.line().addresses != addresses {
-            let line = Line::new(&shared.target.borrow(), &shared.access.borrow(), addresses);
-            shared.line.replace(Rc::new(line));
+        if shared.connections().addresses != addresses {
+            let connections =
+                MonitorConnections::new(&shared.target.borrow(), &shared.access.borrow(), addresses);
+            shared.connections.replace(Rc::new(connections));
         }
     }
 
@@ -117,31 +118,31 @@ impl Shared {
         let mut task = (check.begin)(subject);
         loop {
             clock.wait().await;
-            let (line, settings) = (self.line(), self.desk.settings());
-            let (start, outcome) = self.timed(check, |limit| task.ask(&line, &settings, limit)).await;
+            let (connections, settings) = (self.connections(), self.reports.settings());
+            let (start, outcome) = self.timed(check, |limit| task.ask(&connections, &settings, limit)).await;
             self.record(check, start, &outcome);
             let target = self.target.borrow().clone();
-            for finding in task.decide(&outcome, &self.desk.settings(), &target) {
-                self.desk.find(finding);
+            for finding in task.decide(&outcome, &self.reports.settings(), &target) {
+                self.reports.find(finding);
             }
         }
     }
 
-    fn line(&self) -> Rc<Line> {
-        Rc::clone(&self.line.borrow())
+    fn connections(&self) -> Rc<MonitorConnections> {
+        Rc::clone(&self.connections.borrow())
     }
 
     fn clock(&self, check: Kind) -> Clock {
-        let interval = self.desk.settings().timing(check.name).interval;
+        let interval = self.reports.settings().timing(check.name).interval;
         let first = interval.min(self.spread).mul_f64(rand::random());
-        Clock { desk: Rc::clone(&self.desk), check, begun: Instant::now(), delay: Some(first) }
+        Clock { reports: Rc::clone(&self.reports), check, begun: Instant::now(), delay: Some(first) }
     }
 
     /// Runs a check within its time limit; returns when it started, and its outcome.
     async fn timed<'a>(&self, check: Kind, ask: impl FnOnce(Duration) -> Asking<'a>) -> (Start, Outcome) {
-        // There is one as long as the desk exists.
-        let _place = self.desk.places.acquire().await;
-        let limit = self.desk.settings().timing(check.name).timeout;
+        // There is one as long as the report queue exists.
+        let _place = self.reports.places.acquire().await;
+        let limit = self.reports.settings().timing(check.name).timeout;
         let start = Start { at: SystemTime::now(), clock: Instant::now() };
         let outcome = timeout(limit, ask(limit)).await.unwrap_or(Err(BackendError::Timeout));
         (start, outcome)
@@ -151,7 +152,7 @@ impl Shared {
         let error = outcome.as_ref().err();
         let took = u64::try_from(start.clock.elapsed().as_micros()).unwrap_or(u64::MAX);
         let since_1970 = start.at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.desk.record(Record {
+        self.reports.record(Record {
             kind,
             address: self.address.clone(),
             start_us: i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX),
@@ -182,7 +183,7 @@ struct Start {
 
 /// When a check is due: first after a random delay, then at each interval.
 struct Clock {
-    desk: Rc<Desk>,
+    reports: Rc<ReportQueue>,
     check: Kind,
     /// When the previous one was due.
     begun: Instant,
@@ -194,15 +195,15 @@ impl Clock {
     /// Waits until the next one is due, with the interval then in force.
     async fn wait(&mut self) {
         let due = loop {
-            let interval = self.desk.settings().timing(self.check.name).interval;
+            let interval = self.reports.settings().timing(self.check.name).interval;
             let due = self.begun + self.delay.unwrap_or(interval).min(interval);
-            let changed = self.desk.changed.notified();
-            if timeout_at(self.desk.next_beat(due), changed).await.is_err() {
+            let changed = self.reports.changed.notified();
+            if timeout_at(self.reports.next_beat(due), changed).await.is_err() {
                 break due;
             }
         };
         self.delay = None;
-        let (now, interval) = (Instant::now(), self.desk.settings().timing(self.check.name).interval);
+        let (now, interval) = (Instant::now(), self.reports.settings().timing(self.check.name).interval);
         // Missed checks are not made up for.
         self.begun = if now.saturating_duration_since(due) < interval { due } else { now };
     }

@@ -21,7 +21,7 @@ use crate::config::tables::USERS;
 
 /// The connections to one server.
 #[derive(Debug)]
-pub struct Line {
+pub struct MonitorConnections {
     server: Arc<Server>,
     /// The addresses of the server's name; `None`: it is not a name, or was not resolved.
     pub addresses: Option<Arc<[IpAddr]>>,
@@ -41,9 +41,9 @@ pub enum Spelling {
     Slave,
 }
 
-impl Line {
+impl MonitorConnections {
     /// The connections to `target` with `access`, whose name resolves to `addresses`.
-    pub fn new(target: &Target, access: &Access, addresses: Option<Arc<[IpAddr]>>) -> Line {
+    pub fn new(target: &Target, access: &Access, addresses: Option<Arc<[IpAddr]>>) -> MonitorConnections {
         let mut server = Server::new(target.row(), access.tls.clone());
         server.addresses = Addresses::uncounted(addresses.clone());
         let want = Want {
@@ -54,7 +54,7 @@ impl Line {
             about: about::nobody(),
             may_ask_for_key: access.may_ask_for_key,
         };
-        Line {
+        MonitorConnections {
             server: Arc::new(server),
             addresses,
             want,

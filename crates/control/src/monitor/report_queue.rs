@@ -17,7 +17,7 @@ use crate::urgency::Urgency;
 
 /// Shared by all tasks of the monitor's thread.
 #[derive(Debug)]
-pub struct Desk {
+pub struct ReportQueue {
     settings: RefCell<Rc<Settings>>,
     /// The start of the beats.
     begun: Instant,
@@ -41,10 +41,10 @@ struct Outbox {
     names: Option<NameTable>,
 }
 
-impl Desk {
+impl ReportQueue {
     /// An empty one.
-    pub fn new(urgency: Urgency) -> Desk {
-        Desk {
+    pub fn new(urgency: Urgency) -> ReportQueue {
+        ReportQueue {
             settings: RefCell::default(),
             begun: Instant::now(),
             changed: Notify::new(),
@@ -109,7 +109,7 @@ impl Desk {
 
     /// Sends reports: findings at once, results together. The next one is sent when the previous one has been
     /// processed, so that a busy control thread is not flooded. Ends with the control thread.
-    pub async fn tell<M: From<Report>>(self: Rc<Desk>, control: Sender<M>) {
+    pub async fn tell<M: From<Report>>(self: Rc<ReportQueue>, control: Sender<M>) {
         loop {
             self.written.notified().await;
             // Urgent or not, it is reported now.
@@ -149,12 +149,12 @@ mod tests {
 
     #[test]
     fn a_beat_is_never_early_and_less_than_one_beat_late() {
-        let desk = Desk::new(Urgency::default());
+        let reports = ReportQueue::new(Urgency::default());
         for us in [0, 1, 19_999, 20_000, 20_001, 123_456_789] {
-            let due = desk.begun + Duration::from_micros(us);
-            let (beat, late) = (desk.next_beat(due), desk.next_beat(due).duration_since(due));
+            let due = reports.begun + Duration::from_micros(us);
+            let (beat, late) = (reports.next_beat(due), reports.next_beat(due).duration_since(due));
             assert!(beat >= due && late < BEAT, "{us}");
-            assert!((beat - desk.begun).as_micros().is_multiple_of(BEAT.as_micros()), "{us}");
+            assert!((beat - reports.begun).as_micros().is_multiple_of(BEAT.as_micros()), "{us}");
         }
     }
 }
