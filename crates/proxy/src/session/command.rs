@@ -24,11 +24,11 @@ use crate::state::{SCHEMA_COLLATION, SessionState};
 impl Session {
     /// Serves a command and, where the room for it may be kept, those behind it, until none has come for a while.
     pub(super) async fn commands(&mut self) -> Result<(), End> {
-        let room = self.worker.keep_room();
+        let permit = self.worker.buffer_permit();
         loop {
             self.command().await?;
             self.begin_rest();
-            if room.is_none() {
+            if permit.is_none() {
                 return Ok(());
             }
             self.client.set_rest_deadline();

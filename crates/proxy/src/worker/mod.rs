@@ -76,7 +76,7 @@ pub struct Worker {
     /// See [`Worker::long_rest`].
     long_rest: Cell<Instant>,
     /// How many sessions keep a command buffer.
-    rooms: Rc<Cell<usize>>,
+    buffer_permits: Rc<Cell<usize>>,
 }
 
 impl Worker {
@@ -114,7 +114,7 @@ impl Worker {
             sessions: Sessions::default(),
             login_states: RefCell::default(),
             long_rest: Cell::new(Instant::now() + 2 * LONG_REST),
-            rooms: Rc::default(),
+            buffer_permits: Rc::default(),
         }
     }
 
@@ -151,11 +151,11 @@ impl Worker {
     }
 
     /// The right to keep a command buffer between commands; `None` if enough sessions have it.
-    pub(crate) fn keep_room(&self) -> Option<Room> {
-        let rooms = self.rooms.get();
-        (rooms < MOST_ROOMS).then(|| {
-            self.rooms.set(rooms + 1);
-            Room(Rc::clone(&self.rooms))
+    pub(crate) fn buffer_permit(&self) -> Option<BufferPermit> {
+        let buffer_permits = self.buffer_permits.get();
+        (buffer_permits < MOST_BUFFER_PERMITS).then(|| {
+            self.buffer_permits.set(buffer_permits + 1);
+            BufferPermit(Rc::clone(&self.buffer_permits))
         })
     }
 
@@ -181,17 +181,17 @@ impl Worker {
     }
 }
 
-/// See [`Worker::keep_room`]; given back when dropped.
-pub(crate) struct Room(Rc<Cell<usize>>);
+/// See [`Worker::buffer_permit`]; given back when dropped.
+pub(crate) struct BufferPermit(Rc<Cell<usize>>);
 
-impl Drop for Room {
+impl Drop for BufferPermit {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
-/// Sessions that keep the room for commands, some five kilobytes each, while they rest.
-const MOST_ROOMS: usize = 256;
+/// Sessions that keep a command buffer, some five kilobytes each, while they rest.
+const MOST_BUFFER_PERMITS: usize = 256;
 
 /// After this time an idle client releases it.
 const LONG_REST: Duration = Duration::from_secs(1);
