@@ -24,7 +24,7 @@ use crate::supervisor::takeover;
 #[derive(Debug)]
 pub enum Order {
     /// A message from the supervisor.
-    Told(ToWorker),
+    Message(ToWorker),
     /// The supervisor is gone.
     Cut,
 }
@@ -128,7 +128,7 @@ impl Line {
             self.lock().sockets.extend(interfaces.iter().cloned().zip(sockets));
         }
         // A process that is ending no longer listens.
-        let _ = self.orders.send(Order::Told(message));
+        let _ = self.orders.send(Order::Message(message));
     }
 
     /// Sends a message to the supervisor, if there is one.
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(interface, "127.0.0.1:0");
         assert_eq!(BoundListener::adopt(socket).unwrap().address(), listener.address());
         found.channel.send(&ToWorker::OpenStore, &[]).unwrap();
-        assert!(matches!(told.blocking_recv(), Some(Order::Told(ToWorker::OpenStore))));
+        assert!(matches!(told.blocking_recv(), Some(Order::Message(ToWorker::OpenStore))));
         line.leave(Leaving::Stop);
         assert!(takeover::find(folder.path()).is_err());
     }

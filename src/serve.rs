@@ -339,8 +339,8 @@ impl Server<'_> {
         loop {
             tokio::select! {
                 order = self.orders.recv() => match order {
-                    Some(Order::Told(message)) if fits(&message) => return Heard::Message,
-                    Some(Order::Told(_)) => {}
+                    Some(Order::Message(message)) if fits(&message) => return Heard::Message,
+                    Some(Order::Message(_)) => {}
                     Some(Order::Cut) | None => return Heard::Cut,
                 },
                 received = signals.next() => match received.wants() {
@@ -374,8 +374,8 @@ impl Server<'_> {
                 tokio::select! {
                     again = signals.next_stop() => if !line.has_supervisor_other_than(again.sender) { return },
                     order = self.orders.recv() => match order {
-                        Some(Order::Told(ToWorker::EverythingEnds) | Order::Cut) | None => return,
-                        Some(Order::Told(_)) => {}
+                        Some(Order::Message(ToWorker::EverythingEnds) | Order::Cut) | None => return,
+                        Some(Order::Message(_)) => {}
                     },
                 }
             }
@@ -430,19 +430,19 @@ impl Server<'_> {
     /// Ends what this process does if the supervisor has a newer program for it.
     fn obey(&self, order: &Order, control: &Handle) -> Option<Departure> {
         match order {
-            Order::Told(ToWorker::HandOver) if self.heart.is_stopped() => {
+            Order::Message(ToWorker::HandOver) if self.heart.is_stopped() => {
                 let reason = "PROXYSQL STOP is in force, and the newer program would not know about it";
                 self.tell(&ToSupervisor::NotHandedOver(reason.to_owned()));
                 None
             }
-            Order::Told(ToWorker::HandOver) => match control.hand_over(TIME_TO_STOP) {
+            Order::Message(ToWorker::HandOver) => match control.hand_over(TIME_TO_STOP) {
                 Ok(plane) => Some(Departure { plane, end: End::Orderly, leaving: Leaving::HandedOver }),
                 Err(error) => {
                     self.tell(&ToSupervisor::NotHandedOver(error.to_string()));
                     None
                 }
             },
-            Order::Told(_) => None,
+            Order::Message(_) => None,
             Order::Cut => {
                 warn!("the supervisor has ended; this process continues and waits for the next one");
                 None

@@ -227,7 +227,7 @@ impl Backend {
         // assumed: a state without them differs from every client's.
         self.login.state = Arc::new(self.login.state.after_reset());
         self.login.uncollected = None;
-        self.login.begin_anew();
+        self.login.reset();
         self.forget_traces(limit).await
     }
 
@@ -285,7 +285,7 @@ impl Backend {
         let mut state = SessionState::after_login(collation.charset, Some(collation.name));
         state.multi_statements = self.login.state.multi_statements;
         self.login.state = Arc::new(state);
-        self.login.begin_anew();
+        self.login.reset();
         self.forget_traces(limit).await
     }
 

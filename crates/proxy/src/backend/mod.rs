@@ -440,7 +440,7 @@ impl Login {
 
 impl Login {
     /// The server's session is as after a login: all its state is gone.
-    fn begin_anew(&mut self) {
+    fn reset(&mut self) {
         self.statements.forget_all();
         self.tracking = None;
         self.insert_id_before = InsertIdBefore::Is(0);

@@ -112,7 +112,7 @@ impl Pool {
         counters.backend_init_dbs += sum.init_dbs;
         counters.backend_sets += sum.sets;
         let figures = &self.figures;
-        for ((hostgroup, cause), count) in self.told.counts() {
+        for ((hostgroup, cause), count) in self.reports.counts() {
             *counters.unavailable.entry((hostgroup.0, cause.name())).or_default() += count;
         }
         counters.leases_immediate += figures.immediate.get();

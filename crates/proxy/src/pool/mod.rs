@@ -49,8 +49,8 @@ pub use lease::Lease;
 pub use mail::{Lent, Mail};
 use opening::LastLogin;
 pub use opening::Warming;
-use unavailable::Told;
 pub use unavailable::UnavailableCause;
+use unavailable::UnavailableReports;
 use waiters::Waiters;
 
 /// The backend connections of one worker.
@@ -61,7 +61,7 @@ pub struct Pool {
     epoch: Instant,
     groups: RefCell<BTreeMap<HostgroupId, Rc<Group>>>,
     figures: PoolFigures,
-    told: Told,
+    reports: UnavailableReports,
     errors: Rc<RefCell<ErrorTable>>,
     in_force: Rc<InForce>,
     changed: Notify,
@@ -141,9 +141,9 @@ impl Pool {
     /// An empty pool for one worker.
     pub fn new(place: Station) -> Pool {
         let Station { worker, started, in_force, outbox, pokes, errors } = place;
-        let (figures, told) = (PoolFigures::default(), Told::default());
+        let (figures, reports) = (PoolFigures::default(), UnavailableReports::default());
         let (groups, changed) = (RefCell::default(), Notify::new());
-        Pool { worker, outbox, pokes, epoch: started, groups, figures, told, errors, in_force, changed }
+        Pool { worker, outbox, pokes, epoch: started, groups, figures, reports, errors, in_force, changed }
     }
 
     /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.

@@ -38,7 +38,7 @@ pub enum UnavailableCause {
 
 /// What was reported about one worker's hostgroups.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct UnavailableReports {
     counts: RefCell<BTreeMap<(HostgroupId, UnavailableCause), u64>>,
     /// When a line was last logged, and how many were left out since.
     last: Cell<Option<Instant>>,
@@ -63,7 +63,7 @@ impl UnavailableCause {
     }
 }
 
-impl Told {
+impl UnavailableReports {
     /// How often this was reported, by hostgroup and cause.
     pub(super) fn counts(&self) -> BTreeMap<(HostgroupId, UnavailableCause), u64> {
         self.counts.borrow().clone()
@@ -110,7 +110,7 @@ impl Pool {
             }
             _ => (UnavailableCause::NoServers, format!("{waited}. Hostgroup {id} has no servers")),
         };
-        self.told.tell(id, cause, &text, now);
+        self.reports.tell(id, cause, &text, now);
         LeaseError::Unavailable(text)
     }
 

@@ -230,7 +230,7 @@ impl Session {
         self.count_failed(request, job);
         self.discard(request).await?;
         self.reply_error_at(request.answer(), Errno::SERVER_LOST, &text).await?;
-        Err(End::Told(text))
+        Err(End::ErrorSent(text))
     }
 
     /// The server that has closed a connection with an open transaction: none of the others is committed then.
@@ -246,7 +246,7 @@ impl Session {
         match self.all_aside(Common::Commit, b"").await {
             Ok(()) => Ok(()),
             Err((address, error)) => {
-                Err(End::Told(format!("a transaction was not committed ({address}: {error})")))
+                Err(End::ErrorSent(format!("a transaction was not committed ({address}: {error})")))
             }
         }
     }

@@ -191,13 +191,15 @@ impl Session {
             Ok(change) => change,
             Err(_) => {
                 self.reply_error(Errno::UNKNOWN_COM_ERROR, "Unknown command").await?;
-                return Err(End::Told("malformed COM_CHANGE_USER".to_owned()));
+                return Err(End::ErrorSent("malformed COM_CHANGE_USER".to_owned()));
             }
         };
         request.consume();
         if let Some((errno, text)) = change.charset.and_then(client::refusal_of_collation) {
             self.reply_error(errno, &text).await?;
-            return Err(End::Told("a character set that is not for clients in COM_CHANGE_USER".to_owned()));
+            return Err(End::ErrorSent(
+                "a character set that is not for clients in COM_CHANGE_USER".to_owned(),
+            ));
         }
         let snapshot = self.snapshot();
         let asked = change.schema.as_deref();
@@ -230,7 +232,7 @@ impl Session {
             asked.filter(|schema| !schema.is_empty()),
             begin,
         );
-        let (place, want, state) = changed.await.map_err(End::Told)?;
+        let (place, want, state) = changed.await.map_err(End::ErrorSent)?;
         self.data.login_state = Arc::clone(&state);
         self.start_over(state);
         *self.handle.username.borrow_mut() = want.account.row.username.clone();

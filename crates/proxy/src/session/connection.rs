@@ -284,7 +284,7 @@ impl ClientConnection {
         put_error(&mut out, &mut { sequence }, errno, &text);
         self.worker.counters.borrow_mut().generated_errors += 1;
         let _ = self.stream.try_write_all(&mut &*out);
-        End::Told(text)
+        End::ErrorSent(text)
     }
 
     /// Counts a client that does not keep up, and says so.
@@ -316,7 +316,7 @@ impl ClientConnection {
                 biased;
                 ready = self.stream.writable() => ready.map_err(|_| End::Gone)?,
                 end = self.must_end() => return Err(end),
-                () = sleep(self.pace().left(limit)) => return Err(End::Told(self.stall(Client::Takes, limit))),
+                () = sleep(self.pace().left(limit)) => return Err(End::ErrorSent(self.stall(Client::Takes, limit))),
             }
             self.waited(began.elapsed());
             let before = rest.len() + self.stream.backlog();

@@ -225,7 +225,7 @@ impl Session {
         if started {
             self.fail_record(errno.number);
             self.count_failed(request, job);
-            return Err(End::Told(text));
+            return Err(End::ErrorSent(text));
         }
         self.end_without_server(request, job, pinned, (errno, text)).await
     }
@@ -244,7 +244,7 @@ impl Session {
         self.discard(request).await?;
         self.reply_error_at(request.answer(), errno, &text).await?;
         // What the connection carried is gone with it: the session would be another one.
-        if was_pinned { Err(End::Told(text)) } else { Ok(()) }
+        if was_pinned { Err(End::ErrorSent(text)) } else { Ok(()) }
     }
 
     /// Behind the answer: what the statement did is taken note of, and the connection is kept or given back.
@@ -261,13 +261,13 @@ impl Session {
         if let Some(kill) = outcome.kill.take()
             && kill.await.is_err()
         {
-            return Err(End::Told("a kill may be on its way to the backend connection".to_owned()));
+            return Err(End::ErrorSent("a kill may be on its way to the backend connection".to_owned()));
         }
         let text = job.text(request);
         self.end_recording(&backend, job, text, outcome);
         if outcome.error.is_none() && releases(&job.statement, text, &self.data.state) {
             // The server has closed the connection behind its answer.
-            return Err(End::Told("COMMIT or ROLLBACK RELEASE".to_owned()));
+            return Err(End::ErrorSent("COMMIT or ROLLBACK RELEASE".to_owned()));
         }
         self.count_answer(&backend, job, text, request.bytes(), outcome);
         // Before anything else is asked of the connection, which makes it forget them.
@@ -297,7 +297,7 @@ impl Session {
                 Ok(values) => outcome.variables.extend(values),
                 // The statement stands; a variable that cannot be told pins.
                 Err(BackendError::Server(_)) => {}
-                Err(error) => return Err(End::Told(format!("backend connection lost: {error}"))),
+                Err(error) => return Err(End::ErrorSent(format!("backend connection lost: {error}"))),
             }
         }
         self.settle(backend, pins, job, text, outcome);

@@ -60,7 +60,7 @@ impl Session {
         self.handle.keep_pins(PinReason::default());
         let backend = match self.binding.pinned.take() {
             Some(pinned) if pinned.backend.is_alive() => pinned.backend,
-            Some(_) => return Err(End::Told("backend connection lost".to_owned())),
+            Some(_) => return Err(End::ErrorSent("backend connection lost".to_owned())),
             None => self.own_connection().await?,
         };
         let form = |capabilities: Capabilities| capabilities.contains(Capabilities::DEPRECATE_EOF);
@@ -70,7 +70,7 @@ impl Session {
                 "{address} cannot send a binary log in the form of the protocol that this session uses"
             );
             self.reply_error(Errno::UNKNOWN_COM_ERROR, &text).await?;
-            return Err(End::Told(text));
+            return Err(End::ErrorSent(text));
         }
         let user = &self.want.account.row.username;
         let server = backend.login.server.address();
@@ -110,7 +110,7 @@ impl Session {
             Err(LeaseError::Refused(error)) => error.into_reply(),
         };
         self.reply_error(failed.0, &failed.1).await?;
-        Err(End::Told(failed.1))
+        Err(End::ErrorSent(failed.1))
     }
 
     async fn forward_bytes(&mut self, backend: Lease, doing: &'static str) -> End {
@@ -127,7 +127,7 @@ impl Session {
         match sent {
             Ok(()) => {}
             Err(Stop::End(end)) => return end,
-            Err(_) => return End::Told("the server closed the connection".to_owned()),
+            Err(_) => return End::ErrorSent("the server closed the connection".to_owned()),
         }
         let end = self.forward_both_ways(&backend, &passing).await;
         if passing.awaits_answer.get() {
@@ -191,7 +191,7 @@ impl Session {
             Interrupt::KillTime if !awaits_answer => self.client.go_on_after_kill(),
             Interrupt::KillTime => {
                 self.note_ignored_kill(backend);
-                return Some(End::Told("killed, and its server does not end the statement".to_owned()));
+                return Some(End::ErrorSent("killed, and its server does not end the statement".to_owned()));
             }
             // A farewell would stand in the middle of an answer.
             Interrupt::Shutdown => return Some(End::Quit),
@@ -223,9 +223,11 @@ impl Session {
                     id = self.handle.id,
                     "a server has asked for a file of a client with fast_forward, which it does not get"
                 );
-                End::Told("the server asked for a file of the client, which no statement named".to_owned())
+                End::ErrorSent(
+                    "the server asked for a file of the client, which no statement named".to_owned(),
+                )
             }
-            _ => End::Told("COM_CHANGE_USER of a client with fast_forward".to_owned()),
+            _ => End::ErrorSent("COM_CHANGE_USER of a client with fast_forward".to_owned()),
         })
     }
 
@@ -308,7 +310,7 @@ impl Passing {
 fn after(moved: io::Result<()>, end: End) -> End {
     match moved {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            End::Told("one side takes nothing for the time that the other gives it".to_owned())
+            End::ErrorSent("one side takes nothing for the time that the other gives it".to_owned())
         }
         _ => end,
     }

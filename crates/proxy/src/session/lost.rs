@@ -167,7 +167,7 @@ impl Session {
         self.count_failed(request, job);
         self.discard(request).await?;
         self.reply_error_at(request.answer(), Errno::SERVER_LOST, text).await?;
-        Err(End::Told(text.to_owned()))
+        Err(End::ErrorSent(text.to_owned()))
     }
 
     /// A connection was lost before it had heard of the statement: what only it knew is gone, and any other will do.
@@ -215,11 +215,11 @@ impl Session {
         let message = lost(address, Some(self.handle.since()), text, fate);
         self.fail_record(Errno::SERVER_LOST.number);
         if fate == Fate::Answering {
-            return Err(End::Told(message));
+            return Err(End::ErrorSent(message));
         }
         Box::pin(self.reply_error_at(sequence, Errno::SERVER_LOST, &message)).await?;
         if pinned {
-            return Err(End::Told(message));
+            return Err(End::ErrorSent(message));
         }
         tracing::warn!(id = self.handle.id, server = address, error = text, "backend connection lost in use");
         Ok(())

@@ -104,7 +104,7 @@ enum End {
     Interrupted(Interrupt),
     /// The client has been told.
     #[error("{0}")]
-    Told(String),
+    ErrorSent(String),
 }
 
 /// What runs for the client.

@@ -118,7 +118,7 @@ impl Broken {
     pub(super) fn unread(self) -> Broken {
         match self {
             Broken::Cut { .. } => {
-                Broken::Session(End::Told("killed while the client did not read".to_owned()))
+                Broken::Session(End::ErrorSent("killed while the client did not read".to_owned()))
             }
             broken => broken,
         }

@@ -95,7 +95,7 @@ impl Request {
     async fn checked(self, client: &ClientConnection) -> Result<Request, End> {
         if self.header.sequence != 0 {
             client.send_error(1, Errno::NET_PACKETS_OUT_OF_ORDER, "Got packets out of order").await?;
-            return Err(End::Told(format!("command with sequence number {}", self.header.sequence)));
+            return Err(End::ErrorSent(format!("command with sequence number {}", self.header.sequence)));
         }
         Ok(self)
     }

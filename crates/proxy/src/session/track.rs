@@ -7,7 +7,7 @@ use std::sync::Arc;
 use narrows_sql::Escapes;
 
 use super::effects::{
-    Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, Told, effects, escapes,
+    Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, ServerReport, effects, escapes,
 };
 use super::job::Job;
 use super::outcome::Outcome;
@@ -38,7 +38,7 @@ impl Session {
             reports: backend.login.tracking.is_some(),
             multiplexes: !self.binding.multiplexing_off && self.snapshot().multiplexes(hostgroup),
         };
-        let effects = effects(&done(job, text), &told(outcome), before);
+        let effects = effects(&done(job, text), &report(outcome), before);
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
         self.data.information.note_results(&job.statement, text, backend.login.family, outcome);
@@ -145,8 +145,8 @@ fn done<'a>(job: &'a Job, text: &'a [u8]) -> Done<'a> {
 }
 
 /// What its answer has told.
-fn told(outcome: &Outcome) -> Told<'_> {
-    Told {
+fn report(outcome: &Outcome) -> ServerReport<'_> {
+    ServerReport {
         status: outcome.status,
         error: outcome.error,
         rows: outcome.rows,

@@ -3,7 +3,7 @@
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Status};
 
-use super::{Done, PinReason, Pins, Told};
+use super::{Done, PinReason, Pins, ServerReport};
 
 /// The prepared statement that a command is about.
 #[derive(Debug, Clone, Copy)]
@@ -36,12 +36,12 @@ pub(in super::super) enum ServerStatement {
 }
 
 /// What a command did to its statement: the connection has it now, keeps something for it, or no longer does.
-pub(super) fn settle(pins: &mut Pins, done: &Done<'_>, told: &Told<'_>) -> ServerStatement {
+pub(super) fn settle(pins: &mut Pins, done: &Done<'_>, report: &ServerReport<'_>) -> ServerStatement {
     let Some(HeldStatement { id, tied, expect, .. }) = done.prepared else { return ServerStatement::AsItWas };
-    let failed = told.error.is_some();
-    let status = told.status.unwrap_or_default();
+    let failed = report.error.is_some();
+    let status = report.status.unwrap_or_default();
     match done.command {
-        Command::StmtPrepare if !told.prepared => return ServerStatement::AsItWas,
+        Command::StmtPrepare if !report.prepared => return ServerStatement::AsItWas,
         Command::StmtPrepare => {
             if tied {
                 pins.hold(id, PinReason::PREPARED_STATEMENT);

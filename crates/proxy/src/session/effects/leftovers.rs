@@ -9,7 +9,7 @@ use narrows_sql::set::Assignment;
 use narrows_sql::{Flags, Kind, LockCall, Statement, TableName, classify, may_call, may_rename, word_at};
 use narrows_wire::Command;
 
-use super::{Done, PinReason, Pins, Reported, Told};
+use super::{Done, PinReason, Pins, Reported, ServerReport};
 
 /// What is known by name.
 #[derive(Debug, Default)]
@@ -81,14 +81,14 @@ pub(super) enum Ran {
 }
 
 impl Ran {
-    pub(super) fn of(done: &Done<'_>, told: &Told<'_>) -> Ran {
+    pub(super) fn of(done: &Done<'_>, report: &ServerReport<'_>) -> Ran {
         // What a server makes of an executable comment goes by its version.
         const UNSURE: Flags = Flags::EXECUTABLE_COMMENT.union(Flags::UNTERMINATED);
-        match told.error {
-            _ if matches!(told.reported, Reported::Whatever) => Ran::Unknown,
+        match report.error {
+            _ if matches!(report.reported, Reported::Whatever) => Ran::Unknown,
             _ if done.command == Command::StmtBulkExecute => Ran::Unknown,
             _ if done.statement.flags.intersects(UNSURE) => Ran::Unknown,
-            None => Ran::Once(told.rows),
+            None => Ran::Once(report.rows),
             Some(_) => Ran::Failed,
         }
     }

@@ -53,7 +53,7 @@ pub(super) struct Done<'a> {
 
 /// What the server's answer told of it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Told<'a> {
+pub(super) struct ServerReport<'a> {
     /// Status flags of the last OK or EOF packet; `None` when there was none.
     pub(super) status: Option<Status>,
     /// The error that ended the answer.
@@ -139,7 +139,11 @@ impl Default for Reported<'_> {
 }
 
 /// What a command did to its session.
-pub(super) fn effects<'s, 'a: 's>(done: &Done<'a>, told: &Told<'a>, before: Before<'s>) -> Effects<'a> {
+pub(super) fn effects<'s, 'a: 's>(
+    done: &Done<'a>,
+    report: &ServerReport<'a>,
+    before: Before<'s>,
+) -> Effects<'a> {
     let Before { pins, state, status, family, reports, multiplexes } = before;
     let reasons_before = pins.reasons();
     // Built in its place: this is done for every statement.
@@ -148,10 +152,10 @@ pub(super) fn effects<'s, 'a: 's>(done: &Done<'a>, told: &Told<'a>, before: Befo
         pins,
         changes: Vec::new(),
         insert_id: None,
-        status: told.status.map(Status::of_session),
+        status: report.status.map(Status::of_session),
         warnings: match family {
-            Family::MySql if told.error.is_some() => 1,
-            Family::MySql => told.warnings,
+            Family::MySql if report.error.is_some() => 1,
+            Family::MySql => report.warnings,
             Family::MariaDb => 0,
         },
         prepared: ServerStatement::AsItWas,
@@ -159,15 +163,15 @@ pub(super) fn effects<'s, 'a: 's>(done: &Done<'a>, told: &Told<'a>, before: Befo
     };
     let pins = &mut effects.pins;
     if done.prepared.is_some() {
-        effects.prepared = held::settle(pins, done, told);
+        effects.prepared = held::settle(pins, done, report);
     }
     let view = View::of(state, &mut effects.changes);
     let insert_id = &mut effects.insert_id;
     let mut reading =
-        Reading { done, told, family, reports, escapes: escapes(status), pins, view, insert_id };
+        Reading { done, report, family, reports, escapes: escapes(status), pins, view, insert_id };
     reading.take_report();
     reading.read_statements();
-    transaction::settle(reading.pins, done, told, status, &reading.view);
+    transaction::settle(reading.pins, done, report, status, &reading.view);
     let pins = &mut effects.pins;
     if done.keeps_multiplexing {
         pins.keep_none_of(BY_VARIABLES.without(reasons_before));
@@ -204,10 +208,10 @@ pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
         apart: false,
         keeps_multiplexing: false,
     };
-    let told = Told {
+    let report = ServerReport {
         status: Some(status.union(Status::AUTOCOMMIT)),
         reported: Reported::Whatever,
-        ..Told::default()
+        ..ServerReport::default()
     };
     let before = Before {
         pins: Pins::default(),
@@ -217,7 +221,7 @@ pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
         reports: true,
         multiplexes: true,
     };
-    effects(&done, &told, before).pins.reasons()
+    effects(&done, &report, before).pins.reasons()
 }
 
 /// How backslashes in the session's texts are read: as the server has said last.
@@ -231,7 +235,7 @@ pub(super) fn escapes(status: Status) -> Escapes {
 /// One answer while it is read.
 struct Reading<'r, 's, 'a> {
     done: &'r Done<'a>,
-    told: &'r Told<'a>,
+    report: &'r ServerReport<'a>,
     family: Family,
     reports: bool,
     escapes: Escapes,
@@ -243,8 +247,8 @@ struct Reading<'r, 's, 'a> {
 impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     /// Takes over the variables and the schema that the server has reported; what cannot be carried to another connection pins.
     fn take_report(&mut self) {
-        let values = self.told.reported.values();
-        if values.is_empty() && self.told.schema.is_none() {
+        let values = self.report.reported.values();
+        if values.is_empty() && self.report.schema.is_none() {
             return;
         }
         // A collation tells its character set too, and the other way round only by default.
@@ -259,7 +263,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
                 }
             }
         }
-        match self.told.schema {
+        match self.report.schema {
             Some(schema) if schema.len() <= LONGEST_SCHEMA => {
                 self.view.change(Change::SchemaReported(schema))
             }
@@ -281,14 +285,14 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
 
     /// Reads from the statement what servers do not report.
     fn read_statements(&mut self) {
-        let (done, told) = (self.done, self.told);
-        let succeeded = told.error.is_none();
+        let (done, report) = (self.done, self.report);
+        let succeeded = report.error.is_none();
         match done.command {
             Command::Query if !done.whole => return self.pins.add(PinReason::UNREAD),
             // The text is what was prepared.
             Command::Query | Command::StmtExecute | Command::StmtBulkExecute => {}
             Command::InitDb => {
-                if succeeded && told.schema.is_none() {
+                if succeeded && report.schema.is_none() {
                     self.view.change(Change::Schema(done.text.into()));
                 }
                 return;
@@ -299,12 +303,12 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if statement.flags.intersects(Flags::MULTI) {
             return self.read_several();
         }
-        let read = Read { text: done.text, statement, schema: self.schema(), ran: Ran::of(done, told) };
+        let read = Read { text: done.text, statement, schema: self.schema(), ran: Ran::of(done, report) };
         self.pins.note_flags(&read, false);
         match statement.kind {
             Kind::Set | Kind::SetTransaction => self.read_set(),
-            Kind::Use if succeeded && told.schema.is_none() => self.use_schema(),
-            kind if succeeded || runs_others(kind) && !nothing_ran(kind, done.text, told.error) => {
+            Kind::Use if succeeded && report.schema.is_none() => self.use_schema(),
+            kind if succeeded || runs_others(kind) && !nothing_ran(kind, done.text, report.error) => {
                 self.pins.note_kind(&read);
             }
             _ => {}

@@ -11,7 +11,7 @@ use crate::state::{
 
 impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     pub(super) fn read_set(&mut self) {
-        let (text, told) = (self.done.text, self.told);
+        let (text, report) = (self.done.text, self.report);
         if narrows_sql::set::may_begin_untold(text) {
             self.pins.add(PinReason::BEYOND_RESET);
         }
@@ -27,14 +27,14 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if assignments.iter().any(Assignment::may_assign_by_value) {
             self.pins.add(PinReason::USER_VARIABLE);
         }
-        if told.error.is_some() {
+        if report.error.is_some() {
             // Of several assignments some may have been made before the one that failed.
             if assignments.len() > 1 {
                 self.pins.add(PinReason::UNKNOWN_SET);
             }
             return;
         }
-        let reported = told.reported.values();
+        let reported = report.reported.values();
         let changes_charsets = reported.iter().any(|(name, _)| CHARSETS.contains(&slot(name)))
             || assignments.iter().any(sets_charsets);
         if changes_charsets && reported.iter().any(|(name, _)| name == UTF8MB4_COLLATION) {
@@ -60,7 +60,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         later: &[Assignment],
         changes_charsets: bool,
     ) -> Option<PinReason> {
-        let reported = self.told.reported;
+        let reported = self.report.reported;
         match assignment {
             // In which character set it was read depends on what came first.
             Assignment::User { value: Value::Text(_), .. } if changes_charsets => {
@@ -99,7 +99,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     }
 
     fn read_system_variable(&mut self, name: &str, value: &Value) -> Option<PinReason> {
-        let reported = self.told.reported;
+        let reported = self.report.reported;
         if name == "last_insert_id" || name == "identity" {
             let Value::Number(number) = value else { return Some(PinReason::UNKNOWN_SET) };
             *self.insert_id = Some(number.parse().unwrap_or_default());
@@ -138,7 +138,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     }
 
     fn read_default(&mut self, name: &str) -> Option<PinReason> {
-        if WRONG_DEFAULTS.contains(&name) && self.told.reported.has(name) {
+        if WRONG_DEFAULTS.contains(&name) && self.report.reported.has(name) {
             return None;
         }
         if !is_variable_name(name) {
@@ -185,7 +185,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
                 None => return Some(PinReason::UNKNOWN_SET),
             },
         };
-        if !self.told.reported.has("character_set_client") {
+        if !self.report.reported.has("character_set_client") {
             let Some(charset) = name(charset) else { return Some(PinReason::UNKNOWN_SET) };
             self.view.change(Change::Names(charset));
         }

@@ -54,8 +54,8 @@ impl Session {
             reports: !has("no_reports"),
             multiplexes: !has("multiplexing_off"),
         };
-        let told = answer.told();
-        let effects = effects(&done, &told, before);
+        let report = answer.report();
+        let effects = effects(&done, &report, before);
         let written = write(&effects);
         let mut state = self.state.clone();
         let shared = effects.changes.iter().filter(|change| !change.is_of_the_connection());
@@ -118,8 +118,8 @@ impl Answer {
         answer
     }
 
-    fn told(&self) -> Told<'_> {
-        Told {
+    fn report(&self) -> ServerReport<'_> {
+        ServerReport {
             status: self.status,
             error: self.error,
             rows: self.rows,

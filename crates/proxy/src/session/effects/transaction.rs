@@ -4,17 +4,17 @@ use narrows_sql::{Effect, Kind, effect_on_transaction};
 use narrows_wire::{Command, Status};
 
 use super::changes::View;
-use super::{Done, PinReason, Pins, Told};
+use super::{Done, PinReason, Pins, ServerReport};
 
 /// Takes note of whether a transaction is open after a command, where `before` says what was before.
 pub(super) fn settle(
     pins: &mut Pins,
     done: &Done<'_>,
-    told: &Told<'_>,
+    report: &ServerReport<'_>,
     before: Status,
     view: &View<'_, '_, '_>,
 ) {
-    if is_open(done, told, before, pins.reasons().intersects(PinReason::TRANSACTION)) {
+    if is_open(done, report, before, pins.reasons().intersects(PinReason::TRANSACTION)) {
         return pins.add(PinReason::TRANSACTION);
     }
     // Where an error left it open whether there is one, none may have been.
@@ -31,19 +31,19 @@ pub(super) fn settle(
     pins.keep_none_of(PinReason::TRANSACTION);
 }
 
-fn is_open(done: &Done<'_>, told: &Told<'_>, before: Status, was_open: bool) -> bool {
-    match told.status {
+fn is_open(done: &Done<'_>, report: &ServerReport<'_>, before: Status, was_open: bool) -> bool {
+    match report.status {
         Some(status) if status.contains(Status::IN_TRANS) => true,
         Some(status) if status.contains(Status::AUTOCOMMIT) => false,
         _ if done.apart => false,
         // With autocommit off the flag does not tell of all that lasts until a transaction ends.
         Some(_) => match effect_of(done) {
             Effect::Opens => true,
-            Effect::Ends => was_open && told.error.is_some(),
+            Effect::Ends => was_open && report.error.is_some(),
             Effect::Keeps => was_open,
         },
         // An ERR packet has no flags: a transaction may have ended, or begun where autocommit is off.
-        None if told.error.is_some() => may_be_open(done, before, was_open),
+        None if report.error.is_some() => may_be_open(done, before, was_open),
         None => was_open,
     }
 }

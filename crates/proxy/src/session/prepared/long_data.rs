@@ -49,7 +49,7 @@ impl Session {
             let was_pinned = self.binding.pinned.is_some();
             let leased = match self.lease(&snapshot, request, &job, None).await? {
                 Ok(leased) => leased,
-                Err(no_lease) if was_pinned => return Err(End::Told(no_lease.into_reply().1)),
+                Err(no_lease) if was_pinned => return Err(End::ErrorSent(no_lease.into_reply().1)),
                 Err(error) => {
                     statement.failed.replace(Some(error.into_reply()));
                     return self.skip(request).await;
@@ -82,7 +82,7 @@ impl Session {
                 return Ok(());
             }
             if pinned || !request.whole {
-                return Err(End::Told("backend connection lost".to_owned()));
+                return Err(End::ErrorSent("backend connection lost".to_owned()));
             }
         }
         let text = "Lost connection to MySQL server while a parameter was sent".to_owned();

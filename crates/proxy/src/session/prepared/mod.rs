@@ -262,7 +262,7 @@ impl Session {
         match self.write_to_server(&pinned.backend, &closings).await {
             Ok(()) => {}
             Err(Stop::End(end)) => return Err(end),
-            Err(_) => return Err(End::Told("backend connection lost".to_owned())),
+            Err(_) => return Err(End::ErrorSent("backend connection lost".to_owned())),
         }
         self.handle.keep_pins(pinned.pins.reasons());
         match pinned.pins.exit_if_free() {

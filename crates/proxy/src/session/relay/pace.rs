@@ -54,7 +54,7 @@ impl Relay<'_> {
                 patience = FOREVER;
             } else if late {
                 let text = session.client.stall(Client::Takes, limit);
-                return Err(Broken::Session(End::Told(text)));
+                return Err(Broken::Session(End::ErrorSent(text)));
             }
             let bytes = self.ready_bytes();
             let mut rest = bytes.get(written..).unwrap_or_default();
