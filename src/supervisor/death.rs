@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use super::process::{Death, Id, Process};
-use super::{AGAIN, Estate, Next, OnDeath, STANDBY_RETRY, Supervisor, takeover};
+use super::{AGAIN, DeadProcess, Next, OnDeath, STANDBY_RETRY, Supervisor, takeover};
 use crate::last_words;
 
 impl Supervisor {
@@ -78,10 +78,14 @@ impl Supervisor {
         let excess = self.deaths_in_a_row.saturating_sub(FREE_DEATHS);
         if excess == 0 {
             let was_killed = death.was_asked_for();
-            self.estates.extend(process.estate.map(|way| Estate { way, was_killed, was_told_of: false }));
+            self.transfers.extend(process.transfer.map(|way| DeadProcess {
+                way,
+                was_killed,
+                was_told_of: false,
+            }));
             return self.start_next();
         }
-        self.estates.clear();
+        self.transfers.clear();
         // What it runs with may be what kills it, so the next one reads the databases again.
         self.frozen = None;
         self.dismiss_standby();

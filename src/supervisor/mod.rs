@@ -36,7 +36,7 @@ use channel::{Stance, ToSupervisor, ToWorker};
 use lock::Lock;
 use notify::Manager;
 use process::{Death, Event, Nursery, Process};
-use pulse::Verdict;
+use pulse::Health;
 use upgrade::{Asker, Upgrade};
 
 /// The exit status of a worker process that an administrator told to restart.
@@ -128,7 +128,7 @@ struct Supervisor {
     freezes: u64,
     serving: Option<Process>,
     /// What dead processes have left to the next one.
-    estates: Vec<Estate>,
+    transfers: Vec<DeadProcess>,
     /// How it announced that it ends.
     announced: Option<Death>,
     standby: Option<Standby>,
@@ -151,7 +151,7 @@ struct Standby {
 }
 
 /// What a process that died has left: its clients.
-struct Estate {
+struct DeadProcess {
     /// The socket on which its keeper sends them.
     way: OwnedFd,
     was_killed: bool,
@@ -186,7 +186,7 @@ impl Supervisor {
             frozen_at: None,
             freezes: 0,
             serving: None,
-            estates: Vec::new(),
+            transfers: Vec::new(),
             announced: None,
             standby: None,
             leaving: Vec::new(),
@@ -290,12 +290,12 @@ impl Supervisor {
             ToSupervisor::Keeper => {
                 let mut sockets = sockets.into_iter();
                 if let (Some(way), Some(process)) = (sockets.next(), self.process(id)) {
-                    process.estate = Some(way);
+                    process.transfer = Some(way);
                 }
                 sockets.for_each(process::bury);
             }
             ToSupervisor::Adopted if is_serving => {
-                self.estates.clear();
+                self.transfers.clear();
             }
             ToSupervisor::Ends(status) if is_serving => {
                 self.announced = Some(Death::Exited(status));
@@ -378,7 +378,7 @@ impl Supervisor {
 
     fn start_cold(&mut self) -> anyhow::Result<()> {
         // It takes longer than clients can wait.
-        self.estates.clear();
+        self.transfers.clear();
         let process = self.start_process(Path::new(THIS_PROGRAM), Stance::Cold)?;
         self.serving = Some(process);
         Ok(())
@@ -420,7 +420,7 @@ impl Supervisor {
     }
 
     fn have_serve(&mut self, process: &Process) {
-        for Estate { way, was_killed, was_told_of } in &mut self.estates {
+        for DeadProcess { way, was_killed, was_told_of } in &mut self.transfers {
             let message = ToWorker::Adopt { was_killed: *was_killed, is_begun: *was_told_of };
             process.tell(&message, &[way.as_fd()]);
             *was_told_of = true;
@@ -458,7 +458,7 @@ impl Supervisor {
         self.serve_again_at = None;
         // No client must wait in a queue from which nobody accepts.
         self.sockets.clear();
-        self.estates.clear();
+        self.transfers.clear();
         self.dismiss_all();
         match &self.serving {
             Some(process) => {
@@ -492,15 +492,15 @@ impl Supervisor {
     fn look_at_pulse(&mut self) {
         let most = self.launch.missing_heartbeats;
         let Some(process) = self.serving.as_mut().filter(|_| most > 0 && !self.is_stopping) else { return };
-        let verdict = process.pulse.look(most, process.pid);
-        match verdict {
-            Verdict::Fine => {}
-            Verdict::Hangs => {
+        let health = process.pulse.look(most, process.pid);
+        match health {
+            Health::Fine => {}
+            Health::Hangs => {
                 error!(pid = %process.pid, missed = most, "the worker process does nothing any more, and is aborted");
                 process.signal(Signal::ABORT);
             }
             // It did not even get to write its last words.
-            Verdict::StillHangs => process.signal(Signal::KILL),
+            Health::StillHangs => process.signal(Signal::KILL),
         }
     }
 

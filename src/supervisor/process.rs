@@ -72,7 +72,7 @@ pub struct Process {
     /// When it was started, or taken over.
     pub since: Instant,
     /// The socket on which its keeper sends what it leaves.
-    pub estate: Option<OwnedFd>,
+    pub transfer: Option<OwnedFd>,
     /// Whether it still makes progress.
     pub pulse: Pulse,
     descriptor: Arc<OwnedFd>,
@@ -123,7 +123,7 @@ impl Nursery {
             id,
             pid,
             since: Instant::now(),
-            estate: None,
+            transfer: None,
             pulse: Pulse::default(),
             descriptor: Arc::clone(&descriptor),
             channel: Arc::clone(&channel),

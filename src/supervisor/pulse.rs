@@ -18,7 +18,7 @@ pub struct Pulse {
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Health {
     /// Nothing.
     Fine,
     /// It hangs.
@@ -34,16 +34,16 @@ impl Pulse {
     }
 
     /// Must be called every [`INTERVAL`].
-    pub fn look(&mut self, most: u32, pid: Pid) -> Verdict {
+    pub fn look(&mut self, most: u32, pid: Pid) -> Health {
         if !self.is_told || is_stopped(pid) {
-            return Verdict::Fine;
+            return Health::Fine;
         }
         self.missed += 1;
         // The first check after a heartbeat finds nothing missing.
         match self.missed.saturating_sub(1) {
-            missed if missed == most => Verdict::Hangs,
-            missed if missed > most => Verdict::StillHangs,
-            _ => Verdict::Fine,
+            missed if missed == most => Health::Hangs,
+            missed if missed > most => Health::StillHangs,
+            _ => Health::Fine,
         }
     }
 }
@@ -66,12 +66,12 @@ mod tests {
     fn a_process_that_misses_its_heartbeats_hangs_and_one_that_never_had_any_does_not() {
         let own = rustix::process::getpid();
         let mut pulse = Pulse::default();
-        assert!((0..10).all(|_| pulse.look(2, own) == Verdict::Fine));
+        assert!((0..10).all(|_| pulse.look(2, own) == Health::Fine));
         pulse.beats();
         let looks = |pulse: &mut Pulse| [(); 4].map(|()| pulse.look(2, own));
-        assert_eq!(looks(&mut pulse), [Verdict::Fine, Verdict::Fine, Verdict::Hangs, Verdict::StillHangs]);
+        assert_eq!(looks(&mut pulse), [Health::Fine, Health::Fine, Health::Hangs, Health::StillHangs]);
         pulse.beats();
-        assert_eq!(pulse.look(2, own), Verdict::Fine);
+        assert_eq!(pulse.look(2, own), Health::Fine);
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
         pulse.beats();
         kill_process(pid, Signal::STOP).unwrap();
         waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
-        assert!((0..10).all(|_| pulse.look(2, pid) == Verdict::Fine));
+        assert!((0..10).all(|_| pulse.look(2, pid) == Health::Fine));
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -98,13 +98,13 @@ struct Slot {
     begun: Instant,
 }
 
-/// Greeting -> Verdict -> Answer, and Answer again for each query.
+/// Greeting -> LoginAnswer -> Answer, and Answer again for each query.
 #[derive(Debug)]
 enum Stage {
     /// Waits for the greeting.
     Greeting,
     /// Waits for OK, ERR or a request for another plugin.
-    Verdict { salt: [u8; 20] },
+    LoginAnswer { salt: [u8; 20] },
     /// Waits for the answer to a query.
     Answer,
     /// Sends no more queries.
@@ -277,7 +277,7 @@ impl Generator {
 
 impl Slot {
     fn logs_in(&self) -> bool {
-        matches!(self.stage, Stage::Greeting | Stage::Verdict { .. })
+        matches!(self.stage, Stage::Greeting | Stage::LoginAnswer { .. })
     }
 
     /// Reads and processes what has arrived.
@@ -291,7 +291,7 @@ impl Slot {
             };
             let bytes = &buffer[..count];
             let turn = match self.stage {
-                Stage::Greeting | Stage::Verdict { .. } => self.login(bytes, plan, query)?,
+                Stage::Greeting | Stage::LoginAnswer { .. } => self.login(bytes, plan, query)?,
                 Stage::Answer => self.answer(bytes, plan, tally),
                 Stage::Rest => Turn::Failed("bytes that do not answer a query".to_owned()),
             };
@@ -313,13 +313,13 @@ impl Slot {
         match (&self.stage, payload.first()) {
             (_, Some(0xFF)) => Ok(Turn::Failed(error_text(payload))),
             (Stage::Greeting, _) => self.present(sequence, payload, plan),
-            (Stage::Verdict { .. }, Some(0)) => {
+            (Stage::LoginAnswer { .. }, Some(0)) => {
                 if plan.usage == Usage::Keep {
                     self.begun = Instant::now();
                 }
                 self.ask(query).map(|()| Turn::Waits)
             }
-            (Stage::Verdict { .. }, Some(0xFE)) => self.switch(sequence, payload, plan),
+            (Stage::LoginAnswer { .. }, Some(0xFE)) => self.switch(sequence, payload, plan),
             _ => Ok(Turn::Failed(format!("unexpected packet in the login: {payload:02x?}"))),
         }
     }
@@ -350,13 +350,13 @@ impl Slot {
         put_packet(&mut packet, sequence.wrapping_add(1), |out| {
             write_login(out, capabilities, &plan.user, &scramble, &plan.schema);
         });
-        self.stage = Stage::Verdict { salt: greeting.salt };
+        self.stage = Stage::LoginAnswer { salt: greeting.salt };
         self.write_all(&packet).map(|()| Turn::Waits)
     }
 
     /// Answers a request for another plugin, if it is the one we support.
     fn switch(&mut self, sequence: u8, payload: &[u8], plan: &Plan) -> io::Result<Turn> {
-        let Stage::Verdict { salt } = &self.stage else { return Ok(Turn::Waits) };
+        let Stage::LoginAnswer { salt } = &self.stage else { return Ok(Turn::Waits) };
         let mut fields = payload[1..].splitn(2, |&byte| byte == 0);
         let plugin = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
         if plugin != NATIVE_PASSWORD {

@@ -296,11 +296,11 @@ fn nobody_is_lost_with_a_process_that_dies_while_it_goes_on_with_others() {
         let worker = narrows.worker();
         kill(worker);
         wait_for_another(&narrows, worker);
-        let heir = narrows.worker();
+        let successor = narrows.worker();
         // It has just begun to receive them.
         std::thread::sleep(Duration::from_micros(700 * round));
-        kill(heir);
-        wait_for_another(&narrows, heir);
+        kill(successor);
+        wait_for_another(&narrows, successor);
         let log = narrows.log();
         let lost = clients.iter_mut().filter_map(|client| client.query("DO 1").error()).count();
         assert_eq!(lost, 0, "round {round}:\n{log}");

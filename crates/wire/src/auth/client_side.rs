@@ -271,9 +271,9 @@ impl Exchange {
         let mut needs_password = false;
         for credential in self.account.credentials.iter() {
             match credential.verify(plugin, &self.nonce, answer) {
-                Verdict::Right(secret) => found = Some(secret),
-                Verdict::Wrong => {}
-                Verdict::NeedsPassword => needs_password = true,
+                PasswordCheck::Right(secret) => found = Some(secret),
+                PasswordCheck::Wrong => {}
+                PasswordCheck::NeedsPassword => needs_password = true,
             }
         }
         match found {
@@ -313,7 +313,7 @@ impl Exchange {
 }
 
 /// The outcome of checking an answer against one password.
-enum Verdict {
+enum PasswordCheck {
     Right(Secret),
     Wrong,
     /// Only the password itself can verify it.
@@ -361,16 +361,16 @@ impl Credential {
         }
     }
 
-    fn verify(&self, plugin: Plugin, nonce: &Nonce, answer: &[u8]) -> Verdict {
+    fn verify(&self, plugin: Plugin, nonce: &Nonce, answer: &[u8]) -> PasswordCheck {
         let holds = match (plugin, &self.stored) {
             (Plugin::NativePassword, Stored::Clear(password)) => {
                 native::verify(password.bytes(), nonce, answer)
             }
             (Plugin::NativePassword, Stored::Native(stage2)) => {
                 return match (native::verify_stored(stage2, nonce, answer), self.password.get()) {
-                    (Some(_), Some(password)) => Verdict::Right(Secret::Clear(password.clone())),
-                    (Some(stage1), None) => Verdict::Right(Secret::NativeStage1(stage1.into())),
-                    (None, _) => Verdict::Wrong,
+                    (Some(_), Some(password)) => PasswordCheck::Right(Secret::Clear(password.clone())),
+                    (Some(stage1), None) => PasswordCheck::Right(Secret::NativeStage1(stage1.into())),
+                    (None, _) => PasswordCheck::Wrong,
                 };
             }
             (Plugin::CachingSha2Password, Stored::Clear(password)) => {
@@ -381,7 +381,7 @@ impl Credential {
                 // guesses learns nothing.
                 match self.password.get() {
                     Some(password) if caching_sha2::verify(password.bytes(), nonce, answer) => true,
-                    _ => return Verdict::NeedsPassword,
+                    _ => return PasswordCheck::NeedsPassword,
                 }
             }
             (Plugin::Ed25519, Stored::Clear(password)) => {
@@ -390,8 +390,8 @@ impl Credential {
             _ => false,
         };
         match self.known() {
-            Some(password) if holds => Verdict::Right(Secret::Clear(password.clone())),
-            _ => Verdict::Wrong,
+            Some(password) if holds => PasswordCheck::Right(Secret::Clear(password.clone())),
+            _ => PasswordCheck::Wrong,
         }
     }
 
