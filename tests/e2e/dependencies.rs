@@ -2,6 +2,7 @@
 //! between crates, which go further than cargo-deny's rules.
 
 mod floors;
+pub(crate) mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -39,6 +39,7 @@ mod retries;
 mod rules;
 mod sandbox;
 mod sequences;
+mod shape;
 mod sharing;
 mod stalls;
 mod stored;

@@ -3,8 +3,9 @@
 //! The tables below are all that says so. A row is a module with everything below it; a folder that is too large for one row
 //! has rows of its own parts (`session::query`), and the longest row that fits counts. Unit tests may use what they like.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::sources::Source;
 
 /// Modules by floor, the lowest floor first. Those of one floor do not use each other.
 type Floors = &'static [&'static [&'static str]];
@@ -101,50 +102,6 @@ fn row_of(path: &[String], floors: Floors) -> Option<(usize, &'static str)> {
     };
     let rows = floors.iter().enumerate().flat_map(|(floor, rows)| rows.iter().map(move |row| (floor, *row)));
     rows.filter(|(_, row)| fits(row)).max_by_key(|(_, row)| row.len())
-}
-
-/// A file without its comments and unit tests.
-struct Source {
-    file: PathBuf,
-    /// Its module: the path from the root of the crate, which itself has none.
-    module: Vec<String>,
-    text: String,
-}
-
-impl Source {
-    fn all(folder: &Path) -> Vec<Source> {
-        let (mut found, mut tests) = (Vec::new(), BTreeSet::new());
-        let mut waiting = vec![(folder.to_owned(), Vec::new())];
-        while let Some((folder, parent)) = waiting.pop() {
-            for entry in
-                std::fs::read_dir(&folder).expect("the sources").map(|entry| entry.expect("an entry"))
-            {
-                let file = entry.path();
-                let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
-                let below = |name| parent.iter().cloned().chain([name]).collect::<Vec<String>>();
-                if file.is_dir() {
-                    waiting.push((file, below(name)));
-                } else if file.extension().is_some_and(|extension| extension == "rs") {
-                    let module = match name.as_str() {
-                        "mod" | "lib" | "main" => parent.clone(),
-                        _ => below(name),
-                    };
-                    let text = std::fs::read_to_string(&file).expect("a source");
-                    let declared =
-                        text.split("#[cfg(test)]\nmod ").skip(1).filter_map(|rest| rest.split_once(';'));
-                    let names = declared.map(|(name, _)| name).filter(|name| !name.contains(' '));
-                    tests.extend(names.map(|name| [module.as_slice(), &[name.to_owned()]].concat()));
-                    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-                    let without_comment = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
-                    let text = code.lines().map(without_comment).collect::<Vec<_>>().join("\n");
-                    found.push(Source { file, module, text });
-                }
-            }
-        }
-        found.retain(|source| !tests.contains(&source.module));
-        assert!(!found.is_empty());
-        found
-    }
 }
 
 /// The paths of the own crate that a text of the module `module` names, each with its line.
