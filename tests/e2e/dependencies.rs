@@ -1,6 +1,7 @@
 //! Rules about dependencies and licences: the part of `deny.toml` that must hold on every machine, and the dependencies
 //! between crates, which go further than cargo-deny's rules.
 
+mod circles;
 mod floors;
 pub(crate) mod sources;
 

@@ -127,14 +127,20 @@ fn uses(text: &str, module: &[String]) -> Vec<(usize, Vec<String>)> {
             }
             let mut paths = Vec::new();
             tree(rest, &base, &mut paths);
-            found.extend(paths.into_iter().map(|path| (line, path)));
+            found.extend(paths.into_iter().map(|Named { path, .. }| (line, path)));
         }
     }
     found
 }
 
+/// A path, and the name by which a file uses what it leads to.
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) path: Vec<String>,
+}
+
 /// Reads what stands after `base::`: a path, or a group of them; gives what follows.
-fn tree<'a>(text: &'a str, base: &[String], found: &mut Vec<Vec<String>>) -> &'a str {
+pub(super) fn tree<'a>(text: &'a str, base: &[String], found: &mut Vec<Named>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
         loop {
@@ -153,7 +159,7 @@ fn tree<'a>(text: &'a str, base: &[String], found: &mut Vec<Vec<String>>) -> &'a
         }
     }
     if let Some(rest) = text.strip_prefix('*') {
-        found.push(base.to_vec());
+        found.push(Named { name: "*".to_owned(), path: base.to_vec() });
         return rest;
     }
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
@@ -166,11 +172,12 @@ fn tree<'a>(text: &'a str, base: &[String], found: &mut Vec<Vec<String>>) -> &'a
     if let Some(below) = rest.strip_prefix("::") {
         return tree(below, &path, found);
     }
-    found.push(path);
-    match rest.strip_prefix(" as ") {
-        Some(renamed) => &renamed[renamed.find([',', '}', ';']).unwrap_or(0)..],
-        None => rest,
-    }
+    let (name, rest) = match rest.strip_prefix(" as ") {
+        Some(renamed) => renamed.split_at(renamed.find([',', '}', ';']).unwrap_or(0)),
+        None => (path.last().map_or("", String::as_str), rest),
+    };
+    found.push(Named { name: name.to_owned(), path });
+    rest
 }
 
 #[test]

@@ -11,7 +11,7 @@ use narrows_proxy::backend::BackendError;
 use narrows_proxy::snapshot::CheckType;
 
 use super::connections::MonitorConnections;
-use super::placement::Finding;
+use super::finding::Finding;
 use super::plan::Target;
 use super::settings::Settings;
 

@@ -7,6 +7,7 @@
 pub mod check;
 mod connect;
 pub mod connections;
+pub mod finding;
 pub mod health;
 pub mod log;
 pub mod names;

@@ -6,7 +6,7 @@ use narrows_proxy::backend::BackendError;
 
 use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::connections::MonitorConnections;
-use super::placement::Finding;
+use super::finding::{Finding, Reach};
 use super::plan::Target;
 use super::settings::Settings;
 
@@ -31,15 +31,6 @@ pub enum PingOutcome {
     Refusal,
     /// No useful answer.
     Silence,
-}
-
-/// Whether a server gets statements, according to pings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// It answers.
-    Reachable,
-    /// It has missed too many pings.
-    Unreachable,
 }
 
 /// The pings of one server.

@@ -7,27 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use narrows_proxy::snapshot::{CheckType, HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
 use serde_json::{Value as Json, json};
 
-use super::ping::Reach;
+use super::finding::{Finding, Lag, Reach, ServerRole};
 use super::plan::{Address, Target};
-use super::read_only::Role;
-use super::replication_lag::{Lag, Seen};
-
-/// One thing that has changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
-    /// A server answers pings, or no longer does.
-    Reach(Address, Reach),
-    /// A server has changed its role.
-    Role(Address, CheckType, Role),
-    /// In a hostgroup, a server's lag is acceptable or too high.
-    Lag(Address, HostgroupId, Lag, Seen),
-}
 
 /// What the checks have found so far.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Known {
     unreachable: BTreeSet<Address>,
-    roles: BTreeMap<(Address, CheckType), Role>,
+    roles: BTreeMap<(Address, CheckType), ServerRole>,
     lagging: BTreeSet<(HostgroupId, Address)>,
 }
 
@@ -78,8 +65,8 @@ impl Known {
 impl Known {
     /// All of it, for [`Known::from_json`].
     pub fn to_json(&self) -> Json {
-        let role = |((address, check_type), role): (&(Address, CheckType), &Role)| {
-            json!([address.hostname, address.port, check_type.name(), *role == Role::Writer])
+        let role = |((address, check_type), role): (&(Address, CheckType), &ServerRole)| {
+            json!([address.hostname, address.port, check_type.name(), *role == ServerRole::Writer])
         };
         json!({
             "unreachable": self.unreachable.iter().map(|it| json!([it.hostname, it.port])).collect::<Json>(),
@@ -96,7 +83,7 @@ impl Known {
             Some(Address { hostname: row[0].as_str()?.to_owned(), port })
         };
         let role = |row: &Json| {
-            let role = if row[3].as_bool()? { Role::Writer } else { Role::Reader };
+            let role = if row[3].as_bool()? { ServerRole::Writer } else { ServerRole::Reader };
             Some(((address(row)?, CheckType::named(row[2].as_str()?)), role))
         };
         let lagging = |row: &Json| Some((HostgroupId(i32::try_from(row[2].as_i64()?).ok()?), address(row)?));
@@ -133,14 +120,14 @@ impl Placement {
         &mut self,
         pairs: &[ReplicationHostgroupRow],
         (address, check_type): (&Address, CheckType),
-        role: Role,
+        role: ServerRole,
         writer_is_also_reader: bool,
     ) {
         for pair in pairs.iter().filter(|pair| CheckType::named(&pair.check_type) == check_type) {
             let (writers, readers) = (pair.writer_hostgroup, pair.reader_hostgroup);
             let is_writer = self.find(writers, address).is_some();
             match (role, self.find(readers, address)) {
-                (Role::Writer, Some(at)) if !is_writer => {
+                (ServerRole::Writer, Some(at)) if !is_writer => {
                     let row = ServerRow { hostgroup: writers, ..self.rows[at].clone() };
                     if writer_is_also_reader {
                         self.rows.push(row);
@@ -148,15 +135,15 @@ impl Placement {
                         self.rows[at] = row;
                     }
                 }
-                (Role::Reader, None) => {
+                (ServerRole::Reader, None) => {
                     if let Some(at) = self.find(writers, address) {
                         self.rows[at].hostgroup = readers;
                     }
                 }
-                (Role::Reader, Some(_)) => {
+                (ServerRole::Reader, Some(_)) => {
                     self.rows.retain(|row| row.hostgroup != writers || Address::of(row) != *address);
                 }
-                (Role::Writer, _) => {}
+                (ServerRole::Writer, _) => {}
             }
         }
     }

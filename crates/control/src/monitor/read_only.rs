@@ -7,7 +7,7 @@ use narrows_proxy::snapshot::CheckType;
 
 use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::connections::MonitorConnections;
-use super::placement::Finding;
+use super::finding::{Finding, ServerRole};
 use super::plan::Target;
 use super::settings::Settings;
 
@@ -29,20 +29,11 @@ pub static CHECK: Check = Check {
     },
 };
 
-/// The resulting role of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// It may be written to.
-    Writer,
-    /// It is read-only.
-    Reader,
-}
-
 /// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum RoleAnswer {
     /// The server has reported its role.
-    Said(Role),
+    Said(ServerRole),
     /// It did not answer in time.
     TimedOut,
     /// The query failed.
@@ -53,42 +44,44 @@ pub enum Seen {
 #[derive(Debug, Default)]
 pub struct Roles {
     timeouts: u32,
-    told: Option<Role>,
+    told: Option<ServerRole>,
 }
 
 impl Roles {
     /// Counts one more; returns what changed.
-    pub fn after(&mut self, seen: Seen, max_timeouts: u32) -> Option<Role> {
+    pub fn after(&mut self, seen: RoleAnswer, max_timeouts: u32) -> Option<ServerRole> {
         let role = match seen {
-            Seen::Said(role) => {
+            RoleAnswer::Said(role) => {
                 self.timeouts = 0;
                 role
             }
-            Seen::Failed => {
+            RoleAnswer::Failed => {
                 self.timeouts = 0;
                 return None;
             }
-            Seen::TimedOut => {
+            RoleAnswer::TimedOut => {
                 self.timeouts = self.timeouts.saturating_add(1);
                 if self.timeouts < max_timeouts {
                     return None;
                 }
-                Role::Reader
+                ServerRole::Reader
             }
         };
         (self.told.replace(role) != Some(role)).then_some(role)
     }
 }
 
-impl Seen {
+impl RoleAnswer {
     /// The outcome of a check from its result.
-    pub fn of(outcome: &Outcome) -> Seen {
+    pub fn of(outcome: &Outcome) -> RoleAnswer {
         match outcome {
-            Ok(Some(0)) => Seen::Said(Role::Writer),
-            Ok(_) => Seen::Said(Role::Reader),
-            Err(BackendError::Timeout) => Seen::TimedOut,
-            Err(BackendError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => Seen::TimedOut,
-            Err(_) => Seen::Failed,
+            Ok(Some(0)) => RoleAnswer::Said(ServerRole::Writer),
+            Ok(_) => RoleAnswer::Said(ServerRole::Reader),
+            Err(BackendError::Timeout) => RoleAnswer::TimedOut,
+            Err(BackendError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+                RoleAnswer::TimedOut
+            }
+            Err(_) => RoleAnswer::Failed,
         }
     }
 }
@@ -110,18 +103,18 @@ impl Task for ReadOnly {
             let backend = connections.lease(limit).await?;
             let answer = backend.ask(self.check_type.question(), limit).await?;
             connections.give_back(backend);
-            Ok(Some(i64::from(role(&answer) == Role::Reader)))
+            Ok(Some(i64::from(role(&answer) == ServerRole::Reader)))
         })
     }
 
     fn decide(&mut self, outcome: &Outcome, settings: &Settings, target: &Target) -> Vec<Finding> {
-        let role = self.roles.after(Seen::of(outcome), settings.read_only_max_timeout_count);
+        let role = self.roles.after(RoleAnswer::of(outcome), settings.read_only_max_timeout_count);
         role.map(|role| Finding::Role(target.address.clone(), self.check_type, role)).into_iter().collect()
     }
 }
 
-fn role(answer: &Table) -> Role {
-    if answer.says_no() { Role::Writer } else { Role::Reader }
+fn role(answer: &Table) -> ServerRole {
+    if answer.says_no() { ServerRole::Writer } else { ServerRole::Reader }
 }
 
 #[cfg(test)]
@@ -135,38 +128,53 @@ mod tests {
     #[test]
     fn only_a_clear_no_makes_a_writer() {
         for value in ["0", "OFF"] {
-            assert_eq!(role(&answer(Some(value))), Role::Writer);
+            assert_eq!(role(&answer(Some(value))), ServerRole::Writer);
         }
         for value in [Some("1"), Some("ON"), Some("NO_LOCK"), Some(""), Some("2"), None] {
-            assert_eq!(role(&answer(value)), Role::Reader, "{value:?}");
+            assert_eq!(role(&answer(value)), ServerRole::Reader, "{value:?}");
         }
-        assert_eq!(role(&Table::default()), Role::Reader);
+        assert_eq!(role(&Table::default()), ServerRole::Reader);
     }
 
     #[test]
     fn a_change_is_told_once() {
         let mut roles = Roles::default();
-        let said = [Role::Writer, Role::Writer, Role::Reader, Role::Reader, Role::Writer];
-        let told: Vec<_> = said.into_iter().map(|role| roles.after(Seen::Said(role), 3)).collect();
-        assert_eq!(told, [Some(Role::Writer), None, Some(Role::Reader), None, Some(Role::Writer)]);
+        let said = [
+            ServerRole::Writer,
+            ServerRole::Writer,
+            ServerRole::Reader,
+            ServerRole::Reader,
+            ServerRole::Writer,
+        ];
+        let told: Vec<_> = said.into_iter().map(|role| roles.after(RoleAnswer::Said(role), 3)).collect();
+        assert_eq!(
+            told,
+            [Some(ServerRole::Writer), None, Some(ServerRole::Reader), None, Some(ServerRole::Writer)]
+        );
     }
 
     #[test]
     fn three_timeouts_in_a_row_count_as_read_only() {
         let mut roles = Roles::default();
-        roles.after(Seen::Said(Role::Writer), 3);
-        let told: Vec<_> = (0..4).map(|_| roles.after(Seen::TimedOut, 3)).collect();
-        assert_eq!(told, [None, None, Some(Role::Reader), None]);
-        assert_eq!(roles.after(Seen::Said(Role::Writer), 3), Some(Role::Writer));
+        roles.after(RoleAnswer::Said(ServerRole::Writer), 3);
+        let told: Vec<_> = (0..4).map(|_| roles.after(RoleAnswer::TimedOut, 3)).collect();
+        assert_eq!(told, [None, None, Some(ServerRole::Reader), None]);
+        assert_eq!(roles.after(RoleAnswer::Said(ServerRole::Writer), 3), Some(ServerRole::Writer));
     }
 
     #[test]
     fn an_error_moves_nothing_and_is_no_timeout() {
         let mut roles = Roles::default();
-        roles.after(Seen::Said(Role::Writer), 3);
-        for seen in [Seen::TimedOut, Seen::TimedOut, Seen::Failed, Seen::TimedOut, Seen::TimedOut] {
+        roles.after(RoleAnswer::Said(ServerRole::Writer), 3);
+        for seen in [
+            RoleAnswer::TimedOut,
+            RoleAnswer::TimedOut,
+            RoleAnswer::Failed,
+            RoleAnswer::TimedOut,
+            RoleAnswer::TimedOut,
+        ] {
             assert_eq!(roles.after(seen, 3), None);
         }
-        assert!((0..10).all(|_| roles.after(Seen::Failed, 3).is_none()));
+        assert!((0..10).all(|_| roles.after(RoleAnswer::Failed, 3).is_none()));
     }
 }

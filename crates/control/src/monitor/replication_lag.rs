@@ -7,7 +7,7 @@ use narrows_proxy::snapshot::HostgroupId;
 
 use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::connections::{MonitorConnections, Spelling};
-use super::placement::Finding;
+use super::finding::{Behind, Finding, Lag, MeasuredLag};
 use super::plan::{LagLimit, Target};
 use super::settings::Settings;
 
@@ -23,48 +23,9 @@ pub static CHECK: Check = Check {
     begin: |_| Box::new(ReplicationLag::default()),
 };
 
-/// A server's lag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Behind {
-    /// This many seconds.
-    Seconds(u64),
-    /// It replicates, or should, and does not know its lag: replication is broken or stopped.
-    Unknown,
-    /// It does not replicate.
-    NotAReplica,
-}
-
-/// Whether a server's lag is acceptable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lag {
-    /// It is.
-    Fine,
-    /// It is not.
-    TooMuch,
-}
-
-/// The basis of a finding about lag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
-    /// The server's lag.
-    pub behind: Behind,
-    /// Seconds allowed.
-    pub limit_s: u32,
-}
-
-impl std::fmt::Display for Behind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Behind::Seconds(seconds) => write!(f, "{seconds} s"),
-            Behind::Unknown => f.write_str("unknown: replication is broken or stopped"),
-            Behind::NotAReplica => f.write_str("none: it replicates nothing"),
-        }
-    }
-}
-
 /// The limits of one row of `mysql_servers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct LagTolerance {
     /// Seconds allowed.
     pub seconds: u32,
     /// Seconds assumed for [`Behind::Unknown`].
@@ -82,7 +43,7 @@ pub struct Lags {
 
 impl Lags {
     /// Counts one more; returns what changed. `None` is a failed check, which changes nothing.
-    pub fn after(&mut self, behind: Option<Behind>, limits: Limits) -> Option<Lag> {
+    pub fn after(&mut self, behind: Option<Behind>, limits: LagTolerance) -> Option<Lag> {
         let seconds = match behind? {
             Behind::Seconds(seconds) => seconds,
             Behind::Unknown => limits.when_null.into(),
@@ -135,7 +96,7 @@ impl Task for ReplicationLag {
             if !self.lags.iter().any(|(of, _)| *of == hostgroup) {
                 self.lags.push((hostgroup, Lags::default()));
             }
-            let limits = Limits {
+            let limits = LagTolerance {
                 seconds,
                 when_null: when_null.unwrap_or(settings.lag_when_null),
                 count: settings.replication_lag_count,
@@ -143,7 +104,7 @@ impl Task for ReplicationLag {
             let of_hostgroup = self.lags.iter_mut().find(|(of, _)| *of == hostgroup);
             let lag = of_hostgroup.and_then(|(_, lags)| lags.after(self.behind, limits));
             if let (Some(lag), Some(behind)) = (lag, self.behind) {
-                let seen = Seen { behind, limit_s: limits.seconds };
+                let seen = MeasuredLag { behind, limit_s: limits.seconds };
                 findings.push(Finding::Lag(target.address.clone(), hostgroup, lag, seen));
             }
         }
@@ -225,7 +186,7 @@ const PARSE_ERROR: u16 = 1064;
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { seconds: 10, when_null: 60, count: 2 };
+    const LIMITS: LagTolerance = LagTolerance { seconds: 10, when_null: 60, count: 2 };
 
     fn status(column: &str, cells: &[Option<&str>]) -> Table {
         let rows = cells.iter().map(|cell| vec![Some("x".to_owned()), cell.map(str::to_owned)]).collect();
@@ -257,11 +218,11 @@ mod tests {
     #[test]
     fn a_replica_that_does_not_know_is_taken_for_late_and_a_server_that_replicates_nothing_is_not() {
         let mut lags = Lags::default();
-        let once = Limits { count: 1, ..LIMITS };
+        let once = LagTolerance { count: 1, ..LIMITS };
         assert_eq!(lags.after(Some(Behind::Unknown), once), Some(Lag::TooMuch));
         assert_eq!(lags.after(None, once), None);
         assert_eq!(lags.after(Some(Behind::NotAReplica), once), Some(Lag::Fine));
-        assert_eq!(lags.after(Some(Behind::Unknown), Limits { when_null: 10, ..once }), None);
+        assert_eq!(lags.after(Some(Behind::Unknown), LagTolerance { when_null: 10, ..once }), None);
     }
 
     #[test]

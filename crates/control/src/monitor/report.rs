@@ -3,8 +3,8 @@
 use narrows_proxy::hostgroup::NameTable;
 use narrows_proxy::rt::oneshot;
 
+use super::finding::Finding;
 use super::log::Record;
-use super::placement::Finding;
 
 /// What checks have found since the last report.
 #[derive(Debug)]

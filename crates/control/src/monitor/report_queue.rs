@@ -9,8 +9,8 @@ use std::time::Duration;
 use narrows_proxy::hostgroup::NameTable;
 use narrows_proxy::rt::{Instant, Notify, Semaphore, oneshot, timeout};
 
+use super::finding::Finding;
 use super::log::Record;
-use super::placement::Finding;
 use super::report::Report;
 use super::settings::Settings;
 use crate::urgency::Urgency;

@@ -9,13 +9,12 @@ use narrows_proxy::hostgroup::{NameTable, Names};
 use narrows_proxy::snapshot::{Rows, ServerRow};
 
 use crate::monitor::Monitor;
+use crate::monitor::finding::{Finding, Lag, MeasuredLag, Reach, ServerRole};
 use crate::monitor::health::Health;
 use crate::monitor::log::{CheckCounts, Record};
-use crate::monitor::ping::{self, Reach};
-use crate::monitor::placement::{Finding, Known, Placement};
+use crate::monitor::ping;
+use crate::monitor::placement::{Known, Placement};
 use crate::monitor::plan::{Address, Target, targets};
-use crate::monitor::read_only::Role;
-use crate::monitor::replication_lag::{Lag, Seen};
 use crate::monitor::settings::Settings;
 use crate::schema::Module;
 use crate::variables::Values;
@@ -153,12 +152,12 @@ fn tell(finding: &Finding) {
         Finding::Reach(server, Reach::Unreachable) => {
             tracing::warn!(%server, "a server has missed too many pings and is shunned");
         }
-        Finding::Role(server, _, Role::Writer) => tracing::info!(%server, "a server may be written to"),
-        Finding::Role(server, _, Role::Reader) => tracing::info!(%server, "a server is read-only"),
-        Finding::Lag(server, hostgroup, Lag::Fine, Seen { behind, limit_s }) => {
+        Finding::Role(server, _, ServerRole::Writer) => tracing::info!(%server, "a server may be written to"),
+        Finding::Role(server, _, ServerRole::Reader) => tracing::info!(%server, "a server is read-only"),
+        Finding::Lag(server, hostgroup, Lag::Fine, MeasuredLag { behind, limit_s }) => {
             tracing::info!(%server, %hostgroup, lag = %behind, limit_s, "a server has caught up");
         }
-        Finding::Lag(server, hostgroup, Lag::TooMuch, Seen { behind, limit_s }) => {
+        Finding::Lag(server, hostgroup, Lag::TooMuch, MeasuredLag { behind, limit_s }) => {
             tracing::warn!(%server, %hostgroup, lag = %behind, limit_s, "a server is too far behind and is shunned");
         }
     }

@@ -4,11 +4,9 @@ use narrows_proxy::snapshot::{CheckType, HostgroupId};
 
 use super::tests::Fixture;
 use super::*;
-use crate::monitor::ping::Reach;
-use crate::monitor::placement::{Finding, Known};
+use crate::monitor::finding::{Behind, Finding, Lag, MeasuredLag, Reach, ServerRole};
+use crate::monitor::placement::Known;
 use crate::monitor::plan::Address;
-use crate::monitor::read_only::Role as ServerRole;
-use crate::monitor::replication_lag::{Behind, Lag, Seen};
 use crate::schema::{Layer, MODULES, Module};
 
 fn fixture() -> Fixture {
@@ -78,7 +76,7 @@ fn what_is_known_of_servers_is_kept() {
             address("late"),
             HostgroupId(3),
             Lag::TooMuch,
-            Seen { behind: Behind::Unknown, limit_s: 1 },
+            MeasuredLag { behind: Behind::Unknown, limit_s: 1 },
         ),
     ] {
         assert!(known.learn(&finding));

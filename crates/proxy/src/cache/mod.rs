@@ -12,7 +12,7 @@
 //! - `answer.rs`: an answer in wire format, for clients of either form.
 //! - `shelf.rs`: entries within a limit, the least used of which are evicted (S3-FIFO).
 //! - `shard.rs`: what a worker owns, and who waits for what.
-//! - `ticket.rs`: the right and the duty to fetch an answer.
+//! - `ticket.rs`: the right and the duty to fetch an answer, and messages about it.
 //! - `recording.rs`: an answer on its way to a client and into the cache.
 
 mod answer;
@@ -37,9 +37,8 @@ pub use entry::{Entry, Life};
 pub use key::{Key, StateHashes, Subject};
 pub use recording::Recording;
 use shard::Shard;
-pub use shard::{Delivery, Landing, Reply};
 use shelf::Shelf;
-pub use ticket::Ticket;
+pub use ticket::{Delivery, Landing, Reply, Ticket};
 
 /// What all workers' caches share.
 #[derive(Debug)]

@@ -7,56 +7,10 @@ use super::Shared;
 use super::entry::Entry;
 use super::key::Key;
 use super::shelf::Shelf;
-use super::ticket::Ticket;
+use super::ticket::{Delivery, Landing, Reply, Ticket};
 use crate::figures::Counters;
 use crate::hash::AsTheyAre;
 use crate::rt::{Instant, oneshot};
-
-/// Messages to the owner of a key. In a mailbox there are as many as sessions that wait for an answer, a landing for
-/// each of these, and [`MOST_UNASKED`](super::MOST_UNASKED) landings that nobody waits for.
-#[derive(Debug)]
-pub enum Delivery {
-    /// A request for the answer.
-    Ask {
-        /// To what.
-        key: Key,
-        /// When.
-        now: Instant,
-        /// Where to.
-        reply: oneshot::Sender<Reply>,
-    },
-    /// The outcome of a fetch.
-    Landed {
-        /// To what.
-        key: Key,
-        /// The number of the flight, if others wait for it.
-        flight: Option<u64>,
-        /// What.
-        landing: Landing,
-    },
-}
-
-/// The outcome of a flight.
-#[derive(Debug)]
-pub enum Landing {
-    /// Cache this: an answer, or that none can be cached.
-    Keep(Arc<Entry>),
-    /// The statement has failed.
-    Failed,
-    /// The client that was fetching it has disconnected.
-    Left,
-}
-
-/// The reply to a request.
-#[derive(Debug)]
-pub enum Reply {
-    /// An answer, which may be slightly old for those that waited; or that none is cached.
-    Entry(Arc<Entry>),
-    /// Fetch it; others wait.
-    Lead(Ticket),
-    /// Run the statement without the cache: it keeps failing.
-    Alone(Ticket),
-}
 
 /// One worker's shard.
 #[derive(Debug)]

@@ -12,8 +12,11 @@
 //! ([`Conditions::hold`]), and the walk has only the [`Query`](super::Query).
 
 use super::client::{Addresses, Class, Comparison, Exactly, Property};
-use super::rule::RuleIndex;
 use crate::rows::HostgroupId;
+
+/// The place of a rule among the active ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleIndex(pub(super) u32);
 
 macro_rules! columns {
     (@sort [$($all:tt)*] [$($client:tt)*] [$($output:tt)*]

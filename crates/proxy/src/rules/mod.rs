@@ -29,7 +29,7 @@ use crate::rows::FastRoutingRow;
 
 pub use annotation::{Hint, annotate};
 use columns::Conditions;
-pub use columns::{Client, RuleOutput, RuleRow, SomeClient};
+pub use columns::{Client, RuleIndex, RuleOutput, RuleRow, SomeClient};
 pub use expression::{ExpressionError, check_expression};
 use fast_routing::FastRouting;
 pub use firewall::{Firewall, Passage, Sender};
@@ -37,7 +37,7 @@ pub use memory::Memory;
 pub use rewrite::why_nothing_is_replaced;
 pub(crate) use rule::flaws_of_flags_out;
 use rule::{Literals, Rule};
-pub use rule::{RuleError, RuleIndex, conditions_never_met, digest_of, flags_to_choose};
+pub use rule::{RuleError, conditions_never_met, digest_of, flags_to_choose};
 use screen::Screen;
 
 /// Active rules in order of their ids.

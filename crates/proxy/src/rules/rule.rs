@@ -113,10 +113,6 @@ impl Rule {
     }
 }
 
-/// The place of a rule among the active ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RuleIndex(pub(super) u32);
-
 /// Reads `0x` and hex digits.
 pub(super) fn parse_digest(text: &str) -> Result<u64, RuleError> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);

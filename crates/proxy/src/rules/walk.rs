@@ -1,8 +1,9 @@
 //! The walk over the rules: in order of ids, each one that is in the current chain and whose conditions hold acts; the
 //! first with `apply` ends it.
 
+use super::columns::RuleIndex;
 use super::memory::{Memory, Plan, Profile, Settled};
-use super::rule::{Rule, RuleIndex};
+use super::rule::Rule;
 use super::{Query, RuleOutput, RuleSet};
 
 /// A walk on its way.

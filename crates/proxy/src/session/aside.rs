@@ -10,21 +10,13 @@ use std::rc::Rc;
 use narrows_sql::{Escapes, Flags, Kind, Statement, parts};
 use narrows_wire::{Command, Errno, Status};
 
+use super::binding::Aside;
 use super::effects::PinReason;
 use super::job::Job;
 use super::request::Request;
 use super::{End, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::rt::{Instant, select};
-use crate::worker::Pinning;
-
-/// A connection that is set aside, and what the session was on it.
-pub(super) struct Aside {
-    pinned: Pinned,
-    status: Status,
-    since: Option<Instant>,
-    pins: Vec<Pinning>,
-}
 
 /// What the statement at hand has all open transactions do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +26,6 @@ enum Common {
     Savepoint,
     ReleaseSavepoint,
     RollbackToSavepoint,
-}
-
-impl Aside {
-    fn has_transaction(&self) -> bool {
-        self.pinned.pins.reasons().intersects(PinReason::TRANSACTION)
-    }
 }
 
 impl Session {

@@ -1,9 +1,12 @@
 //! The backend connections that a session keeps to itself.
 
-use super::aside::Aside;
-use super::effects::Pins;
+use narrows_wire::Status;
+
+use super::effects::{PinReason, Pins};
 use crate::pool::Lease;
+use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
+use crate::worker::Pinning;
 
 /// Which backend connections a client keeps.
 #[derive(Default)]
@@ -21,4 +24,18 @@ pub(super) struct Pinned {
     pub(super) backend: Lease,
     pub(super) hostgroup: HostgroupId,
     pub(super) pins: Pins,
+}
+
+/// A connection that is set aside, and what the session was on it.
+pub(super) struct Aside {
+    pub(super) pinned: Pinned,
+    pub(super) status: Status,
+    pub(super) since: Option<Instant>,
+    pub(super) pins: Vec<Pinning>,
+}
+
+impl Aside {
+    pub(super) fn has_transaction(&self) -> bool {
+        self.pinned.pins.reasons().intersects(PinReason::TRANSACTION)
+    }
 }

@@ -1,10 +1,11 @@
 use super::*;
 use crate::config::tables::SERVERS;
+use crate::monitor::finding::{Behind, MeasuredLag};
 use narrows_proxy::snapshot::Rows;
 
 const CHECK: CheckType = CheckType::ReadOnly;
 
-const SEEN: Seen = Seen { behind: crate::monitor::replication_lag::Behind::Seconds(9), limit_s: 5 };
+const SEEN: MeasuredLag = MeasuredLag { behind: Behind::Seconds(9), limit_s: 5 };
 
 fn row(hostgroup: i32, hostname: &str) -> ServerRow {
     ServerRow {
@@ -39,7 +40,7 @@ fn places(placement: &Placement) -> Vec<String> {
 }
 
 /// Where servers are after some have reported their roles, starting from the configuration.
-fn after(configured: &[(&str, i32)], roles: &[(&str, Role)], also_reader: bool) -> Vec<String> {
+fn after(configured: &[(&str, i32)], roles: &[(&str, ServerRole)], also_reader: bool) -> Vec<String> {
     let rows: Vec<ServerRow> = configured.iter().map(|(name, hostgroup)| row(*hostgroup, name)).collect();
     let pairs = [pair("read_only")];
     let mut placement = Placement::new(&rows, &pairs, &Known::default(), also_reader);
@@ -49,7 +50,7 @@ fn after(configured: &[(&str, i32)], roles: &[(&str, Role)], also_reader: bool) 
     places(&placement)
 }
 
-use Role::{Reader, Writer};
+use ServerRole::{Reader, Writer};
 
 #[test]
 fn a_writable_server_becomes_a_writer_and_stays_a_reader_where_that_is_wanted() {

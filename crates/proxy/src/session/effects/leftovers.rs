@@ -6,59 +6,11 @@
 //! ([`Pins::exit_if_free`]): then a proof that was none costs its own client a lock, and shows nobody else a table.
 
 use narrows_sql::set::Assignment;
-use narrows_sql::{Flags, Kind, LockCall, Statement, TableName, classify, may_call, may_rename, word_at};
+use narrows_sql::{Flags, Kind, LockCall, Statement, classify, may_call, may_rename, word_at};
 use narrows_wire::Command;
 
+use super::names::Named;
 use super::{Done, PinReason, Pins, Reported, ServerReport};
-
-/// What is known by name.
-#[derive(Debug, Default)]
-pub(super) struct Leftovers {
-    /// Each as often as it may have been taken.
-    user_locks: Named<Vec<u8>>,
-    temporary_tables: Named<TableName>,
-    tables_are_locked: bool,
-    instance_is_locked: bool,
-    /// Locks of MariaDB's `BACKUP`, of which there are several sorts.
-    backup_is_locked: bool,
-}
-
-/// What is left under names.
-#[derive(Debug)]
-struct Named<T> {
-    names: Vec<T>,
-    /// There may be more, under other names.
-    others: bool,
-}
-
-impl<T> Default for Named<T> {
-    fn default() -> Self {
-        Named { names: Vec::new(), others: false }
-    }
-}
-
-impl<T: PartialEq> Named<T> {
-    /// One more; `None`: its name is not known.
-    fn add(&mut self, name: Option<T>) {
-        match name {
-            Some(name) if self.names.len() < MOST_NAMES => self.names.push(name),
-            _ => self.others = true,
-        }
-    }
-
-    fn remove(&mut self, name: &T) {
-        if let Some(place) = self.names.iter().position(|known| known == name) {
-            self.names.swap_remove(place);
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.names.is_empty() && !self.others
-    }
-}
-
-/// Names that are remembered for a client. Who has more keeps its connection.
-const MOST_NAMES: usize = 64;
 
 /// A statement that has run, as it is read here.
 pub(super) struct Read<'t> {

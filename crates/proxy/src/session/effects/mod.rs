@@ -5,7 +5,7 @@
 //! guess. `session/track.rs` does what the value says; `EXPLAIN ROUTE` asks the same function what would be ([`expected`]).
 //!
 //! - `pins.rs`: the reasons, and what must be done to a connection that has had them.
-//! - `leftovers.rs`: locks, temporary tables and prepared texts, by name.
+//! - `leftovers.rs`: locks, temporary tables and prepared texts, by name (`names.rs`).
 //! - `held.rs`: what the connection keeps for a prepared statement.
 //! - `set.rs`: `SET`.
 //! - `changes.rs`: the session's state before, and what becomes of it.
@@ -14,6 +14,7 @@
 mod changes;
 mod held;
 mod leftovers;
+mod names;
 mod pins;
 mod set;
 mod transaction;

@@ -1,6 +1,6 @@
 //! Why a client keeps its backend connection, by name, and what must be done to the connection once it does not.
 
-use super::leftovers::Leftovers;
+use super::names::Leftovers;
 use crate::pin_reason::PinReason;
 use crate::pool::Exit;
 

@@ -1,0 +1,73 @@
+//! What checks can find out about a server.
+
+use narrows_proxy::snapshot::{CheckType, HostgroupId};
+
+use super::plan::Address;
+
+/// One thing that has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// A server answers pings, or no longer does.
+    Reach(Address, Reach),
+    /// A server has changed its role.
+    Role(Address, CheckType, ServerRole),
+    /// In a hostgroup, a server's lag is acceptable or too high.
+    Lag(Address, HostgroupId, Lag, MeasuredLag),
+}
+
+/// Whether a server gets statements, according to pings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// It answers.
+    Reachable,
+    /// It has missed too many pings.
+    Unreachable,
+}
+
+/// The resulting role of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerRole {
+    /// It may be written to.
+    Writer,
+    /// It is read-only.
+    Reader,
+}
+
+/// A server's lag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// This many seconds.
+    Seconds(u64),
+    /// It replicates, or should, and does not know its lag: replication is broken or stopped.
+    Unknown,
+    /// It does not replicate.
+    NotAReplica,
+}
+
+/// Whether a server's lag is acceptable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lag {
+    /// It is.
+    Fine,
+    /// It is not.
+    TooMuch,
+}
+
+/// The basis of a finding about lag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeasuredLag {
+    /// The server's lag.
+    pub behind: Behind,
+    /// Seconds allowed.
+    pub limit_s: u32,
+}
+
+impl std::fmt::Display for Behind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Behind::Seconds(seconds) => write!(f, "{seconds} s"),
+            Behind::Unknown => f.write_str("unknown: replication is broken or stopped"),
+            Behind::NotAReplica => f.write_str("none: it replicates nothing"),
+        }
+    }
+}
