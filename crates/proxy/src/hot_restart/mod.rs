@@ -1,14 +1,15 @@
 //! Client connections that outlive the process which serves them.
 //!
-//! Beside a worker process stands its *keeper*, a process that shares its table of open files: when the worker process is
-//! killed, its sockets stay open. What the next process must know to go on with them is in the [`SlotTable`], memory that both
-//! processes share: a [`Slot`] for each client connection, in which the data plane notes as it goes what it has said and
-//! heard (`tracked.rs`). The slots and the sockets are sent to the next process (`transfer.rs`), which decides what can honestly
-//! be gone on with (`restored.rs`): a login, a session that was idle, a read of whose answer the client has seen nothing.
+//! Each worker process has a *keeper*, a process that shares its table of open files: if the worker process is killed,
+//! its sockets stay open. The [`SlotTable`] is memory that both processes share, with a [`Slot`] for each client
+//! connection. While the data plane serves a client, it records in the slot what the next process needs to know
+//! (`tracked.rs`). After the worker process has ended, the keeper sends the slots and the sockets to the next process
+//! (`transfer.rs`), which decides which clients it can continue with (`restored.rs`): those that were logging in, idle
+//! sessions, and those that were waiting for a read and have received nothing of its result.
 //!
-//! No step of this may be half done when the process is killed. How many bytes were read and written the kernel knows best
-//! (`socket_info.rs`); bytes are read into the shared memory, so that none is ever anywhere else; and what a write will have led
-//! to is noted before it.
+//! The process may be killed between any two instructions, so no state may be half recorded. The kernel knows how many
+//! bytes were read and written (`socket_info.rs`); bytes are read directly into the shared memory, so that they are never
+//! anywhere else; and the effect of a write is recorded before the write.
 
 mod restored;
 mod slot_table;

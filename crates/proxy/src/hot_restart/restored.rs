@@ -1,4 +1,4 @@
-//! What one process has left to the next of a connection, and whether that can honestly be gone on with.
+//! What is known about a connection of the former process, and whether the next process can continue it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,47 +8,48 @@ use narrows_wire::auth::Nonce;
 use super::slot_table::{AREA, BYTES, INSERTED, MOST_RUNS, NOWHERE, ONE_TRY, Phase, SLOT, Slot, TRIES};
 use super::socket_info::ByteCounts;
 
-/// What a client was greeted with.
+/// The greeting that a client received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentGreeting {
-    /// What Narrows calls the connection.
+    /// The connection id.
     pub id: u32,
-    /// The challenge.
+    /// The nonce.
     pub nonce: Nonce,
-    /// What was offered.
+    /// The capabilities that were offered.
     pub offered: Capabilities,
 }
 
-/// What the client has had of what is written.
+/// How much of the output the client has already received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// Nothing: it is to be sent.
+    /// None of it, so it must be sent.
     Wanted,
-    /// All of it, until the login is through.
+    /// All of it, until the end of the login.
     AllButTheEnd,
-    /// So many bytes of it.
+    /// This many bytes.
     Had(u64),
 }
 
-/// How the former process has ended.
+/// How the former process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Somebody has killed it.
+    /// It was killed from outside.
     Killed,
-    /// It may have been a command that did it: none runs again.
+    /// It crashed, possibly because of a command. So no command runs again.
     Itself,
 }
 
-/// Why nobody can go on with a connection.
+/// Why a connection cannot be continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
-    /// A command runs that may not run again, or something is tied to the former process: a transaction, a prepared statement, TLS.
+    /// It runs a command that may not run again, or has something tied to the former process: a transaction, a prepared
+    /// statement, TLS.
     Tied,
-    /// The client has a part of an answer.
+    /// The client has received part of an answer.
     HalfAnswered,
-    /// What the client has sent, or has had, is not known.
+    /// It is unknown what the client has sent or received.
     Uncounted,
-    /// Its command may be what the former process has died of, or was under way in too many processes that were killed.
+    /// Its command may have crashed the former process, or was in progress when too many processes were killed.
     Suspect,
     /// The socket cannot be used.
     Socket,
@@ -66,42 +67,42 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// A connection that is gone on with.
+/// A client connection that the next process continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredClient {
-    /// `None`: it was not greeted yet.
+    /// `None`: no greeting was sent yet.
     pub sent_greeting: Option<SentGreeting>,
     /// Bytes of the greeting.
     pub(super) greeting: u32,
-    /// What the client has sent to log in.
+    /// What the client sent to log in.
     pub login: Vec<u8>,
-    /// What it has had of the answer.
+    /// How much of the answer it has received.
     pub output: Output,
     pub(super) read: u64,
     pub(super) written: u64,
-    /// What is under way was under way in so many other processes before ([`TRIES`]).
+    /// In how many processes before this one the command or the login was in progress ([`TRIES`]).
     pub(super) tried: u32,
     /// The session; `None`: the client was logging in.
     pub session: Option<RestoredSession>,
 }
 
-/// A session that is gone on with.
+/// A session that the next process continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredSession {
-    /// Its state, as it was written down.
+    /// Its serialized state.
     pub state: Vec<u8>,
     /// Status flags of the last answer.
     pub status: u16,
-    /// What the client has sent and was not answered.
+    /// What the client has sent and has no answer to.
     pub pending: Vec<u8>,
-    /// Whether `LAST_INSERT_ID()` may be another than 0.
+    /// Whether `LAST_INSERT_ID()` may differ from 0.
     pub inserted: bool,
-    /// Whether statements have run, which others may ask about.
+    /// Whether statements have run, which later ones may ask about.
     pub used: bool,
 }
 
 impl RestoredClient {
-    /// A connection of which nothing was said or heard.
+    /// A connection on which nothing was sent or received.
     pub fn fresh() -> RestoredClient {
         RestoredClient {
             sent_greeting: None,
@@ -115,7 +116,7 @@ impl RestoredClient {
         }
     }
 
-    /// Whether the client waits for something that the former process may have died of.
+    /// Whether the client is waiting for something that may have crashed the former process.
     pub(super) fn is_under_way(&self) -> bool {
         match &self.session {
             Some(session) => !session.pending.is_empty(),
@@ -123,11 +124,11 @@ impl RestoredClient {
         }
     }
 
-    /// What is to become of a connection of which this is known. `area` is what was read of the command at hand, where there is
-    /// one.
+    /// The client of a slot. `area` has what was read of its current command, if there is one; `counts` is what the kernel
+    /// has counted.
     ///
     /// # Errors
-    /// It cannot be gone on with, and is closed.
+    /// The client cannot be continued, and its connection is closed.
     pub fn of(
         slot: &[u8],
         area: Option<&[u8]>,
@@ -155,7 +156,7 @@ impl RestoredClient {
         if !restored.is_under_way() {
             return Ok(restored);
         }
-        // What comes after an answer was not under way before.
+        // A command that follows a complete answer was not in progress before.
         let is_next = slot.phase == Phase::Answered && !runs_again;
         let tried = if is_next { 0 } else { slot.flags & TRIES };
         let most = if runs_again { MOST_RUNS } else { TRIES };
@@ -165,7 +166,7 @@ impl RestoredClient {
     }
 }
 
-/// A slot that nobody changes any more.
+/// The contents of a slot that nobody changes any more.
 struct View {
     phase: Phase,
     flags: u32,
@@ -190,7 +191,7 @@ struct View {
 impl View {
     fn of(bytes: &[u8]) -> Option<View> {
         let bytes: &[u8; SLOT] = bytes.try_into().ok()?;
-        // SAFETY: there are as many bytes as a slot has, and any bytes are a slot: it has numbers only.
+        // SAFETY: it is as long as a slot, and any bytes are a valid slot, because it consists of numbers.
         let slot: Slot = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
         Some(View {
             phase: slot.phase(),
@@ -214,8 +215,8 @@ impl View {
         })
     }
 
-    /// Whether a read was under way of whose answer the client has nothing. It may have been ready, even announced: until its first
-    /// byte is written the read can run once more.
+    /// Whether a read was in progress, and the client has received nothing of its result. Even if the result was complete,
+    /// the read can run again until the first byte is written.
     fn may_run_again(&self, counts: ByteCounts) -> bool {
         matches!(self.phase, Phase::Running | Phase::Answering | Phase::Answered)
             && counts.written == self.before
@@ -242,7 +243,7 @@ impl View {
         })
     }
 
-    /// A session whose next command begins after so many bytes.
+    /// The session, whose next command begins at position `resume` in what the client has sent.
     fn session(&self, counts: ByteCounts, resume: u64, area: Option<&[u8]>) -> Option<RestoredClient> {
         let place = |position: u64| usize::try_from(position.checked_sub(self.base)?).ok();
         let pending = match counts.read.checked_sub(resume)? {
@@ -279,8 +280,8 @@ mod tests {
 
     const KILLED: Cause = Cause::Killed;
 
-    /// A slot of a session that has logged in with 10 bytes, after a greeting of 80, and was told OK in 11 more; a command
-    /// of 5 bytes was read after that.
+    /// A slot of a session: a greeting of 80 bytes, a login of 10, an OK packet of 11, and then a command of 5 bytes that
+    /// was read.
     fn slot(phase: Phase, flags: u32) -> &'static Slot {
         static NEXT: AtomicU32 = AtomicU32::new(3);
         let number = NEXT.fetch_add(1, Relaxed);
@@ -299,7 +300,7 @@ mod tests {
     }
 
     fn restored(slot: &Slot, read: u64, written: u64, cause: Cause) -> Result<RestoredClient, Loss> {
-        // SAFETY: a slot is so many initialised bytes, and nobody changes it meanwhile.
+        // SAFETY: a slot is that many initialised bytes, and nobody changes it at the same time.
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(slot).cast::<u8>(), SLOT) };
         let mut area = [0; AREA];
         area[..9].copy_from_slice(b"DO 1;DO 2");
@@ -311,15 +312,15 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_session_goes_on_with_what_was_read() {
+    fn an_idle_session_continues_with_what_was_read() {
         let slot = slot(Phase::Idle, 0);
         assert_eq!(pending(slot, 15, 91), Some(b"DO 1;".to_vec()));
-        // The process was killed before it took note of what it had read, or of less than that.
+        // The process was killed before it recorded what it had read.
         assert_eq!(pending(slot, 10, 91), Some(Vec::new()));
         assert_eq!(pending(slot, 19, 91), Some(b"DO 1;DO 2".to_vec()));
         assert_eq!(pending(slot, 9, 91), None);
         assert_eq!(pending(slot, 10 + AREA as u64 + 1, 91), None);
-        // The client has something that nobody has taken note of.
+        // The client has received something that was not recorded.
         assert_eq!(pending(slot, 10, 92), None);
         let whole = restored(slot, 15, 91, KILLED).unwrap();
         assert_eq!(
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_the_cause_does_not_run_again() {
+    fn what_may_have_crashed_the_process_does_not_run_again() {
         let idle = slot(Phase::Idle, 0);
         assert_eq!(restored(idle, 15, 91, Cause::Itself), Err(Loss::Suspect));
         assert!(restored(idle, 10, 91, Cause::Itself).is_ok());
@@ -350,7 +351,7 @@ mod tests {
             slot.before.store(91, Relaxed);
             assert_eq!(pending(slot, 15, 91), Some(b"DO 1;".to_vec()), "{phase:?}");
             assert_eq!(pending(slot, 15, 92), None, "{phase:?}");
-            // A part of it is written, and that is noted.
+            // Part of it is written, and that is recorded.
             slot.written.store(92, Relaxed);
             assert_eq!(pending(slot, 15, 92), None, "{phase:?}");
         }
@@ -359,7 +360,7 @@ mod tests {
             slot.before.store(91, Relaxed);
             assert_eq!(pending(slot, 15, 91), None, "{phase:?}");
         }
-        // It has run too often when processes were killed.
+        // It was running in too many processes that were killed.
         let tried = |times| {
             let slot = slot(Phase::Answered, times * ONE_TRY);
             slot.before.store(91, Relaxed);
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_whole_or_was_not_begun() {
+    fn a_client_continues_after_a_whole_answer_or_before_its_first_byte() {
         let running = slot(Phase::Running, 0);
         running.before.store(91, Relaxed);
         assert_eq!(pending(running, 15, 91), Some(b"DO 1;".to_vec()));
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_goes_on_where_the_client_was_told_last() {
+    fn a_login_continues_after_the_last_byte_that_the_client_received() {
         let login = slot(Phase::Login, 0);
         let output = |written| Some(restored(login, 15, written, KILLED).ok()?.output);
         assert_eq!(output(0), Some(Output::Wanted));
@@ -407,7 +408,7 @@ mod tests {
         };
         for _ in 0..20_000 {
             let mut bytes: Vec<u8> = (0..SLOT).map(|_| random()).collect();
-            // Small numbers come further.
+            // Small numbers pass more of the checks.
             for number in bytes[8..120].chunks_exact_mut(4) {
                 number[1..].fill(0);
             }

@@ -1,33 +1,33 @@
-//! What the kernel knows of a socket: its name, and how many bytes have gone through it. It is right at every moment, also
-//! between two instructions of a process that was killed there.
+//! What the kernel knows about a socket: its id, and how many bytes have passed through it. That is correct at every
+//! moment, wherever a process was killed.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::RawFd;
 
-/// Bytes that were taken of a TCP socket and put into it, by all processes that ever had it.
+/// Bytes read from and written to a TCP socket by all processes that ever had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteCounts {
-    /// Read, and so gone from the kernel.
+    /// Bytes read.
     pub read: u64,
-    /// Written, whether they have arrived or not.
+    /// Bytes written, whether they have arrived or not.
     pub written: u64,
 }
 
-/// The name of a socket, which no other one has had since the machine's start.
+/// The kernel's id of a socket, which is unique since the machine started.
 ///
 /// # Errors
-/// When it is no socket.
+/// It is not a socket.
 pub fn cookie(socket: RawFd) -> io::Result<u64> {
     let mut cookie = 0_u64.to_ne_bytes();
     option(socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
     Ok(u64::from_ne_bytes(cookie))
 }
 
-/// What has gone through a TCP socket; `None` where it is another one, or its peer has gone.
+/// What has passed through a TCP socket; `None` if it is not a TCP socket, or the peer is gone.
 pub fn byte_counts(socket: RawFd) -> Option<ByteCounts> {
-    // The peer goes on meanwhile: what it takes, or sends, between two questions would be counted twice, or not at all.
-    (0..MOST_QUESTIONS).find_map(|_| {
+    // The peer may send or acknowledge bytes between two of these calls; those would be counted twice or not at all.
+    (0..MOST_ATTEMPTS).find_map(|_| {
         let before = Totals::of(socket)?;
         let unread = queue(socket, libc::FIONREAD)?;
         let unsent = queue(socket, libc::TIOCOUTQ)?;
@@ -39,7 +39,7 @@ pub fn byte_counts(socket: RawFd) -> Option<ByteCounts> {
     })
 }
 
-/// Bytes that have come, and those that the peer has said it has.
+/// Bytes that have arrived, and those that the peer has acknowledged.
 #[derive(Debug, PartialEq, Eq)]
 struct Totals {
     received: u64,
@@ -50,13 +50,13 @@ impl Totals {
     fn of(socket: RawFd) -> Option<Totals> {
         let mut info = [0; INFO];
         let length = option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
-        // An older kernel does not count.
+        // Older kernels do not count.
         if length < INFO {
             return None;
         }
         let number =
             |place: usize| info.get(place..place + 8)?.first_chunk().copied().map(u64::from_ne_bytes);
-        // The end of what the peer sends counts as a byte.
+        // The peer's FIN counts as a byte.
         let ended = match *info.first()? {
             ESTABLISHED => 0,
             CLOSE_WAIT => 1,
@@ -67,14 +67,14 @@ impl Totals {
     }
 }
 
-/// The local port of a TCP connection; `None` for whatever else it is.
+/// The local port of a TCP connection; `None` for any other descriptor.
 pub fn local_port(socket: RawFd) -> Option<u16> {
     let mut listens = 0_i32.to_ne_bytes();
     option(socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, &mut listens).ok()?;
     if i32::from_ne_bytes(listens) != 0 {
         return None;
     }
-    // SAFETY: whoever calls this has the socket open, and it is not closed here.
+    // SAFETY: the caller has the socket open, and it is not closed here.
     let socket = unsafe { std::os::fd::BorrowedFd::borrow_raw(socket) };
     let socket = socket2::SockRef::from(&socket);
     socket.peer_addr().ok()?;
@@ -83,7 +83,7 @@ pub fn local_port(socket: RawFd) -> Option<u16> {
 
 fn option<const N: usize>(socket: RawFd, level: i32, name: i32, value: &mut [u8; N]) -> io::Result<usize> {
     let mut length = N as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which `value` has; a descriptor that is none is an error.
+    // SAFETY: the kernel writes at most `length` bytes, the length of `value`; an invalid descriptor is an error.
     let done = unsafe { libc::getsockopt(socket, level, name, value.as_mut_ptr().cast(), &mut length) };
     if done == 0 { Ok(length as usize) } else { Err(io::Error::last_os_error()) }
 }
@@ -95,13 +95,13 @@ fn queue(socket: RawFd, of: libc::c_ulong) -> Option<u64> {
     (done == 0).then(|| u64::try_from(count).ok())?
 }
 
-/// Places in `struct tcp_info` (linux/tcp.h), which only ever grows at its end.
+/// Offsets in `struct tcp_info` (linux/tcp.h), which only ever grows at its end.
 const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
 const INFO: usize = BYTES_RECEIVED + size_of::<u64>();
 
-/// Questions after which it is given up: a client that waits for an answer hardly does anything meanwhile.
-const MOST_QUESTIONS: u32 = 100;
+/// After this many attempts the counts are given up: a client that waits for an answer hardly sends anything.
+const MOST_ATTEMPTS: u32 = 100;
 
 const ESTABLISHED: u8 = 1;
 const CLOSE_WAIT: u8 = 8;

@@ -1,4 +1,4 @@
-//! A client's connection that is noted in the slot table: what it costs a statement is here.
+//! A client's socket whose state is recorded in the slot table. All that hot restart costs a statement is in this file.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
@@ -11,39 +11,39 @@ use super::{Output, RestoredClient, SentGreeting};
 use crate::rt::{DetachedSocket, Socket};
 use crate::state::SessionState;
 
-/// A client's connection.
+/// A client's socket, with its slot.
 #[derive(Debug)]
 pub struct TrackedSocket {
-    // Ends before the socket does.
+    // Dropped before the socket.
     entry: SlotGuard,
     pub(crate) socket: Socket,
 }
 
-/// What may become of a command that runs when the process is killed.
+/// What may be done with a command that is running when the process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Run {
     /// It may run again: it only reads.
     Again,
-    /// It may not, and leaves nothing behind that is tied to the process.
+    /// It may not run again, and leaves nothing that is tied to the process.
     Once,
-    /// Nobody knows what it leaves behind before it has ended.
+    /// It is unknown until its end what it leaves that is tied to the process.
     Tied,
 }
 
-/// What is noted of a connection. When it goes, nothing can be gone on with.
+/// The right to a slot. When it is dropped, the connection cannot be continued any more.
 #[derive(Debug)]
 pub struct SlotGuard {
     slot: &'static Slot,
-    /// Output that the client has had already, from another process.
+    /// Output that the client already received from another process.
     output: Cell<Output>,
-    /// Whether the kernel counts what goes through the socket.
+    /// Whether the kernel counts the bytes that pass through the socket.
     is_counted: bool,
-    /// Whether the state is not what was noted of it.
+    /// Whether the session's state has changed since it was recorded.
     has_new_state: Cell<bool>,
 }
 
 impl SlotGuard {
-    /// Begins to note what becomes of a connection; `None` where nothing can be noted.
+    /// A slot for a new connection; `None` if there is none.
     pub(crate) fn begin(socket: &Socket) -> Option<SlotGuard> {
         let is_counted = matches!(socket, Socket::Tcp(_));
         SlotGuard::open(slot_table()?, socket.descriptor(), is_counted, |slot| slot.enter(Phase::Login, 0))
@@ -57,7 +57,7 @@ impl SlotGuard {
     ) -> Option<SlotGuard> {
         let slot = slot_table.slot(descriptor)?;
         let cookie = cookie(descriptor).ok()?;
-        // What stands there is of a connection that is gone.
+        // The slot may have the contents of a closed connection.
         slot.cookie.store(0, Release);
         slot.enter(Phase::Lost, 0);
         for number in [&slot.read, &slot.written, &slot.mark, &slot.resume, &slot.next, &slot.offered] {
@@ -79,7 +79,7 @@ impl SlotGuard {
         })
     }
 
-    /// Goes on with what another process has noted.
+    /// A slot for a connection of another process.
     pub(crate) fn adopt(socket: &DetachedSocket, restored: &RestoredClient) -> Option<SlotGuard> {
         let slot_table = slot_table()?;
         let is_counted = matches!(socket, DetachedSocket::Tcp(_));
@@ -124,7 +124,7 @@ impl SlotGuard {
         self.slot.enter(phase, self.slot.flags());
     }
 
-    /// From here on nothing can be gone on with, and nothing of the login is left.
+    /// From now on the connection cannot be continued, and the login is erased.
     fn forget(&self) {
         self.enter(Phase::Lost);
         put(self.slot, 0, &[0; BYTES]);
@@ -138,7 +138,8 @@ impl SlotGuard {
         }
     }
 
-    /// Where bytes are read into, so that they are not lost with this process: a part of the area.
+    /// The part of the area to read into, so that the bytes are not lost with this process; and how many bytes were read
+    /// before.
     fn place(&self) -> Option<(&'static mut [u8], u64)> {
         let (slot, slot_table) = (self.slot, slot_table()?);
         let read = slot.read.load(Relaxed);
@@ -155,7 +156,7 @@ impl SlotGuard {
         let used = usize::try_from(read.checked_sub(base)?).ok()?;
         let mut area = slot_table.area(number)?;
         // SAFETY: the area is this connection's until it is given back, and nobody else has a reference into it: the one
-        // that is made here lives as long as one read.
+        // made here lives as long as one read.
         let area = unsafe { area.as_mut() };
         area.get_mut(used..).filter(|place| !place.is_empty()).map(|place| (place, read))
     }
@@ -189,7 +190,7 @@ impl SlotGuard {
             _ => {}
         }
         let Some((place, before)) = self.place() else {
-            // Before the read: whoever finds bytes missing must not look for them in the area.
+            // Before the read: if bytes are missing, the next process must not look for them in the area.
             slot.base.store(NOWHERE, Release);
             let before = slot.read.load(Relaxed);
             let count = self.transfer(|| read(&mut [IoSliceMut::new(buffer)]))?;
@@ -256,7 +257,7 @@ impl Drop for SlotGuard {
 }
 
 impl TrackedSocket {
-    /// A connection and what is noted of it.
+    /// A socket and its slot.
     pub(crate) fn new(socket: Socket, entry: SlotGuard) -> TrackedSocket {
         TrackedSocket { entry, socket }
     }
@@ -265,7 +266,7 @@ impl TrackedSocket {
         (self.socket, self.entry)
     }
 
-    /// Reads what is there; `Ok(0)` is the end.
+    /// Reads what has arrived; `Ok(0)` is the end.
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.entry.read_with(buffer, |places| match places {
             [place] => self.socket.try_read(place),
@@ -273,8 +274,8 @@ impl TrackedSocket {
         })
     }
 
-    /// Writes what the client takes of `bytes`, but for what it has had already, and leaves the rest there; whether
-    /// nothing is left to write.
+    /// Writes as much of `bytes` as the socket takes, without what the client already received, and leaves the rest in
+    /// `bytes`. Returns whether all of it is written.
     pub(crate) fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
         let entry = &self.entry;
         match entry.output.get() {
@@ -284,9 +285,9 @@ impl TrackedSocket {
                 return Ok(true);
             }
             Output::Had(had) => {
-                let left = had.checked_sub(bytes.len() as u64).ok_or_else(|| {
-                    io::Error::other("the login was answered in another way by the former process")
-                })?;
+                let left = had
+                    .checked_sub(bytes.len() as u64)
+                    .ok_or_else(|| io::Error::other("the former process answered the login differently"))?;
                 entry.output.set(if left == 0 { Output::Wanted } else { Output::Had(left) });
                 *bytes = &[];
                 return Ok(true);
@@ -311,7 +312,7 @@ impl TrackedSocket {
         Ok(true)
     }
 
-    /// The greeting of so many bytes is about to be written.
+    /// A greeting of `greeting` bytes is about to be written.
     pub(crate) fn greets(&self, sent: &SentGreeting, greeting: usize) {
         note_greeting(self.entry.slot, sent, u32::try_from(greeting).unwrap_or_default());
         if let Some(slot_table) = slot_table() {
@@ -319,13 +320,14 @@ impl TrackedSocket {
         }
     }
 
-    /// The login is through, and from now on the client has what it is sent; false when it has had less of it, or more.
+    /// The login is complete, and everything after it must be sent. False if the former process sent more or less than
+    /// this one.
     pub(crate) fn has_logged_in(&self) -> bool {
         let had = self.entry.output.replace(Output::Wanted);
         !matches!(had, Output::Had(_))
     }
 
-    /// The session is idle, in a state that can be gone on with; `rest` bytes were read that it has not looked at.
+    /// The session is idle, in a state that can be continued; `rest` bytes were read and not processed yet.
     pub(crate) fn rests(&self, rest: usize, status: u16, inserted: bool, state: &SessionState) {
         let (entry, slot) = (&self.entry, self.entry.slot);
         let phase = entry.phase();
@@ -356,12 +358,12 @@ impl TrackedSocket {
         }
     }
 
-    /// The session's state is another value than before.
+    /// The session's state has changed.
     pub(crate) fn has_new_state(&self) {
         self.entry.has_new_state.set(true);
     }
 
-    /// A command leaves this process, and may run; `ahead` bytes were read behind it.
+    /// A command is about to be sent to a server; `ahead` bytes that follow it were already read.
     pub(crate) fn runs(&self, ahead: usize, run: Run) {
         let (entry, slot) = (&self.entry, self.entry.slot);
         if entry.phase() == Phase::Idle {
@@ -376,7 +378,8 @@ impl TrackedSocket {
         }
     }
 
-    /// So many bytes are about to be written, and then the session is idle, in the state it was in, but for an insert id.
+    /// `length` bytes are about to be written, after which the session is idle, in the same state as before the command
+    /// except for `LAST_INSERT_ID()`.
     pub(crate) fn answer_ends(&self, length: usize, inserted: bool) {
         if matches!(self.entry.phase(), Phase::Running | Phase::Answering | Phase::Writing) {
             let slot = self.entry.slot;
@@ -386,14 +389,14 @@ impl TrackedSocket {
         }
     }
 
-    /// What the session is in cannot be gone on with.
+    /// The session is in a state that cannot be continued.
     pub(crate) fn is_tied(&self) {
         if self.entry.phase() != Phase::Lost {
             self.entry.enter(Phase::Busy);
         }
     }
 
-    /// Nothing can be gone on with, for good.
+    /// The connection can never be continued.
     pub(crate) fn forget(&self) {
         self.entry.forget();
     }
@@ -402,12 +405,12 @@ impl TrackedSocket {
 fn note_greeting(slot: &Slot, sent: &SentGreeting, greeting: u32) {
     slot.id.store(sent.id, Relaxed);
     slot.offered.store(sent.offered.0, Relaxed);
-    // SAFETY: the calling thread has the connection, and so the slot.
+    // SAFETY: the calling thread serves the connection, and so owns the slot.
     unsafe { *slot.nonce.get() = sent.nonce };
     slot.greeting.store(greeting, Release);
 }
 
-/// Notes the state behind the login; false when there is no room for it.
+/// Records the state, after the login; false if the slot is too small for it.
 fn note_state(slot: &Slot, state: &SessionState, phase: Phase) -> bool {
     let mut text = Vec::with_capacity(256);
     if !state.write(&mut text) {
@@ -425,10 +428,10 @@ fn note_state(slot: &Slot, state: &SessionState, phase: Phase) -> bool {
     put(slot, start, &text)
 }
 
-/// A part of what is noted of the login and the state.
+/// A part of the login and the state in the slot.
 fn bytes(slot: &Slot, range: Range<usize>) -> Option<&'static mut [u8]> {
-    // SAFETY: the calling thread has the connection, and so the slot, and no reference into it outlives the function that
-    // has asked for it. The mapping is never unmapped.
+    // SAFETY: the calling thread serves the connection, and so owns the slot; no caller keeps the reference after it
+    // returns. The mapping is never unmapped.
     let all: &'static mut [u8; BYTES] = unsafe { &mut *slot.bytes.get() };
     all.get_mut(range)
 }

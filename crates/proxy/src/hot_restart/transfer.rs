@@ -1,6 +1,6 @@
-//! The way of connections from the keeper of a process that has died to the process that goes on.
+//! The transfer of client connections from the keeper of a dead process to the process that continues with them.
 //!
-//! The first packet tells what there is, each further one has slots, the areas that they name, and the sockets.
+//! The first packet is a header; each further one has slots, their areas, and the sockets.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -11,14 +11,14 @@ use super::socket_info::{byte_counts, cookie, local_port};
 use super::{Cause, Loss, RestoredClient};
 use crate::rt::DetachedSocket;
 
-/// What the first packet tells.
+/// The contents of the first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferHeader {
-    /// No connection has this number yet, nor a greater one.
+    /// No connection has had this id or a greater one.
     pub next_id: u32,
-    /// Connections that follow, at the most.
+    /// At most this many connections follow.
     pub connections: u32,
-    /// Clients with whom nobody can go on: they are in the midst of something, or have something tied to them.
+    /// Clients that cannot be continued: they were running a command, or have something tied to the dead process.
     pub lost: u32,
 }
 
@@ -29,7 +29,7 @@ pub enum Received {
     Header(TransferHeader),
     /// Connections.
     Clients(Vec<ReceivedClient>),
-    /// There is no more, or another version has written it.
+    /// There are no more, or another version has written the packet.
     End,
 }
 
@@ -38,16 +38,15 @@ pub enum Received {
 pub struct ReceivedClient {
     /// The socket.
     pub socket: DetachedSocket,
-    /// What is known of it, or why it cannot be gone on with.
+    /// What is known about it, or why it cannot be continued.
     pub restored: Result<RestoredClient, Loss>,
 }
 
-/// Sends what the process that has noted in `slot_table` has left, to whoever has the other end of `way`. For the keeper only, once
-/// that process has ended: everything that is open and is not sent is closed before anything is sent, the databases' locks
-/// with it.
+/// Sends the clients of the process that used `slot_table` through `way`. For the keeper only, once that process has
+/// ended: every descriptor that is not sent is closed first, which releases the locks of the databases.
 ///
 /// # Errors
-/// Nobody takes it.
+/// Nobody receives them.
 pub fn send_clients(slot_table: SlotTable, way: RawFd) -> io::Result<()> {
     let mut lost: u32 = 0;
     let mut left = Vec::new();
@@ -76,18 +75,18 @@ pub fn send_clients(slot_table: SlotTable, way: RawFd) -> io::Result<()> {
         }
         send(way, &text, batch)?;
         for descriptor in batch {
-            // SAFETY: this process alone has the descriptor, and does not use it any more.
+            // SAFETY: only this process has the descriptor, and it does not use it any more.
             drop(unsafe { OwnedFd::from_raw_fd(*descriptor) });
         }
     }
     Ok(())
 }
 
-/// What a descriptor is.
+/// What a descriptor leads to.
 enum Found {
-    /// A client's connection, and there may be something to go on with.
+    /// A client's connection, which can perhaps be continued.
     Client,
-    /// One with which nobody can go on.
+    /// A client's connection that cannot be continued.
     Lost,
     Other,
 }
@@ -98,11 +97,11 @@ fn find(slot_table: SlotTable, descriptor: RawFd) -> Found {
     match slot_table.slot(descriptor) {
         Some(slot) if slot.is_of(cookie) && slot.is_lost() => Found::Lost,
         Some(slot) if slot.is_of(cookie) => Found::Client,
-        // The process was killed between receiving it from another one and noting so.
+        // The process was killed after it received the connection from another one, and before it had a slot for it.
         _ if pending(slot_table, cookie).is_some() => Found::Client,
-        // The process was killed between accepting it and noting so.
+        // The process was killed after it accepted the connection, and before it had a slot for it.
         _ if comes_from_client() && is_untouched(descriptor) => Found::Client,
-        // It speaks TLS or has a server connection of its own, and nothing is noted of it.
+        // It has no slot, for example because it uses TLS.
         _ if comes_from_client() => Found::Lost,
         _ => Found::Other,
     }
@@ -120,7 +119,7 @@ fn put(slot_table: SlotTable, descriptor: RawFd, text: &mut Vec<u8>) {
     }
     text.push(u8::from(slot.is_some()));
     let Some(slot) = slot else { return };
-    // SAFETY: a slot is so many bytes, all of them initialised, and the process that changed them has ended.
+    // SAFETY: a slot is that many initialised bytes, and the process that changed them has ended.
     let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(slot).cast::<u8>(), SLOT) };
     text.extend_from_slice(bytes);
     let area = slot_table.area(slot.area.load(Relaxed));
@@ -131,7 +130,7 @@ fn put(slot_table: SlotTable, descriptor: RawFd, text: &mut Vec<u8>) {
     }
 }
 
-/// What the packet that was being gone on with tells of the connection that the kernel calls so.
+/// What the packet that the dead process was working on says about the connection with this kernel id.
 fn pending(slot_table: SlotTable, wanted: u64) -> Option<&'static [u8]> {
     let (kind, mut rest) = slot_table.pending().strip_prefix(MAGIC)?.split_first()?;
     if *kind != CLIENTS {
@@ -142,32 +141,33 @@ fn pending(slot_table: SlotTable, wanted: u64) -> Option<&'static [u8]> {
             (0, _) => 1,
             (_, slot) => 2 + SLOT + if *slot.get(SLOT)? == 0 { 0 } else { AREA },
         };
-        let (client, behind) = rest.split_at_checked(length)?;
-        // A slot begins with the name of its socket.
+        let (client, following) = rest.split_at_checked(length)?;
+        // A slot begins with the kernel id of its socket.
         let cookie = client.get(1..9).and_then(<[u8]>::first_chunk).copied().map(u64::from_ne_bytes);
         if cookie == Some(wanted) {
             return Some(client);
         }
-        rest = behind;
+        rest = following;
     }
 }
 
-/// Looks at the next packet without taking it, and notes what it tells of connections: those that come along with it are this
-/// process's from the moment on at which it is taken, and it may be killed before it has noted them one by one.
+/// Records the contents of the next packet before that is received: its connections belong to this process as soon as
+/// the packet is received, and this process may be killed before each of them has a slot.
 fn note_next(slot_table: SlotTable, way: BorrowedFd<'_>) {
     slot_table.note_pending(|place| {
-        // SAFETY: the kernel writes to the memory that it is given.
+        // SAFETY: the kernel writes at most `place.len()` bytes to `place`.
         let count =
             unsafe { libc::recv(way.as_raw_fd(), place.as_mut_ptr().cast(), place.len(), libc::MSG_PEEK) };
-        // An error is met again when the packet is taken.
+        // The same error occurs when the packet is received, and is handled there.
         usize::try_from(count).unwrap_or(0)
     });
 }
 
-/// The next packet; [`SlotTable::settle_pending`] is to be called when all its connections are gone on with. `cause` is what the process has died of.
+/// Receives the next packet. [`SlotTable::settle_pending`] must be called when all its connections have slots. `cause` is
+/// how the dead process ended.
 ///
 /// # Errors
-/// As `recvmsg(2)`; `InvalidData` for a packet that is none.
+/// As `recvmsg(2)`; `InvalidData` for a malformed packet.
 pub fn receive_clients(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received> {
     if let Some(slot_table) = slot_table() {
         note_next(slot_table, way);
@@ -188,11 +188,11 @@ pub fn receive_clients(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received
     sockets.into_iter().map(client).collect::<io::Result<_>>().map(Received::Clients)
 }
 
-/// What the front of `rest` tells of `socket`.
+/// Reads what `rest` begins with, which is about `socket`.
 fn client(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<ReceivedClient> {
     let mut take = |count: usize| {
-        let (part, behind) = rest.split_at_checked(count).ok_or(io::ErrorKind::InvalidData)?;
-        *rest = behind;
+        let (part, following) = rest.split_at_checked(count).ok_or(io::ErrorKind::InvalidData)?;
+        *rest = following;
         io::Result::Ok(part)
     };
     let descriptor = socket.as_raw_fd();
@@ -216,7 +216,7 @@ fn send(way: RawFd, text: &[u8], sockets: &[RawFd]) -> io::Result<()> {
         message.msg_controllen = 0;
     } else {
         let bytes = std::mem::size_of_val(sockets) as u32;
-        // SAFETY: the buffer has room for AT_ONCE descriptors, and there are no more.
+        // SAFETY: the buffer has room for AT_ONCE descriptors, and there are at most that many.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(bytes) as _;
             let header = libc::CMSG_FIRSTHDR(&message);
@@ -227,7 +227,7 @@ fn send(way: RawFd, text: &[u8], sockets: &[RawFd]) -> io::Result<()> {
             std::ptr::copy_nonoverlapping(sockets.as_ptr(), data, sockets.len());
         }
     }
-    // SAFETY: the message names memory that lives until the call has ended.
+    // SAFETY: the message refers to memory that lives until the call returns.
     let sent = unsafe { libc::sendmsg(way, &message, libc::MSG_NOSIGNAL) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -238,7 +238,7 @@ fn receive_packet(way: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut part = libc::iovec { iov_base: text.as_mut_ptr().cast(), iov_len: text.len() };
     let mut message = control.message(&mut part);
     let count = loop {
-        // SAFETY: the message names memory that lives until the call has ended.
+        // SAFETY: the message refers to memory that lives until the call returns.
         let count = unsafe { libc::recvmsg(way.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
         match usize::try_from(count) {
             Ok(count) => break count,
@@ -249,7 +249,7 @@ fn receive_packet(way: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         }
     };
     let mut sockets = Vec::new();
-    // SAFETY: the kernel has filled in the headers; descriptors that it has put there are this process's, and new.
+    // SAFETY: the kernel has written the headers, and the descriptors in them are new ones of this process.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(&message);
         while !header.is_null() {
@@ -267,7 +267,7 @@ fn receive_packet(way: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     Ok((text, sockets))
 }
 
-/// Memory for descriptors that travel with a packet.
+/// Memory for descriptors that are sent with a packet.
 #[repr(align(16))]
 struct Control([u8; CONTROL]);
 
@@ -277,7 +277,7 @@ impl Control {
     }
 
     fn message(&mut self, part: &mut libc::iovec) -> libc::msghdr {
-        // SAFETY: zeroes are a message without anything.
+        // SAFETY: all zeroes are an empty message.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = part;
         message.msg_iovlen = 1;
@@ -287,7 +287,7 @@ impl Control {
     }
 }
 
-/// Closes all descriptors but these, which are in order.
+/// Closes all descriptors except these, which are sorted.
 fn close_all_but(kept: &[RawFd]) {
     let mut from: u32 = 0;
     for descriptor in kept {
@@ -301,19 +301,19 @@ fn close_all_but(kept: &[RawFd]) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: this process alone has them, and uses none of them any more. Kernels before 5.9 do not know the call, nor what
-    // `pidfd_open` is to others of this module: nothing is kept there.
+    // SAFETY: only this process has them, and it uses none of them any more. On kernels before 5.9, which do not have the
+    // call, there are no keepers.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
-/// Says which version has written a packet: another one has other slots.
+/// The version that has written a packet: the layout of slots differs between versions.
 const MAGIC: &[u8] = concat!("narrows ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 
-/// What a packet has.
+/// The type of a packet.
 const HEADER: u8 = 0;
 const CLIENTS: u8 = 1;
 
-/// Connections in one packet: below the kernel's 253 descriptors, and so that packets pass the default send buffer.
+/// Connections in one packet: below the kernel's limit of 253 descriptors, and few enough for the default send buffer.
 const AT_ONCE: usize = 32;
 
 /// The longest packet.
@@ -321,8 +321,8 @@ const LONGEST: usize = MAGIC.len() + 1 + AT_ONCE * (2 + SLOT + AREA);
 
 const _: () = assert!(LONGEST <= PENDING);
 
-/// Bytes of control data for so many descriptors.
+/// Bytes of control data for that many descriptors.
 const CONTROL: usize = 16 + AT_ONCE * size_of::<RawFd>() + 16;
 
-/// Descriptors above the highest that was noted: connections that were accepted last.
+/// How many descriptors above the highest recorded one are examined: connections that were accepted last.
 const UNSEEN: i32 = 256;
