@@ -66,7 +66,7 @@ fn wait_timeout_of_a_client_holds_for_that_client_alone() {
         let error = farewell(&mut client);
 
         assert_eq!(error.code, 4031, "{error:?}");
-        assert!(error.message.contains("wait_timeout, as it has set it"), "{error:?}");
+        assert!(error.message.contains("its own wait_timeout"), "{error:?}");
         assert_eq!(other.query("SELECT 3").cell().as_deref(), Some("3"));
         assert_eq!(
             scene.opened().as_deref(),

@@ -126,7 +126,7 @@ fn last_insert_id_outlives_a_client_that_leaves_while_it_is_fetched() {
         server.freeze();
         leaving.send_command(command::QUERY, b"SELECT 1").expect("the client is connected");
         leaving.vanish();
-        narrows.wait_for_log(0, |line| line.contains("the client went away"));
+        narrows.wait_for_log(0, |line| line.contains("the client has disconnected"));
         server.thaw();
         assert_eq!(cell(&mut one, "SELECT LAST_INSERT_ID()").as_deref(), Some("25"));
     }

@@ -328,5 +328,5 @@ pub(crate) fn digest_options(variables: &Variables) -> DigestOptions {
 /// For a `KILL` in a prepared statement.
 pub(crate) const PREPARED_KILL: (Errno, &str) = (
     Errno { number: 1295, sqlstate: *b"HY000" },
-    "KILL is not supported in the prepared statement protocol: Narrows ends sessions by its own numbers, and must read them",
+    "KILL is not supported in the prepared statement protocol: Narrows has its own connection ids, which it must see in the text",
 );

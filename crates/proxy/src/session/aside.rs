@@ -1,9 +1,10 @@
-//! More than one backend connection for a client: those that the statement at hand is no part of are set aside.
+//! More than one backend connection for a client: those that the current statement does not run on are set aside.
 //!
-//! A transaction attracts all that follows, unless the account has `transaction_persistent=0`: then each statement goes
-//! where it is routed, may open another transaction there, and what ends transactions ends all of them. A connection that
-//! a client keeps only because multiplexing is off attracts nothing either, nor does one away from its account's hostgroup
-//! for what a read may have left there: a stored function, a cursor.
+//! All statements of a transaction go to its connection, unless the account has `transaction_persistent=0`: then each
+//! statement goes where it is routed and may open another transaction there, and a statement that ends transactions ends
+//! all of them. Later statements also need not go to a connection that the client keeps only because multiplexing is off,
+//! nor to one of a hostgroup other than its account's, if it is kept for what a read may have left there: the effects of
+//! a stored function, a cursor.
 
 use std::rc::Rc;
 
@@ -18,7 +19,7 @@ use super::{End, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::rt::{Instant, select};
 
-/// What the statement at hand has all open transactions do.
+/// What the current statement does to all open transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Common {
     Commit,
@@ -34,8 +35,8 @@ impl Session {
         self.binding.pinned.iter().chain(self.binding.aside.iter().map(|aside| &aside.pinned))
     }
 
-    /// Brings the connection to hand that a statement belongs on, of those that the session keeps; none where it belongs
-    /// on another. The common session keeps one at most, and all that it sends goes there.
+    /// Selects the connection for a statement among those that the session keeps, or none of them if the statement
+    /// belongs on another one. Most sessions keep at most one, to which all statements go.
     pub(super) fn choose_kept(&mut self, job: &Job, text: &[u8]) {
         if self.binding.pinned.is_none() && self.binding.aside.is_empty() {
             return;
@@ -56,7 +57,7 @@ impl Session {
         let place = if (open_here || self.binding.aside.iter().any(Aside::has_transaction))
             && common(job, text).is_some()
         {
-            // The oldest transaction has seen all savepoints.
+            // The oldest transaction has all savepoints.
             let others = self.binding.aside.iter().enumerate().filter(|(_, aside)| aside.has_transaction());
             let oldest = others.min_by_key(|(_, aside)| aside.since);
             if open_here && oldest.is_none_or(|(_, aside)| self.client.transaction_since <= aside.since) {
@@ -77,7 +78,7 @@ impl Session {
         self.show_aside();
     }
 
-    /// After a statement: the connection at hand is the one that attracts what follows, if any does.
+    /// After a statement: selects the connection to which later statements go, if there is one.
     pub(super) fn keep_current(&mut self) {
         if self.binding.aside.is_empty() {
             return;
@@ -87,7 +88,7 @@ impl Session {
         }
         let open = |pinned: &Pinned| pinned.pins.reasons().intersects(PinReason::TRANSACTION);
         let attracts = self.binding.aside.iter().rposition(|aside| !self.may_be_left(&aside.pinned));
-        // A transaction before a connection that is merely kept, and any before none.
+        // One with a transaction is preferred to one that is merely kept, and any connection to none.
         let transaction = match self.binding.pinned.as_ref().is_some_and(open) {
             true => None,
             false => self.binding.aside.iter().rposition(Aside::has_transaction),
@@ -100,8 +101,8 @@ impl Session {
         self.show_aside();
     }
 
-    /// Whether statements that are routed elsewhere leave this connection aside. What a read has left on a server that the
-    /// session does not write to must not have it write there.
+    /// Whether this connection is set aside for statements that are routed elsewhere. What a read has left on a replica
+    /// must not make the session write there.
     fn may_be_left(&self, pinned: &Pinned) -> bool {
         let row = &self.want.account.row;
         let mut reasons = PinReason::MULTIPLEXING_OFF;
@@ -116,8 +117,8 @@ impl Session {
         pinned.pins.are_only(reasons)
     }
 
-    /// Whether a read that is routed away from where the session writes runs outside of its transaction: none is open on the
-    /// connection at hand, if there is one.
+    /// Whether a read that is routed to another hostgroup than writes may run outside of the session's transaction: none is
+    /// open on the current connection, if there is one.
     pub(super) fn may_run_apart(&self, job: &Job) -> bool {
         self.binding.pinned.as_ref().is_none_or(|pinned| {
             pinned.hostgroup == job.hostgroup
@@ -126,7 +127,7 @@ impl Session {
         })
     }
 
-    /// Brings the connection to hand that keeps something for a statement of the client; returns whether there is one.
+    /// Selects the connection that keeps something for a prepared statement of the client; returns whether there is one.
     pub(super) fn choose_holder(&mut self, id: u32, executes: bool) -> bool {
         let holds = |pinned: &Pinned| pinned.pins.holds(id, PinReason::HELD_STATEMENT);
         if self.binding.pinned.as_ref().is_some_and(holds) {
@@ -139,7 +140,7 @@ impl Session {
         let pins = &mut aside.pinned.pins;
         let is_tied = self.binding.pinned.as_ref().is_some_and(|pinned| !self.may_be_left(pinned));
         if executes && is_tied && !pins.holds(id, PinReason::LONG_DATA) {
-            // It belongs to the transaction. Its cursor is closed, as executing it anew would.
+            // The statement belongs on the transaction's connection. Its cursor is closed, as by any new execution.
             pins.let_go(id, PinReason::HELD_STATEMENT);
             aside.pinned.backend.login.statements.close_held(id);
             self.binding.aside.push(aside);
@@ -174,7 +175,7 @@ impl Session {
         self.binding.pinned = Some(aside.pinned);
     }
 
-    /// Shows the connections that are set aside to those who may have to cut them off.
+    /// Registers the connections that are set aside, so that they can be cut off.
     fn show_aside(&self) {
         let card = |aside: &Aside| (Rc::clone(aside.pinned.backend.card()), aside.has_transaction());
         self.handle.has_aside(self.binding.aside.iter().map(card).collect());
@@ -191,15 +192,15 @@ impl Session {
         self.show_aside();
     }
 
-    /// Before a statement that concerns all transactions runs on the connection at hand: those that are set aside do the
-    /// same. What a connection set aside keeps for a statement that asks is fetched.
+    /// Before a statement that affects all transactions runs on the current connection, the transactions on connections
+    /// that are set aside do the same. If the statement asks for diagnostics, they are collected from those connections.
     pub(super) async fn tell_aside(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
         let asks = super::information::asks_about_last(&job.statement)
             || job.statement.flags.intersects(Flags::LAST_INSERT_ID);
         if asks {
             let limit = self.snapshot().variables.connect_timeout_server;
             for aside in &mut self.binding.aside {
-                // What cannot be fetched is lost with the connection, which shows when that is used.
+                // Diagnostics that cannot be fetched are lost with the connection; its next use fails.
                 let _ = aside.pinned.backend.collect_diagnostics(limit).await;
             }
         }
@@ -211,7 +212,7 @@ impl Session {
         };
         let Err((address, error)) = done else { return Ok(()) };
         let text = format!(
-            "A transaction could not be ended as its others ({address}: {error}). What is still open is rolled back."
+            "One of several open transactions could not be ended ({address}: {error}). Those still open are rolled back."
         );
         self.count_failed(request, job);
         self.discard(request).await?;
@@ -219,7 +220,7 @@ impl Session {
         Err(End::ErrorSent(text))
     }
 
-    /// The server that has closed a connection with an open transaction: none of the others is committed then.
+    /// A server that has closed a connection with an open transaction, in which case no transaction is committed.
     fn first_dead(&self) -> Option<String> {
         let aside =
             self.binding.aside.iter().filter(|aside| aside.has_transaction()).map(|aside| &aside.pinned);
@@ -227,7 +228,7 @@ impl Session {
         Some(dead.backend.login.server.address())
     }
 
-    /// `SET autocommit=1` has committed the transaction of its connection: the others follow.
+    /// `SET autocommit=1` has committed the transaction on its connection; this commits the others.
     pub(super) async fn commit_aside(&mut self) -> Result<(), End> {
         match self.all_aside(Common::Commit, b"").await {
             Ok(()) => Ok(()),
@@ -268,7 +269,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has one transaction do what all do; returns whether it has ended.
+    /// Does to one transaction what is done to all of them; returns whether it has ended.
     async fn one_aside(&self, common: Common, own: &[u8], backend: &Backend) -> Result<bool, BackendError> {
         let run = async |statement: &[u8]| {
             let limit = self.snapshot().variables.default_query_timeout;
@@ -278,7 +279,7 @@ impl Session {
                 done = backend.execute(statement, limit) => done,
             }
         };
-        // It began after the savepoint.
+        // The transaction began after the savepoint.
         let is_unknown =
             |error: &BackendError| matches!(error, BackendError::Server(error) if error.code == 1305);
         match common {
@@ -299,7 +300,8 @@ impl Session {
     }
 }
 
-/// What a statement has all open transactions do. Of several statements in one text the last that ends any counts.
+/// What a statement does to all open transactions. Among several statements in one text, the last one that ends a
+/// transaction counts.
 fn common(job: &Job, text: &[u8]) -> Option<Common> {
     let runs = matches!(job.command, Command::Query | Command::StmtExecute);
     let of = |statement: &Statement| match statement.kind {
@@ -320,5 +322,5 @@ fn common(job: &Job, text: &[u8]) -> Option<Common> {
     of(&job.statement)
 }
 
-/// What status flags say of an open transaction.
+/// The status flags of an open transaction.
 const OF_TRANSACTION: Status = Status::IN_TRANS.union(Status::IN_TRANS_READONLY);

@@ -1,4 +1,4 @@
-//! The backend connections that a session keeps to itself.
+//! The backend connections that a session keeps.
 
 use narrows_wire::Status;
 
@@ -11,22 +11,22 @@ use crate::worker::Pinning;
 /// Which backend connections a client keeps.
 #[derive(Default)]
 pub(super) struct Binding {
-    /// The backend connection that the client keeps, while there is a reason.
+    /// The connection that the client keeps, as long as there is a reason.
     pub(super) pinned: Option<Pinned>,
-    /// Others that it keeps, and that the current statement does not run on.
+    /// Others that it keeps, which the current statement does not run on.
     pub(super) aside: Vec<Aside>,
     /// A rule has turned multiplexing off.
     pub(super) multiplexing_off: bool,
 }
 
-/// A backend connection that one client keeps to itself.
+/// A backend connection that one client keeps.
 pub(super) struct Pinned {
     pub(super) backend: Lease,
     pub(super) hostgroup: HostgroupId,
     pub(super) pins: Pins,
 }
 
-/// A connection that is set aside, and what the session was on it.
+/// A connection that is set aside, and the session's status on it.
 pub(super) struct Aside {
     pub(super) pinned: Pinned,
     pub(super) status: Status,

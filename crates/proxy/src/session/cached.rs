@@ -1,4 +1,4 @@
-//! The query cache as a session sees it: what may be looked for there, how an answer comes from it, and what goes into it.
+//! A session's use of the query cache: what is looked up there, how an answer is sent from it, and what is stored in it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::rt::{Instant, select};
 /// Where an answer comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The client has it.
+    /// The cache: the client has received it.
     Cache,
-    /// A server is to be asked.
+    /// A server must be asked.
     Server,
 }
 
@@ -37,11 +37,11 @@ struct Begun {
     piece: Vec<u8>,
     rows: u64,
     family: Family,
-    /// What there is beyond it.
+    /// What follows the first piece.
     rest: Option<(Arc<Entry>, Replay)>,
 }
 
-/// What asking the owner of an answer has led to.
+/// The reply of the answer's owner.
 enum Asked {
     Entry(Arc<Entry>),
     Run(Ticket),
@@ -49,7 +49,7 @@ enum Asked {
 }
 
 impl Session {
-    /// Answers from the cache, or begins to record the answer that a server will give.
+    /// Answers from the cache, or begins to record the server's answer.
     pub(super) async fn look_in_cache(
         &mut self,
         request: &mut Request,
@@ -87,7 +87,8 @@ impl Session {
         Ok(Source::Server)
     }
 
-    /// Whether an answer may stand for that of a server: the session is as it is known to be, and nothing is open in it.
+    /// Whether a cached answer equals that of a server: the state of the session is fully known, and it has no open
+    /// transaction.
     fn may_be_cached(&self, request: &Request, job: &Job) -> bool {
         let in_form = match job.command {
             Command::Query => true,
@@ -121,7 +122,7 @@ impl Session {
             None => {
                 let (attributes, text) =
                     request.argument().split_at_checked(job.attributes).unwrap_or_default();
-                // What says that there are no attributes is not one.
+                // An empty list of attributes is the same as no list.
                 let attributes = if attributes == NO_ATTRIBUTES { b"" } else { attributes };
                 key(CLASS.without(Capabilities::QUERY_ATTRIBUTES), &[text, attributes])
             }
@@ -138,7 +139,8 @@ impl Session {
         }
     }
 
-    /// Waits for what the owner of the key says: at once, or when whoever runs the statement has its answer.
+    /// Waits for the reply of the key's owner, which comes at once, or when the session that runs the statement has its
+    /// answer.
     async fn ask_owner(
         &self,
         request: &mut Request,
@@ -159,7 +161,7 @@ impl Session {
                     Asked::Entry(entry)
                 }
                 Ok(Reply::Lead(ticket) | Reply::Alone(ticket)) => Asked::Run(ticket),
-                // The owner has stopped, and everything with it.
+                // The owner has stopped, because everything is stopping.
                 Err(_) => Asked::Run(self.worker.cache.ticket(key)),
             }),
             reason = self.client.interrupted() => match reason {
@@ -185,7 +187,7 @@ impl Session {
         Some(Begun { piece, rows: answer.rows(), family: answer.family(), rest })
     }
 
-    /// Gives the client an answer that is at hand, piece by piece, and takes note of it as of any other.
+    /// Sends a cached answer to the client, piece by piece, and counts it like any other.
     async fn replay(&mut self, request: &Request, job: &Job, begun: Begun) -> Result<Source, End> {
         self.begin_record(job, request);
         let Begun { mut piece, rows, family, rest } = begun;
@@ -220,26 +222,26 @@ impl Session {
         Ok(Source::Cache)
     }
 
-    /// Takes down a part of an answer, where that is recorded.
+    /// Records part of an answer, if it is being recorded.
     pub(super) fn record(&self, bytes: &[u8]) {
         if let Some(recording) = &mut *self.run.recording.borrow_mut() {
             recording.add(bytes);
         }
     }
 
-    /// Whether the answer at hand is recorded.
+    /// Whether the current answer is being recorded.
     pub(super) fn is_recording(&self) -> bool {
         self.run.recording.borrow().as_ref().is_some()
     }
 
-    /// The client leaves the answer unread: others no longer wait for it.
+    /// The client does not read its answer, so others stop waiting for it.
     pub(super) fn stop_recording(&self) {
         if let Some(recording) = &mut *self.run.recording.borrow_mut() {
             recording.leave();
         }
     }
 
-    /// An answer is complete: it is kept, if it may be.
+    /// An answer is complete: stores it, if it may be stored.
     pub(super) fn end_recording(&self, backend: &Backend, job: &Job, text: &[u8], outcome: &Outcome) {
         let Some(recording) = self.run.recording.take() else { return };
         let variables = &self.snapshot().variables;
@@ -247,7 +249,7 @@ impl Session {
             return recording.fail();
         }
         let rows_are_missing = match outcome.rows {
-            // How many rows there are is not known where all were skipped; see `literal_offset`.
+            // If all rows were skipped, it is unknown how many there are; see `literal_offset`.
             Some(0) if has_offset(text, &job.statement) => true,
             Some(0) => !job.options.caching.is_some_and(|caching| caching.without_rows),
             rows => rows.is_none(),
@@ -261,7 +263,7 @@ impl Session {
         recording.keep(self.client.capabilities, backend.login.family);
     }
 
-    /// Behind a statement whose answer was not complete: its client was told an error, or has left.
+    /// After a statement whose answer was not complete: its client has received an error, or has disconnected.
     pub(super) fn forget_recording(&self, result: &Result<(), End>) {
         if let Some(recording) = self.run.recording.take()
             && result.is_ok()
@@ -271,8 +273,8 @@ impl Session {
     }
 }
 
-/// Whether an answer may be given again: the statement does nothing but read, and asks for nothing that belongs to one
-/// connection.
+/// Whether an answer may be given to other clients: the statement only reads, and asks for nothing that belongs to one
+/// session.
 pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
     const NOT_KEPT: Flags = Flags::EFFECTS
         .union(Flags::LAST_INSERT_ID)
@@ -290,14 +292,14 @@ pub(crate) fn may_be_kept(statement: &Statement, text: &[u8]) -> bool {
         && !(statement.flags.contains(Flags::SYSTEM_VARIABLE) && names_any(text, NOT_STATE))
 }
 
-/// What a client with `CLIENT_QUERY_ATTRIBUTES` sends in front of a text without any: no parameters, in one set.
+/// What a client with `CLIENT_QUERY_ATTRIBUTES` sends before a text without attributes: no parameters, in one set.
 const NO_ATTRIBUTES: &[u8] = &[0, 1];
 
-/// Tables of a server's own schemas whose rows are those of the session that asks.
+/// Tables of a server's own schemas that have different rows for each session.
 const OF_ONE_SESSION: &[&str] =
     &["optimizer_trace", "profiling", "session_status", "session_variables", "user_variables"];
 
-/// Bytes of an execution's argument that tell the client's number of the statement.
+/// Bytes of the statement id at the front of an execution's argument.
 const STATEMENT_ID: usize = 4;
 
 /// How long a client may leave an answer unread before others no longer wait for it.

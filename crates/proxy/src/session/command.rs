@@ -1,5 +1,5 @@
-//! One command of a client, from its first byte to its last: read, dispatched; and those other than `COM_QUERY`: which of them
-//! Narrows answers itself, and where the others go.
+//! Reads and dispatches a command; and the commands other than `COM_QUERY`: which of them Narrows answers itself, and where
+//! the others go.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::snapshot::{Account, Snapshot};
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
 impl Session {
-    /// Serves a command and, where the room for it may be kept, those behind it, until none has come for a while.
+    /// Serves a command and, if the session may keep a command buffer, those that follow, until none comes for a while.
     pub(super) async fn commands(&mut self) -> Result<(), End> {
         let permit = self.worker.buffer_permit();
         loop {
@@ -39,7 +39,7 @@ impl Session {
         }
     }
 
-    /// Reads a command whose beginning is there, and serves it.
+    /// Reads a command whose first bytes have arrived, and serves it.
     async fn command(&mut self) -> Result<(), End> {
         let input = std::mem::take(&mut self.client.input);
         let mut request = Request::read(&self.client, input).await?;
@@ -47,7 +47,7 @@ impl Session {
         self.count_command(request.code(), request.header().packet_length() as u64);
         let mut result = self.dispatch(&mut request).await;
         if !request.whole && result.is_ok() {
-            // Whoever has answered it may not have had all of it.
+            // It may have been answered before all of it was read.
             result = Box::pin(self.skip(&mut request)).await;
         }
         self.count_rest(&request);
@@ -106,19 +106,19 @@ impl Session {
         }
     }
 
-    /// Notes for another process that a command runs. A query may wait for long before it does.
+    /// Records for the next process that a command runs; a query is recorded later, because it may have to wait.
     fn note_command(&self, command: Command, request: &Request) {
         let Some(tracked) = self.client.stream.tracked() else { return };
         match command {
             Command::Query | Command::Quit => {}
             Command::Ping => tracked.runs(request.ahead(), Run::Again),
-            // The login is not who it is any more.
+            // The recorded login is that of another user.
             Command::ChangeUser => tracked.forget(),
             _ => tracked.is_tied(),
         }
     }
 
-    /// A command that nobody knows, or that is not for clients of a proxy.
+    /// A command that is unknown, or not available through a proxy.
     pub(super) async fn unknown_command(&mut self, request: &mut Request) -> Result<(), End> {
         self.skip(request).await?;
         if client::family(&self.snapshot(), &self.want.account) == Some(Family::MySql) {
@@ -128,7 +128,7 @@ impl Session {
         self.reply_error_at(request.answer(), Errno::UNKNOWN_COM_ERROR, "Unknown command").await
     }
 
-    /// A command that goes to the user's own hostgroup.
+    /// A command that goes to the account's default hostgroup.
     async fn forward(&mut self, request: &mut Request, command: Command, expect: Expect) -> Result<(), End> {
         let statement = Statement { kind: Kind::Other, flags: Flags::NONE };
         let mut job = Job::new(command, statement, request.whole);
@@ -136,7 +136,7 @@ impl Session {
         self.execute(request, &mut job).await
     }
 
-    /// A line of our own, as a server's is of itself.
+    /// A line about Narrows, in the format of a server's.
     async fn statistics(&mut self) -> Result<(), End> {
         let peers = &self.worker.peers;
         let text = format!(
@@ -150,7 +150,7 @@ impl Session {
         self.client.send(&out).await
     }
 
-    /// Kept as state: whichever connection serves next is told.
+    /// Part of the session's state: the next connection receives it.
     async fn set_option(&mut self, request: &mut Request) -> Result<(), End> {
         let on = match request.argument() {
             [0, 0] => true,
@@ -198,13 +198,13 @@ impl Session {
         if let Some((errno, text)) = change.charset.and_then(client::refusal_of_collation) {
             self.reply_error(errno, &text).await?;
             return Err(End::ErrorSent(
-                "a character set that is not for clients in COM_CHANGE_USER".to_owned(),
+                "COM_CHANGE_USER with a character set that clients may not use".to_owned(),
             ));
         }
         let snapshot = self.snapshot();
         let asked = change.schema.as_deref();
         let multi_statements = self.data.state.multi_statements;
-        // Whatever comes of it, what the session had is gone.
+        // The session's state is gone even if the change fails.
         self.start_over(Arc::clone(&self.data.login_state));
         let claim = LoginClaim {
             user: &change.user,
@@ -213,7 +213,7 @@ impl Session {
             can_switch: self.client.capabilities.contains(Capabilities::PLUGIN_AUTH),
             host: &self.handle.peer.0,
         };
-        // Drivers that leave them out have not become another program.
+        // A driver that sends no attributes is still the same program.
         let about = match change.attributes.is_empty() {
             true => Arc::clone(&self.want.about),
             false => about(&change.attributes),
@@ -241,7 +241,7 @@ impl Session {
         Ok(())
     }
 
-    /// The state in which a user begins to whom the client changes.
+    /// The initial state of the session after `COM_CHANGE_USER`.
     fn state_after_change(
         &self,
         snapshot: &Snapshot,
@@ -261,9 +261,9 @@ impl Session {
         state
     }
 
-    /// As a server does it: everything but the schema is as after the login.
+    /// As on a server: everything except the schema is as after the login.
     async fn reset_connection(&mut self) -> Result<(), End> {
-        // MySQL goes back to the server's own character sets, MariaDB to those of the login.
+        // MySQL resets the character sets to those of the server, MariaDB to those of the login.
         let family = client::family(&self.snapshot(), &self.want.account);
         let mut state = match family {
             Some(Family::MySql) => SessionState::default(),
@@ -275,7 +275,7 @@ impl Session {
         }
         state.schema = self.data.state.schema.clone();
         if state.schema.is_some() {
-            // Servers keep the schema and forget its character set.
+            // Servers keep the schema, but not its character set.
             state.set_literal(SCHEMA_COLLATION, "@@global.collation_database");
         }
         state.multi_statements = self.data.state.multi_statements;
@@ -283,7 +283,7 @@ impl Session {
         self.reply_ok("").await
     }
 
-    /// Reads the rest of a command that is not looked at, packet by packet.
+    /// Reads and discards the rest of a command, packet by packet.
     pub(super) async fn skip(&self, request: &mut Request) -> Result<(), End> {
         request.consume();
         loop {

@@ -1,7 +1,8 @@
-//! The client's side of a session: its connection, what it has sent that is not read yet, and how it keeps up.
+//! The client's side of a session: its connection, what it has sent and is not parsed yet, and how fast it is.
 //!
-//! Every wait for a client that does not send or does not take ends with a kill, a deadline, the end of Narrows, and, while the
-//! command holds a backend connection, if too little moves for too long. What moves at once costs none of that.
+//! Every wait for a client to send or read ends with a kill, a deadline or the shutdown of Narrows. While the command holds
+//! a backend connection, it also ends if too few bytes are transferred for too long. Transfers without a wait cost nothing
+//! of this.
 
 use std::cell::Cell;
 use std::io;
@@ -27,36 +28,36 @@ pub(super) struct ClientConnection {
     /// How others interrupt the session.
     pub(super) handle: Rc<Handle>,
     pub(super) stream: Stream,
-    /// Bytes that were received and not parsed yet; holds memory only while there are any.
+    /// Bytes that were received and not parsed yet; allocated only while there are any.
     pub(super) input: Buffer,
     /// The address and port that the client connected to.
     pub(super) local: (String, u16),
     pub(super) capabilities: Capabilities,
     /// The nonce of the greeting, which `COM_CHANGE_USER` needs again.
     pub(super) nonce: Nonce,
-    /// How long the client has asked to be waited for.
+    /// The session's own timeouts.
     pub(super) patience: Patience,
     /// When the open transaction was first seen: it limits how long the client may be idle.
     pub(super) transaction_since: Option<Instant>,
-    /// How the client keeps up with the current command.
+    /// How fast the client is during the current command.
     pub(super) pace: Cell<Pace>,
     /// When the client may receive more, if that is limited.
     pub(super) throttled_until: Cell<Option<Instant>>,
 }
 
-/// How a peer keeps up, over the waits of one command.
+/// How fast a peer is, over the waits of one command.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
-    /// The session's number of the command.
+    /// The number of the command in the session.
     command: u64,
-    /// How long the peer was waited for since it has moved as much as it must.
+    /// How long Narrows has waited since the peer last transferred the required number of bytes.
     waited: Duration,
-    /// What it has moved since then.
+    /// Bytes transferred since then.
     moved: u64,
 }
 
 impl Pace {
-    /// The peer has moved so many bytes.
+    /// The peer has transferred `bytes`; it must transfer `least`.
     pub(super) fn moved(&mut self, bytes: usize, least: u64) {
         self.moved += bytes as u64;
         if self.moved >= least {
@@ -64,20 +65,20 @@ impl Pace {
         }
     }
 
-    /// How long it may still be waited for; a limit of zero is none.
+    /// How long Narrows waits for it from now on; a limit of zero means no limit.
     pub(super) fn left(self, limit: Duration) -> Duration {
         if limit.is_zero() { FOREVER } else { limit.saturating_sub(self.waited) }
     }
 }
 
-/// Why a command does not go on.
+/// Why a command was stopped.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The session is over.
     End(End),
     /// The statement was killed, or its time is over.
     Killed { timed_out: bool },
-    /// The server does not take the command.
+    /// The server does not read the command.
     Stalled { text: String },
     /// The server has closed the connection.
     Closed { text: String },
@@ -94,21 +95,21 @@ impl From<Stop> for Broken {
     }
 }
 
-/// Whom the client is waited for.
+/// What the client must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Client {
-    /// It sends the rest of a command, or a file.
+    /// Send the rest of a command, or a file.
     Sends,
-    /// It takes an answer.
+    /// Read an answer.
     Takes,
 }
 
 impl ClientConnection {
-    /// Waits for an interrupt of what the session does.
+    /// Waits for an interrupt of the current command.
     pub(super) async fn interrupted(&self) -> Interrupt {
         loop {
             match self.handle.interrupted().await {
-                // It does not rest any more. Unless what it does has a deadline by now, it has the time that an idle client has.
+                // The session is not idle any more. If the command has no deadline of its own, that of an idle client holds.
                 Interrupt::LongRest if self.handle.deadline.get().is_some() => {}
                 Interrupt::LongRest => self.set_idle_deadline(self.handle.since()),
                 reason => return reason,
@@ -116,13 +117,13 @@ impl ClientConnection {
         }
     }
 
-    /// Has the session interrupted when it has been idle since then for as long as clients may be.
+    /// Sets the deadline of a session that has been idle since `since`.
     pub(super) fn set_idle_deadline(&self, since: Instant) {
         let (deadline, reason) = self.idle_deadline(since);
         self.worker.set_deadline(&self.handle, deadline, reason);
     }
 
-    /// The same, or earlier if no command comes for a while.
+    /// The same, or an earlier deadline at which an idle session releases its memory.
     pub(super) fn set_rest_deadline(&self) {
         let (deadline, reason) = self.idle_deadline(self.handle.since());
         let long = self.worker.long_rest();
@@ -151,7 +152,7 @@ impl ClientConnection {
         }
     }
 
-    /// Sends an error of our own about which no statement asks afterwards.
+    /// Sends an error of our own that no later statement can ask about.
     pub(super) async fn send_error(&self, mut sequence: u8, errno: Errno, text: &str) -> Result<(), End> {
         let mut out = Vec::with_capacity(64 + text.len());
         put_error(&mut out, &mut sequence, errno, text);
@@ -159,7 +160,7 @@ impl ClientConnection {
         self.send(&out).await
     }
 
-    /// Writes to the client; a client that does not read may be killed and times out like an idle one.
+    /// Writes to the client. A client that does not read can be killed, and times out like an idle one.
     pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), End> {
         self.worker.counters.borrow_mut().client_bytes_sent += bytes.len() as u64;
         let mut rest = bytes;
@@ -180,7 +181,8 @@ impl ClientConnection {
         }
     }
 
-    /// Reads at least a byte of a command of which something waits, in a given time. `sequence` is that of an answer.
+    /// Reads at least one byte of a command of which a part is already held, within a time limit. `sequence` is the
+    /// sequence number of an error.
     pub(super) async fn read_or_stop(&self, held: &mut Buffer, sequence: u8) -> Result<(), Stop> {
         held.make_room(1);
         match held.try_fill(&self.stream) {
@@ -196,7 +198,7 @@ impl ClientConnection {
         }
     }
 
-    /// Reads at least a byte; kills of the statement change nothing.
+    /// Reads at least one byte, also after the statement was killed.
     pub(super) async fn read_more(&self, held: &mut Buffer, sequence: u8) -> Result<(), End> {
         held.make_room(1);
         loop {
@@ -227,7 +229,7 @@ impl ClientConnection {
         Ok(())
     }
 
-    /// The same; a kill ends it.
+    /// The same, but a kill ends it.
     pub(super) async fn hold_or_stop(
         &self,
         held: &mut Buffer,
@@ -276,7 +278,7 @@ impl ClientConnection {
         }
     }
 
-    /// The client does not send the rest: it is told so, should it listen.
+    /// Ends the session of a client that does not send the rest, with an error in case it reads.
     pub(super) async fn stalled_sending(&self, sequence: u8, limit: Duration) -> End {
         let text = self.stall(Client::Sends, limit);
         let mut out = Vec::with_capacity(64 + text.len());
@@ -287,7 +289,7 @@ impl ClientConnection {
         End::ErrorSent(text)
     }
 
-    /// Counts a client that does not keep up, and says so.
+    /// Counts a client that is too slow; returns the error.
     pub(super) fn stall(&self, client: Client, limit: Duration) -> String {
         self.worker.counters.borrow_mut().stalled_clients += 1;
         let least = self.worker.snapshot().variables.transfer.stall_bytes_client;
@@ -299,14 +301,14 @@ impl ClientConnection {
                 own(self.patience.read.is_some(), "the client's own net_read_timeout")
             ),
             Client::Takes => format!(
-                "Got timeout writing communication packets: the client has taken less than {least} bytes of an answer \
+                "Got timeout writing communication packets: the client has read less than {least} bytes of an answer \
                  in {limit} ms ({})",
                 own(self.patience.write.is_some(), "the client's own net_write_timeout")
             ),
         }
     }
 
-    /// Writes the rest of an answer of our own to a client that does not take it at once.
+    /// Writes the rest of an answer of our own to a client that does not read it at once.
     pub(super) async fn send_rest(&self, mut rest: &[u8]) -> Result<(), End> {
         loop {
             let limited = self.handle.holds_backend();
@@ -328,9 +330,9 @@ impl ClientConnection {
         }
     }
 
-    /// How long a client is waited for that moves too little; zero: no limit. As servers do it goes by the session's own
-    /// `net_read_timeout` and `net_write_timeout`, where it has set them, else only where it holds a backend connection, or
-    /// memory, that others want.
+    /// How long Narrows waits for a client that transfers too little; zero: no limit. If the session has set its own
+    /// `net_read_timeout` or `net_write_timeout`, that holds, as on a server. Otherwise there is a limit only if the session
+    /// holds a backend connection, or memory, that others need.
     pub(super) fn limit(&self, client: Client, holds: bool) -> Duration {
         let snapshot = self.worker.snapshot();
         let Variables { transfer, wait_timeout, .. } = &snapshot.variables;
@@ -345,16 +347,16 @@ impl ClientConnection {
         }
     }
 
-    /// How the client has kept up during the command at hand.
+    /// How fast the client was during the current command.
     pub(super) fn pace(&self) -> Pace {
         let (pace, command) = (self.pace.get(), self.handle.commands());
         if pace.command == command { pace } else { Pace { command, ..Pace::default() } }
     }
 
-    /// The client has moved something.
+    /// The client has transferred `bytes`.
     pub(super) fn moved(&self, bytes: usize) {
         let mut pace = self.pace.get();
-        // Nobody has waited for it: there is nothing to forgive.
+        // There was no wait, so there is none to reset.
         if pace.waited.is_zero() {
             return;
         }
@@ -362,14 +364,14 @@ impl ClientConnection {
         self.pace.set(pace);
     }
 
-    /// It was waited for.
+    /// There was a wait for the client.
     pub(super) fn waited(&self, time: Duration) {
         let mut pace = self.pace();
         pace.waited += time;
         self.pace.set(pace);
     }
 
-    /// A kill has changed nothing, and has taken the deadline with it.
+    /// A kill had no effect, but has removed the deadline: sets it again.
     pub(super) fn go_on_after_kill(&self) {
         if self.handle.deadline.get().is_none() {
             self.set_idle_deadline(Instant::now());
@@ -385,5 +387,5 @@ pub(super) fn stop(reason: Interrupt) -> Stop {
     }
 }
 
-/// Where there is no limit.
+/// No limit.
 pub(super) const FOREVER: Duration = Duration::from_secs(365 * 86_400);

@@ -1,4 +1,4 @@
-//! What a session adds to the figures: one place for each event, with one reading of the clock.
+//! What a session adds to the statistics: one function for each event, each of which reads the clock once.
 
 use std::sync::Arc;
 
@@ -40,14 +40,14 @@ impl Session {
         }
     }
 
-    /// Shows the statement that runs to process lists.
+    /// Shows the current statement in process lists.
     pub(super) fn show_statement(&self, text: &[u8]) {
         let mut shown = self.worker.figures.spare_text();
         shown.extend_from_slice(text.get(..SHOWN_TEXT).unwrap_or(text));
         self.worker.figures.give_back_text(self.handle.show(shown));
     }
 
-    /// The command is over, or the session begins: it waits for a command now. Returns the time.
+    /// The session has become idle: the command has ended, or the session has begun. Returns the time.
     pub(super) fn rest(&mut self) -> Instant {
         let now = self.run.ended.take().unwrap_or_else(Instant::now);
         if self.handle.rests(&self.data.state, now)
@@ -59,14 +59,14 @@ impl Session {
         now
     }
 
-    /// What a long command has brought beyond its first packet.
+    /// Counts the bytes of a long command after its first packet.
     pub(super) fn count_rest(&self, request: &Request) {
         if !request.whole {
             self.worker.counters.borrow_mut().client_bytes_received += request.bytes_behind();
         }
     }
 
-    /// The session has no backend connection to itself any more.
+    /// The session keeps no backend connection any more.
     pub(super) fn let_go(&self) {
         self.handle.keep_pins(PinReason::default());
         self.handle.has_backend(None);
@@ -96,7 +96,7 @@ impl Session {
             }
             _ => self.run.ended = Some(Instant::now()),
         }
-        // A long answer goes at the pace of its reader.
+        // The time of a long answer depends on its reader.
         if let (Some(in_use), Some(now)) = (&backend.in_use, self.run.ended)
             && outcome.received < LONG_ANSWER
         {
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    /// Bytes were passed on unseen: to the server, and to the client.
+    /// Bytes were forwarded without parsing: to the server, and to the client.
     pub(super) fn count_forwarded(&self, backend: &Backend, (sent, received): (usize, usize)) {
         let (sent, received) = (sent as u64, received as u64);
         let mut counters = self.worker.counters.borrow_mut();
@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// A statement is over, whoever answered it.
+    /// A statement has ended, whether a server or Narrows answered it.
     pub(super) fn count_statement(
         &mut self,
         (statement, digest): (&Statement, Option<&Digest>),
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// A statement is over that no server has answered: it failed before, or Narrows knew the answer.
+    /// A statement has ended without a server's answer: it failed before, or Narrows answered it.
     pub(super) fn count_failed(&mut self, request: &Request, job: &Job) {
         let text = match (job.command, &job.prepared) {
             (Command::Query, _) => request.argument().get(job.attributes..).unwrap_or_default(),
@@ -174,7 +174,8 @@ impl Session {
         self.count_statement(counted, text, job.hostgroup, Yield::default());
     }
 
-    /// A server was lost with a statement, and with it what only that connection knew. Closes the connection; returns where it led.
+    /// A connection was lost during a statement, and with it the state that only it had. Closes it; returns the server's
+    /// address.
     pub(super) fn count_lost(&mut self, backend: Lease, text: &str) -> String {
         self.count_error(&backend, Errno::SERVER_LOST.number, text.as_bytes());
         backend.login.server.figures.distrust();
@@ -183,7 +184,7 @@ impl Session {
         backend.login.server.address()
     }
 
-    /// What is counted of some kinds only.
+    /// What is counted for certain kinds of statements only.
     fn count_kind(&self, statement: &Statement, text: &[u8]) {
         match statement.kind {
             Kind::Commit => self.worker.counters.borrow_mut().commits += 1,
@@ -205,7 +206,7 @@ impl Session {
         }
     }
 
-    /// The digest of a statement, where digests are counted.
+    /// The digest of a statement, if digests are counted.
     pub(super) fn digest(&self, text: &[u8], variables: &Variables) -> Option<u64> {
         variables.query_digests.then(|| {
             let mut scratch = self.worker.scratch.borrow_mut();
@@ -229,7 +230,7 @@ impl Session {
         figures.errors.borrow_mut().add(key, text, figures.seconds(Instant::now()));
     }
 
-    /// These reasons have begun to tie the session to its connection.
+    /// `fresh` are new reasons for which the client keeps its connection.
     pub(super) fn count_pins(&self, fresh: PinReason, job: &Job, text: &[u8]) {
         let snapshot = self.snapshot();
         let digest = job.digest.as_ref().map(|digest| digest.hash).unwrap_or_else(|| {
@@ -248,7 +249,7 @@ impl Session {
                 statement = %text.get(..100).unwrap_or(text).escape_ascii(),
                 "pinned"
             );
-            // Transactions come by the thousand, and their first statements are in the table of digests.
+            // There are too many transactions to list the first statement of each; those are in the table of digests.
             let text = (*reason != PinReason::TRANSACTION || job.digest.is_none()).then(|| {
                 let mut scratch = self.worker.scratch.borrow_mut();
                 Arc::from(digest_text(text, &digest_options(&snapshot.variables), &mut scratch))
@@ -258,7 +259,7 @@ impl Session {
     }
 }
 
-/// What a process list calls a command.
+/// The name of a command in process lists.
 fn word(command: Option<Command>) -> &'static str {
     match command {
         Some(Command::Query) => "Query",
@@ -281,5 +282,5 @@ fn word(command: Option<Command>) -> &'static str {
     }
 }
 
-/// Bytes of an answer beyond which its time says little about the server.
+/// The time of an answer with more bytes than this says little about the server.
 const LONG_ANSWER: u64 = 65_536;

@@ -1,4 +1,4 @@
-//! The data of a session: what its client has set, what servers have said about it, and what is open.
+//! The data of a session: what its client has set, what servers have reported about it, and what is open.
 
 use narrows_wire::Status;
 
@@ -6,29 +6,29 @@ use super::information::Information;
 use super::statements::ClientStatements;
 use crate::state::SharedState;
 
-/// What a session is, apart from its connections.
+/// Everything about a session except its connections.
 pub(super) struct SessionData {
-    /// The state that the client is in, as far as it is known without asking; what is not known is pinned.
+    /// The client's state, as far as it is known without asking a server. Anything else is a reason for a pin.
     pub(super) state: SharedState,
-    /// The state for reads that run outside of the client's transactions, once there was one.
+    /// The state for reads that run outside of the client's transactions, once there was such a read.
     pub(super) apart: Option<Apart>,
     /// The state after the login, to which `COM_RESET_CONNECTION` returns.
     pub(super) login_state: SharedState,
     /// Status flags of the last answer.
     pub(super) status: Status,
-    /// A server has sent `status` since the session began.
+    /// Whether a server has sent `status` since the session began.
     pub(super) status_is_told: bool,
     /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
     pub(super) warnings: u16,
-    /// What the information functions answer about earlier statements.
+    /// What the information functions return about earlier statements.
     pub(super) information: Information,
     /// The prepared statements that are open.
     pub(super) statements: ClientStatements,
-    /// The chain of rules that the next statement starts in.
+    /// The `flagIN` of the next statement.
     pub(super) next_flag_in: u32,
 }
 
-/// A client's state with autocommit on, while the client has it off.
+/// A client's state, but with autocommit on, while the client has it off.
 pub(super) struct Apart {
     pub(super) of: SharedState,
     pub(super) state: SharedState,

@@ -1,4 +1,4 @@
-//! Errors of Narrows' own that several commands give.
+//! Errors of Narrows' own that several commands return.
 
 use narrows_wire::{Errno, Malformed};
 
@@ -6,7 +6,7 @@ use narrows_wire::{Errno, Malformed};
 pub(super) const QUERY_TIMEOUT: (Errno, &str) =
     (Errno { number: 1907, sqlstate: *b"70100" }, "Query execution was interrupted, query_timeout exceeded");
 
-/// What the client is told of a statement that was killed.
+/// The error for a statement that was killed.
 pub(super) fn killed(timed_out: bool) -> (Errno, String) {
     let (errno, text) = match timed_out {
         true => QUERY_TIMEOUT,
@@ -15,10 +15,10 @@ pub(super) fn killed(timed_out: bool) -> (Errno, String) {
     (errno, text.to_owned())
 }
 
-/// The answer to a command beyond `max_allowed_packet`.
+/// The error for a command longer than `max_allowed_packet`.
 pub(super) const PACKET_TOO_LARGE: &str = "Got a packet bigger than 'max_allowed_packet' bytes";
 
-/// The answer to a command that cannot be read: a server's words, and what is wrong.
+/// The error for a malformed command: as a server words it, followed by the reason.
 pub(super) fn malformed(Malformed(why): Malformed) -> String {
     format!("Malformed communication packet: {why}")
 }

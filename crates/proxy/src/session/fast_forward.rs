@@ -1,9 +1,9 @@
-//! Users with `fast_forward`: client and server are tied to each other with the client's first command, and bytes are
-//! moved between them without rules, digests or sharing. A client of any user that asks for a binary log is served in the same
-//! way from then on: it is a replica, or reads like one, and its answer has no end.
+//! Users with `fast_forward`: from its first command on, a client has its own backend connection, and bytes are forwarded
+//! without rules, digests or multiplexing. Any client that requests a binary log is served in the same way from then on:
+//! it is a replica, or reads like one, and its answer has no end.
 //!
-//! Only headers and first bytes of packets are looked at, to keep two things from happening: that a client becomes another
-//! user, and that a server that was not told to load a file gets one of the client's.
+//! Only the headers and first bytes of packets are examined, to prevent two things: that a client becomes another user,
+//! and that a server receives a file of the client for which no statement asked.
 
 mod follow;
 
@@ -25,8 +25,8 @@ use crate::stream::Stream;
 use follow::{Answers, Commands, Forbidden};
 
 impl Session {
-    /// Serves a client of a `fast_forward` user whose first bytes are there, up to its end. `None`: its server cannot
-    /// speak with it in the form it expects, so that the session must go on as any other.
+    /// Serves a client of a `fast_forward` user whose first bytes have arrived, until it disconnects. `None`: the server
+    /// and the client use different forms of the protocol, so that the session must be served like any other.
     pub(super) async fn fast_forward(&mut self) -> Option<End> {
         if self.client.input.filled() == COM_QUIT {
             return Some(End::Quit);
@@ -41,15 +41,15 @@ impl Session {
             tracing::warn!(
                 id = self.handle.id,
                 server = address,
-                "no fast_forward: client and server speak the protocol in different forms"
+                "no fast_forward: client and server use different forms of the protocol"
             );
             return None;
         }
         Some(self.forward_bytes(backend, "Fast forward").await)
     }
 
-    /// `COM_BINLOG_DUMP`, `COM_BINLOG_DUMP_GTID`, `COM_REGISTER_SLAVE`: what the client has set is on the server already, or
-    /// is set there, and then bytes are moved up to the client's end.
+    /// `COM_BINLOG_DUMP`, `COM_BINLOG_DUMP_GTID`, `COM_REGISTER_SLAVE`: aligns the connection with the client's state, and
+    /// then forwards bytes until the client disconnects.
     pub(super) async fn replicate(&mut self, request: &mut Request) -> Result<(), End> {
         if !request.whole {
             return self.unknown_command(request).await;
@@ -67,7 +67,7 @@ impl Session {
         if form(backend.login.capabilities) != form(self.client.capabilities) {
             let address = backend.login.server.address();
             let text = format!(
-                "{address} cannot send a binary log in the form of the protocol that this session uses"
+                "{address} cannot send a binary log, because it does not support this client's form of the protocol"
             );
             self.reply_error(Errno::UNKNOWN_COM_ERROR, &text).await?;
             return Err(End::ErrorSent(text));
@@ -172,7 +172,7 @@ impl Session {
                     }
                     moved => return after(moved, End::Gone),
                 },
-                // The server has closed after COM_QUIT, or is gone: the client sees the same.
+                // The server has closed the connection, after COM_QUIT or not: so does Narrows.
                 moved = &mut to_client => return after(moved, End::Quit),
                 reason = self.client.interrupted() => {
                     if let Some(end) = self.end_of_forwarding(backend, reason, passing.awaits_answer.get()) {
@@ -183,33 +183,33 @@ impl Session {
         }
     }
 
-    /// What an interrupt ends while bytes are forwarded.
+    /// Handles an interrupt while bytes are forwarded; returns why the session ends, if it does.
     fn end_of_forwarding(&self, backend: &Backend, reason: Interrupt, awaits_answer: bool) -> Option<End> {
         match reason {
             Interrupt::KillQuery => drop(self.kill_statement(backend)),
-            // What was killed has ended, or gives its answer.
+            // The killed statement has ended, or is sending its answer.
             Interrupt::KillTime if !awaits_answer => self.client.go_on_after_kill(),
             Interrupt::KillTime => {
                 self.note_ignored_kill(backend);
-                return Some(End::ErrorSent("killed, and its server does not end the statement".to_owned()));
+                return Some(End::ErrorSent("killed, and the server did not end the statement".to_owned()));
             }
-            // A farewell would stand in the middle of an answer.
+            // An error packet might appear in the middle of an answer.
             Interrupt::Shutdown => return Some(End::Quit),
             reason => return Some(End::Interrupted(reason)),
         }
         None
     }
 
-    /// Tells the client what its server does not get of it.
+    /// Sends the client an error instead of forwarding what its server must not receive.
     async fn keep_from_server(&self, forbidden: Option<Forbidden>) -> End {
         let (sequence, errno, text) = match forbidden {
-            // Its file began with the number after the server's question.
+            // The file began with the sequence number after that of the server's request.
             Some(Forbidden::File { sequence }) => (
                 sequence.wrapping_add(1),
                 Errno { number: 1047, sqlstate: *b"HY000" },
                 "Unsupported 'LOAD DATA LOCAL INFILE' command",
             ),
-            // The server would let in whoever it knows, and not whom mysql_users has.
+            // The server would check its own accounts, and not those of mysql_users.
             _ => (
                 1,
                 Errno::NOT_ALLOWED_COMMAND,
@@ -221,17 +221,15 @@ impl Session {
             Some(Forbidden::File { .. }) => {
                 tracing::warn!(
                     id = self.handle.id,
-                    "a server has asked for a file of a client with fast_forward, which it does not get"
+                    "a server asked for a file of a client with fast_forward, and did not receive it"
                 );
-                End::ErrorSent(
-                    "the server asked for a file of the client, which no statement named".to_owned(),
-                )
+                End::ErrorSent("the server asked for a file of the client that no statement named".to_owned())
             }
-            _ => End::ErrorSent("COM_CHANGE_USER of a client with fast_forward".to_owned()),
+            _ => End::ErrorSent("COM_CHANGE_USER from a client with fast_forward".to_owned()),
         })
     }
 
-    /// Writes to a side, which must take some bytes in a given time.
+    /// Writes to one side, which must read some bytes within a time limit.
     async fn push(&self, to: &Stream, mut bytes: &[u8], side: Side) -> io::Result<()> {
         while !to.try_write_all(&mut bytes)? {
             let limit = match side {
@@ -253,7 +251,7 @@ impl Session {
         Ok(())
     }
 
-    /// Moves bytes one way until a side ends. Holds memory only while there are any.
+    /// Forwards bytes in one direction until one side ends. Allocates memory only while there are any.
     async fn pump(
         &self,
         from: &Stream,
@@ -276,7 +274,7 @@ impl Session {
             if read == 0 {
                 return Ok(());
             }
-            // A read that filled its buffer will be followed by more: larger reads cost less a row.
+            // If a read has filled its buffer, more will follow: larger reads cost less per row.
             streaming = buffer.room() == 0 || streaming && read > SMALL;
             self.client.set_idle_deadline(Instant::now());
             moves(buffer.filled())?;
@@ -286,11 +284,11 @@ impl Session {
     }
 }
 
-/// What is known of the bytes that are forwarded.
+/// What is known about the forwarded bytes.
 struct Passing {
     commands: RefCell<Commands>,
     answers: RefCell<Answers>,
-    /// What the client sent that its server must not get.
+    /// What the client has sent that its server must not receive.
     forbidden: Cell<Option<Forbidden>>,
     awaits_answer: Cell<bool>,
 }
@@ -306,20 +304,20 @@ impl Passing {
     }
 }
 
-/// How a session ends one side of which has ended.
+/// How a session ends after one side has ended.
 fn after(moved: io::Result<()>, end: End) -> End {
     match moved {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            End::ErrorSent("one side takes nothing for the time that the other gives it".to_owned())
+            End::ErrorSent("one side did not read within the time limit".to_owned())
         }
         _ => end,
     }
 }
 
-/// The packet by which a client takes its leave; no answer follows.
+/// The packet with which a client disconnects; it has no answer.
 const COM_QUIT: &[u8] = &[1, 0, 0, 0, 1];
 
-/// Capabilities that change what the bytes of an answer, or of a command, mean to the side that reads them.
+/// Capabilities that change the format of an answer or a command.
 const VISIBLE: Capabilities = Capabilities(
     Capabilities::DEPRECATE_EOF.0
         | Capabilities::SESSION_TRACK.0

@@ -1,16 +1,16 @@
-//! A fault that tests ask for: a panic, an abort, or a thread that hangs, while a statement holds a backend connection. Debug
-//! builds only, and only where `NARROWS_INJECT_PANIC` is set when Narrows starts.
+//! Faults for tests: a panic, an abort, or a thread that hangs, while a statement holds a backend connection. Only in debug
+//! builds, and only if `NARROWS_INJECT_PANIC` is set when Narrows starts.
 
-/// When the panic comes.
+/// When the fault happens.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Moment {
     /// The statement has its connection, and is not sent yet.
     Before,
-    /// The answer has come; what it did is not taken note of yet.
+    /// The answer has arrived, and its effects are not applied yet.
     Behind,
 }
 
-/// Panics where the statement says so.
+/// Causes the fault that the statement asks for.
 #[cfg(debug_assertions)]
 pub(super) fn inject(moment: Moment, text: &[u8]) {
     use std::sync::OnceLock;
@@ -31,6 +31,6 @@ pub(super) fn inject(moment: Moment, text: &[u8]) {
     assert!(!text.ends_with(word), "injected by a test");
 }
 
-/// A release has no faults but its own.
+/// Does nothing in a release build.
 #[cfg(not(debug_assertions))]
 pub(super) fn inject(_: Moment, _: &[u8]) {}

@@ -1,6 +1,6 @@
-//! `PROXYSQL INTERNAL SESSION`: what is known of the session that asks, as JSON with ProxySQL's keys.
+//! `PROXYSQL INTERNAL SESSION`: what is known about the session that asks, as JSON with ProxySQL's keys.
 //!
-//! What Narrows has no counterpart of is there with the value that says "none" in ProxySQL: -1, 0 or an empty text.
+//! Keys for which Narrows has no counterpart have the value that means "none" in ProxySQL: -1, 0 or an empty text.
 
 use narrows_sql::{InternalCommand, internal_command};
 use narrows_wire::codec::{put_lenenc_bytes, put_lenenc_int};
@@ -15,7 +15,7 @@ use crate::snapshot::HostgroupId;
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
 impl Session {
-    /// Answers it.
+    /// Answers the command.
     pub(super) async fn internal(&mut self, request: &mut Request, attributes: usize) -> Result<(), End> {
         self.note_tie();
         if internal_command(request.behind(attributes)) != Some(InternalCommand::Session) {
@@ -124,7 +124,7 @@ impl Session {
         settings.into()
     }
 
-    /// The connection that the client has to itself.
+    /// The pinned connection.
     fn describe_pinned(&self, pinned: &Pinned) -> Value {
         let login = &pinned.backend.login;
         let mut connection = variables(&login.state);
@@ -156,7 +156,7 @@ impl Session {
         connection.into()
     }
 
-    /// Why a connection is pinned, in ProxySQL's words.
+    /// Why a connection is pinned, in ProxySQL's terms.
     fn describe_pins(&self, pinned: &Pinned) -> Value {
         let reasons = pinned.pins.reasons();
         let has = |reason: PinReason| reasons.intersects(reason);
@@ -187,7 +187,7 @@ impl Session {
         })
     }
 
-    /// What a client library of ProxySQL's kind knows of a connection.
+    /// What ProxySQL's client library knows about a connection.
     fn describe_login(&self, pinned: &Pinned) -> Value {
         let login = &pinned.backend.login;
         let row = &login.server.row;
@@ -215,7 +215,7 @@ impl Session {
     }
 }
 
-/// The session's variables by name, those first that ProxySQL always names.
+/// The session's variables by name, with those first that ProxySQL always lists.
 fn variables(state: &SessionState) -> Map<String, Value> {
     let always = ["character_set_results", "character_set_connection", "character_set_client"];
     let mut all: Map<String, Value> =
@@ -267,17 +267,17 @@ fn on_off(on: bool) -> &'static str {
     if on { "ON" } else { "OFF" }
 }
 
-/// An account's attributes, without the passwords that may be among them.
+/// An account's attributes, without passwords.
 fn without_passwords(attributes: &str) -> String {
     let Ok(Value::Object(mut attributes)) = serde_json::from_str(attributes) else { return String::new() };
     attributes.retain(|name, _| !name.contains("password"));
     if attributes.is_empty() { String::new() } else { Value::Object(attributes).to_string() }
 }
 
-/// As ProxySQL writes it: keys in order, four blanks for each level.
+/// Formatted as ProxySQL does it: sorted keys, four spaces for each level.
 fn pretty(value: &Value) -> String {
     let mut out = String::new();
-    // There are two blanks for each level; texts have no line feeds of their own.
+    // serde_json uses two spaces for each level; texts have no line feeds of their own.
     for line in format!("{value:#}").lines() {
         let blanks = line.len() - line.trim_start().len();
         out.extend(std::iter::repeat_n(' ', blanks));
@@ -309,7 +309,7 @@ fn one_text(name: &str, value: &[u8], capabilities: Capabilities, status: Status
     reply::result_set(&[&column], &[&row], capabilities, status)
 }
 
-/// What rules have said: nothing, as they are not asked about this statement.
+/// The output of the rules, which do not apply to this statement.
 const NOTHING_RULED: [(&str, i32); 12] = [
     ("cache_timeout", -1),
     ("cache_ttl", -1),

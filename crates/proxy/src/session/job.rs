@@ -1,4 +1,4 @@
-//! A command on its way to a server: what it is, where it goes, and how it runs there.
+//! A command for a server: what it is, where it goes, and how it runs there.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use crate::rows::HostgroupId;
 pub(super) struct Job {
     pub(super) command: Command,
     pub(super) statement: Statement,
-    /// Its digest, where digests are counted.
+    /// Its digest, if digests are counted.
     pub(super) digest: Option<Digest>,
     pub(super) hostgroup: HostgroupId,
     pub(super) options: Options,
@@ -28,14 +28,14 @@ pub(super) struct Job {
     pub(super) expect: Expect,
     /// Whether all of its text was read.
     pub(super) whole: bool,
-    /// Bytes of query attributes in front of the text.
+    /// Bytes of query attributes before the text.
     pub(super) attributes: usize,
     /// The prepared statement that the command is about.
     pub(super) prepared: Option<Rc<ClientStatement>>,
 }
 
 impl Job {
-    /// A command that asks for the user's own hostgroup, and is answered with a result.
+    /// A command for the account's default hostgroup that is answered with a result.
     pub(super) fn new(command: Command, statement: Statement, whole: bool) -> Job {
         Job {
             command,
@@ -52,7 +52,7 @@ impl Job {
         }
     }
 
-    /// What is particular about its answer, if it is about no prepared statement.
+    /// The properties of its answer, unless it is about a prepared statement.
     pub(super) fn answering(&self) -> Answering {
         let Job { expect, hold_back, apart, .. } = *self;
         let file = may_load_a_file(&self.statement);
@@ -68,5 +68,5 @@ impl Job {
     }
 }
 
-/// Where a statement is counted that no server has answered.
+/// The hostgroup of a statement that no server has answered.
 pub(super) const NOWHERE: HostgroupId = HostgroupId(-1);

@@ -1,9 +1,8 @@
-//! Killing: other clients' statements and connections on their wish, and what a vanished client left running.
+//! Kills sessions and statements at a client's request, and the statement that a disconnected client left running.
 //!
-//! No `KILL` of a client reaches a server: numbers of sessions are Narrows' own, and a server would end whatever has the same
-//! number there. What cannot be read off a text (a `CALL` of a routine that kills, the part of a text beyond what is looked
-//! at) ends nobody either: sessions have numbers that a server's connections hardly ever have, see
-//! `Peers::next_connection_id`.
+//! No `KILL` of a client reaches a server: connection ids are Narrows' own, and a server would kill its own connection with
+//! the same id. A kill that cannot be seen in the text (in a routine, or in the part of a text that is not examined) hits
+//! nobody either, because sessions have ids that a server's connections hardly ever have; see `Peers::next_connection_id`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,20 +17,20 @@ use crate::route::PREPARED_KILL;
 use crate::rt::{Instant, oneshot, spawn_local};
 use crate::worker::{Kill, KillAnswer};
 
-/// What a text says of killing.
+/// The kills in a text.
 pub(super) enum Kills {
-    /// Nothing.
+    /// There are none.
     Nobody,
     /// It is a `KILL`.
     Alone(KillTarget),
-    /// These come first, and then this text.
+    /// It begins with these, and this text follows.
     First(Vec<KillTarget>, Vec<u8>),
-    /// It cannot be done here, and must not be done by a server.
+    /// Narrows cannot do it, and a server must not.
     Refused(Errno, &'static str),
 }
 
 impl Session {
-    /// What `text` says of killing.
+    /// Finds the kills in a text.
     pub(super) fn read_kills(&self, statement: &Statement, text: &[u8], whole: bool) -> Kills {
         let prepares = matches!(statement.kind, Kind::Prepare | Kind::Execute);
         let suspect = statement.flags.intersects(Flags::KILL)
@@ -84,12 +83,12 @@ impl Session {
         }
     }
 
-    /// `KILL` and `COM_PROCESS_KILL`: ids are Narrows' own, on whatever worker the session is.
+    /// `KILL` and `COM_PROCESS_KILL`, with an id of Narrows. The session may be on any worker.
     pub(super) async fn kill(&mut self, target: KillTarget) -> Result<(), End> {
         if self.kill_first(&[target]).await? { self.reply_ok("").await } else { Ok(()) }
     }
 
-    /// Kills what comes before other statements, in order. False: one could not be killed, and the client was told why.
+    /// Carries out the kills before other statements, in order. False: one failed, and the client has received the error.
     pub(super) async fn kill_first(&mut self, targets: &[KillTarget]) -> Result<bool, End> {
         for target in targets {
             if target.id == u64::from(self.handle.id) {
@@ -123,8 +122,8 @@ impl Session {
         Err((Errno::NO_SUCH_THREAD, format!("Unknown thread id: {}", target.id)))
     }
 
-    /// As a server does of the version that clients are told: the statement that kills its own connection is answered with an
-    /// error, and only MariaDB has one of its own for that.
+    /// A client kills itself. As on a server of the version in the greeting, the statement fails with an error, for which
+    /// only MariaDB has a separate code.
     async fn kill_self(&mut self, kind: KillKind) -> Result<(), End> {
         let version = self.snapshot().variables.server_version.to_ascii_lowercase();
         let (errno, text) = match kind {
@@ -140,9 +139,9 @@ impl Session {
         }
     }
 
-    /// Kills the statement that runs on `backend`, over another connection. The receiver resolves when that is done, or has
-    /// failed: until then the connection must not serve anybody else. It yields an error where the kill may still
-    /// arrive: the connection must not serve anybody any more then.
+    /// Kills the statement that runs on `backend`, over another connection. The receiver resolves when the kill has arrived
+    /// or failed; until then nobody else may use the connection. It resolves to an error if the kill may still arrive: then
+    /// nobody may use the connection again.
     pub(super) fn kill_statement(&self, backend: &Backend) -> oneshot::Receiver<()> {
         self.worker.counters.borrow_mut().killed_statements += 1;
         let grace = self.snapshot().variables.transfer.kill_timeout_server;
@@ -161,25 +160,25 @@ impl Session {
                 tracing::warn!(server = address, thread_id, %error, "cannot kill a statement");
             }
             if !killed.is_err_and(|error| error.may_arrive) {
-                // Nobody waits where the session is over.
+                // Nobody is waiting if the session is over.
                 let _ = arrived.send(());
             }
         });
         receiver
     }
 
-    /// A server does not end a statement that was killed on it.
+    /// Counts and logs that a server has not ended a killed statement.
     pub(super) fn note_ignored_kill(&self, backend: &Backend) {
         self.worker.counters.borrow_mut().ignored_kills += 1;
         let (server, thread_id) = (backend.login.server.address(), backend.login.thread_id);
         let limit_ms = self.snapshot().variables.transfer.kill_timeout_server.as_millis();
         let text =
-            "a server does not end a killed statement (mysql-kill_timeout_server); its connection is closed";
+            "a server did not end a killed statement (mysql-kill_timeout_server); its connection is closed";
         tracing::warn!(id = self.handle.id, server, thread_id, limit_ms, "{text}");
     }
 
-    /// The client is gone and its statement runs: kills it, so that the server does not work for nobody. The
-    /// connection is closed; its place under `max_connections` is free when the server has let go.
+    /// Kills the statement of a client that has disconnected, and closes the connection. That no longer counts towards
+    /// `max_connections` once the server has closed it too.
     pub(super) fn abandon(&self, backend: Lease) {
         if !self.snapshot().variables.kill_backend_connection_when_disconnect {
             return;
@@ -196,7 +195,7 @@ impl Session {
                     break;
                 };
                 let server = server.address();
-                let text = "cannot kill the statement of a client that is gone";
+                let text = "cannot kill the statement of a client that has disconnected";
                 tracing::warn!(server, thread_id, %error, tries_left, "{text}");
             }
             drop(backend);
@@ -204,18 +203,18 @@ impl Session {
     }
 }
 
-/// How often it is tried to kill what a vanished client has left running: a server that works for nobody is busy, and may
-/// not take a connection within `connect_timeout_server`.
+/// Attempts to kill the statement of a disconnected client: a busy server may not accept a connection within
+/// `connect_timeout_server`.
 const KILL_TRIES: usize = 3;
 
-/// Of a `KILL` that cannot be read.
-const UNREADABLE_KILL: &str = "Narrows ends sessions by its own numbers: send KILL [CONNECTION | QUERY] with a number, alone or before \
+/// The error for a `KILL` that Narrows cannot interpret.
+const UNREADABLE_KILL: &str = "Narrows has its own connection ids: send KILL [CONNECTION | QUERY] with an id, alone or before \
      all other statements; KILL USER, KILL QUERY ID and expressions are not supported";
 
 const NOT_SUPPORTED_YET: Errno = Errno { number: 1235, sqlstate: *b"42000" };
 
-/// Of a `KILL` before other statements, for a client that may send only one at a time.
+/// The error for a `KILL` before other statements, if the client may send only one statement at a time.
 const ONE_STATEMENT_ONLY: (Errno, &str) = (
     Errno { number: 1064, sqlstate: *b"42000" },
-    "You have an error in your SQL syntax; several statements in one text are not switched on",
+    "You have an error in your SQL syntax; this connection does not allow several statements in one text",
 );

@@ -1,4 +1,4 @@
-//! The connection for a command: the pinned one, or one of the pool brought into the client's state.
+//! The connection for a command: the pinned one, or one from the pool, aligned with the client's state.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::state::SharedState;
 
 /// Why there is no connection for a command.
 pub(super) enum NoLease {
-    /// This is the client's answer.
+    /// The client receives this error.
     Refused(Errno, String),
-    /// A connection was there, and was lost before it had heard of the command.
+    /// There was a connection, but it was lost before the command was sent.
     Lost { address: String, text: String },
 }
 
@@ -34,13 +34,13 @@ pub(super) enum NoLease {
 pub(super) struct Leased {
     pub(super) backend: Lease,
     pub(super) pins: Pins,
-    /// Whether it was this client's already.
+    /// Whether this client already had it.
     pub(super) pinned: bool,
 }
 
 impl Session {
-    /// The connection for a command: the pinned one, or one of the pool brought into the client's state, to another server
-    /// than `instead_of` where there is one. The inner error is for the client.
+    /// The connection for a command: the pinned one, or one from the pool, aligned with the client's state, and if possible
+    /// to another server than `instead_of`. The inner error is for the client.
     pub(super) async fn lease(
         &mut self,
         snapshot: &Arc<Snapshot>,
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Until a server has answered a session, backslashes in its texts are what the server's greeting says.
+    /// Until a server has answered the session, the server's greeting says whether backslashes in texts escape.
     fn note_first_status(&mut self, backend: &Backend) {
         if !self.data.status_is_told && self.data.state.literal("sql_mode").is_none() {
             let are_letters =
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// Brings a connection into the client's state. The error is for the client.
+    /// Aligns a connection with the client's state. The error is for the client.
     async fn bring_into_state(
         &mut self,
         leased: &mut Leased,
@@ -125,11 +125,10 @@ impl Session {
         job: &Job,
         snapshot: &Arc<Snapshot>,
     ) -> Result<Result<(), NoLease>, End> {
-        // Nobody else's variables may be there once anything ties the client to the connection: they could then no
-        // longer be removed.
+        // Once anything ties the client to the connection, user variables of other clients can no longer be removed.
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
             || !job.whole
-            // A routine may read and write any of the client's own.
+            // A routine may read and write any of the client's user variables.
             || runs_others(job)
             || !leased.pinned && leased.backend.login.state.has_user_variables()
             || self.client.patience.is_short && reads_timeouts(job);
@@ -144,7 +143,7 @@ impl Session {
             return Ok(Ok(()));
         }
         let limit = snapshot.variables.connect_timeout_server_max;
-        // What is sent first makes the connection forget what it knew of the statement before.
+        // What is sent first clears the connection's diagnostics about the previous statement.
         self.data.information.last = Last::Nobody;
         if !self.data.information.known_here().is_empty()
             && let Err(error) = Box::pin(self.take_what_is_here(backend)).await
@@ -154,7 +153,7 @@ impl Session {
         let clears = job.command == Command::InitDb && backend.login.family == Family::MySql;
         let align = async {
             backend.align(&state, reads_variables, insert_id, limit).await?;
-            // It adds to the conditions that are there, and those must not be of what was just sent.
+            // The command adds to the existing conditions, which must not be those of what was just sent.
             if clears { backend.execute(CLEAR_CONDITIONS, limit).await } else { Ok(()) }
         };
         let aligned = select! {
@@ -173,14 +172,15 @@ impl Session {
         })
     }
 
-    /// What `LAST_INSERT_ID()` must be set to on the connection before the command; `None`: nothing, it knows or is not asked.
+    /// The value to which `LAST_INSERT_ID()` must be set on the connection before the command; `None`: it is set already, or
+    /// the command does not use it.
     async fn insert_id_for(
         &mut self,
         leased: &mut Leased,
         job: &Job,
         snapshot: &Snapshot,
     ) -> Result<Option<u64>, BackendError> {
-        // Before it is decided whether the connection's insert id is known.
+        // This may make the connection's insert id known, so it comes first.
         leased.backend.drop_unwanted_diagnostics();
         let asks_by_null = leased.pinned && self.data.state.null_is_insert_id();
         if !asks_by_null && !job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
@@ -188,7 +188,7 @@ impl Session {
             return Ok(if is_unknown { self.foreign_insert_id(&job.statement) } else { None });
         }
         Box::pin(self.check_insert_id(&mut leased.backend)).await?;
-        // Whoever holds what is waited for may himself wait for what this connection keeps.
+        // The session that has the value may itself be waiting for diagnostics of this connection.
         if self.data.information.insert_id.is_awaited() {
             let limit = snapshot.variables.connect_timeout_server;
             Box::pin(leased.backend.collect_diagnostics(limit)).await?;
@@ -200,7 +200,7 @@ impl Session {
         Ok(insert_id)
     }
 
-    /// What has interrupted the wait for a connection.
+    /// Why the wait for a connection was interrupted.
     fn no_lease(&self, reason: Interrupt) -> Result<NoLease, End> {
         let timed_out = match reason {
             Interrupt::KillQuery | Interrupt::KillTime => false,
@@ -211,7 +211,7 @@ impl Session {
         Ok(NoLease::Refused(errno, text))
     }
 
-    /// Where client and connection are in equal states, they come to share one value, and comparing them is comparing
+    /// If the states of client and connection are equal, makes them share one value, so that later comparisons compare only
     /// pointers.
     fn share_state(&mut self, backend: &Backend, wanted: &SharedState) {
         let found = &backend.login.state;
@@ -237,7 +237,7 @@ impl NoLease {
         NoLease::Lost { address: server.address(), text: backend.broken_by(error) }
     }
 
-    /// What the client is told.
+    /// The error for the client.
     pub(super) fn into_reply(self) -> (Errno, String) {
         match self {
             NoLease::Refused(errno, text) => (errno, text),

@@ -1,9 +1,9 @@
-//! What becomes of a statement whose server goes away, or does not take it: it is run elsewhere where that is honest, and
-//! else its client is told what is known of it.
+//! What happens to a statement whose server is lost, or refuses it: it runs on another connection if that is safe, and
+//! otherwise the client receives an error that says whether it may have run.
 //!
-//! A statement that cannot have run may run elsewhere, and so may a read outside of transactions of whose answer the client
-//! has seen nothing, and a `SET` of the session to given values: what that did is gone with its connection. No other is run twice,
-//! and none that was killed.
+//! A statement that cannot have run may run again. So may a read outside of transactions, if the client has received nothing
+//! of its answer, and a `SET` of the session to given values, whose effect is lost with the connection. No other statement
+//! is run twice, and none that was killed.
 
 use std::sync::Arc;
 
@@ -23,37 +23,37 @@ use crate::pool::{Exit, Lease};
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
-/// How often a statement may still be tried.
+/// How many more attempts a statement has.
 pub(super) struct Tries {
-    /// Further executions after its server was lost with it.
+    /// Further executions after its server was lost.
     retries: u32,
-    /// Connections that were found closed before they had heard of it.
+    /// Connections that turned out to be closed before it was sent.
     found_closed: usize,
-    /// Since when servers say that they are read only.
+    /// When a server first refused it as read only.
     refused_since: Option<Instant>,
-    /// The server that was lost last with the statement. Its other connections may not be known to be lost yet.
+    /// The server that was lost last. Its other connections may be lost too, although that is not known yet.
     left: Option<Arc<ServerFigures>>,
 }
 
-/// What is known of a statement whose server was lost.
+/// What is known about a statement whose server was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The server has not had it.
+    /// The server has not received it.
     NotRun,
-    /// The server has had it.
+    /// The server may have run it.
     Unknown,
-    /// The client has a part of its answer.
+    /// The client has received part of its answer.
     Answering,
 }
 
-/// Why nobody waits for a statement any more that may run.
+/// Why the session does not wait any longer for a statement that may be running.
 #[derive(Debug)]
 pub(super) enum Abandoned {
     /// The session is over.
     Session(End),
-    /// It is longer than `max_allowed_packet`; the rest of it is still to come.
+    /// It is longer than `max_allowed_packet`, and the rest of it was not read yet.
     TooLong,
-    /// It was killed, and its server does not say that it has ended, or has not had all of it. `started`: the client has a
+    /// It was killed, and its server has not ended it, or has not received all of it. `started`: the client has received
     /// part of the answer.
     Cut { started: bool, timed_out: bool },
 }
@@ -64,17 +64,17 @@ impl Tries {
         Tries { retries, found_closed: 0, refused_since: None, left: None }
     }
 
-    /// A server was lost with the statement, or says that it goes away: any other is tried first.
+    /// A server was lost, or is shutting down: any other is tried first.
     pub(super) fn leave(&mut self, backend: &Backend) {
         self.left = Some(Arc::clone(&backend.login.server.figures));
     }
 
-    /// The server that was.
+    /// That server.
     pub(super) fn left(&self) -> Option<&ServerFigures> {
         self.left.as_deref()
     }
 
-    /// What is known of a statement that did not come through.
+    /// What is known about a statement that failed.
     pub(super) fn fate(
         &mut self,
         broken: Broken,
@@ -83,7 +83,7 @@ impl Tries {
     ) -> Result<(Fate, String), Abandoned> {
         match broken {
             Broken::Backend { started: true, text, .. } => Ok((Fate::Answering, text)),
-            // It would be run elsewhere, where nothing would end it any more. Of others it is to be told that they may have run.
+            // A killed statement must not run elsewhere, where the kill would not end it.
             Broken::Backend { started: false, killed: Some(timed_out), .. }
                 if is_repeatable(job, request) =>
             {
@@ -92,7 +92,7 @@ impl Tries {
             Broken::Backend { started: false, text, .. } => Ok((Fate::Unknown, text)),
             Broken::Unsent { text } => Ok((Fate::NotRun, text)),
             Broken::Stalled { text } => {
-                // Its client has waited long enough: no other server is tried.
+                // The client has waited long enough, so no other server is tried.
                 self.retries = 0;
                 self.found_closed = FOUND_CLOSED;
                 Ok((Fate::NotRun, text))
@@ -103,13 +103,13 @@ impl Tries {
         }
     }
 
-    /// A connection was lost that had not heard of the statement: whether another is tried.
+    /// A connection was lost before the statement was sent: whether another one is tried.
     pub(super) fn after_closed(&mut self) -> bool {
         self.found_closed += 1;
         self.found_closed <= FOUND_CLOSED
     }
 
-    /// A server was lost with the statement: whether that is run elsewhere.
+    /// A server was lost during the statement: whether another one is tried.
     pub(super) fn after_loss(&mut self, fate: Fate, job: &Job, request: &Request) -> bool {
         match fate {
             Fate::NotRun => self.after_closed(),
@@ -121,7 +121,7 @@ impl Tries {
         }
     }
 
-    /// The errors of the next server after which the statement is run elsewhere.
+    /// The errors after which the statement runs on another server.
     pub(super) fn hold_back(
         &self,
         snapshot: &Snapshot,
@@ -141,7 +141,7 @@ impl Tries {
 }
 
 impl Session {
-    /// Notes for another process that a command is about to be sent to a server.
+    /// Records for the next process that a command is about to be sent to a server.
     pub(super) fn note_run(&self, job: &Job, request: &Request) {
         let Some(tracked) = self.client.stream.tracked() else { return };
         let may_again = Tries::new(job, &self.snapshot()).retries > 0 && only_reads(job);
@@ -156,28 +156,28 @@ impl Session {
         );
     }
 
-    /// What a statement asks that the process knew which served the session before: its client is told so, and the session
-    /// ends, since it would be another one.
+    /// Refuses a statement that asks for what was lost with the former process, and ends the session: the client must not
+    /// take it for the same one.
     pub(super) async fn refuse_forgotten(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
         if !self.data.information.asks_for_lost(&job.statement) {
             return Ok(());
         }
-        let text = "Lost connection to MySQL server during query (the statement asks about one before it, and the \
-                    process of Narrows that knew has died). It has not run.";
+        let text = "Lost connection to MySQL server during query (the statement asks about an earlier one, \
+                    and the worker process that ran that one has died). It has not run.";
         self.count_failed(request, job);
         self.discard(request).await?;
         self.reply_error_at(request.answer(), Errno::SERVER_LOST, text).await?;
         Err(End::ErrorSent(text.to_owned()))
     }
 
-    /// A connection was lost before it had heard of the statement: what only it knew is gone, and any other will do.
+    /// A connection was lost before the statement was sent: what only it knew is lost, and any other one can be used.
     pub(super) fn lost_unused(&mut self, server: &str, error: &str) {
         tracing::debug!(id = self.handle.id, server, error, "a connection was found closed");
         self.handle.has_backend(None);
         self.data.information.forget_here();
     }
 
-    /// A server has refused the statement in a way after which it is run elsewhere; the client has heard nothing of it.
+    /// A server has refused the statement with an error after which it runs elsewhere; the client has received nothing.
     pub(super) fn turn_elsewhere(
         &mut self,
         snapshot: &Snapshot,
@@ -190,7 +190,7 @@ impl Session {
             tries.leave(&backend);
             self.count_lost(backend, &error.message);
         } else if let Some(writer) = job.options.writer.take() {
-            // What was taken for a read is none to its server.
+            // The server does not consider it a read.
             self.give_back(backend, Exit::Return);
             self.worker.counters.borrow_mut().reads_run_on_writers += 1;
             job.hostgroup = writer;
@@ -204,7 +204,7 @@ impl Session {
         }
     }
 
-    /// The server was lost. Where the client had something there, the session cannot go on: it would be another one.
+    /// The server was lost. If the client had kept the connection, the session ends, because its state is lost too.
     pub(super) async fn report_lost(
         &mut self,
         sequence: u8,
@@ -226,23 +226,23 @@ impl Session {
     }
 }
 
-/// What a client is told whose server was lost: which, after what time, why, and whether its statement has run.
+/// The error after a server was lost: which server, after what time, why, and whether the statement has run.
 pub(super) fn lost(address: &str, since: Option<Instant>, text: &str, fate: Fate) -> String {
     let after = since.map_or(String::new(), |since| format!(" after {} ms", since.elapsed().as_millis()));
     let fate = match fate {
         Fate::NotRun => "It has not run.",
         Fate::Unknown => "It may have run.",
-        Fate::Answering => "The answer is not whole.",
+        Fate::Answering => "The answer is incomplete.",
     };
     format!("Lost connection to MySQL server during query ({address}{after}: {text}). {fate}")
 }
 
-/// Whether running a statement twice, on two connections, does no more than running it once.
+/// Whether running a statement twice, on two connections, has the same effect as running it once.
 fn is_repeatable(job: &Job, request: &Request) -> bool {
     only_reads(job) || job.command == Command::Query && sets_only_the_session(job, job.text(request))
 }
 
-/// Whether it is a `SET` that changes nothing but its session, and asks nobody for the values.
+/// Whether it is a `SET` that changes only its session, to values that do not depend on the server.
 fn sets_only_the_session(job: &Job, text: &[u8]) -> bool {
     let is_own = |assignment: &Assignment| match assignment {
         Assignment::System { scope: Scope::Session, value, .. } | Assignment::User { value, .. } => {
@@ -260,7 +260,7 @@ fn sets_only_the_session(job: &Job, text: &[u8]) -> bool {
 fn only_reads(job: &Job) -> bool {
     match job.command {
         Command::StmtPrepare => return true,
-        // What a cursor leaves behind, and what was sent in parts, is gone with the connection.
+        // A cursor, and parameters that were sent in parts, are lost with the connection.
         Command::Query | Command::StmtExecute if job.expect == Expect::Result => {}
         _ => return false,
     }
@@ -268,15 +268,14 @@ fn only_reads(job: &Job) -> bool {
     reads && !job.statement.flags.intersects(Flags::EFFECTS.union(Flags::FOR_UPDATE))
 }
 
-/// Whether a statement that has run outside of transactions leaves nothing behind but what it has changed in tables, and an
-/// insert id.
+/// Whether a statement outside of transactions has no effect but on tables and on `LAST_INSERT_ID()`.
 fn leaves_nothing_tied(job: &Job) -> bool {
     let kinds = [Kind::Select, Kind::Show, Kind::Do, Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete];
     kinds.contains(&job.statement.kind) && !job.statement.flags.intersects(Flags::EFFECTS)
 }
 
-/// Whether a statement waits for another server where the one at hand turns out to be read only: it goes to servers that may
-/// be written to, and one that refuses it has done nothing of it.
+/// Whether a statement waits for another server if the current one turns out to be read only: it is routed to servers for
+/// writes, and a server that refuses it has done nothing.
 fn waits_for_writer(snapshot: &Snapshot, job: &Job) -> bool {
     let writes = matches!(
         job.statement.kind,
@@ -298,6 +297,6 @@ fn waits_for_writer(snapshot: &Snapshot, job: &Job) -> bool {
     writes && is_one && is_for_writers()
 }
 
-/// How many connections a statement may find closed by their server before its client is told so. They were idle, so the
-/// server has closed them for a reason of its own; more than a few in a row mean that it goes away.
+/// How many connections may turn out to be closed by their server before the client receives an error. They were idle, so
+/// the server may have closed them for a reason of its own; more than a few in a row mean that it is shutting down.
 const FOUND_CLOSED: usize = 8;

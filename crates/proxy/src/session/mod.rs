@@ -1,4 +1,4 @@
-//! A client's session: read a command, dispatch it, reply; until the client leaves or has to.
+//! A client's session: reads a command, dispatches it and replies, until the client disconnects or is disconnected.
 
 mod aside;
 mod binding;
@@ -59,7 +59,7 @@ use job::Job;
 use patience::Patience;
 use statements::ClientStatements;
 
-/// One client's session: its connection, its data, its binding to backend connections, and what runs for it.
+/// One client's session: its connection, its data, the backend connections that it keeps, and the command that runs.
 pub struct Session {
     worker: Rc<Worker>,
     handle: Rc<Handle>,
@@ -72,7 +72,7 @@ pub struct Session {
     run: Running,
 }
 
-/// What a session begins with.
+/// The initial state of a session: that of a login, or one that another process has left.
 struct Resumed {
     state: SharedState,
     status: Status,
@@ -98,30 +98,31 @@ impl Resumed {
 enum End {
     #[error("COM_QUIT")]
     Quit,
-    #[error("the client went away")]
+    #[error("the client has disconnected")]
     Gone,
     #[error("{0:?}")]
     Interrupted(Interrupt),
-    /// The client has been told.
+    /// The client has received this error.
     #[error("{0}")]
     ErrorSent(String),
 }
 
-/// What runs for the client.
+/// The command that runs.
 #[derive(Default)]
 struct Running {
-    /// The configuration under which the current command is routed, run and settled: one, from its beginning to its end.
+    /// The configuration of the current command, which does not change from routing to the end.
     snapshot: Option<LocalSnapshot>,
-    /// When the current command ended, once it has; read once, for all who ask.
+    /// When the current command ended, if it has. The clock is read once for all callers.
     ended: Option<Instant>,
-    /// What the query log will have of the current statement.
+    /// The current statement's entry in the query log.
     record: Option<Box<crate::query_log::Record>>,
-    /// What the query cache will have of its answer.
+    /// What the query cache will store of its result.
     recording: RefCell<Option<Box<Recording>>>,
 }
 
 impl Session {
-    /// The session of a client that has just logged in. Boxed, since a future that owns a value has room for it twice.
+    /// The session of a client that has just logged in. Boxed, because a future that owns a value reserves space for it
+    /// twice.
     pub fn new(worker: Rc<Worker>, client: LoggedIn) -> Box<Session> {
         let username = &client.account.account.row.username;
         let handle = Handle::new(client.id, username, client.peer, &client.state);
@@ -143,7 +144,7 @@ impl Session {
             transaction_since: None,
             local: client.stream.local(),
             stream: client.stream,
-            // A client that has nothing more to say does not keep the buffer its login was read into.
+            // A client that has sent nothing after its login does not keep the buffer.
             input: Some(input).filter(|input| !input.is_empty()).unwrap_or_default(),
             patience: Patience::of(&state, client.capabilities),
             capabilities: client.capabilities,
@@ -174,7 +175,7 @@ impl Session {
         })
     }
 
-    /// Serves commands until the session is over, and cleans up behind it.
+    /// Serves commands until the session is over, and cleans up.
     pub async fn run(mut self: Box<Self>) {
         let end = self.serve().await;
         match &end {
@@ -193,14 +194,14 @@ impl Session {
             let mut out = Vec::with_capacity(128);
             put_error(&mut out, &mut 0, text.0, text.1);
             self.worker.counters.borrow_mut().generated_errors += 1;
-            // A client that does not read is closed all the same.
+            // A client that does not read is disconnected without the error.
             let _ = Box::pin(crate::rt::timeout(FAREWELL_LIMIT, self.client.stream.write_all(&out))).await;
         }
     }
 
     async fn serve(&mut self) -> End {
         if self.want.account.row.fast_forward {
-            // What of its bytes is under way nobody knows.
+            // It is unknown which of its bytes a server has received.
             if let Some(tracked) = self.client.stream.tracked() {
                 tracked.forget();
             }
@@ -219,7 +220,7 @@ impl Session {
             if let Err(end) = self.next_bytes().await {
                 return end;
             }
-            // Boxed, so that an idle client's task does not keep the room that a command needs.
+            // Boxed, so that an idle client's task does not hold the memory that a command needs.
             if let Err(end) = Box::pin(self.commands()).await {
                 return end;
             }
@@ -235,7 +236,7 @@ impl Session {
             select! {
                 biased;
                 reason = self.handle.interrupted() => match reason {
-                    // Nothing runs that could be killed.
+                    // There is nothing to kill.
                     Interrupt::KillQuery | Interrupt::QueryTime | Interrupt::KillTime => {
                         self.client.go_on_after_kill();
                         continue;
@@ -258,7 +259,7 @@ impl Session {
         }
     }
 
-    /// The command at hand, if any, has ended.
+    /// The current command, if there is one, has ended.
     fn begin_rest(&mut self) {
         self.rest();
         self.run.snapshot = None;
@@ -295,20 +296,19 @@ impl Session {
         self.client.send(&out).await
     }
 
-    /// What a client is told that is sent away.
+    /// The error that a client receives before it is disconnected.
     fn farewell(&self, reason: Interrupt) -> Option<(Errno, &'static str)> {
         let snapshot = self.snapshot();
         let is_own = self.client.patience.idle.is_some_and(|own| own < snapshot.variables.wait_timeout);
         match farewell(reason) {
-            Some((errno, _)) if is_own && reason == Interrupt::Idle => Some((
-                errno,
-                "The client was disconnected because of inactivity (wait_timeout, as it has set it)",
-            )),
+            Some((errno, _)) if is_own && reason == Interrupt::Idle => {
+                Some((errno, "The client was disconnected because of inactivity (its own wait_timeout)"))
+            }
             farewell => farewell,
         }
     }
 
-    /// The state that the connection for a command is brought into.
+    /// The state into which a connection is aligned for a command.
     fn state_for(&mut self, job: &Job) -> SharedState {
         if !job.apart {
             return Arc::clone(&self.data.state);
@@ -325,7 +325,7 @@ impl Session {
         state
     }
 
-    /// Notes for another process what could be gone on with here.
+    /// Records for the next process what it needs to continue this session.
     fn note_rest(&self) {
         let Some(tracked) = self.client.stream.tracked() else { return };
         let is_free = self.binding.pinned.is_none()
@@ -347,14 +347,14 @@ impl Session {
         }
     }
 
-    /// Notes that the command at hand must not run once more.
+    /// Records that the current command must not run again.
     fn note_tie(&self) {
         if let Some(tracked) = self.client.stream.tracked() {
             tracked.is_tied();
         }
     }
 
-    /// Rolls the session back to a given state: what is pinned is reset and returned, nothing is remembered.
+    /// Resets the session to a given state, and returns all its backend connections.
     fn start_over(&mut self, state: SharedState) {
         let mut pinned = self.binding.pinned.take();
         self.data.information.start_over(pinned.as_mut().map(|pinned| &mut *pinned.backend));
@@ -374,20 +374,20 @@ impl Session {
         self.binding.multiplexing_off = false;
     }
 
-    /// Takes away all that a connection may carry of this session, and returns it to the pool; or closes it.
+    /// Resets a connection and returns it to the pool, or closes it.
     fn recycle(&self, backend: Lease, pins: &Pins) {
         backend.settle(pins.exit_of_session(), &self.worker.pool, &self.want, Instant::now());
     }
 
-    /// The configuration of the current command, or the one that is in force if there is none.
+    /// The configuration of the current command, or the one in force if no command runs.
     fn snapshot(&self) -> LocalSnapshot {
         self.run.snapshot.clone().unwrap_or_else(|| self.worker.snapshot())
     }
 }
 
 impl Drop for Session {
-    /// However a session ends, its backend connection is reset before anybody else may have it. In a panic it is
-    /// closed: nothing is known of it.
+    /// However a session ends, its backend connections are reset before they are used again. After a panic they are
+    /// closed, because their state is unknown.
     fn drop(&mut self) {
         self.worker.leave(&self.handle);
         if std::thread::panicking() {
@@ -400,7 +400,7 @@ impl Drop for Session {
     }
 }
 
-/// What a client is told that is sent away.
+/// The error that a client receives before it is disconnected.
 fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
     let inactivity = Errno { number: 4031, sqlstate: *b"HY000" };
     match reason {
@@ -424,5 +424,5 @@ fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
     }
 }
 
-/// How long a client that is sent away has to take the reason.
+/// How long a client that is disconnected has to read the reason.
 const FAREWELL_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,8 +1,7 @@
-//! How long a session waits for its client where the client has said so: `SET wait_timeout`, `interactive_timeout`,
-//! `net_read_timeout`, `net_write_timeout`.
+//! The session's own timeouts: `SET wait_timeout`, `interactive_timeout`, `net_read_timeout`, `net_write_timeout`.
 //!
-//! A server is told only for statements that may read them back, and for no longer: it would end a connection by them that
-//! another client has, or none.
+//! They are set on a backend connection only for statements that may read them, and reset after that: the server would
+//! otherwise close a connection that is idle or that another client uses.
 
 use std::time::Duration;
 
@@ -11,16 +10,16 @@ use narrows_wire::Capabilities;
 use super::Session;
 use crate::state::SessionState;
 
-/// What a client has set, in force beside Narrows' own limits.
+/// The timeouts that a client has set, which hold in addition to Narrows' own limits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Patience {
     /// For the next command.
     pub(super) idle: Option<Duration>,
     /// For the rest of a command.
     pub(super) read: Option<Duration>,
-    /// For the client to take what it is sent.
+    /// For the client to read what it is sent.
     pub(super) write: Option<Duration>,
-    /// Some of it is so short that no connection of the pool may have it.
+    /// One of them is so short that no connection in the pool may have it.
     pub(super) is_short: bool,
 }
 
@@ -39,7 +38,7 @@ impl Patience {
 }
 
 impl Session {
-    /// The client's state is another one.
+    /// Reads the timeouts from the client's state, which has changed.
     pub(super) fn note_patience(&mut self) {
         self.client.patience = Patience::of(&self.data.state, self.client.capabilities);
     }

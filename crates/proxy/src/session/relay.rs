@@ -274,7 +274,7 @@ impl Relay<'_> {
             }
             let (address, text) = (self.backend.login.server.address(), self.backend.broken_by(&text));
             let message = format!(
-                "Lost connection to MySQL server during query ({address}: {text}). The answer is not whole."
+                "Lost connection to MySQL server during query ({address}: {text}). The answer is incomplete."
             );
             put_error(&mut out, &mut sequence, Errno::SERVER_LOST, &message);
             self.session.worker.counters.borrow_mut().generated_errors += 1;

@@ -1,4 +1,4 @@
-//! What is looked at of the bytes that pass: whether a client changes its user, or sends a file that no statement named.
+//! Examines the bytes that pass: whether a client changes its user, or sends a file that no statement named.
 
 use narrows_sql::{Flags, Statement};
 use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
@@ -12,15 +12,15 @@ use super::super::outcome::may_load_a_file;
 pub(super) enum Forbidden {
     /// `COM_CHANGE_USER`.
     ChangeUser,
-    /// A file, or its first packet, for which the client's command was none to load one.
+    /// A file, or its first packet, though the client's command does not load one.
     File {
-        /// Its number.
+        /// Its sequence number.
         sequence: u8,
     },
 }
 
-/// Where the commands of a client begin in its bytes, and what else there is: a packet that neither begins a command nor goes on
-/// with a long one is of a file that the server has asked for.
+/// Finds the commands in a client's bytes. A packet that neither begins a command nor continues a long one belongs to a
+/// file that the server has asked for.
 #[derive(Debug)]
 pub(super) struct Commands {
     /// Bytes of the header that is being read.
@@ -28,17 +28,17 @@ pub(super) struct Commands {
     held: usize,
     /// Bytes of its payload that are still to come.
     left: usize,
-    /// The last packet was one of a file, or of a long command, so that the next one may go on with it: its sequence number.
+    /// The sequence number of the last packet, if it belongs to a file or a long command that the next one may continue.
     before: Option<u8>,
-    /// The last packet of a command was full: the next one goes on with it.
+    /// The last packet of a command had the maximum length, so the next one continues it.
     is_long: bool,
-    /// The next byte is that of a command.
+    /// The next byte is the first one of a command.
     begins: bool,
-    /// The command may have been one to load a file of the client.
+    /// The command may load a file of the client.
     loads: bool,
-    /// So may be a statement that was prepared.
+    /// A prepared statement may load a file of the client.
     prepared_loads: bool,
-    /// Query attributes stand in front of texts.
+    /// Texts have query attributes before them.
     has_attributes: bool,
     /// A text may have several statements.
     has_several: bool,
@@ -60,15 +60,15 @@ impl Commands {
         }
     }
 
-    /// The server has said something: what comes next begins with its sequence number, or is a command.
+    /// The server has sent something: the client's next packet continues its sequence numbers, or is a command.
     pub(super) fn is_answered(&mut self) {
         if self.left == 0 && self.held == 0 {
             self.before = None;
         }
     }
 
-    /// Goes on with these bytes; what there is among them that must not reach the server. `may_load`: files may be loaded
-    /// where a command says so. `may_hide`: what looks like a command may be a file.
+    /// Examines these bytes; returns what must not reach the server, if they have it. `may_load`: commands may load files.
+    /// `may_hide`: what looks like a command may be a file.
     pub(super) fn follow(&mut self, mut bytes: &[u8], may_load: bool, may_hide: bool) -> Option<Forbidden> {
         while let [first, rest @ ..] = bytes {
             if self.left > 0 {
@@ -100,10 +100,10 @@ impl Commands {
         None
     }
 
-    /// A header is complete; its number, if it is the beginning of a file that no command was to load.
+    /// A header is complete; returns its sequence number if it begins a file that no command loads.
     fn packet(&mut self, may_hide: bool) -> Option<u8> {
         let header = Header::decode(&self.header)?;
-        // Numbers begin again after 255: with a file, and with a command of 4 GiB.
+        // Sequence numbers wrap after 255, in a file, and in a command of 4 GiB.
         let goes_on = header.sequence != 0 || self.before == Some(u8::MAX);
         if !self.loads && !self.is_long && (goes_on || may_hide) {
             return Some(header.sequence);
@@ -116,13 +116,13 @@ impl Commands {
         None
     }
 
-    /// Whether a command may make the server ask for a file. Of a long one only what is here is looked at.
+    /// Whether a command may make the server ask for a file. Only the part of a long command that has arrived is examined.
     fn may_load_a_file(&mut self, command: &[u8], whole: bool) -> bool {
         let Some((code, argument)) = command.split_first() else { return false };
         match Command::from_code(*code) {
             Some(Command::Query) => {
                 let attributes = if self.has_attributes { attributes_length(argument) } else { Ok(0) };
-                // Attributes that are not all here, or that cannot be read, hide the text.
+                // Attributes that are incomplete or malformed hide the text.
                 attributes
                     .map_or(true, |length| self.says_so(argument.get(length..).unwrap_or_default(), whole))
             }
@@ -141,45 +141,45 @@ impl Commands {
         if whole && looked_at.len() == text.len() {
             return may_load_a_file(&statement);
         }
-        // How it goes on says nothing of what it is, but that it may be several.
+        // The rest of the text does not change what the statement is, but it may have other statements.
         let known = Statement { flags: statement.flags.without(Flags::UNTERMINATED), ..statement };
         self.has_several || looked_at.len() < LOOKED_AT || may_load_a_file(&known)
     }
 }
 
-/// Bytes of a statement that say what it is.
+/// Bytes of a statement that suffice to classify it.
 const LOOKED_AT: usize = 1024;
 
 /// The last packets of a server's answer, by their headers and first bytes.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// The header that is being read, and the byte after it.
+    /// The header that is being read, and the byte that follows it.
     head: [u8; HEADER_LENGTH + 1],
     held: usize,
     /// Bytes of the packet that are still to come.
     left: usize,
-    /// The last packet that has begun, and the one before it; `None`: the client's.
+    /// The last packet that has begun, and the one before it; `None`: it is the client's.
     last: Option<Packet>,
     before: Option<Packet>,
 }
 
-/// What is known of a packet.
+/// What is known about a packet.
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     sequence: u8,
-    /// Its first byte; 0 of an empty one.
+    /// Its first byte; 0 if it is empty.
     first: u8,
 }
 
 impl Answers {
-    /// Whether the client may take the last packet for a question for a file, and answer with one that looks like a command: the
-    /// number after 255 is 0. Such a question stands where a result begins: first of all, or after an OK or EOF packet.
+    /// Whether the client may take the last packet for a request for a file, and send one that looks like a command, because
+    /// the sequence number after 255 is 0. Such a request is where a result begins: first, or after an OK or EOF packet.
     pub(super) fn may_hide_a_file(&self) -> bool {
         let asks = self.last.is_some_and(|last| last.sequence == u8::MAX && last.first == 0xFB);
         asks && self.before.is_none_or(|before| matches!(before.first, 0 | 0xFE))
     }
 
-    /// What comes next is the answer to something else.
+    /// The client has sent something: the next packet is the answer to that.
     pub(super) fn client_speaks(&mut self) {
         if self.left == 0 && self.held == 0 {
             (self.last, self.before) = (None, None);
@@ -193,7 +193,7 @@ impl Answers {
                 self.left -= step;
                 bytes = bytes.get(step..).unwrap_or_default();
             }
-            // The plain case: all of the head is here.
+            // The usual case: all of the head has arrived.
             if self.held == 0
                 && let Some(head) = bytes.first_chunk()
             {
@@ -217,7 +217,7 @@ impl Answers {
         }
     }
 
-    /// A packet whose head stands at the front of `bytes`; returns what comes after the head.
+    /// Notes the packet whose head is at the front of `bytes`; returns the bytes that follow the head.
     #[inline]
     fn begins<'b>(&mut self, head: [u8; HEADER_LENGTH + 1], bytes: &'b [u8]) -> &'b [u8] {
         let is_empty = head.starts_with(&[0, 0, 0]);
@@ -260,7 +260,7 @@ mod tests {
         assert!(found(&[b"\x05\0\0\0\x11user"]));
         assert!(found(&[b"\x01\0\0\0\x0E\x05\0\0\0\x11user"]));
         assert!(found(&[b"\x05", b"\0\0", b"\0", b"\x11", b"user"]));
-        // The end of a file, and a command at once.
+        // The end of a file, followed by a command.
         let load = packet(0, LOAD);
         assert!(found(&[&load, b"\x01\0\0\xFFa\0\0\0\0\x02\0\0\0\x11a"]));
     }
@@ -298,7 +298,7 @@ mod tests {
         assert!(of(&long("SELECT 1"), true, true));
         assert!(!of(&long("SELECT 1"), true, false));
         assert!(!of(&long("LOAD DATA LOCAL INFILE 'f' INTO TABLE t"), false, false));
-        // Of statements that were prepared any may be meant.
+        // Any of the prepared statements may be the one executed.
         let execute = packet(0, b"\x17\x01\0\0\0\0\x01\0\0\0");
         let prepare = |text: &str| packet(0, &[b"\x16", text.as_bytes()].concat());
         let runs = |text: &str| forbidden(Capabilities::default(), true, &[&prepare(text), &execute, &file]);

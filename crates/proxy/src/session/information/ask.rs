@@ -1,4 +1,4 @@
-//! Information functions whose value another connection knows, or none: it is fetched, and put into the statement.
+//! Information functions whose value is not on the leased connection: it is fetched, and put into the statement.
 
 use narrows_sql::{DiagnosticsItem, Flags, Kind, Shape, Statement, Substitute, shown_conditions, substitute};
 use narrows_wire::Errno;
@@ -16,8 +16,8 @@ use crate::snapshot::HostgroupId;
 use crate::state::quoted;
 
 impl Information {
-    /// Leaves what only the leased connection knows of the last statement there, to be collected at once: something of our
-    /// own makes it forget that. Returns whether there is anything.
+    /// Marks what only the leased connection knows about the last statement as uncollected, before something of our own
+    /// clears it there. Returns whether there is anything to collect.
     fn leave_to_collect(&mut self, backend: &mut Backend, kinds: Kinds) -> bool {
         if kinds.is_empty() {
             return false;
@@ -32,15 +32,16 @@ impl Information {
 }
 
 impl Session {
-    /// A statement was answered with an error that no server knows.
+    /// A statement was answered with an error of Narrows' own.
     pub(in super::super) fn note_own_error(&mut self, errno: Errno, text: &str) {
         let kept = !self.data.state.keeps_no_errors();
         self.data.information.note_own_error(errno, text, kept);
     }
 
-    /// Gives a connection back to the pool, and remembers which it was and what it keeps. What it may carry needs this `exit`.
+    /// Gives a connection back to the pool, and remembers which one it was and what it keeps. `exit` is what its pins
+    /// require.
     pub(in super::super) fn give_back(&mut self, mut backend: Lease, exit: Exit) {
-        debug_assert!(!backend.login.statements.holds_any(), "a statement is held that no pin tells of");
+        debug_assert!(!backend.login.statements.holds_any(), "a statement is held without a pin");
         self.leave(&mut backend);
         self.handle.has_backend(None);
         let exit = self.exit_of(&backend, exit);
@@ -51,7 +52,7 @@ impl Session {
         backend.settle(exit, &self.worker.pool, &self.want, now);
     }
 
-    /// What is to be done to a connection that nothing ties to this session any more, if its reasons need this `exit`.
+    /// What must be done to a connection that this session gives back, if its pins required `exit`.
     pub(in super::super) fn exit_of(&self, backend: &Backend, exit: Exit) -> Exit {
         match exit {
             Exit::Return if self.client.patience.is_short && backend.login.state.has_short_timeouts() => {
@@ -61,7 +62,7 @@ impl Session {
         }
     }
 
-    /// Remembers which connection it was that is left, and what it keeps.
+    /// Remembers which connection the session gives back or sets aside, and what that keeps.
     pub(in super::super) fn leave(&mut self, backend: &mut Backend) {
         let place = Place::of(backend);
         let keeps_warnings =
@@ -71,7 +72,7 @@ impl Session {
         }
     }
 
-    /// Whether warnings outlast the return of a connection to the pool.
+    /// Whether warnings are available after the connection was given back to the pool.
     fn handles_warnings(&self, hostgroup: HostgroupId) -> bool {
         let snapshot = self.snapshot();
         let hostgroup = snapshot.hostgroups.get(&hostgroup);
@@ -85,22 +86,22 @@ impl Session {
         }
     }
 
-    /// Before an insert, an unknown id of somebody else is replaced by one that is like no other, which shows later whether
-    /// the insert has set it.
+    /// Before an insert, an unknown id of another client is replaced by one that no insert generates, which later shows
+    /// whether the insert has set it.
     pub(in super::super) fn foreign_insert_id(&self, statement: &Statement) -> Option<u64> {
         let here = self.data.information.insert_id.is_here();
         (!here && may_set_an_id(statement)).then_some(FOREIGN_INSERT_ID)
     }
 
-    /// What a connection has kept for this client. Whoever has it now starts with collecting that; while it is idle, it is
-    /// asked. `None` if neither has ended in the time that the other session has for it.
+    /// What a connection has kept for this client. If another session leases it, that one collects the diagnostics first;
+    /// if it is idle, its worker does. `None` if neither is done within the time limit.
     async fn fetched<'k>(&self, left: &'k Left) -> Option<&'k Collected> {
         let Place { hostgroup, last_use } = left.place;
         self.worker.pool.ask_for(&left.receiver, hostgroup, last_use);
         left.receiver.collected(self.snapshot().variables.connect_timeout_server_max).await
     }
 
-    /// `LAST_INSERT_ID()` for a connection that does not know it; `None` if it does.
+    /// `LAST_INSERT_ID()` for a connection that does not have it; `None` if it does.
     pub(in super::super) async fn insert_id_elsewhere(&mut self) -> Option<u64> {
         let insert_id = &self.data.information.insert_id;
         if insert_id.is_here() {
@@ -117,9 +118,9 @@ impl Session {
         Some(self.data.information.insert_id.settle(decided))
     }
 
-    /// Before a connection that has run this client's inserts is asked for `LAST_INSERT_ID()`: whether they have set
-    /// it. An id that was given explicitly is named like a generated one, and the connection may still have
-    /// the value of whoever used it before.
+    /// Before a connection that has run this client's inserts is asked for `LAST_INSERT_ID()`: checks whether they have set
+    /// it. The protocol reports an id that was given explicitly like a generated one, and the connection may still have
+    /// the value of its previous client.
     pub(in super::super) async fn check_insert_id(
         &mut self,
         backend: &mut Backend,
@@ -129,7 +130,7 @@ impl Session {
             return Ok(());
         }
         let mut kinds = Kinds { insert_id: false, ..self.data.information.known_here() };
-        // MariaDB keeps conditions over a question without a table.
+        // MariaDB keeps conditions during a query without a table.
         kinds.diagnostics &= backend.login.family == Family::MySql;
         self.take(backend, kinds).await?;
         let limit = self.snapshot().variables.connect_timeout_server;
@@ -142,8 +143,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes from the leased connection what only it knows of the last statement, before something of our own makes
-    /// it forget that.
+    /// Collects what only the leased connection knows about the last statement, before something of our own clears it.
     pub(in super::super) async fn take_what_is_here(
         &mut self,
         backend: &mut Backend,
@@ -159,8 +159,8 @@ impl Session {
         backend.collect_diagnostics(self.snapshot().variables.connect_timeout_server).await
     }
 
-    /// The statement with what it asks about the one before put in, for a connection that does not know; `None`
-    /// if nothing need be put in.
+    /// The statement with the values that it asks about earlier statements inserted, for a connection that does not have
+    /// them; `None` if nothing needs to be inserted.
     pub(in super::super) async fn with_answers(
         &self,
         backend: &Backend,
@@ -172,7 +172,7 @@ impl Session {
         let connection_id =
             Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
         let stale = flags.intersects(Flags::FOUND_ROWS) && information.found_rows.is_stale()
-            // It may have those of our own assignments.
+            // The connection may have those of our own assignments.
             || flags.intersects(Flags::WARNING_COUNT) && !information.conditions.are_here();
         let knows = information.last == Last::Here && !stale;
         if knows || !asks_about_last(&job.statement) || job.statement.kind == Kind::GetDiagnostics {
@@ -204,7 +204,7 @@ impl Session {
         substitute(text, &known)
     }
 
-    /// `FOUND_ROWS()` for a connection that does not know it; `None` if it does.
+    /// `FOUND_ROWS()` for a connection that does not have it; `None` if it does.
     async fn found_rows(&self) -> Option<u64> {
         match &self.data.information.found_rows {
             FoundRows::Here => None,
@@ -216,8 +216,8 @@ impl Session {
         }
     }
 
-    /// How many conditions there are, and how many of them are errors. An ERR packet tells of one; whether there were
-    /// others before it, what was collected tells.
+    /// How many conditions there are, and how many of them are errors. An ERR packet reports one; if there were others
+    /// before it, they are among the collected ones.
     async fn condition_counts(&self) -> (u16, u16) {
         let conditions = &self.data.information.conditions;
         let collected = match conditions.left() {
@@ -231,8 +231,8 @@ impl Session {
         (conditions.warnings.max(least(rows.len())), conditions.errors.max(least(errors)))
     }
 
-    /// Answers `SHOW WARNINGS` with what was left for this client, if the connection that knew was taken by
-    /// somebody else; `None` if the leased connection is to be asked.
+    /// The answer to `SHOW WARNINGS` from what was collected for this client, if another session has leased the connection
+    /// that had it; `None` if the leased connection must be asked.
     pub(in super::super) async fn left_warnings(
         &mut self,
         backend: &Backend,
@@ -248,7 +248,7 @@ impl Session {
                 true => (b"@@session.error_count", errors),
                 false => (b"@@session.warning_count", warnings),
             };
-            // After an error it is not known whether a transaction is open.
+            // After an error it is unknown whether a transaction is open.
             let status = backend.status(limit).await?.of_session();
             reply::single_value(name, count.to_string().as_bytes(), capabilities, status)
         } else {
@@ -272,7 +272,7 @@ impl Session {
         Ok(Some(self.client.send(&out).await))
     }
 
-    /// The conditions that are not on the leased connection, with the columns that this connection gives them.
+    /// The conditions that are not on the leased connection, with that connection's column definitions.
     async fn elsewhere(&self, backend: &Backend) -> Result<Option<ResultSet>, BackendError> {
         let conditions = &self.data.information.conditions;
         let rows = match (conditions.own(), conditions.left()) {
@@ -288,8 +288,8 @@ impl Session {
         Ok(Some(ResultSet { columns, rows }))
     }
 
-    /// `GET DIAGNOSTICS` as the assignments it comes to, if the leased connection does not know; `None` if it is
-    /// to be asked: it knows, or something is asked that nobody else does.
+    /// `GET DIAGNOSTICS` as the equivalent assignments, if the leased connection does not have the conditions; `None` if the
+    /// connection must be asked, because it has them, or nobody else has what is asked.
     pub(in super::super) async fn diagnostics(
         &mut self,
         backend: &mut Backend,
@@ -320,7 +320,7 @@ impl Session {
     }
 }
 
-/// The shape in which a system variable is put into a statement.
+/// The form in which a system variable is inserted into a statement.
 fn variable_shape(family: Family) -> Shape {
     match family {
         Family::MySql => Shape::Variable,

@@ -1,8 +1,8 @@
 //! Warnings and errors of earlier statements: `SHOW WARNINGS`, `@@warning_count`, `GET DIAGNOSTICS`.
 //!
-//! They are with the connection that ran the statement, or were left there and collected by its next user, or are an error of
-//! Narrows' own. The protocol tells how many there are; what they say is asked only if a client wants to know, or if
-//! somebody else takes the connection.
+//! They are on the connection that ran the statement, or were collected from it by the next session, or are an error of
+//! Narrows' own. The protocol reports how many there are; their contents are fetched only if a client asks, or if another
+//! session leases the connection.
 
 use narrows_sql::{Escapes, Flags, Kind, Statement, keeps_conditions_on_mariadb};
 use narrows_wire::charset::Family;
@@ -12,27 +12,27 @@ use narrows_wire::{Command, Errno, Reader};
 use super::super::outcome::Outcome;
 use super::{Left, asks_conditions};
 
-/// How many conditions the last statement has left, and who has them.
+/// How many conditions the last statement has, and where they are.
 #[derive(Debug, Default)]
 pub(in super::super) struct Conditions {
-    /// `@@warning_count`, as far as the protocol tells.
+    /// `@@warning_count`, as far as the protocol reports it.
     pub(in super::super) warnings: u16,
-    /// `@@error_count`, as far as the protocol tells: an ERR packet tells of one.
+    /// `@@error_count`, as far as the protocol reports it: an ERR packet reports one.
     pub(in super::super) errors: u16,
     place: Where,
 }
 
-/// Who has the conditions that `SHOW WARNINGS` shows.
+/// Where the conditions are that `SHOW WARNINGS` shows.
 #[derive(Debug, Default)]
 enum Where {
     /// There are none, or they are lost.
     #[default]
     Nowhere,
-    /// The leased connection has them.
+    /// On the leased connection.
     Here,
-    /// A connection that was returned has them.
+    /// On a connection that was given back.
     Left(Left),
-    /// They are one error of Narrows' own: its row in `SHOW WARNINGS`; empty if the session keeps no errors.
+    /// An error of Narrows' own: its row in `SHOW WARNINGS`; empty if the session keeps no errors.
     Own(Box<[u8]>),
 }
 
@@ -43,14 +43,14 @@ struct Counts {
     errors: u16,
 }
 
-/// One condition, as a row of `SHOW WARNINGS` tells it.
+/// One condition, as in a row of `SHOW WARNINGS`.
 pub(super) struct Condition {
     pub(super) code: u16,
     pub(super) message: Vec<u8>,
 }
 
 impl Conditions {
-    /// Keeps what an answer tells of conditions.
+    /// Takes over what an answer reports about conditions.
     pub(in super::super) fn note(
         &mut self,
         command: Command,
@@ -62,14 +62,14 @@ impl Conditions {
         let Some(counts) = left_by((command, statement), text, family, outcome) else { return };
         let runs_others = matches!(statement.kind, Kind::Call | Kind::Execute);
         if runs_others && family == Family::MariaDb && self.are_here() && counts.warnings == 0 {
-            // Whether a table was among them, the connection knows; both tie the session to it.
+            // Only the connection knows whether the text reads a table, and such statements tie the session to it.
             return;
         }
         let place = if counts.warnings > 0 { Where::Here } else { Where::Nowhere };
         *self = Conditions { warnings: counts.warnings, errors: counts.errors, place };
     }
 
-    /// A statement was answered with an error that no server knows. If it is not `kept`, it counts and is not shown.
+    /// A statement was answered with an error of Narrows' own. If it is not `kept`, it is counted and not shown.
     pub(super) fn note_own_error(&mut self, errno: Errno, text: &str, kept: bool) {
         let mut row = Vec::with_capacity(16 + text.len());
         for cell in [b"Error", errno.number.to_string().as_bytes(), text.as_bytes()] {
@@ -81,19 +81,19 @@ impl Conditions {
         *self = Conditions { warnings: 1, errors: 1, place: Where::Own(row.into()) };
     }
 
-    /// After an error that the session does not keep: how many errors there are, the server has told.
+    /// After an error that the session does not keep: `errors` is the server's count.
     pub(in super::super) fn note_uncounted_error(&mut self, errors: u64) {
         let errors = u16::try_from(errors).unwrap_or(u16::MAX);
         *self = Conditions { warnings: errors, errors, place: Where::Nowhere };
     }
 
-    /// Whether the leased connection has them. If not, it must be cleared before it is asked for warnings: it has somebody
-    /// else's, or none but those of our own assignments.
+    /// Whether the leased connection has them. If not, its conditions must be cleared before it is asked for warnings: they
+    /// are those of another session, or of our own assignments.
     pub(in super::super) fn are_here(&self) -> bool {
         matches!(self.place, Where::Here)
     }
 
-    /// The connection that was returned with them.
+    /// The connection that was given back with them.
     pub(super) fn left(&self) -> Option<&Left> {
         if let Where::Left(left) = &self.place { Some(left) } else { None }
     }
@@ -124,7 +124,7 @@ impl Conditions {
     }
 }
 
-/// The conditions that a command has left; `None`: those of the statement before.
+/// The conditions after a command; `None`: those of the previous statement.
 fn left_by(
     (command, statement): (Command, &Statement),
     text: &[u8],
@@ -147,8 +147,8 @@ fn left_by(
     left
 }
 
-/// The same of one statement. To ask for conditions leaves them, and so does on MariaDB every statement that has
-/// no table and no condition of its own.
+/// The same for one statement. A statement that asks for conditions keeps them; on MariaDB so does any statement that
+/// reads no table and has no condition of its own.
 fn left_by_one(
     command: Command,
     statement: &Statement,

@@ -6,22 +6,23 @@ use narrows_wire::charset::Family;
 use super::Left;
 use crate::session::outcome::Outcome;
 
-/// What `FOUND_ROWS()` answers, and who knows.
+/// The value of `FOUND_ROWS()`, and where it is.
 #[derive(Debug, Default)]
 pub(in super::super) enum FoundRows {
-    /// Nothing was found yet: 0.
+    /// No rows were counted yet: 0.
     #[default]
     Unknown,
-    /// The protocol told it. `by_last`: the last statement set it, so that the connection which ran it answers the same.
+    /// The protocol reported it. `by_last`: the last statement set it, so that the connection that ran it has the same value.
     Known { rows: u64, by_last: bool },
-    /// The leased connection knows.
+    /// On the leased connection.
     Here,
-    /// A connection that was returned knows.
+    /// On a connection that was given back.
     Left(Left),
 }
 
 impl FoundRows {
-    /// A statement ran. `found`: what its answer told; `only_here`: it has set the value, and its answer does not tell.
+    /// A statement ran. `found`: what its answer reported; `only_here`: it has set the value, and its answer does not report
+    /// it.
     pub(super) fn after_statement(&mut self, found: Option<u64>, only_here: bool) {
         match (found, &mut *self) {
             (Some(rows), _) => *self = FoundRows::Known { rows, by_last: true },
@@ -31,7 +32,7 @@ impl FoundRows {
         }
     }
 
-    /// Whether the value must be put into a statement even if the connection ran the last one: that did not set it.
+    /// Whether the value must be inserted into a statement even if the connection ran the last one, which did not set it.
     pub(super) fn is_stale(&self) -> bool {
         !matches!(self, FoundRows::Here | FoundRows::Known { by_last: true, .. })
     }
@@ -57,8 +58,8 @@ impl FoundRows {
     }
 }
 
-/// Whether the rows of an answer are what `FOUND_ROWS()` is from then on: servers count those of a `SELECT`, and of a
-/// `SHOW` that they make one of. What other statements do to it is not defined.
+/// Whether the rows of an answer become the value of `FOUND_ROWS()`: servers count those of a `SELECT`, and of a `SHOW`
+/// that they turn into one. For other statements it is undefined.
 pub(super) fn sets_found_rows(statement: &Statement, text: &[u8]) -> bool {
     match statement.kind {
         Kind::Select | Kind::Execute => true,
@@ -66,8 +67,8 @@ pub(super) fn sets_found_rows(statement: &Statement, text: &[u8]) -> bool {
     }
 }
 
-/// What statements without rows make of `FOUND_ROWS()`. The manual calls it undefined; this is what servers do, seen on
-/// MySQL 9.7 and MariaDB 10.11.
+/// The value of `FOUND_ROWS()` after statements without rows. The manual calls it undefined; this is what MySQL 9.7 and
+/// MariaDB 10.11 do.
 pub(super) fn found_besides(
     statement: &Statement,
     text: &[u8],

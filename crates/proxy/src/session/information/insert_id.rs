@@ -1,35 +1,35 @@
 //! `LAST_INSERT_ID()`.
 //!
-//! An OK packet names an id that was generated, and one that was given explicitly alike; only the first is what the function
-//! answers. So several connections may have set it, and all but the last are asked only if that one did not.
+//! An OK packet has an id whether it was generated or given explicitly, but only a generated one is what the function
+//! returns. So several connections may have set it; the last one is asked first, and the others only if it did not.
 
 use narrows_sql::{Flags, Kind, Statement};
 
 use super::Left;
 use crate::backend::InsertId;
 
-/// What `LAST_INSERT_ID()` answers, and who knows.
+/// The value of `LAST_INSERT_ID()`, and where it is.
 #[derive(Debug, Default)]
 pub(in super::super) struct LastInsertId {
-    /// The id that the last OK packet named.
+    /// The id in the last OK packet that had one.
     named: u64,
-    /// The answer as it was known exactly, before ids were named since.
+    /// The value when it was last known exactly, before later OK packets had ids.
     known: u64,
-    /// The leased connection may have set it; the ids that it named.
+    /// The leased connection may have set it; the ids in its OK packets.
     here: Option<Vec<u64>>,
-    /// The connections that may have set it, the last one last.
+    /// The connections that may have set it, the last one at the end.
     left: Vec<Left>,
-    /// The process that knew it has died.
+    /// The process that had it has died.
     pub(super) is_lost: bool,
 }
 
 impl LastInsertId {
-    /// The id that was named last.
+    /// The id in the last OK packet that had one.
     pub(in super::super) fn named(&self) -> u64 {
         self.named
     }
 
-    /// Whether the answer may be another than 0.
+    /// Whether the value may differ from 0.
     pub(in super::super) fn may_be_set(&self) -> bool {
         self.named != 0 || self.known != 0 || self.is_here() || !self.left.is_empty() || self.is_lost
     }
@@ -39,7 +39,7 @@ impl LastInsertId {
         self.here.is_some()
     }
 
-    /// An OK packet names an id.
+    /// An OK packet has an id.
     pub(super) fn is_named(&mut self, id: u64) {
         self.named = id;
         let named = self.here.get_or_insert_default();
@@ -54,14 +54,14 @@ impl LastInsertId {
         self.here.get_or_insert_default();
     }
 
-    /// The session has set it to this on the leased connection.
+    /// The session has set it to `id` on the leased connection.
     pub(in super::super) fn set(&mut self, id: u64) {
         (self.named, self.known) = (id, id);
         self.left.clear();
         self.may_be_here();
     }
 
-    /// The leased connection answers as it did before the session used it. It has not set the value, unless to the same.
+    /// The leased connection has the same value as before the session used it, so the session has not changed it there.
     pub(super) fn is_unchanged(&mut self, before: u64) {
         if self.here.as_ref().is_some_and(|named| !named.contains(&before)) {
             self.here = None;
@@ -87,17 +87,17 @@ impl LastInsertId {
         }
     }
 
-    /// The connections that may have set it, the last one last.
+    /// The connections that may have set it, the last one at the end.
     pub(super) fn left(&self) -> &[Left] {
         &self.left
     }
 
-    /// Whether it has to be waited for: another session collects it, or will.
+    /// Whether another session is collecting it, or will, so that this one must wait.
     pub(in super::super) fn is_awaited(&self) -> bool {
         !self.is_here() && self.left.iter().any(|left| !left.receiver.has_arrived())
     }
 
-    /// What a connection answers decides; `None` if that one did not set it.
+    /// The value, if a connection's answer decides it; `None` if that connection did not set it.
     pub(super) fn decided_by(&self, left: &Left, answer: Option<InsertId>) -> Option<u64> {
         match answer {
             Some(InsertId::Is(id)) => Some(id),
@@ -107,7 +107,7 @@ impl LastInsertId {
         }
     }
 
-    /// All connections were asked; the answer is `decided`, or what it was before them.
+    /// All connections were asked: the value is `decided`, or the one before them.
     pub(super) fn settle(&mut self, decided: Option<u64>) -> u64 {
         self.known = decided.unwrap_or(self.known);
         self.named = self.known;
@@ -116,11 +116,11 @@ impl LastInsertId {
     }
 }
 
-/// Connections and ids that are remembered: a client that inserts and never asks must not grow.
+/// Connections and ids that are remembered, so that a client that inserts and never asks does not use ever more memory.
 const REMEMBERED: usize = 8;
 
-/// Whether a statement may set what `LAST_INSERT_ID()` answers, and its answer tell nothing of it, or another id: one that
-/// was given explicitly.
+/// Whether a statement may set `LAST_INSERT_ID()` without reporting the value: its answer has no id, or one that was given
+/// explicitly.
 pub(super) fn may_set_an_id(statement: &Statement) -> bool {
     let inserts = matches!(
         statement.kind,

@@ -1,20 +1,20 @@
-//! What a session's information functions answer: `LAST_INSERT_ID()`, `FOUND_ROWS()`, `ROW_COUNT()`, `SHOW WARNINGS`.
+//! The values of a session's information functions: `LAST_INSERT_ID()`, `FOUND_ROWS()`, `ROW_COUNT()`, `SHOW WARNINGS`.
 //!
-//! Each value is with somebody. Most are told by the protocol, and Narrows knows them. Others only the connection knows that
-//! ran the statement; while nobody else has used it, it can be asked. The next client that leases it collects the value first
-//! and leaves it for this one (`backend/diagnostics.rs`).
+//! Most values are reported by the protocol, so Narrows knows them. Others are known only to the connection that ran the
+//! statement, which can be asked as long as no other session has used it. The next session that leases it first collects
+//! the value for this one (`backend/diagnostics.rs`).
 //!
 //! ```text
-//!                 a statement ran, and its answer does not tell
+//!                 a statement ran, and its answer lacks the value
 //!      Known ---------------------------------------------------> Here: the leased connection knows
 //!        ^                                                         |  ^
-//!        |  its answer tells                      leave(): it goes |  | meet(): it is leased again,
-//!        |                                        back to the pool |  | and nobody was between
+//!        |  its answer has it                     leave(): it goes |  | meet(): it is leased again,
+//!        |                                        back to the pool |  | and nobody else used it
 //!        |                                                         v  |
-//!        +------------- the next client has collected it ------- Left: with that connection
+//!        +------------- the next session has collected it ------ Left: on that connection
 //! ```
 //!
-//! Nothing here has a socket; `ask.rs` asks connections.
+//! Nothing here uses a socket, except `ask.rs`.
 
 mod ask;
 mod conditions;
@@ -38,10 +38,10 @@ use conditions::Conditions;
 use found_rows::{FoundRows, found_besides, sets_found_rows};
 use insert_id::{LastInsertId, may_set_an_id};
 
-/// What a statement asks about the ones before.
+/// What a statement asks about earlier ones.
 const ASKS: Flags = Flags::FOUND_ROWS.union(Flags::ROW_COUNT).union(Flags::WARNING_COUNT);
 
-/// Whether a statement asks about the one before it, which any other statement makes forgotten.
+/// Whether a statement asks about the previous one, which only its connection knows, and only until the next statement.
 pub(super) fn asks_about_last(statement: &Statement) -> bool {
     matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || statement.flags.intersects(ASKS)
 }
@@ -52,7 +52,7 @@ fn asks_conditions(statement: &Statement) -> bool {
         || statement.flags.intersects(Flags::WARNING_COUNT)
 }
 
-/// What is known of earlier statements, and where the rest is.
+/// What is known about earlier statements, and where the rest is.
 #[derive(Debug, Default)]
 pub(super) struct Information {
     /// `LAST_INSERT_ID()`.
@@ -61,44 +61,44 @@ pub(super) struct Information {
     pub(super) found_rows: FoundRows,
     /// `SHOW WARNINGS`, `@@warning_count`, `@@error_count`, `GET DIAGNOSTICS`.
     pub(super) conditions: Conditions,
-    /// `ROW_COUNT()`; the protocol tells it.
+    /// `ROW_COUNT()`, which the protocol reports.
     pub(super) row_count: i64,
-    /// Who ran the last statement.
+    /// Where the last statement ran.
     pub(super) last: Last,
-    /// The process that knew about the last statement has died, and there was none since.
+    /// The process that knew about the last statement has died, and no statement ran since.
     last_is_lost: bool,
 }
 
-/// Who ran the last statement, and can answer what is asked about it.
+/// Where the last statement ran, and what is asked about it can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Last {
-    /// No connection: Narrows answered it, or has asked its connection something else since.
+    /// On no connection: Narrows answered it, or has sent its connection something else since.
     #[default]
     Nobody,
-    /// The leased connection.
+    /// On the leased connection.
     Here,
-    /// A connection that was returned after it.
+    /// On a connection that was given back after it.
     Left(Place),
 }
 
-/// A connection that was returned, as it was then.
+/// A connection that was given back, and its lease at that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) last_use: Use,
     pub(super) hostgroup: HostgroupId,
 }
 
-/// What a connection keeps that was returned, and where it goes when somebody collects it.
+/// What a connection that was given back keeps, and the receiver for it.
 #[derive(Debug, Clone)]
 pub(super) struct Left {
     place: Place,
     receiver: Arc<DiagnosticsReceiver>,
-    /// The insert ids that its answers named.
+    /// The insert ids in its answers.
     named: Vec<u64>,
 }
 
 impl Left {
-    /// What a connection keeps of the statement that ran on it last.
+    /// What a connection keeps about the statement that ran on it last.
     fn on(backend: &mut Backend, kinds: Kinds) -> Left {
         let left = Left::at(Place::of(backend));
         backend.login.uncollected = Some(Uncollected::new(&left.receiver, kinds));
@@ -115,21 +115,21 @@ impl Place {
         Place { last_use: backend.login.last_use(), hostgroup: backend.login.server.row.hostgroup }
     }
 
-    /// Whether a connection that was just leased is this one, and nobody had it between.
+    /// Whether a connection that was just leased is this one, and no other session leased it in between.
     fn is_untouched(self, backend: &Backend) -> bool {
         self.last_use.is_followed_by(&backend.login)
     }
 }
 
 impl Information {
-    /// Of a session that another process has begun. `inserted`: it may have had an insert id; `used`: it has run a statement.
+    /// Of a session that another process began. `inserted`: it may have an insert id; `used`: it has run a statement.
     pub(super) fn resumed(inserted: bool, used: bool) -> Information {
         let mut information = Information { last_is_lost: used, ..Information::default() };
         information.insert_id.is_lost = inserted;
         information
     }
 
-    /// After `COM_RESET_CONNECTION` or `COM_CHANGE_USER`: what `FOUND_ROWS()` answers outlives the session on servers too.
+    /// After `COM_RESET_CONNECTION` or `COM_CHANGE_USER`, which keep the value of `FOUND_ROWS()`, as servers do.
     pub(super) fn start_over(&mut self, pinned: Option<&mut Backend>) {
         let found_rows = match (std::mem::take(&mut self.found_rows), pinned) {
             (FoundRows::Here, Some(backend)) => {
@@ -143,8 +143,8 @@ impl Information {
         *self = Information { found_rows, ..Information::default() };
     }
 
-    /// Whether a statement asks for what was lost with the process that served the session before. Any statement makes the
-    /// last one forgotten.
+    /// Whether a statement asks for what was lost with the process that served the session before. After any other
+    /// statement, the last one is not lost any more.
     pub(super) fn asks_for_lost(&mut self, statement: &Statement) -> bool {
         std::mem::take(&mut self.last_is_lost) && asks_about_last(statement)
             || self.insert_id.is_lost && statement.flags.intersects(Flags::LAST_INSERT_ID)
@@ -155,7 +155,7 @@ impl Information {
         self.last_is_lost || self.insert_id.is_lost
     }
 
-    /// Keeps what the answer to a statement tells of what may be asked later.
+    /// Takes over what the answer to a statement reports, for later questions.
     pub(super) fn note_results(
         &mut self,
         statement: &Statement,
@@ -167,9 +167,9 @@ impl Information {
             self.insert_id.is_named(outcome.last_insert_id);
         }
         let may_be_set = match outcome.error {
-            // The rows before the one that failed may have set it, which an ERR packet does not tell.
+            // Rows before the failed one may have set it, which an ERR packet does not report.
             Some(_) => may_set_an_id(statement),
-            // `INSERT .. RETURNING` answers with rows, whose end names no id.
+            // `INSERT .. RETURNING` answers with rows, and the packet that ends them has no id.
             None => matches!(statement.kind, Kind::Insert | Kind::Replace) && outcome.affected_rows.is_none(),
         };
         // A statement that asks for it may have set it: `LAST_INSERT_ID(5)`.
@@ -194,7 +194,7 @@ impl Information {
         self.found_rows.after_statement(found, only_here);
     }
 
-    /// Keeps what an answer tells that came from the cache. No connection knows about its statement.
+    /// Takes over what an answer from the cache reports. No connection knows about its statement.
     pub(super) fn note_answer_from_cache(
         &mut self,
         job: &Job,
@@ -212,15 +212,15 @@ impl Information {
         self.last = Last::Nobody;
     }
 
-    /// A statement was answered with an error that no server knows.
+    /// A statement was answered with an error of Narrows' own.
     pub(super) fn note_own_error(&mut self, errno: Errno, text: &str, kept: bool) {
         self.conditions.note_own_error(errno, text, kept);
         self.row_count = -1;
         self.last = Last::Nobody;
     }
 
-    /// The leased connection goes back to the pool, or is set aside: what only it knows is left there. Returns that, for
-    /// the connection. Warnings stay with it only if they outlast its return.
+    /// The leased connection is given back or set aside. Returns what only it knows, which stays there uncollected;
+    /// `keeps_warnings`: warnings are part of it.
     pub(super) fn leave(&mut self, place: Place, keeps_warnings: bool) -> Option<Uncollected> {
         if !keeps_warnings {
             self.conditions.forget_here();
@@ -239,10 +239,10 @@ impl Information {
         Some(Uncollected::new(&left.receiver, kinds))
     }
 
-    /// A connection was leased; `is_untouched` says whether it is the one that was returned at a place, and nobody had it
-    /// between. Returns whether it keeps anything of this session, which it then has not to leave.
+    /// A connection was leased; `is_untouched` tells whether it is the one that was given back at a place, and no other
+    /// session leased it in between. Returns whether it has anything of this session, which need not be collected then.
     pub(super) fn meet(&mut self, is_untouched: impl Fn(Place) -> bool) -> bool {
-        // What was collected is no longer there.
+        // What was collected is not on the connection any more.
         let is_there = |left: &Left| is_untouched(left.place) && !left.receiver.has_arrived();
         self.insert_id.meet(is_there);
         self.found_rows.meet(is_there);
@@ -265,7 +265,7 @@ impl Information {
         }
     }
 
-    /// What the leased connection knows, and nobody else.
+    /// What only the leased connection knows.
     pub(super) fn known_here(&self) -> Kinds {
         Kinds {
             insert_id: self.insert_id.is_here(),
@@ -274,12 +274,12 @@ impl Information {
         }
     }
 
-    /// Whether `GET DIAGNOSTICS` can be sent to the leased connection as it is.
+    /// Whether `GET DIAGNOSTICS` can be sent to the leased connection unchanged.
     pub(super) fn knows_conditions(&self) -> bool {
         self.last == Last::Here && self.conditions.are_here()
     }
 
-    /// The connection that a statement prefers to any other, because it knows what is asked.
+    /// The connection that a statement prefers, because that knows what is asked.
     pub(super) fn wanted(&self, statement: &Statement) -> Option<Place> {
         let last = match self.last {
             Last::Left(place) => Some(place),
@@ -303,8 +303,8 @@ impl Information {
         self.insert_id.left().last().map(place).filter(|_| asks_id)
     }
 
-    /// Where a statement goes to find the connection that knows. One that may change something goes where it is sent, and what
-    /// it asks for is brought there: the one that knows may be a server that is only read.
+    /// The hostgroup of the connection that knows what a statement asks. A statement that may change something goes where
+    /// it is routed, with the value inserted, because the connection that knows may be on a replica.
     pub(super) fn wanted_hostgroup(&self, statement: &Statement) -> Option<HostgroupId> {
         let asks = matches!(
             statement.kind,
@@ -315,5 +315,5 @@ impl Information {
     }
 }
 
-/// Makes a server forget warnings. MariaDB does so only for statements that have a table.
+/// Clears a server's warnings. MariaDB does so only for statements that read a table.
 pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";

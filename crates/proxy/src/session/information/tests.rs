@@ -1,4 +1,4 @@
-//! What a session knows of earlier statements as its connections come and go, without a connection.
+//! What a session knows about earlier statements as connections are leased and given back, without a connection.
 
 use narrows_sql::classify;
 use narrows_wire::{Command, Errno};
@@ -60,7 +60,7 @@ fn what_the_protocol_tells_needs_no_connection() {
 #[test]
 fn a_value_is_stale_once_a_statement_did_not_set_it() {
     let information = after(&[("SELECT n FROM t", rows(3)), ("UPDATE t SET n = 1", ok(2))]);
-    // MySQL sets it by an UPDATE to the rows that matched; the text of this OK tells none.
+    // MySQL's UPDATE sets it to the rows that matched, and the info text of this OK packet has no such number.
     assert!(information.found_rows.is_stale());
     assert_eq!(information.row_count, 2);
 }
@@ -91,7 +91,7 @@ fn another_connection_does_not_know() {
 fn what_was_collected_is_no_longer_with_the_connection() {
     let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7))]);
     let uncollected = information.leave(place(1), true).expect("the id may be asked");
-    // Whoever collects it, or a connection that is closed, settles it.
+    // It is delivered when it is collected, and when the connection is closed.
     drop(uncollected);
     information.meet(HERE);
     assert!(!information.insert_id.is_here());
