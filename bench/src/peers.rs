@@ -77,6 +77,8 @@ pub struct Peer {
 pub struct Running {
     /// Where the load goes.
     pub address: Address,
+    /// The Unix socket where it listens too.
+    pub socket: Option<Address>,
     /// The address of its admin interface.
     pub admin: Option<Address>,
     /// The process whose CPU is measured; `None` if there is no proxy.
@@ -127,25 +129,25 @@ pub fn choose(list: &[String]) -> io::Result<Vec<&'static Peer>> {
 }
 
 fn direct(setup: &Setup) -> io::Result<Running> {
-    Ok(Running { address: parse(&setup.primary)?, admin: None, process: None })
+    Ok(Running { address: parse(&setup.primary)?, socket: None, admin: None, process: None })
 }
 
 fn forwarder(setup: &Setup) -> io::Result<Running> {
     let arguments = ["forward", "--backend", &setup.primary].map(str::to_owned);
     let (process, address) = Process::start_own(setup.core, &arguments)?;
-    Ok(Running { address: parse(&address)?, admin: None, process: Some(process) })
+    Ok(Running { address: parse(&address)?, socket: None, admin: None, process: Some(process) })
 }
 
 fn haproxy(setup: &Setup) -> io::Result<Running> {
     let program =
         find_program("haproxy").ok_or_else(|| io::Error::other("not installed: apt-get install haproxy"))?;
     let primary = &setup.primary;
-    serve(setup, HAPROXY, "haproxy.cfg", &program, |listen| {
+    serve(setup, HAPROXY, "haproxy.cfg", &program, |listen, socket| {
         format!(
             "global\n    nbthread 1\n    maxconn 8000\n\
              defaults\n    mode tcp\n    option tcpka\n    timeout connect 5s\n    timeout client 1h\n    \
              timeout server 1h\n    maxconn 8000\n\
-             listen mysql\n    bind {listen}\n    server primary {primary}\n"
+             listen mysql\n    bind {listen}\n    bind unix@{socket}\n    server primary {primary}\n"
         )
     })
 }
@@ -178,8 +180,8 @@ fn start_narrows(setup: &Setup, name: &str, columns: Columns) -> io::Result<Runn
         )));
     }
     let admin = free_address()?;
-    let mut running = serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen| {
-        narrows_toml(setup, &listen, &admin.to_string(), columns)
+    let mut running = serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen, socket| {
+        narrows_toml(setup, &format!("{listen};{socket}"), &admin.to_string(), columns)
     })?;
     if let Some(process) = &mut running.process {
         process.wait_for_port(admin, &log_file(setup, name))?;
@@ -193,11 +195,12 @@ fn serve(
     name: &str,
     file: &str,
     program: &Path,
-    configuration: impl FnOnce(String) -> String,
+    configuration: impl FnOnce(&str, &str) -> String,
 ) -> io::Result<Running> {
     let listen = free_address()?;
     let file = setup.folder.join(file);
-    fs::write(&file, configuration(listen.to_string()))?;
+    let socket = setup.folder.join(format!("{name}.sock"));
+    fs::write(&file, configuration(&listen.to_string(), &socket.display().to_string()))?;
     let data = setup.folder.join(format!("{name}-data"));
     fs::create_dir_all(&data)?;
     let (file, data) = (file.display().to_string(), data.display().to_string());
@@ -211,7 +214,8 @@ fn serve(
     let log = log_file(setup, name);
     let mut process = Process::start(name, setup.core, program, &arguments, &log)?;
     process.wait_for_port(listen, &log)?;
-    Ok(Running { address: Address::Tcp(listen), admin: None, process: Some(process) })
+    let socket = Some(Address::Unix(socket));
+    Ok(Running { address: Address::Tcp(listen), socket, admin: None, process: Some(process) })
 }
 
 fn log_file(setup: &Setup, name: &str) -> PathBuf {

@@ -15,8 +15,10 @@ pub struct Case {
     pub statement: &'static str,
     /// Rows of its answer.
     pub rows: u64,
-    /// Whether connections are kept or reopened.
+    /// How connections are used.
     pub usage: Usage,
+    /// Whether clients connect to a Unix socket.
+    pub socket: bool,
     /// What the CPU time is divided by.
     pub unit: Unit,
 }
@@ -53,15 +55,20 @@ impl Unit {
 }
 
 const POINT: &str = "SELECT c FROM sbtest1 WHERE id=5000";
+const PREPARED_POINT: &str = "SELECT c FROM sbtest1 WHERE id=?";
 const ROWS: &str = "SELECT c FROM rows LIMIT 100000";
 
 /// All cases, in the order of the tables.
 #[rustfmt::skip]
 pub const CASES: &[Case] = &[
-    Case { name: "point-1", title: "text point select, 1 connection", connections: 1, statement: POINT, rows: 1, usage: Usage::Keep, unit: Unit::Query },
-    Case { name: "point-16", title: "text point select, 16 connections", connections: 16, statement: POINT, rows: 1, usage: Usage::Keep, unit: Unit::Query },
-    Case { name: "point-128", title: "text point select, 128 connections", connections: 128, statement: POINT, rows: 1, usage: Usage::Keep, unit: Unit::Query },
-    Case { name: "rows-1", title: "100,000 rows of 200 bytes, 1 connection", connections: 1, statement: ROWS, rows: 100_000, usage: Usage::Keep, unit: Unit::Row },
-    Case { name: "rows-8", title: "100,000 rows of 200 bytes, 8 connections", connections: 8, statement: ROWS, rows: 100_000, usage: Usage::Keep, unit: Unit::Row },
-    Case { name: "connect-16", title: "connect, log in, one query, quit; 16 at a time", connections: 16, statement: POINT, rows: 1, usage: Usage::Reconnect, unit: Unit::Connection },
+    Case { name: "point-1", title: "text point select, 1 connection", connections: 1, statement: POINT, rows: 1, usage: Usage::Keep, socket: false, unit: Unit::Query },
+    Case { name: "point-16", title: "text point select, 16 connections", connections: 16, statement: POINT, rows: 1, usage: Usage::Keep, socket: false, unit: Unit::Query },
+    Case { name: "point-128", title: "text point select, 128 connections", connections: 128, statement: POINT, rows: 1, usage: Usage::Keep, socket: false, unit: Unit::Query },
+    Case { name: "socket-1", title: "text point select by Unix socket, 1 connection", connections: 1, statement: POINT, rows: 1, usage: Usage::Keep, socket: true, unit: Unit::Query },
+    Case { name: "socket-64", title: "text point select by Unix socket, 64 connections", connections: 64, statement: POINT, rows: 1, usage: Usage::Keep, socket: true, unit: Unit::Query },
+    Case { name: "execute-16", title: "COM_STMT_EXECUTE of a point select, 16 connections", connections: 16, statement: PREPARED_POINT, rows: 1, usage: Usage::Execute, socket: false, unit: Unit::Query },
+    Case { name: "execute-64", title: "COM_STMT_EXECUTE of a point select, 64 connections", connections: 64, statement: PREPARED_POINT, rows: 1, usage: Usage::Execute, socket: false, unit: Unit::Query },
+    Case { name: "rows-1", title: "100,000 rows of 200 bytes, 1 connection", connections: 1, statement: ROWS, rows: 100_000, usage: Usage::Keep, socket: false, unit: Unit::Row },
+    Case { name: "rows-8", title: "100,000 rows of 200 bytes, 8 connections", connections: 8, statement: ROWS, rows: 100_000, usage: Usage::Keep, socket: false, unit: Unit::Row },
+    Case { name: "connect-16", title: "connect, log in, one query, quit; 16 at a time", connections: 16, statement: POINT, rows: 1, usage: Usage::Reconnect, socket: false, unit: Unit::Connection },
 ];

@@ -180,6 +180,9 @@ fn measure_case(
         for turn in 0..parties.len() {
             let index = (round + turn) % parties.len();
             let Ok(running) = &parties[index].running else { continue };
+            if case.socket && running.socket.is_none() {
+                continue;
+            }
             match measure(case, running, mock, account, window) {
                 Ok(sample) => all[index].samples.push(sample),
                 Err(error) => all[index].failure = Some(format!("round {}: {error}", round + 1)),
@@ -198,7 +201,7 @@ pub fn measure(
     window: Duration,
 ) -> io::Result<Sample> {
     let mut generator = Generator::new(Plan {
-        target: running.address.clone(),
+        target: running.socket.iter().find(|_| case.socket).unwrap_or(&running.address).clone(),
         user: account.user.clone(),
         password: account.password.clone(),
         schema: String::new(),

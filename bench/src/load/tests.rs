@@ -97,3 +97,14 @@ fn unix_sockets_serve_too() {
     let report = generator.measure(Limit::Queries(20)).unwrap();
     assert_eq!(report.errors, 0);
 }
+
+#[test]
+fn a_statement_is_prepared_once_and_executed_again_and_again() {
+    for deprecate_eof in [true, false] {
+        let statement = "SELECT c FROM sbtest1 WHERE id=?".to_owned();
+        let target = serve(mock_server::serve);
+        let report = measure(Plan { statement, usage: Usage::Execute, deprecate_eof, ..plan(target) }, 500);
+        assert_eq!((report.errors, report.first_error), (0, None));
+        assert_eq!(report.queries, report.rows);
+    }
+}

@@ -61,6 +61,10 @@ pub struct Set {
     pub end: Vec<u8>,
     /// The point select: one row of one string.
     pub point: Vec<u8>,
+    /// The same as the answer to COM_STMT_EXECUTE.
+    pub point_binary: Vec<u8>,
+    /// The answer to COM_STMT_PREPARE: one parameter, one column.
+    pub prepared: Vec<u8>,
     /// Any other `SELECT` or `SHOW`: one row, `1`.
     pub small: Vec<u8>,
     /// What precedes the rows of a large result.
@@ -109,18 +113,40 @@ impl Set {
         Set {
             ok,
             end,
-            point: one_row(variant, &[b'c'; POINT_BYTES]),
-            small: one_row(variant, b"1"),
+            point: one_row(variant, &[], &[b'c'; POINT_BYTES]),
+            // The row's header, and no column that is NULL.
+            point_binary: one_row(variant, &[0, 0], &[b'c'; POINT_BYTES]),
+            prepared: prepared(variant),
+            small: one_row(variant, &[], b"1"),
             rows_head,
             first_row,
         }
     }
 }
 
-fn one_row(variant: Variant, value: &[u8]) -> Vec<u8> {
+fn one_row(variant: Variant, row_head: &[u8], value: &[u8]) -> Vec<u8> {
     let (mut bytes, sequence) = head(variant, "sbtest1");
-    put_packet(&mut bytes, sequence, |out| put_lenenc_string(out, value));
+    put_packet(&mut bytes, sequence, |out| {
+        out.extend_from_slice(row_head);
+        put_lenenc_string(out, value);
+    });
     put_end(&mut bytes, sequence.wrapping_add(1), variant);
+    bytes
+}
+
+fn prepared(variant: Variant) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Statement 1, one column, one parameter, no warnings.
+    put_packet(&mut bytes, 1, |out| out.extend_from_slice(&[0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0]));
+    let mut sequence = 2;
+    for table in ["", "sbtest1"] {
+        put_packet(&mut bytes, sequence, |out| write_column(out, table));
+        sequence += 1;
+        if !variant.deprecate_eof {
+            put_end(&mut bytes, sequence, variant);
+            sequence += 1;
+        }
+    }
     bytes
 }
 

@@ -231,7 +231,11 @@ impl Connection {
                 self.variant = Variant { deprecate_eof: self.variant.deprecate_eof, ..Variant::default() };
                 self.copy(&answers.of(self.variant).ok)?;
             }
-            command::PING | command::PROCESS_KILL | command::DEBUG => {
+            // Whatever is prepared is the point select, and its number is the same on each connection.
+            command::STMT_PREPARE => self.copy(&answers.of(self.variant).prepared)?,
+            command::STMT_EXECUTE => self.copy(&answers.of(self.variant).point_binary)?,
+            command::STMT_CLOSE => {}
+            command::PING | command::PROCESS_KILL | command::DEBUG | command::STMT_RESET => {
                 self.copy(&answers.of(self.variant).ok)?;
             }
             command::SET_OPTION => self.copy(&answers.of(self.variant).end)?,
@@ -392,6 +396,10 @@ mod command {
     pub const DEBUG: u8 = 13;
     pub const PING: u8 = 14;
     pub const CHANGE_USER: u8 = 17;
+    pub const STMT_PREPARE: u8 = 22;
+    pub const STMT_EXECUTE: u8 = 23;
+    pub const STMT_CLOSE: u8 = 25;
+    pub const STMT_RESET: u8 = 26;
     pub const SET_OPTION: u8 = 27;
     pub const RESET_CONNECTION: u8 = 31;
 }

@@ -106,9 +106,9 @@ fn tracks_the_schema_for_those_who_ask() {
 #[test]
 fn unknown_commands_get_an_error() {
     let mut client = Client::login(CLASSIC);
-    client.command(b"\x16SELECT 1");
+    client.command(b"\x1cSELECT 1");
     let (sequence, payload) = client.packet();
     assert_eq!((sequence, crate::codec::error_text(&payload)), {
-        (1, "1047: the mock server does not know command 22".to_owned())
+        (1, "1047: the mock server does not know command 28".to_owned())
     });
 }
