@@ -1,4 +1,5 @@
-//! What the query log is told of a statement: begun when it comes, filled while it runs, handed over when it is over.
+//! A statement's record in the query log: created when the statement arrives, filled in while it runs, and queued when it
+//! has ended.
 
 use std::time::SystemTime;
 
@@ -17,7 +18,7 @@ use crate::rules::digest_of;
 use crate::snapshot::HostgroupId;
 
 impl Session {
-    /// Begins the record of a statement, if it is to be logged.
+    /// Creates the record of a statement, if that must be logged.
     pub(super) fn begin_record(&mut self, job: &Job, request: &Request) {
         if !job.options.logged {
             return;
@@ -29,7 +30,7 @@ impl Session {
         self.run.record = Some(self.new_record(job.command, query, job.hostgroup));
     }
 
-    /// Hands over the record of a statement that Narrows answers itself: with OK, or with this error.
+    /// Queues the record of a statement that Narrows answers itself, with OK or with this error.
     pub(super) fn record_answered(&mut self, command: Command, text: &[u8], error: Option<Errno>) {
         let mut record = self.new_record(command, text.to_vec(), NOWHERE);
         record.error = error.map(|errno| errno.number);
@@ -63,7 +64,7 @@ impl Session {
         })
     }
 
-    /// Takes note of an answer.
+    /// Fills in what an answer reports.
     pub(super) fn fill_record(&mut self, backend: &Backend, job: &Job, outcome: &Outcome) {
         if let Some(record) = &mut self.run.record {
             record.hostgroup = job.hostgroup;
@@ -76,7 +77,7 @@ impl Session {
         }
     }
 
-    /// Hands over the record of a statement whose answer came from the cache.
+    /// Queues the record of a statement whose answer came from the cache.
     pub(super) fn end_record_from_cache(&mut self, outcome: &Outcome) {
         if let Some(record) = &mut self.run.record {
             record.hostgroup = NOWHERE;
@@ -86,14 +87,14 @@ impl Session {
         self.end_record();
     }
 
-    /// Takes note of an error of our own.
+    /// Fills in an error of Narrows' own.
     pub(super) fn fail_record(&mut self, errno: u16) {
         if let Some(record) = &mut self.run.record {
             record.error = Some(errno);
         }
     }
 
-    /// Hands the record over.
+    /// Queues the record.
     pub(super) fn end_record(&mut self) {
         let Some(mut record) = self.run.record.take() else { return };
         record.duration = record.began.elapsed().unwrap_or_default();

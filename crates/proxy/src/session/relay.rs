@@ -1,9 +1,9 @@
-//! The one relay of answers: from server to client, row after row undecoded, OK, EOF and ERR packets looked at.
+//! The relay of answers from server to client: rows are not decoded, OK, EOF and ERR packets are examined.
 //!
-//! The two sides may differ in `CLIENT_DEPRECATE_EOF` and `CLIENT_SESSION_TRACK`; packets are put in, left out or
-//! written anew then, and sequence numbers shifted. Where nothing differs, the bytes read are the bytes written.
+//! The two sides may differ in `CLIENT_DEPRECATE_EOF` and `CLIENT_SESSION_TRACK`. Then packets are inserted, omitted or
+//! rewritten, and sequence numbers shifted. Otherwise the bytes that were read are written unchanged.
 //!
-//! Nothing is read from the server while the client does not take what was read before.
+//! Nothing is read from the server until the client has received what was read before.
 
 mod file;
 mod pace;
@@ -22,7 +22,7 @@ use crate::buffer::{Buffer, LARGE, Side};
 use crate::reply::put_error;
 use crate::rt::select;
 
-/// One answer on its way.
+/// One answer that is being relayed.
 struct Relay<'a> {
     session: &'a Session,
     backend: &'a Backend,
@@ -30,32 +30,32 @@ struct Relay<'a> {
     tracker: Tracker,
     answering: Answering,
     outcome: &'a mut Outcome,
-    /// Bytes read, the first `ready` of them to be written as they are.
+    /// Bytes read; the first `ready` of them are to be written unchanged.
     buffer: Buffer,
     ready: usize,
-    /// Packets written anew, and what stands between them; written before `ready`.
+    /// Rewritten packets and those between them, which are written before the ready bytes.
     out: Vec<u8>,
     /// Whether the client was sent anything.
     started: bool,
-    /// The client cannot be asked for a file; the statement has failed for it.
+    /// The client cannot be asked for a file, so the statement has failed for it.
     file_refused: bool,
-    /// What is ready is the end of the answer.
+    /// The ready bytes end the answer.
     is_last: bool,
     /// The statement was killed because it took too long.
     timed_out: bool,
-    /// An EOF packet is owed to the client behind the columns; see [`Relay::owed_eof`].
+    /// The client expects an EOF packet after the columns, which was not inserted yet; see [`Relay::owed_eof`].
     eof_owed: bool,
     /// The command is `COM_INIT_DB`.
     is_init_db: bool,
     /// Rows of the results that have ended.
     rows_before: u64,
-    /// What the EOF packet behind the columns says of OUT parameters: it is left out where the client deprecates EOF,
-    /// and MySQL does not say it again behind the rows.
+    /// The flags for OUT parameters in the EOF packet after the columns. That packet is omitted if the client deprecates
+    /// EOF, and MySQL does not repeat the flags after the rows.
     out_parameters: Status,
 }
 
 impl Session {
-    /// Relays the answer to a command that was sent on `backend`; `outcome` is what it tells.
+    /// Relays the answer to a command that was sent on `backend`; what it reports is stored in `outcome`.
     pub(super) async fn relay(
         &self,
         backend: &Backend,
@@ -125,7 +125,7 @@ impl Relay<'_> {
                     self.put_owed_eof(self.session.data.status);
                 }
                 if self.buffer.filled().len() > self.ready {
-                    return self.lost("bytes behind the end of an answer".to_owned()).await;
+                    return self.lost("bytes after the end of an answer".to_owned()).await;
                 }
                 self.is_last = true;
                 return self.flush().await;
@@ -133,7 +133,7 @@ impl Relay<'_> {
         }
     }
 
-    /// What is to be written to the client.
+    /// The bytes to write to the client.
     fn ready_bytes(&self) -> &[u8] {
         if self.out.is_empty() {
             self.buffer.filled().get(..self.ready).unwrap_or_default()
@@ -142,7 +142,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Writes what is ready to the client.
+    /// Writes the ready bytes to the client.
     async fn flush(&mut self) -> Result<(), Broken> {
         if self.ready > 0 && !self.out.is_empty() {
             self.set_ready_aside();
@@ -179,7 +179,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Whether the session is after this answer what it was before, but for an insert id.
+    /// Whether the session is unchanged by this answer, except for `LAST_INSERT_ID()`.
     fn leaves_everything(&self) -> bool {
         let outcome = &*self.outcome;
         outcome.variables.is_empty()
@@ -189,9 +189,9 @@ impl Relay<'_> {
             && self.session.data.next_flag_in == 0
     }
 
-    /// Reads on, and meanwhile looks after the client and after interrupts.
+    /// Reads more, and handles interrupts and the end of the client while it waits.
     async fn fill(&mut self, need: usize) -> Result<(), Broken> {
-        // A read that filled the buffer will be followed by more: larger reads cost less a row.
+        // If a read has filled the buffer, more will follow: larger reads cost less per row.
         if self.buffer.room() == 0 && self.buffer.capacity() < LARGE && self.answering.throttle == 0 {
             let mut larger = self.session.worker.buffers.large(Side::Backend);
             larger.append(self.buffer.filled());
@@ -210,7 +210,7 @@ impl Relay<'_> {
             }
             select! {
                 biased;
-                // What this yields shows when reading.
+                // An error shows when reading.
                 _ = self.backend.stream.readable() => {}
                 reason = self.session.client.interrupted() => {
                     if let Err(broken) = self.interrupted(reason) {
@@ -231,9 +231,9 @@ impl Relay<'_> {
                 self.session.note_ignored_kill(self.backend);
                 return Err(Broken::Cut { started: self.started, timed_out: self.timed_out });
             }
-            // One of a statement before.
+            // For an earlier statement.
             Interrupt::KillTime => {}
-            // The server has a limit for it already.
+            // The server already has a time limit for ending the statement.
             Interrupt::KillQuery | Interrupt::QueryTime if is_killed && self.session.limits_kills() => {}
             Interrupt::KillQuery | Interrupt::QueryTime => {
                 self.timed_out |= reason == Interrupt::QueryTime;
@@ -244,8 +244,8 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// The server does not end a killed statement. A client that has a part of the answer is told between two packets, or
-    /// not at all.
+    /// The server does not end a killed statement. A client that has received part of the answer receives the error only if
+    /// that part ends with a whole packet.
     fn cut(&self, broken: Broken) -> Result<(), Broken> {
         if let Broken::Cut { started: true, timed_out } = broken
             && self.tracker.is_between_packets()
@@ -255,14 +255,14 @@ impl Relay<'_> {
             let mut out = Vec::with_capacity(128);
             put_error(&mut out, &mut sequence, errno, &text);
             self.session.worker.counters.borrow_mut().generated_errors += 1;
-            // The session ends in any case, and all that came before was taken.
+            // The session ends in any case, and everything before this was written.
             let _ = self.session.client.stream.try_write_all(&mut &*out);
         }
         Err(broken)
     }
 
-    /// The server is lost in the middle. A client that has a part of the answer is told between two packets, or
-    /// not at all.
+    /// The server was lost during the answer. A client that has received part of the answer receives the error only if that
+    /// part ends with a whole packet.
     async fn lost(&mut self, text: String) -> Result<(), Broken> {
         if self.started && self.tracker.is_between_packets() {
             let mut out = Vec::with_capacity(128);
@@ -284,7 +284,7 @@ impl Relay<'_> {
         Err(self.gone(text))
     }
 
-    /// The server went away.
+    /// The server was lost.
     fn gone(&self, text: String) -> Broken {
         let killed = self.outcome.kill.is_some().then_some(self.timed_out);
         Broken::Backend { started: self.started, killed, text }

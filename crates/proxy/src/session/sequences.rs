@@ -1,5 +1,5 @@
-//! `LASTVAL()` and its like, which MariaDB answers of the connection: values that another client has drawn there must not be
-//! shown. That a column's `DEFAULT` has drawn, no server tells, so any write may have.
+//! `LASTVAL()` and similar functions, which MariaDB answers per connection: a client must not see values that another one
+//! has drawn. Servers do not report that the `DEFAULT` of a column has drawn a value, so any write may have.
 
 use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::charset::Family;
@@ -12,17 +12,17 @@ use crate::backend::{Backend, BackendError};
 use crate::pool::Lease;
 
 impl Session {
-    /// Whether the connection must be reset before it runs a command: nothing ties it to this client yet.
+    /// Whether the connection must be reset before it runs a command, which is possible because it is not pinned.
     pub(super) fn must_forget_values(&self, backend: &Backend, job: &Job) -> bool {
         job.statement.flags.intersects(Flags::LAST_VALUE) && asks_values_of_others(backend, job)
     }
 
-    /// Resets it. What it keeps for the client that it served last, this one perhaps, is left with that client.
+    /// Resets the connection. Diagnostics that it keeps for its last client, perhaps this one, are collected first.
     pub(super) async fn forget_values(&self, backend: &mut Backend) -> Result<(), BackendError> {
         let limit = self.snapshot().variables.connect_timeout_server;
         backend.collect_diagnostics(limit).await?;
         backend.reset(limit).await?;
-        // It knows less than its last client left there.
+        // The diagnostics of its last client are gone, so it must not look untouched.
         backend.login.count_lease();
         Ok(())
     }
@@ -33,7 +33,7 @@ impl Session {
             && self.binding.pinned.as_ref().is_some_and(|pinned| asks_values_of_others(&pinned.backend, job))
     }
 
-    /// Refuses such a command: the connection carries what a reset would end.
+    /// Refuses such a command, because a reset would lose what the client has on the connection.
     pub(super) async fn refuse_values(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
         self.fail_record(NOT_KNOWN.0.number);
         self.count_failed(request, job);
@@ -42,7 +42,7 @@ impl Session {
     }
 }
 
-/// After a statement of the client that has the connection: what it asks from now on is about what it has drawn.
+/// After a statement that may have drawn a value: later questions are about the client's own values.
 pub(super) fn note_drawn(backend: &mut Lease, statement: &Statement) {
     if may_draw(statement) {
         backend.login.sequences_are_own = true;
@@ -72,9 +72,9 @@ fn may_draw(statement: &Statement) -> bool {
     writes || statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN | Flags::MULTI)
 }
 
-/// Of a question for the last value where only others have drawn, as far as is known.
+/// The error for a question about the last value if only other clients may have drawn one.
 const NOT_KNOWN: (Errno, &str) = (
     Errno { number: 1235, sqlstate: *b"42000" },
-    "LASTVAL() is not supported here: this session has drawn no value on the server connection that it keeps, and others may \
-     have; draw one first, or ask before the transaction begins",
+    "LASTVAL() is not supported here: this session has drawn no value on the server connection that it keeps, and other sessions \
+     may have; draw a value first, or call LASTVAL() before the transaction begins",
 );

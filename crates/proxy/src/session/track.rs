@@ -1,5 +1,4 @@
-//! After a statement: what it did to its session is done, and the connection stays with its client or goes back. What that is
-//! says [`effects`](super::effects).
+//! After a statement: applies its [`effects`](super::effects) to the session, and keeps the connection or gives it back.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::rt::Instant;
 use crate::state::SessionState;
 
 impl Session {
-    /// Takes note of what a command did, and keeps the connection or gives it back.
+    /// Applies the effects of a command, and keeps the connection or gives it back.
     pub(super) fn settle(
         &mut self,
         mut backend: Lease,
@@ -47,7 +46,7 @@ impl Session {
         self.keep_or_return_as(backend, pins, (begun, exit), (job, text));
     }
 
-    /// Does what a command did to the session.
+    /// Applies the effects of a command to the session.
     fn apply(&mut self, backend: &mut Backend, effects: &Effects<'_>) {
         for changes in effects.changes.split_inclusive(|change| change.is_of_the_connection()) {
             match changes {
@@ -99,7 +98,7 @@ impl Session {
         self.binding.pinned = Some(Pinned { backend, hostgroup, pins });
     }
 
-    /// Changes what is known of the client's state and of the connection's alike.
+    /// Makes the changes in the state of the client and in that of the connection.
     fn change_state(&mut self, backend: &mut Backend, changes: &[Change<'_>]) {
         if changes.is_empty() {
             return;
@@ -107,7 +106,7 @@ impl Session {
         let make = |state: &mut SessionState| changes.iter().for_each(|change| change.make(state));
         let aligned = Arc::ptr_eq(&self.data.state, &backend.login.state);
         if aligned {
-            // One owner less: a state that nobody else shares is changed in place, however many assignments a SET has.
+            // Gives up one reference: a state that nobody else shares is changed in place, however many changes there are.
             backend.login.state = Arc::clone(&self.data.login_state);
         }
         make(Arc::make_mut(&mut self.data.state));
@@ -119,13 +118,13 @@ impl Session {
         }
     }
 
-    /// How backslashes in the session's texts are read: as the server has said last.
+    /// Whether backslashes in the session's texts escape, as the server last reported.
     pub(super) fn escapes(&self) -> Escapes {
         escapes(self.data.status)
     }
 }
 
-/// A command, as its effects depend on it.
+/// The properties of a command that its effects depend on.
 fn done<'a>(job: &'a Job, text: &'a [u8]) -> Done<'a> {
     let held = |statement: &'a Rc<ClientStatement>| HeldStatement {
         id: statement.id,
@@ -144,7 +143,7 @@ fn done<'a>(job: &'a Job, text: &'a [u8]) -> Done<'a> {
     }
 }
 
-/// What its answer has told.
+/// What its answer has reported.
 fn report(outcome: &Outcome) -> ServerReport<'_> {
     ServerReport {
         status: outcome.status,

@@ -1,5 +1,5 @@
-//! Bytes of a command on their way to a server. Every wait ends with a kill, a deadline, the end of Narrows, or when the server
-//! takes nothing for too long.
+//! Writes a command to a server. Every wait ends with a kill, a deadline, the shutdown of Narrows, or when the server reads
+//! nothing for too long.
 
 use super::connection::{Pace, Stop, stop};
 use super::request::Request;
@@ -8,7 +8,7 @@ use crate::backend::Backend;
 use crate::rt::{select, sleep};
 
 impl Session {
-    /// Writes to a server what is no command, or has no answer.
+    /// Writes bytes that are not a command, or a command without an answer.
     pub(super) async fn write_to_server(&self, backend: &Backend, bytes: &[u8]) -> Result<(), Stop> {
         let mut rest = bytes;
         match backend.stream.try_write_all(&mut rest) {
@@ -18,7 +18,7 @@ impl Session {
         }
     }
 
-    /// Sends a whole command: as it came, or this in its place.
+    /// Sends a whole command: the request, or these bytes instead.
     pub(super) async fn write_command(
         &self,
         backend: &Backend,
@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    /// Waits until a server may take more of a command.
+    /// Waits until the server can read more of a command.
     pub(super) async fn server_takes(
         &self,
         backend: &Backend,
@@ -74,14 +74,14 @@ impl Session {
             () = sleep(Pace::default().left(limit)) => {
                 self.worker.counters.borrow_mut().stalled_backends += 1;
                 let limit = limit.as_millis();
-                let text = format!("the server takes nothing of a command for {limit} ms (mysql-stall_timeout_server)");
+                let text = format!("the server has read nothing of a command for {limit} ms (mysql-stall_timeout_server)");
                 return Err(Stop::Stalled { text });
             }
         }
         Ok(())
     }
 
-    /// Whether servers have a limited time to end what was killed.
+    /// Whether servers have a limited time to end a killed statement.
     pub(super) fn limits_kills(&self) -> bool {
         !self.snapshot().variables.transfer.kill_timeout_server.is_zero()
     }

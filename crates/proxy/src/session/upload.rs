@@ -1,5 +1,5 @@
-//! Long commands on their way to a server: what is beyond the inspected bytes is taken in before a server connection is, up to
-//! a size; longer ones are moved on without being held.
+//! Sends long commands to a server. Up to a certain size, all of a command is read before a backend connection is leased;
+//! a longer one is streamed.
 
 use narrows_wire::frame::{HEADER_LENGTH, MAX_PAYLOAD};
 use narrows_wire::{Capabilities, Errno, Header};
@@ -11,20 +11,20 @@ use super::{End, Session};
 use crate::backend::Backend;
 use crate::buffer::Buffer;
 
-/// What became of a long command.
+/// The outcome of sending a long command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Upload {
     /// All of it was sent.
     Sent,
-    /// The server stopped taking it; it may have said why.
+    /// The server stopped reading it; it may have sent an error.
     BackendClosed,
-    /// It is longer than `max_allowed_packet`; the server has a part of it.
+    /// It is longer than `max_allowed_packet`; the server has received part of it.
     TooLong,
 }
 
 impl Session {
-    /// Takes a long command in before a server connection is held for it, so that a slow client holds none. Returns what the
-    /// client is told when that is cut short.
+    /// Reads a long command before a backend connection is leased for it, so that a slow client holds none. Returns the
+    /// error for the client if that is interrupted.
     pub(super) async fn take_in(&self, request: &mut Request) -> Result<Option<(Errno, String)>, End> {
         if request.whole || self.binding.pinned.is_some() {
             return Ok(None);
@@ -81,7 +81,8 @@ impl Session {
         Ok(Upload::Sent)
     }
 
-    /// The same for a command into which bytes were put: every packet takes over what the one before has no room for.
+    /// The same for a command into which bytes were inserted: each packet begins with what did not fit into the previous
+    /// one.
     async fn upload_longer(
         &self,
         request: &mut Request,
@@ -90,7 +91,7 @@ impl Session {
     ) -> Result<Upload, Stop> {
         let limit = self.snapshot().variables.max_allowed_packet;
         let mut total = 0;
-        // Bytes that belong to the packet before, in front of those of the next.
+        // Bytes that did not fit into the previous packet.
         let mut owed = Vec::new();
         while request.continues() {
             let answer = request.answer();
@@ -126,14 +127,14 @@ impl Session {
         Ok(Upload::Sent)
     }
 
-    /// Whether the client's packets come in frames of the compressed protocol. Only the numbers of frames count there:
-    /// libmariadb numbers the packets inside them at random, from the second on.
+    /// Whether the client's packets are in frames of the compressed protocol. Then only the frames' sequence numbers count:
+    /// libmariadb uses arbitrary ones for packets inside them, from the second on.
     pub(super) fn is_compressed(&self) -> bool {
         self.client.capabilities.intersection(Capabilities::COMPRESS.union(Capabilities::ZSTD_COMPRESSION))
             != Capabilities::NONE
     }
 
-    /// Writes the beginning of a packet; whether the server took it.
+    /// Writes the beginning of a packet; returns whether the server has read it.
     async fn begin_packet(&self, backend: &Backend, bytes: &[u8]) -> Result<bool, Stop> {
         match self.write_to_server(backend, bytes).await {
             Ok(()) => Ok(true),
@@ -142,7 +143,7 @@ impl Session {
         }
     }
 
-    /// Moves `count` bytes from the client to the server; whether the server took them.
+    /// Forwards `count` bytes from the client to the server; returns whether the server has read them.
     async fn move_on(
         &self,
         request: &mut Request,
@@ -175,7 +176,7 @@ impl Session {
     }
 }
 
-/// Gives the packet at the front another sequence number.
+/// Changes the sequence number of the packet at the front.
 pub(super) fn renumber(held: &mut Buffer, sequence: u8) {
     if let Some(place) = held.filled_mut().get_mut(HEADER_LENGTH - 1) {
         *place = sequence;

@@ -1,5 +1,6 @@
-//! How many statements servers are burdened with: `max_stmts_per_connection`, `max_stmts_cache`, and a server's own
-//! `max_prepared_stmt_count`, which holds for all of its clients together; and how many bytes one client's may take here.
+//! Limits on prepared statements: `max_stmts_per_connection`, `max_stmts_cache`, and a server's own
+//! `max_prepared_stmt_count`, which applies to all of its clients together; and how many bytes those of one client may take
+//! in Narrows.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,8 +17,8 @@ use crate::prepared;
 use crate::rt::sleep;
 use crate::snapshot::{Snapshot, Variables};
 
-/// How often a statement is prepared again when the server has too many: connections of other workers, and the server
-/// itself, take a moment to close theirs.
+/// Attempts to prepare a statement when the server has too many: other workers' connections, and the server itself, need
+/// a moment to close some.
 pub(super) const TRIES: u32 = 8;
 
 impl Session {
@@ -34,7 +35,7 @@ impl Session {
         Ok(())
     }
 
-    /// Asks the server for its limit, now and then.
+    /// Asks the server for its limit, from time to time.
     async fn watch_limit(&self, backend: &Backend) -> Result<(), Broken> {
         let figures = &backend.login.server.figures;
         let now = self.worker.peers.started.elapsed().as_secs() + 1;
@@ -66,7 +67,7 @@ impl Session {
         Ok(())
     }
 
-    /// The error for a client that has more statements open than a server would let it have.
+    /// The error for a client that has more statements open than a server would allow.
     pub(super) fn too_many_statements(&self, backend: &Backend) -> Option<ServerError> {
         let server = backend.login.server.figures.prepared_limit.load(Ordering::Relaxed);
         let most = server.max(DEFAULT_LIMIT);
@@ -78,7 +79,7 @@ impl Session {
         Some(ServerError::of(TOO_MANY_STATEMENTS, &text))
     }
 
-    /// Whether a client may have one more statement, with a text of so many bytes.
+    /// Whether a client may have one more statement, with a text of this many bytes.
     pub(super) fn check_statement_bytes(
         &self,
         snapshot: &Snapshot,
@@ -95,11 +96,11 @@ impl Session {
     }
 }
 
-/// The answer to one statement too many.
+/// The error code of both limits.
 const TOO_MANY_STATEMENTS: Errno = Errno { number: 1461, sqlstate: *b"42000" };
 
-/// How many statements a connection may have: `max_stmts_per_connection`, or its share of what the server may have where
-/// that is nearly used up.
+/// How many statements a connection may have: `max_stmts_per_connection`, or its share of the server's limit if that is
+/// nearly reached.
 fn share(figures: &ServerFigures, variables: &Variables) -> usize {
     let most = variables.max_stmts_per_connection;
     let limit = figures.prepared_limit.load(Ordering::Relaxed);
@@ -111,10 +112,10 @@ fn share(figures: &ServerFigures, variables: &Variables) -> usize {
     usize::try_from(share).unwrap_or(most).clamp(1, most)
 }
 
-/// How often a server is asked for its limit. It is seldom changed, and error 1461 tells too.
+/// Interval at which a server is asked for its limit. It seldom changes, and error 1461 shows that it is reached.
 const WATCH_SECONDS: u64 = 60;
 
-/// What servers have where nobody has set anything else (manual: `max_prepared_stmt_count`).
+/// The servers' default (manual: `max_prepared_stmt_count`).
 const DEFAULT_LIMIT: u64 = 16_382;
 
 const FIRST_WAIT: Duration = Duration::from_millis(2);

@@ -1,7 +1,7 @@
 //! `COM_STMT_SEND_LONG_DATA`: a parameter in parts, streamed to the server.
 //!
-//! The parts wait on one connection for the execution, and so does the client. The command has no answer: what goes wrong
-//! is told when the statement is executed, as servers do.
+//! The parts stay on one connection until the execution, and the client keeps that connection. The command has no answer:
+//! errors are returned when the statement is executed, as servers do.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ use crate::pool::Lease;
 use crate::route::{Route, Step};
 
 impl Session {
-    /// Sends a part of a parameter to the connection that will execute the statement.
+    /// Sends part of a parameter to the connection that will execute the statement.
     pub(in super::super) async fn long_data(&mut self, request: &mut Request) -> Result<(), End> {
         let done = self.part_of_parameter(request).await;
         self.keep_current();
@@ -36,7 +36,7 @@ impl Session {
         let prepared = &statement.prepared;
         let ruled = self.rule(&snapshot, &statement);
         let route = self.route(&snapshot, (Step::Execute, &prepared.statement, &prepared.text), &ruled);
-        // What Narrows answers itself will not be executed.
+        // A statement that Narrows answers itself is not executed on a server.
         let Route::Run(hostgroup, ..) = route else { return self.skip(request).await };
         let command = Command::StmtSendLongData;
         let job = self.held_job(request, command, hostgroup, Expect::Result, Rc::clone(&statement));
@@ -90,7 +90,7 @@ impl Session {
         self.skip(request).await
     }
 
-    /// Whether all of it was sent.
+    /// Sends the command; returns whether all of it was sent.
     async fn send_part(&self, request: &mut Request, backend: &Lease) -> Result<bool, Broken> {
         if request.whole {
             self.write_command(backend, request, None).await?;

@@ -1,14 +1,14 @@
-//! Prepared statements of the binary protocol, through connections that are shared.
+//! Prepared statements of the binary protocol, over shared connections.
 //!
-//! A client has numbers of its own ([`ClientStatements`]); what they stand for is a [`Prepared`], which other clients may
-//! have too. A statement is prepared on a connection when it is first executed there, and stays for whoever executes it
-//! next (`backend/statements.rs`). What is only one client's (a cursor, parameters sent in parts) ties that client to the
-//! connection, until that is over.
+//! A client has statement ids of its own ([`ClientStatements`]); each refers to a [`Prepared`], which other clients may
+//! share. A statement is prepared on a connection when it is first executed there, and stays prepared for the next client
+//! that executes it (`backend/statements.rs`). Anything that belongs to one client (a cursor, parameters sent in parts)
+//! ties that client to the connection until it is gone.
 //!
 //! - `mod.rs`: the commands, and which of them are answered here.
-//! - `on_backend.rs`: brings a statement to a connection and the command into the form it needs there.
+//! - `on_backend.rs`: prepares a statement on a connection, and rewrites the command for it.
 //! - `long_data.rs`: `COM_STMT_SEND_LONG_DATA`, which has no answer.
-//! - `budget.rs`: how many statements servers are burdened with.
+//! - `budget.rs`: limits on prepared statements.
 
 mod budget;
 mod long_data;
@@ -47,7 +47,7 @@ use crate::worker::LocalSnapshot;
 pub(super) use on_backend::Ready;
 
 impl Session {
-    /// `COM_STMT_PREPARE`. A server answers each time: what a table looks like may have changed since the last.
+    /// `COM_STMT_PREPARE`. A server answers each time, because the definition of a table may have changed.
     pub(super) async fn prepare(&mut self, request: &mut Request) -> Result<(), End> {
         self.data.statements.last_id = self.data.statements.last_id.wrapping_add(1);
         self.data.statements.last_prepared = None;
@@ -69,7 +69,7 @@ impl Session {
             false => UNREAD,
         };
         let mut statement = read(request);
-        // A chain that the statement before has chosen is for what runs next, and this does not run yet.
+        // The `next_query_flagIN` of the previous statement is for the next one that runs, and this one does not run yet.
         let mut ruled = self.ask_rules(&snapshot, &statement, request.argument(), None, 0);
         if let Some(text) = ruled.rewritten.take().filter(|text| request.takes_text(text)) {
             request.replace_argument(0, &text);
@@ -149,7 +149,7 @@ impl Session {
                 self.discard(request).await?;
                 return self.reply_ok(&text).await;
             }
-            // What a server makes of it would not be known, and others go by what it is known to have made.
+            // It would be unknown how the server reads its parameters, and later executions depend on that.
             (None, Route::Run(hostgroup, _, options)) => {
                 match self.read_parameters(request, command, &statement) {
                     Ok(_) => Ok((hostgroup, options)),
@@ -174,8 +174,8 @@ impl Session {
         self.execute(request, &mut job).await
     }
 
-    /// Asks the rules and the firewall about a statement, unless they have answered under this configuration and for this
-    /// schema. The answer to a chain that the statement before has chosen is not remembered.
+    /// Applies the rules and the firewall to a statement, unless their output for this configuration and schema is
+    /// remembered. The output for a `next_query_flagIN` of the previous statement is not remembered.
     fn rule(&self, snapshot: &LocalSnapshot, statement: &ClientStatement) -> Ruled {
         let flag_in = self.data.next_flag_in;
         let mut remembered = statement.ruled.borrow_mut();
@@ -190,7 +190,7 @@ impl Session {
         }
         let prepared = &statement.prepared;
         let mut ruled = self.ask_rules(snapshot, &prepared.statement, &prepared.text, None, flag_in);
-        // Its text was rewritten when it was prepared.
+        // Its text was already rewritten when it was prepared.
         ruled.rewritten = None;
         if flag_in == 0 {
             let matched = match snapshot.rules.is_empty() {
@@ -220,7 +220,7 @@ impl Session {
         self.execute(request, &mut job).await
     }
 
-    /// `COM_STMT_RESET`: goes to a server only where that has something to let go of.
+    /// `COM_STMT_RESET`: goes to a server only if a connection keeps something for the statement.
     pub(super) async fn reset_statement(&mut self, request: &mut Request) -> Result<(), End> {
         let command = Command::StmtReset;
         let Some(statement) = self.open_statement(request) else {
@@ -236,8 +236,8 @@ impl Session {
         self.execute(request, &mut job).await
     }
 
-    /// `COM_STMT_CLOSE`, which has no answer. What servers have prepared stays there for others; it is closed when its
-    /// place is wanted.
+    /// `COM_STMT_CLOSE`, which has no answer. The statement stays prepared on servers for other clients, and is closed when
+    /// a connection has too many.
     pub(super) async fn close_statement(&mut self, request: &mut Request) -> Result<(), End> {
         let statement = self.open_statement(request);
         self.skip(request).await?;
@@ -252,7 +252,7 @@ impl Session {
         done
     }
 
-    /// Closes a statement that the connection at hand keeps something for.
+    /// Closes a statement that the current connection keeps something for.
     async fn close_held(&mut self, id: u32) -> Result<(), End> {
         let Some(mut pinned) = self.binding.pinned.take() else { return Ok(()) };
         pinned.backend.login.statements.close_held(id);
@@ -285,7 +285,7 @@ impl Session {
         job
     }
 
-    /// The hostgroup of the connection that holds something of a statement, for one of these reasons.
+    /// The hostgroup of the connection that keeps something for a statement, for this reason.
     fn held_at(&self, statement: &ClientStatement, reason: PinReason) -> Option<HostgroupId> {
         let holder = self.kept().find(|pinned| pinned.pins.holds(statement.id, reason))?;
         Some(holder.hostgroup)
@@ -314,7 +314,7 @@ impl Session {
         client::family(&self.snapshot(), &self.want.account)
     }
 
-    /// Does to the server's statement what has become of it.
+    /// Applies the effect of a command to the statement of its connection.
     pub(super) fn settle_statement(
         &mut self,
         backend: &mut Backend,
@@ -359,7 +359,7 @@ impl Session {
     }
 }
 
-/// A statement of which only the beginning was read: it may do anything.
+/// A statement of which only the beginning was read, and which may do anything.
 const UNREAD: Statement = Statement { kind: Kind::Call, flags: Flags::UNSURE };
 
 /// MariaDB: the statement that was prepared last.

@@ -1,5 +1,5 @@
-//! Brings a statement to a connection, and the command into the form it needs there: the server's number in place of the
-//! client's, and the types of parameters where the server has last seen others.
+//! Prepares a statement on a connection, and rewrites the command for it: with the server's statement id instead of the
+//! client's, and with the types of parameters if the server last received different ones.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::rt::select;
 
 /// A command about a prepared statement, ready for one connection.
 pub(in super::super) enum Ready {
-    /// As it stands in the request.
+    /// The request, unchanged.
     AsIs,
-    /// As this packet, or these.
+    /// These packets.
     Packets(Vec<u8>),
-    /// The server does not prepare the statement.
+    /// The server refuses to prepare the statement.
     Refused(ServerError),
 }
 
 impl Session {
-    /// Makes a command ready for `backend`: whatever it needs of the statement is there afterwards.
+    /// Makes a command ready for `backend`, and prepares its statement there if necessary.
     pub(in super::super) async fn bring_statement(
         &mut self,
         backend: &mut Backend,
@@ -62,7 +62,7 @@ impl Session {
         }
     }
 
-    /// What is particular about the answer to a command about a statement.
+    /// The properties of the answer to a command about a statement.
     pub(in super::super) fn answering(
         &self,
         backend: &mut Backend,
@@ -76,7 +76,7 @@ impl Session {
             Command::StmtPrepare => {
                 HoldBack { too_many_statements: tries < super::budget::TRIES, ..job.hold_back }
             }
-            // What a connection keeps for the client would be lost elsewhere, and by preparing anew.
+            // What the connection keeps for the client would be lost on another one, and if it were prepared again.
             _ if backend.login.statements.held(statement.id).is_some() => HoldBack::default(),
             Command::StmtExecute | Command::StmtBulkExecute => {
                 HoldBack { stale: tries == 0, ..job.hold_back }
@@ -88,7 +88,7 @@ impl Session {
         Answering { expect: job.expect, statement: statement.id, hold_back, apart, file, throttle: 0 }
     }
 
-    /// Does something about an error that the client was not told.
+    /// Handles an error that the client has not received, so that the command can be tried again.
     pub(in super::super) async fn recover(
         &mut self,
         backend: &mut Backend,
@@ -104,7 +104,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the client that the server does not prepare its statement.
+    /// Sends the client the server's error about preparing its statement.
     pub(in super::super) async fn refuse(
         &mut self,
         request: &mut Request,
@@ -115,7 +115,7 @@ impl Session {
         self.reply_error_at(request.answer(), errno, &text).await
     }
 
-    /// The client's own `COM_STMT_PREPARE`.
+    /// Forwards the client's own `COM_STMT_PREPARE`.
     async fn forward_preparation(
         &mut self,
         backend: &mut Backend,
@@ -125,8 +125,7 @@ impl Session {
         if let Some(error) = self.too_many_statements(backend) {
             return Ok(Ready::Refused(error));
         }
-        // The new one takes the place of the one that is there. Should the server refuse it now, it would refuse the
-        // execution of the other as well.
+        // The new one replaces the existing one. If the server refuses it now, it would also refuse to execute the other.
         let (statements, prepared) = (&mut backend.login.statements, &statement.prepared);
         let usual = prepared.derived.load(Ordering::Relaxed);
         statements.close_shared(prepared.identity);
@@ -145,8 +144,8 @@ impl Session {
         Ok(Ready::Packets(out))
     }
 
-    /// Foretells what a server that goes by former values will take the parameters for behind this execution. Returns the
-    /// identity to find the statement by: that of the one from which the execution leads there, or of a fresh one.
+    /// Some servers derive the types of parameters from earlier values: predicts those types after this execution. Returns
+    /// the identity under which to find the statement: of one whose earlier executions lead to them, or of a new one.
     fn derive(
         &self,
         backend: &mut Backend,
@@ -172,7 +171,7 @@ impl Session {
             let Some(after) = after else { return before };
             *derived = after;
         } else {
-            // What is fresh knows nothing of this client's former values; from here on neither does the client.
+            // A new statement has not had this client's earlier values, so from now on the client's record has not either.
             let fresh = Derived::default().after(given).unwrap_or_default();
             let wanted = after.as_ref().unwrap_or(&derived).key();
             let there = statement.identity_with(wanted, job.expect);
@@ -191,7 +190,7 @@ impl Session {
         identity
     }
 
-    /// A client that has bound no types must not go by those of another: the server is to find that they are missing.
+    /// If a client has bound no types, those of another client must not be used: the server must find them missing.
     fn drop_others_types(
         &self,
         backend: &mut Backend,
@@ -203,7 +202,7 @@ impl Session {
         let bound = !statement.types.borrow().is_empty();
         let statements = &mut backend.login.statements;
         if job.command == Command::StmtSendLongData {
-            // Parts are taken by the types bound last: MariaDB reads them as numbers where those were numbers.
+            // MariaDB reads the parts by the types that were bound last: as numbers if those were numbers.
             if statements.shared(identity).is_some_and(|entry| *entry.types != **statement.types.borrow()) {
                 statements.close_shared(identity);
             }
@@ -220,7 +219,7 @@ impl Session {
         }
     }
 
-    /// Where the parameters of an execution stand; `None` when there are none.
+    /// The position of the parameters in an execution; `None` if there are none.
     pub(super) fn read_parameters(
         &self,
         request: &Request,
@@ -236,7 +235,7 @@ impl Session {
         }
     }
 
-    /// The same of an execution that is known to be well-formed: what is not was refused when it came.
+    /// The same for an execution that is known to be well-formed; a malformed one was already refused.
     fn parameters(
         &self,
         request: &Request,
@@ -246,7 +245,7 @@ impl Session {
         self.read_parameters(request, command, statement).ok().flatten()
     }
 
-    /// The types that an execution binds; `None` where it goes by those bound before, or has no parameters.
+    /// The types that an execution binds; `None` if it uses those bound before, or has no parameters.
     pub(in super::super) fn sent_types<'r>(
         &self,
         request: &'r Request,
@@ -256,8 +255,8 @@ impl Session {
         self.parameters(request, command, statement)?.types(request.argument())
     }
 
-    /// Takes note of an execution of which no server hears: of the types that it binds, and of what a server of `family`
-    /// would have made of its parameters.
+    /// Records an execution that is not sent to a server: the types that it binds, and the types that a server of `family`
+    /// would have derived from its parameters.
     pub(in super::super) fn note_execution(
         &self,
         request: &Request,
@@ -280,7 +279,7 @@ impl Session {
         }
     }
 
-    /// Prepares a statement on `backend`, unless that has it. The inner error is the server's.
+    /// Prepares a statement on `backend`, unless it is prepared there. The inner error is the server's.
     async fn have_statement(
         &mut self,
         backend: &mut Backend,
@@ -317,7 +316,7 @@ impl Session {
         Ok(answer.map(|ok| backend.login.statements.add(identity, ok.id, prepared)))
     }
 
-    /// Prepares a text, and meanwhile looks after the client and after interrupts.
+    /// Prepares a text, and handles interrupts and the end of the client while it waits.
     async fn prepare_here(
         &self,
         backend: &mut Backend,
@@ -338,9 +337,9 @@ impl Session {
                         self.note_ignored_kill(backend);
                         return Err(Broken::Cut { started: false, timed_out });
                     }
-                    // One of a statement before.
+                    // For an earlier statement.
                     Interrupt::KillTime => {}
-                    // The server has a limit for it already.
+                    // The server already has a time limit for ending the statement.
                     Interrupt::KillQuery | Interrupt::QueryTime if kill.is_some() && self.limits_kills() => {}
                     Interrupt::KillQuery | Interrupt::QueryTime => {
                         timed_out |= reason == Interrupt::QueryTime;
@@ -351,7 +350,8 @@ impl Session {
                 () = request.client_gone(&self.client.stream) => return Err(Broken::Session(End::Gone)),
             }
         };
-        // A kill that is still on its way must not meet the next client's statement, and what was killed is not prepared elsewhere.
+        // A kill that has not arrived yet must not hit the next client's statement, and a killed statement is not prepared on
+        // another connection.
         if let Some(kill) = kill
             && (kill.await.is_err() || !matches!(answer, Ok(_) | Err(BackendError::Server(_))))
         {
@@ -369,7 +369,8 @@ impl Session {
         }
     }
 
-    /// Puts the server's number into the command, and the types of parameters where the server has last seen others.
+    /// Puts the server's statement id into the command, and the types of parameters if the server last received different
+    /// ones.
     async fn address(
         &mut self,
         backend: &mut Backend,
@@ -435,7 +436,7 @@ fn framed(command: Command, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Keeps types, in the memory that there is.
+/// Replaces the remembered types, in the same allocation.
 fn remember(kept: &mut Vec<u8>, types: &[u8]) {
     if kept != types {
         kept.clear();

@@ -1,4 +1,4 @@
-//! LOAD DATA LOCAL: the client's file on its way to the server.
+//! LOAD DATA LOCAL: forwards the client's file to the server.
 
 use narrows_wire::frame::HEADER_LENGTH;
 use narrows_wire::{Capabilities, Header};
@@ -12,7 +12,7 @@ use crate::buffer::Side;
 use crate::rt::select;
 
 impl Relay<'_> {
-    /// The server asks for a file: the client sends it, and we pass it on.
+    /// The server asks for a file: asks the client for it, and forwards it.
     pub(super) async fn local_infile(&mut self, length: usize) -> Result<(), Broken> {
         let may = self.answering.file && self.session.client.capabilities.contains(Capabilities::LOCAL_FILES);
         if !may || !self.session.snapshot().variables.enable_load_data_local_infile {
@@ -60,13 +60,13 @@ impl Relay<'_> {
         self.set_ready_aside();
         self.buffer.consume(length);
         self.file_refused = true;
-        // The client never sees the question: the answer to its statement comes one question and one file earlier.
+        // The client does not receive the request, so the packets of its answer have lower sequence numbers.
         self.tracker.add_shift(u8::MAX - 1);
         let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
         self.give_file(&end).await
     }
 
-    /// Reads so much of the client's file.
+    /// Reads `count` bytes of the client's file.
     async fn hold_file(&mut self, count: usize, sequence: u8) -> Result<(), Broken> {
         loop {
             let session = self.session;
@@ -77,7 +77,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Sends the server a part of the client's file. It may take its time: what it waits for is part of the statement.
+    /// Sends the server part of the client's file. There is no time limit, because the wait is part of the statement.
     async fn give_file(&mut self, bytes: &[u8]) -> Result<(), Broken> {
         let mut rest = bytes;
         loop {
@@ -88,14 +88,14 @@ impl Relay<'_> {
             }
             select! {
                 biased;
-                // What this yields shows when writing.
+                // An error shows when writing.
                 _ = self.backend.stream.writable() => {}
                 reason = self.session.client.interrupted() => self.interrupted(reason)?,
             }
         }
     }
 
-    /// Deals with what has stopped a read of the client's file.
+    /// Handles what has stopped a read of the client's file.
     fn stopped(&mut self, stop: Stop) -> Result<(), Broken> {
         match stop {
             Stop::Killed { timed_out: true } => self.interrupted(Interrupt::QueryTime),

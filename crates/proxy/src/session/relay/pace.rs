@@ -1,4 +1,4 @@
-//! The pace of a client: it takes an answer more slowly than its server gives it, or may not have it faster.
+//! Clients that read an answer more slowly than the server sends it, or whose throughput is limited.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Writes what is ready to a client that does not take it at once, behind the bytes that it has.
+    /// Writes the rest of the ready bytes to a client that does not read them at once.
     pub(super) async fn flush_rest(&mut self, mut written: usize) -> Result<(), Broken> {
         let session = self.session;
         let limit = session.client.limit(Client::Takes, true);

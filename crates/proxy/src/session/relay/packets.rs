@@ -1,4 +1,4 @@
-//! The packets of an answer that are looked at: the end of the columns, OK, EOF, ERR.
+//! The packets of an answer that are examined: the end of the columns, OK, EOF, ERR.
 
 use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
@@ -12,7 +12,7 @@ use super::Relay;
 use crate::backend::{PrepareOk, ServerError, TRACKED_VARIABLES};
 
 impl Relay<'_> {
-    /// One of the packets that are looked at; it stands behind the ready bytes.
+    /// Handles a packet that is examined; it follows the ready bytes.
     pub(super) async fn special(&mut self, next: Next) -> Result<Result<(), Malformed>, Broken> {
         if self.answering.apart {
             self.hide_autocommit(next);
@@ -45,7 +45,7 @@ impl Relay<'_> {
         Ok(done)
     }
 
-    /// Takes the flag that says that autocommit is on out of a packet: the client has it off.
+    /// Removes the flag for autocommit from a packet, because the client has it off.
     pub(super) fn hide_autocommit(&mut self, next: Next) {
         let (length, is_ok) = match next {
             Next::Ok { length } => (length, true),
@@ -66,7 +66,7 @@ impl Relay<'_> {
         }
     }
 
-    /// The packet behind the ready bytes, header included.
+    /// The packet that follows the ready bytes, with its header.
     pub(super) fn packet(&self, length: usize) -> &[u8] {
         self.buffer.filled().get(self.ready..self.ready + length).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl Relay<'_> {
         self.packet(length).get(HEADER_LENGTH..).unwrap_or_default()
     }
 
-    /// Passes a packet on as it is, but for its sequence number.
+    /// Forwards a packet, with the sequence number adjusted.
     pub(super) fn pass(&mut self, length: usize) {
         let shift = self.tracker.shift();
         if shift != 0
@@ -86,7 +86,7 @@ impl Relay<'_> {
         self.ready += length;
     }
 
-    /// Leaves a packet out and puts another, or none, in its place.
+    /// Replaces a packet by another one, or by none.
     pub(super) fn replace(&mut self, length: usize, encode: Option<&Encode<'_>>) {
         let sequence = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
         let mut sequence = sequence.wrapping_add(self.tracker.shift());
@@ -118,15 +118,15 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Puts in the EOF packet that a client without `CLIENT_DEPRECATE_EOF` expects behind the columns; returns whether
-    /// it could. Its status flags are those of the packet behind the rows, where that is in sight; a long result's
-    /// cannot be waited for. Where the server has opened a cursor, the packet that says so is the only one; where it was to
-    /// open one and could not, because the statement was killed perhaps, its error is.
+    /// Inserts the EOF packet that a client without `CLIENT_DEPRECATE_EOF` expects after the columns; returns whether it
+    /// could. Its status flags are those of the packet after the rows, if that was already read; there is no wait for the
+    /// end of a long result. If the server has opened a cursor, the packet that reports it is the only one; if it failed to
+    /// open one, for example because the statement was killed, the error is the only one.
     pub(super) fn owed_eof(&mut self) -> bool {
         let capabilities = self.backend.login.capabilities;
         let rest = self.buffer.filled_mut().get_mut(self.ready..).unwrap_or_default();
         let mut ahead = self.tracker.clone();
-        // What it passes over is passed over again: it must not touch sequence numbers.
+        // The same bytes are walked again later, so this walk must not change sequence numbers.
         ahead.add_shift(ahead.shift().wrapping_neg());
         let Ok(walk) = ahead.walk(rest) else { return true };
         let opens_cursor = self.answering.expect == Expect::Cursor && walk.passed == 0;
@@ -161,7 +161,7 @@ impl Relay<'_> {
         self.tracker.add_shift(1);
     }
 
-    /// Moves the ready bytes to what was written anew, to put something behind them.
+    /// Moves the ready bytes to the rewritten packets, so that another packet can be added after them.
     pub(super) fn set_ready_aside(&mut self) {
         self.out.extend_from_slice(self.buffer.filled().get(..self.ready).unwrap_or_default());
         self.buffer.consume(self.ready);
@@ -186,7 +186,7 @@ impl Relay<'_> {
             let eof = Eof { warnings: ok.warnings, status: self.status_of_eof(&ok)? };
             self.replace(length, Some(&|out| eof.encode(out)));
         } else if self.is_init_db && ok.warnings != self.session.data.warnings {
-            // MySQL repeats those of the statement before here, and that was one of our own.
+            // MySQL repeats the count of the previous statement here, which may have been one of our own.
             let session_state = self.visible_changes(&ok)?;
             let shown =
                 OkPacket { session_state: &session_state, warnings: self.session.data.warnings, ..ok };
@@ -209,14 +209,14 @@ impl Relay<'_> {
     }
 
     pub(super) fn note_warnings(&mut self, warnings: u16, status: Status) {
-        // What `COM_INIT_DB` says is of the statement before it, and that may have been one of our own.
+        // `COM_INIT_DB` reports the count of the previous statement, which may have been one of our own.
         self.outcome.warnings = if self.is_init_db { self.session.data.warnings } else { warnings };
         if status.contains(Status::MORE_RESULTS_EXISTS) {
             self.outcome.warnings_before.push(warnings);
         }
     }
 
-    /// A result has ended: its rows are those since the last one's end.
+    /// A result has ended: its rows are those since the end of the last one.
     pub(super) fn note_rows(&mut self) {
         self.outcome.rows = Some(self.tracker.rows() - self.rows_before);
         self.rows_before = self.tracker.rows();
@@ -225,19 +225,19 @@ impl Relay<'_> {
     /// The status of an OK packet in the EOF packet that takes its place.
     fn status_of_eof(&self, ok: &OkPacket<'_>) -> Result<Status, Malformed> {
         let is_mysql = self.backend.login.family == Family::MySql;
-        // A MariaDB server says in EOF packets too that something has changed, whether the client asked to be told
-        // or not; a MySQL server does not. What only we asked for is left out.
+        // MariaDB reports changes of the session state in EOF packets too, whether or not the client has asked for that;
+        // MySQL does not. Changes that only Narrows has asked for are omitted.
         let ours = !ok.session_state.is_empty() && self.foreign_changes(ok)?.is_empty();
         let silent = is_mysql || ours;
         let status = if silent { ok.status.without(Status::SESSION_STATE_CHANGED) } else { ok.status };
-        // MySQL says this in one packet only, and that was the one after the columns.
+        // MySQL sets these flags in one packet only, and that was the one after the columns.
         match is_mysql && status.contains(Status::OUT_PARAMETERS_AND_MORE) {
             true => Ok(status.without(Status::OUT_PARAMETERS_AND_MORE)),
             false => Ok(status),
         }
     }
 
-    /// Keeps what an OK packet tells of the session.
+    /// Takes over what an OK packet reports about the session.
     pub(super) fn learn(&mut self, ok: &OkPacket<'_>) -> Result<(), Malformed> {
         self.outcome.status = Some(ok.status);
         self.note_warnings(ok.warnings, ok.status);
@@ -264,7 +264,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// The changes that this client would see without a proxy: we ask servers for more than it did.
+    /// The changes that this client would receive without a proxy: Narrows asks servers for more than clients do.
     pub(super) fn visible_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
         if !self.session.client.capabilities.contains(Capabilities::SESSION_TRACK) {
             return Ok(Vec::new());
@@ -272,7 +272,7 @@ impl Relay<'_> {
         self.foreign_changes(ok)
     }
 
-    /// The changes that a server would report without our asking for more.
+    /// The changes that a server would report if Narrows had not asked for more.
     pub(super) fn foreign_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
         if self.session.data.state.literal(TRACKED_VARIABLES).is_some() {
             return Ok(ok.session_state.to_vec());
@@ -315,7 +315,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Passes an EOF packet on, without the flag that says that we were told of a change: the client was not.
+    /// Forwards an EOF packet, without the flag for a change that was reported to Narrows and not to the client.
     pub(super) fn eof_as_told(&mut self, length: usize, eof: Eof) {
         let tells = self.backend.login.family == Family::MariaDb;
         if !tells && eof.status.contains(Status::SESSION_STATE_CHANGED) {
@@ -330,7 +330,7 @@ impl Relay<'_> {
         let error = ErrPacket::decode(self.payload(length))?;
         let code = error.code;
         let untold = !self.started && self.ready == 0 && self.out.is_empty();
-        // What was killed is not run elsewhere.
+        // A killed statement does not run elsewhere.
         if untold && self.outcome.kill.is_none() && self.answering.hold_back.has(code) {
             self.outcome.held_back = ServerError::decode(self.payload(length)).ok();
             self.buffer.consume(length);
@@ -358,7 +358,7 @@ fn first_number(info: &[u8]) -> Option<u64> {
 /// Writes a packet's payload.
 type Encode<'a> = dyn Fn(&mut Vec<u8>) + 'a;
 
-/// What a server reports to a client that has not chosen (`session_track_system_variables`).
+/// What a server reports by default (`session_track_system_variables`).
 const TRACKED_BY_DEFAULT: &[&[u8]] = &[
     b"autocommit",
     b"character_set_client",

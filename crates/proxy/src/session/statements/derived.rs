@@ -1,22 +1,22 @@
-//! What MySQL takes the parameters of a statement to be, which goes by what they were given before.
+//! The types that MySQL derives for the parameters of a statement, which depend on their earlier values.
 //!
-//! Where the text leaves the type of a parameter open (`SELECT ?`), MySQL goes by the first value: after a number, a string
-//! is made a number, and the column of the answer stays one. What the values of one client have made of a statement must
-//! not show in the answers of another, so statements on MySQL are shared only among clients for whose parameters the server
-//! has derived the same. Seen on MySQL 9.7; MariaDB goes by each execution alone.
+//! If the text does not determine the type of a parameter (`SELECT ?`), MySQL derives it from the first value: after a
+//! number, a string is converted to a number, and the column of the result stays numeric. The values of one client must not
+//! affect the results of another, so on MySQL a statement is shared only among clients for which the server has derived the
+//! same types. Observed on MySQL 9.7; on MariaDB each execution stands alone.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-/// What a parameter is taken for.
+/// The derived type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 enum Class {
-    /// It was never given anything.
+    /// It has had no value yet.
     #[default]
     Unset,
-    /// A string of characters, or NULL: the first number or time decides.
+    /// A character string, or NULL, until the first number or time.
     Text,
-    /// A string of bytes: the same.
+    /// A binary string, until the first number or time.
     Blob,
     Signed,
     Unsigned,
@@ -28,7 +28,7 @@ enum Class {
 }
 
 impl Class {
-    /// Of a type as a client binds it (manual: "COM_STMT_EXECUTE"): the number, and the flag that it is unsigned.
+    /// Of a type as a client binds it (manual: "COM_STMT_EXECUTE"): its number, and the flag for unsigned.
     fn of([kind, flags]: [u8; 2]) -> Class {
         match kind {
             1 | 2 | 3 | 8 | 9 | 13 if flags & 0x80 != 0 => Class::Unsigned,
@@ -43,7 +43,7 @@ impl Class {
         }
     }
 
-    /// What it is taken for once it was given a value of class `value`.
+    /// The derived type after a value of class `value`.
     fn given(self, value: Class) -> Class {
         use Class::*;
         match (self, value) {
@@ -58,21 +58,21 @@ impl Class {
     }
 }
 
-/// What the parameters of a statement are taken for.
+/// The derived types of a statement's parameters.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Derived {
-    /// Empty: it was not executed yet.
+    /// Empty before the first execution.
     classes: Vec<Class>,
     key: u64,
 }
 
 impl Derived {
-    /// Tells statements apart by what was derived. 0: nothing was.
+    /// A hash of the derived types, for the statement's identity. 0: none were derived.
     pub(in super::super) fn key(&self) -> u64 {
         self.key
     }
 
-    /// What they are taken for after an execution with values of these types (`None`: NULL); `None`: the same as before.
+    /// The derived types after an execution with values of these types (`None`: NULL); `None`: unchanged.
     pub(in super::super) fn after(
         &self,
         types: impl Iterator<Item = Option<[u8; 2]>> + Clone,

@@ -1,4 +1,4 @@
-//! The prepared statements that a client has open, by its own numbers.
+//! The prepared statements that a client has open, by the ids that it knows.
 
 mod derived;
 
@@ -22,43 +22,43 @@ pub(super) struct ClientStatements {
     pub(super) open: BTreeMap<u32, Rc<ClientStatement>>,
     /// Bytes that they take.
     pub(super) bytes: usize,
-    /// The number given last. Servers count attempts, and go on counting after a reset.
+    /// The last id. Servers count attempts to prepare, and continue to count after a reset.
     pub(super) last_id: u32,
-    /// The statement that was prepared last, which MariaDB's clients may call -1.
+    /// The statement that was prepared last, which MariaDB's clients may refer to as -1.
     pub(super) last_prepared: Option<u32>,
 }
 
 /// One statement of a client.
 #[derive(Debug)]
 pub(super) struct ClientStatement {
-    /// The client's number for it.
+    /// The id that the client knows.
     pub(super) id: u32,
-    /// What it is.
+    /// What it shares with other clients.
     pub(super) prepared: ClientShare,
-    /// Its placeholders; known when a server has prepared it.
+    /// The number of its parameters; known once a server has prepared it.
     pub(super) params: Cell<u16>,
-    /// The types of parameters that the client has bound last.
+    /// The parameter types that the client bound last.
     pub(super) types: RefCell<Vec<u8>>,
-    /// What a server that goes by former values takes its parameters for.
+    /// The types that a server has derived from earlier values.
     pub(super) derived: RefCell<Derived>,
     /// It can be executed only on the connection that prepared it.
     pub(super) tied: bool,
-    /// What the rules say of it.
+    /// The remembered output of the rules.
     pub(super) ruled: RefCell<Option<Remembered>>,
-    /// Why its next execution fails: a part of a parameter did not arrive.
+    /// The error of its next execution, because part of a parameter was not sent.
     pub(super) failed: RefCell<Option<(Errno, String)>>,
 }
 
-/// What a statement takes besides its text: two maps, types of parameters, what the rules said of it.
+/// Bytes that a statement takes besides its text: two maps, parameter types, the output of the rules.
 pub(super) const BYTES_OF_STATEMENT: usize = 1024;
 
-/// What the rules said of a statement, and when that holds.
+/// The output of the rules for a statement, and for which client it holds.
 #[derive(Debug)]
 pub(super) struct Remembered {
     pub(super) snapshot: Weak<Arc<Snapshot>>,
-    /// What [`changing`] said of the client.
+    /// What [`changing`] returned for the client.
     pub(super) client: Box<[u8]>,
-    /// The places of the rules that match.
+    /// The indexes of the rules that match.
     pub(super) matched: Vec<u32>,
     pub(super) ruled: Ruled,
 }
@@ -83,12 +83,12 @@ impl ClientStatements {
         self.last_prepared.take_if(|last| *last == id);
     }
 
-    /// The client's numbers for them.
+    /// Their ids.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.open.keys().copied()
     }
 
-    /// The server has forgotten all of them.
+    /// Closes all of them.
     pub(super) fn clear(&mut self) {
         self.open.clear();
         self.bytes = 0;
@@ -97,7 +97,7 @@ impl ClientStatements {
 }
 
 impl ClientStatement {
-    /// Bytes that it takes, as if no other client had it too.
+    /// Bytes that it takes, counted as if no other client shared it.
     pub(super) fn bytes(&self) -> usize {
         BYTES_OF_STATEMENT + self.prepared.text.len()
     }
@@ -107,12 +107,12 @@ impl ClientStatement {
         self.identity_with(self.derived.borrow().key(), expect)
     }
 
-    /// Shows what an execution goes by that does not say it: the types bound before, and what was derived of parameters.
+    /// Passes on what an execution depends on besides its packet: the types bound before, and the derived ones.
     pub(super) fn with_bound<T>(&self, show: impl FnOnce(&[u8], u64) -> T) -> T {
         show(&self.types.borrow(), self.derived.borrow().key())
     }
 
-    /// The same, if this was derived of its parameters.
+    /// The same, with this key of derived types.
     pub(super) fn identity_with(&self, derived: u64, expect: Expect) -> Identity {
         let identity = self.prepared.identity.with_derived(derived);
         if expect == Expect::Cursor { identity.with_cursor() } else { identity }
