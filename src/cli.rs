@@ -39,12 +39,12 @@ pub enum Verb {
         file: PathBuf,
         /// Folder in which narrows.db is created
         #[command(flatten)]
-        place: Place,
+        place: Instance,
     },
     /// Run a throw-away primary with replicas, to try things out
-    Sandbox(crate::sandbox::Args),
+    Sandbox(crate::sandbox::SandboxArgs),
     /// Replace the running program with the one now on disk, without refusing a connection
-    Upgrade(Place),
+    Upgrade(Instance),
     /// Serve clients for a supervisor; only the supervisor starts this
     #[command(hide = true)]
     Worker {
@@ -52,7 +52,7 @@ pub enum Verb {
         datadir: Option<PathBuf>,
     },
     /// Connect and disconnect at a given rate, and report refused connections and how long connects took
-    ConnectSpeed(crate::connect_speed::Args),
+    ConnectSpeed(crate::connect_speed::ConnectSpeedArgs),
     /// Write the documentation pages that are generated from the tables of variables and columns
     #[command(hide = true)]
     GenerateDocs {
@@ -63,7 +63,7 @@ pub enum Verb {
 
 /// Which running Narrows is meant.
 #[derive(Debug, clap::Args)]
-pub struct Place {
+pub struct Instance {
     /// Its configuration file
     #[arg(short = 'c', long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub struct Place {
     datadir: Option<PathBuf>,
 }
 
-impl Place {
+impl Instance {
     /// Its data folder, determined in the same way as when it was started.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use narrows_control::config_file::{self, Loaded};
+use narrows_control::config_file::{self, LoadedFile};
 use narrows_control::control::Monitoring;
 use narrows_control::store::{Opening, Start};
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ impl Launch {
         let file = flags.config.clone().or_else(config_file::find);
         let loaded = match &file {
             Some(path) => load(path)?,
-            None => Loaded::default(),
+            None => LoadedFile::default(),
         };
         let remarks = loaded.at_the_top_without_effect().map(ToString::to_string).collect();
         let mut bootstrap = loaded.bootstrap;
@@ -132,7 +132,7 @@ fn default_datadir(file: Option<&Path>) -> PathBuf {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn load(path: &Path) -> anyhow::Result<Loaded> {
+pub fn load(path: &Path) -> anyhow::Result<LoadedFile> {
     config_file::load(path).map_err(|diagnostics| {
         let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("the configuration cannot be started\n{}", lines.join("\n"))

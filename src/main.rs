@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
-use narrows_control::config_file::{self, Loaded};
+use narrows_control::config_file::{self, LoadedFile};
 use narrows_control::docs;
 use narrows_control::store::Store;
 use tracing::{info, warn};
@@ -97,7 +97,7 @@ fn import(file: &Path, datadir: &Path) -> anyhow::Result<()> {
 }
 
 /// All remarks on a configuration, in the order of the file.
-fn in_order(loaded: Loaded) -> Vec<Diagnostic> {
+fn in_order(loaded: LoadedFile) -> Vec<Diagnostic> {
     let mut diagnostics = [loaded.passed_over, loaded.warnings].concat();
     diagnostics.sort_by(|one, two| (&one.file, one.line, one.column).cmp(&(&two.file, two.line, two.column)));
     diagnostics

@@ -363,7 +363,7 @@ impl Server<'_> {
 
     /// Returns when the supervisor ends everything. If only this process was told to end, it ends as if it had been
     /// killed: the supervisor starts another one, which continues with its clients.
-    async fn make_sure(&mut self, signals: &Signals, stop: signals::Received) {
+    async fn make_sure(&mut self, signals: &Signals, stop: signals::ReceivedSignal) {
         let Some(line) = self.line.clone() else { return };
         if !line.has_supervisor_other_than(stop.sender) {
             return;

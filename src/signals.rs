@@ -22,7 +22,7 @@ pub struct Signals(AsyncFd<OwnedFd>);
 
 /// A signal that has arrived.
 #[derive(Debug, Clone, Copy)]
-pub struct Received {
+pub struct ReceivedSignal {
     number: c_int,
     /// The process that sent it; 0 for the kernel, and for a process outside this process's namespace.
     pub sender: u32,
@@ -59,7 +59,7 @@ impl Signals {
     }
 
     /// The next one. None is lost if this is dropped before it resolves.
-    pub async fn next(&self) -> Received {
+    pub async fn next(&self) -> ReceivedSignal {
         loop {
             let Ok(mut ready) = self.0.readable().await else { return std::future::pending().await };
             if let Ok(Ok(received)) = ready.try_io(|descriptor| read(descriptor.get_ref())) {
@@ -69,7 +69,7 @@ impl Signals {
     }
 
     /// The next one that requests the end of the process.
-    pub async fn next_stop(&self) -> Received {
+    pub async fn next_stop(&self) -> ReceivedSignal {
         loop {
             let received = self.next().await;
             if received.wants() == Wanted::Stop {
@@ -79,7 +79,7 @@ impl Signals {
     }
 }
 
-fn read(descriptor: &OwnedFd) -> io::Result<Received> {
+fn read(descriptor: &OwnedFd) -> io::Result<ReceivedSignal> {
     let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
     let length = size_of::<libc::signalfd_siginfo>();
     // SAFETY: the kernel writes one entry at most, which has this length.
@@ -89,10 +89,10 @@ fn read(descriptor: &OwnedFd) -> io::Result<Received> {
     }
     // SAFETY: the kernel has filled it in; it consists of integers.
     let info = unsafe { info.assume_init() };
-    Ok(Received { number: info.ssi_signo as c_int, sender: info.ssi_pid })
+    Ok(ReceivedSignal { number: info.ssi_signo as c_int, sender: info.ssi_pid })
 }
 
-impl Received {
+impl ReceivedSignal {
     /// What it requests.
     pub fn wants(self) -> Wanted {
         match self.number {

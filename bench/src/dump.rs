@@ -14,7 +14,7 @@ use crate::stand::Stand;
 
 /// Options of `dump`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct DumpFlags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
@@ -32,7 +32,7 @@ pub struct Flags {
 const SCHEMA: &str = "dump";
 
 /// Runs the comparison; an error if anything could not be measured.
-pub fn run(flags: &Flags) -> io::Result<()> {
+pub fn run(flags: &DumpFlags) -> io::Result<()> {
     let program = find_program("mariadb-dump")
         .or_else(|| find_program("mysqldump"))
         .ok_or_else(|| io::Error::other("mysqldump is missing: apt-get install mariadb-client"))?;

@@ -54,19 +54,19 @@ enum Command {
     /// A closed-loop load generator; prints its figures as JSON.
     Load(LoadFlags),
     /// Every proxy in every case, side by side.
-    Compare(compare::Flags),
+    Compare(compare::CompareFlags),
     /// What a query costs with more and more query rules.
-    Rules(rules::Flags),
+    Rules(rules::RulesFlags),
     /// How long clients are not served when a worker process dies.
-    Restart(restart::Flags),
+    Restart(restart::RestartFlags),
     /// sysbench on a real server, directly and through each proxy.
-    Sysbench(sysbench::Flags),
+    Sysbench(sysbench::SysbenchFlags),
     /// mysqldump of a large table, through each proxy.
-    Dump(dump::Flags),
+    Dump(dump::DumpFlags),
     /// mysqlslap on a real server, directly and from the query cache.
-    Slap(slap::Flags),
+    Slap(slap::SlapFlags),
     /// What TLS costs: a point select with and without it, and a connect compared with HAProxy's
-    Tls(tls::Flags),
+    Tls(tls::TlsFlags),
 }
 
 #[derive(Debug, Args)]

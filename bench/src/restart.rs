@@ -15,7 +15,7 @@ use crate::process::{self, Process};
 
 /// Options of `restart`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct RestartFlags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
@@ -48,14 +48,14 @@ struct Subject {
 }
 
 /// Runs the measurement; an error if anything could not be measured, or a client was refused.
-pub fn run(flags: &Flags) -> io::Result<()> {
+pub fn run(flags: &RestartFlags) -> io::Result<()> {
     let (_mock, server) = Process::start_own(None, &["mock-server".to_owned()])?;
     measure_gaps(flags, &server)?;
     measure_connects(flags, &server)
 }
 
 /// How long nobody answers a connect.
-fn measure_gaps(flags: &Flags, server: &str) -> io::Result<()> {
+fn measure_gaps(flags: &RestartFlags, server: &str) -> io::Result<()> {
     println!(
         "{:>7} {:>8} {:>7} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
         "users", "servers", "rules", "start ms", "kills", "least ms", "median ms", "longest ms", "refused"
@@ -85,7 +85,7 @@ fn measure_gaps(flags: &Flags, server: &str) -> io::Result<()> {
 }
 
 /// How long connects take, and how many fail.
-fn measure_connects(flags: &Flags, server: &str) -> io::Result<()> {
+fn measure_connects(flags: &RestartFlags, server: &str) -> io::Result<()> {
     println!(
         "\n3,000 connects with a statement each, every 2 ms by each thread, while five worker processes are killed:"
     );

@@ -14,7 +14,7 @@ use crate::process::{self, Process};
 
 /// Options of `rules`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct RulesFlags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
@@ -61,7 +61,7 @@ struct Party {
 }
 
 /// Runs the measurement; an error if anything could not be measured.
-pub fn run(flags: &Flags) -> io::Result<()> {
+pub fn run(flags: &RulesFlags) -> io::Result<()> {
     let case = CASES.iter().find(|case| case.name == CASE).expect("the case is in the table");
     let _priority = if flags.nice == 0 { None } else { Some(process::Priority::set(flags.nice)?) };
     let (mock, primary) = Process::start_own(Some(flags.load_core), &["mock-server".to_owned()])?;
@@ -124,7 +124,7 @@ fn time_of_loading(running: &Running) -> io::Result<f64> {
 /// How many times rules are loaded.
 const LOADS: u64 = 5;
 
-fn print_table(parties: &mut [Party], flags: &Flags) {
+fn print_table(parties: &mut [Party], flags: &RulesFlags) {
     println!(
         "CPU of Narrows per query, {}, {} rounds of {} s; rules that match nothing, ahead of two that do.",
         CASE, flags.rounds, flags.seconds

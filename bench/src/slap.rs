@@ -13,7 +13,7 @@ use crate::stand::Stand;
 
 /// Options of `slap`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct SlapFlags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
@@ -38,7 +38,7 @@ const SCHEMA: &str = "slap";
 const STATEMENT: &str = "SELECT * FROM proxytest";
 
 /// Runs the comparison; an error if anything could not be measured.
-pub fn run(flags: &Flags) -> io::Result<()> {
+pub fn run(flags: &SlapFlags) -> io::Result<()> {
     let program = find_program("mariadb-slap")
         .or_else(|| find_program("mysqlslap"))
         .ok_or_else(|| io::Error::other("mysqlslap is missing: apt-get install mariadb-client"))?;
@@ -77,7 +77,7 @@ struct Measured {
 /// The fastest of several runs.
 fn best(
     program: &Path,
-    flags: &Flags,
+    flags: &SlapFlags,
     clients: u32,
     running: &Running,
     account: &Account,

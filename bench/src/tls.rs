@@ -24,7 +24,7 @@ use crate::socket::Address;
 
 /// Flags of `narrows-bench tls`.
 #[derive(Debug, clap::Args)]
-pub struct Flags {
+pub struct TlsFlags {
     /// The Narrows to measure.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
@@ -45,7 +45,7 @@ const CONNECTIONS: usize = 64;
 const STATEMENT: &[u8] = b"SELECT c FROM sbtest1 WHERE id=5000";
 
 /// Measures and prints.
-pub fn run(flags: &Flags) -> io::Result<()> {
+pub fn run(flags: &TlsFlags) -> io::Result<()> {
     let _priority = if flags.nice == 0 { None } else { Some(process::Priority::set(flags.nice)?) };
     let (_mock, primary) = Process::start_own(Some(0), &["mock-server".to_owned()])?;
     let folder = tempfile::tempdir()?;

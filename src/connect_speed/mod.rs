@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::ArgAction;
 use narrows_control::monitor::connections::MonitorConnections;
-use narrows_control::monitor::plan::{Access, Address, Target};
+use narrows_control::monitor::plan::{Address, MonitorLogin, Target};
 use narrows_control::tls;
 use narrows_proxy::backend::{Backend, BackendError};
 use narrows_proxy::rt;
@@ -25,7 +25,7 @@ use report::Report;
 /// What to connect to, and how.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
-pub struct Args {
+pub struct ConnectSpeedArgs {
     /// Pause of a thread between two connections, in us
     #[arg(short = 'i', long, value_name = "US", default_value_t = 0)]
     interval: u64,
@@ -74,9 +74,9 @@ pub struct Args {
 ///
 /// # Errors
 /// Threads that cannot be started.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ConnectSpeedArgs) -> anyhow::Result<ExitCode> {
     let port = if args.host.starts_with('/') { 0 } else { args.port };
-    let access = Access {
+    let access = MonitorLogin {
         username: args.user.clone(),
         password: args.password.clone(),
         tls: if args.ssl { tls::towards_anybody() } else { Default::default() },
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// One thread's connections, one after another, until `args.count` is reached.
 fn connect_in_turns(
-    args: &Args,
+    args: &ConnectSpeedArgs,
     connections: &MonitorConnections,
     begun: &AtomicU64,
 ) -> std::io::Result<Report> {

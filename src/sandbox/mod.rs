@@ -18,7 +18,7 @@ use clap::{Parser, Subcommand};
 /// Starts, stops and describes a throw-away primary with replicas.
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Args {
+pub struct SandboxArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
@@ -30,14 +30,14 @@ enum Verb {
     /// Starts the servers and stays until Ctrl-C; the default of `narrows sandbox`.
     Start(Start),
     /// Stops the servers of a sandbox, and removes its folder if it is a temporary one.
-    Stop(Place),
+    Stop(SandboxFolder),
     /// Prints a narrows.toml with a read/write split for the running sandbox.
     Config(Config),
 }
 
 /// Which sandbox is meant.
 #[derive(Debug, clap::Args)]
-pub struct Place {
+pub struct SandboxFolder {
     /// Folder of the sandbox; not needed if only one sandbox runs.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub struct Start {
 #[derive(Debug, clap::Args)]
 pub struct Config {
     #[command(flatten)]
-    place: Place,
+    place: SandboxFolder,
     /// Address Narrows listens on, or several separated by `;`.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6033")]
     listen: String,
@@ -86,7 +86,7 @@ pub struct Config {
 }
 
 /// Does what the arguments ask for; an attached start returns when the sandbox has ended.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub fn run(args: SandboxArgs) -> anyhow::Result<()> {
     match args.verb.unwrap_or(Verb::Start(args.start)) {
         Verb::Start(start) => lifecycle::start(&start),
         Verb::Stop(place) => lifecycle::stop(&record::Record::find(place.dir.as_deref())?),

@@ -249,7 +249,7 @@ impl Supervisor {
         }
     }
 
-    fn signalled(&mut self, received: signals::Received) -> Next {
+    fn signalled(&mut self, received: signals::ReceivedSignal) -> Next {
         match received.wants() {
             Wanted::Stop => return self.stop(received.name()),
             Wanted::Logs => self.flush_logs(),

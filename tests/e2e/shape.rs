@@ -1,7 +1,8 @@
-//! How the sources are cut: the length of functions and of files.
+//! How the sources are cut: the length of functions and of files, and the names of types.
 //!
 //! The longest function is held by `too-many-lines-threshold` in `clippy.toml`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::dependencies::sources::Source;
@@ -63,6 +64,34 @@ fn no_file_is_longer_than_600_lines() {
         }
     }
     assert!(long.is_empty(), "split by subject:\n{}", long.join("\n"));
+}
+
+#[test]
+fn no_two_public_types_of_a_crate_have_one_name() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for folder in CODE {
+        let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for source in Source::all(&root.join(folder)) {
+            let file = source.file.strip_prefix(root).expect("a file of this repository").display();
+            for name in source.text.lines().filter_map(public_type) {
+                places.entry(name.to_owned()).or_default().push(file.to_string());
+            }
+        }
+        assert!(places.len() > 5, "{folder}: {} types", places.len());
+        let several = places.into_iter().filter(|(_, files)| files.len() > 1);
+        found.extend(several.map(|(name, files)| format!("{name}: {}", files.join(", "))));
+    }
+    assert!(found.is_empty(), "name each by what it is:\n{}", found.join("\n"));
+}
+
+/// The name of the type that a line defines for other modules, or for other crates.
+fn public_type(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) "))?;
+    let rest = rest.strip_prefix("unsafe ").unwrap_or(rest);
+    let kinds = ["struct ", "enum ", "trait ", "type ", "union "];
+    let rest = kinds.into_iter().find_map(|kind| rest.strip_prefix(kind))?;
+    rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
 /// The functions of a text that rustfmt has formatted, with their lines from the name to the closing brace.

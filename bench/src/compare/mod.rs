@@ -22,7 +22,7 @@ use crate::process::{self, Process};
 
 /// Options of `compare`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct CompareFlags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
     narrows: PathBuf,
@@ -60,7 +60,7 @@ pub struct Flags {
 }
 
 /// Runs the comparison; an error if a requested peer could not be measured, or any query failed.
-pub fn run(flags: &Flags) -> io::Result<()> {
+pub fn run(flags: &CompareFlags) -> io::Result<()> {
     let (rounds, window) = if flags.quick { (3, 0.5) } else { (flags.rounds, flags.seconds) };
     let window = Duration::from_secs_f64(window);
     let peers = peers::choose(&flags.peers)?;
@@ -132,7 +132,7 @@ fn choose_cases(names: &[String]) -> io::Result<Vec<&'static Case>> {
     Ok(CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name)).collect())
 }
 
-fn describe(parties: &[Party], flags: &Flags) {
+fn describe(parties: &[Party], flags: &CompareFlags) {
     println!(
         "Mock server and load generator on core {}, the proxy on core {}.",
         flags.load_core, flags.proxy_core

@@ -20,7 +20,7 @@ use crate::socket::Address;
 
 /// Options of `sysbench`.
 #[derive(Debug, Args)]
-pub struct Flags {
+pub struct SysbenchFlags {
     /// A running primary, IP:PORT; if not given, a throw-away mariadbd is started.
     #[arg(long)]
     server: Option<String>,
@@ -73,7 +73,7 @@ pub struct Flags {
 }
 
 /// Runs the comparison; an error if a requested peer could not be measured, or any statement failed.
-pub fn run(flags: &Flags) -> io::Result<()> {
+pub fn run(flags: &SysbenchFlags) -> io::Result<()> {
     let program = find_program("sysbench")
         .ok_or_else(|| io::Error::other("not installed: apt-get install sysbench"))?;
     let peers = peers::choose(&flags.peers)?;
@@ -139,7 +139,7 @@ impl std::fmt::Display for Row {
 
 struct Bench<'b> {
     program: &'b Path,
-    flags: &'b Flags,
+    flags: &'b SysbenchFlags,
 }
 
 impl Bench<'_> {

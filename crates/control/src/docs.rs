@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::config::schema::{Absent, Table};
+use crate::config::schema::{Absent, ConfigTable};
 use crate::config::tables::{
     BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, HOSTGROUP_ATTRIBUTES,
     REPLICATION_HOSTGROUPS, RULES, SECTIONS, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS,
@@ -190,12 +190,12 @@ fn mark(table: &str) -> String {
     if columns.is_empty() { String::new() } else { format!(" **{}.**", columns.join("; ")) }
 }
 
-fn table<R>(page: &mut String, table: &Table<R>) {
+fn table<R>(page: &mut String, table: &ConfigTable<R>) {
     let _ = write!(page, "\n## {}\n\n{}\n\n", table.name, table.doc);
     columns(page, table);
 }
 
-fn columns<R>(page: &mut String, table: &Table<R>) {
+fn columns<R>(page: &mut String, table: &ConfigTable<R>) {
     page.push_str("| name | value | when absent | meaning |\n|---|---|---|---|\n");
     for column in table.columns {
         let name = match column.alias {

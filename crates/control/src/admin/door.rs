@@ -9,7 +9,7 @@ use narrows_proxy::threads::Threads;
 
 use super::budget::Budget;
 use super::request::Request;
-use super::settings::Settings;
+use super::settings::AdminSettings;
 use super::turns::Turns;
 use super::visitors::Visitors;
 use crate::store::Role;
@@ -22,7 +22,7 @@ pub struct Door {
     pub decoy_key: [u8; 32],
     /// The threads for the slow work of logins.
     pub threads: Threads,
-    settings: RefCell<Rc<Settings>>,
+    settings: RefCell<Rc<AdminSettings>>,
     /// Who is connected.
     pub visitors: Rc<Visitors>,
     /// Whose statement is next among full users, and among statistics users: neither group waits for the other.
@@ -36,7 +36,7 @@ pub struct Door {
 
 impl Door {
     /// The state before any session.
-    pub fn new(settings: Settings, statements: Box<dyn Fn(Request) -> bool>) -> Door {
+    pub fn new(settings: AdminSettings, statements: Box<dyn Fn(Request) -> bool>) -> Door {
         Door {
             statements,
             decoy_key: rand::random(),
@@ -53,7 +53,7 @@ impl Door {
     }
 
     /// The settings in force.
-    pub fn settings(&self) -> Rc<Settings> {
+    pub fn settings(&self) -> Rc<AdminSettings> {
         Rc::clone(&self.settings.borrow())
     }
 
@@ -66,7 +66,7 @@ impl Door {
     }
 
     /// Sets the settings for sessions that begin from now on.
-    pub fn set(&self, settings: Settings) {
+    pub fn set(&self, settings: AdminSettings) {
         self.settings.replace(Rc::new(settings));
     }
 }

@@ -14,13 +14,13 @@ use narrows_proxy::stream::Stream;
 use super::door::Door;
 use super::request::Request;
 use super::session::Session;
-use super::settings::Settings;
+use super::settings::AdminSettings;
 
 /// Messages to the admin thread.
 #[derive(Debug)]
 pub enum Order {
     /// These settings are for sessions that begin from now on.
-    Settings(Box<Settings>),
+    Settings(Box<AdminSettings>),
     /// Listen on exactly these interfaces; `new` are those that are new.
     Listen {
         /// The interfaces, as configured.
@@ -105,7 +105,7 @@ impl Entrance {
 ///
 /// # Errors
 /// If the thread cannot be started.
-pub fn start<M>(settings: Settings, control: Sender<M>) -> std::io::Result<MailboxSender<Order>>
+pub fn start<M>(settings: AdminSettings, control: Sender<M>) -> std::io::Result<MailboxSender<Order>>
 where
     M: From<Request> + Send + 'static,
 {

@@ -5,7 +5,7 @@ use narrows_proxy::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use narrows_proxy::reply::put_error;
 use narrows_proxy::stream::{Stream, TlsError, Transport};
 use narrows_proxy::tls::KeyPair;
-use narrows_wire::auth::client_side::{Challenge, Exchange, Rejection, Step};
+use narrows_wire::auth::client_side::{Challenge, ClientExchange, ClientStep, Rejection};
 use narrows_wire::auth::{Channel, Nonce, nonce_from};
 use narrows_wire::compression::{Algorithm, End};
 use narrows_wire::frame::{put_encoded, put_packet};
@@ -15,7 +15,7 @@ use zeroize::Zeroize;
 
 use super::answer::put_ok;
 use super::door::Door;
-use super::settings::{Settings, is_local_only};
+use super::settings::{AdminSettings, is_local_only};
 use super::visitors::Place;
 use crate::store::Role;
 
@@ -123,7 +123,7 @@ pub async fn log_in(
     Ok((stream, Login { user, role, capabilities, nonce }, place))
 }
 
-async fn greet(settings: &Settings, connection_id: u32, stream: &Stream) -> Result<Greeting, ReadError> {
+async fn greet(settings: &AdminSettings, connection_id: u32, stream: &Stream) -> Result<Greeting, ReadError> {
     let tls = settings.tls.0.clients.is_some();
     let greeting = Greeting {
         server_version: settings.server_version.clone().into_bytes(),
@@ -152,7 +152,7 @@ pub async fn send_ok(stream: &Stream, sequence: u8, capabilities: Capabilities) 
 
 /// Reads the login, after starting TLS if the client requests it. The login packet is then at the front of `input`.
 async fn hello(
-    settings: &Settings,
+    settings: &AdminSettings,
     mut stream: Stream,
     input: &mut Buffer,
 ) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
@@ -191,8 +191,8 @@ async fn ask(
     input: &mut Buffer,
     sequence: &mut u8,
     question: &[u8],
-    exchange: &mut Exchange,
-) -> Result<Step, LoginError> {
+    exchange: &mut ClientExchange,
+) -> Result<ClientStep, LoginError> {
     send(stream, sequence, question).await?;
     let header = read_packet(stream, input, LOGIN_PACKET).await?;
     *sequence = header.sequence.wrapping_add(1);
@@ -207,7 +207,7 @@ async fn ask(
 /// # Errors
 /// If the client is refused; it has been sent the error.
 pub async fn authenticate(
-    settings: &Settings,
+    settings: &AdminSettings,
     door: &Door,
     stream: &Stream,
     input: &mut Buffer,
@@ -223,23 +223,23 @@ pub async fn authenticate(
         public_key: settings.tls.0.key_pair.as_ref().map(KeyPair::public_pem),
     };
     let (account, role) = settings.account(claim.user, &door.decoy_key);
-    let (mut exchange, mut step) = Exchange::start(&challenge, account, claim.plugin, claim.answer);
+    let (mut exchange, mut step) = ClientExchange::start(&challenge, account, claim.plugin, claim.answer);
     loop {
         step = match step {
-            Step::Send(question) => ask(stream, input, sequence, &question, &mut exchange).await?,
-            Step::Decrypt(cipher) => {
+            ClientStep::Send(question) => ask(stream, input, sequence, &question, &mut exchange).await?,
+            ClientStep::Decrypt(cipher) => {
                 let tls = settings.tls.clone();
                 let decrypt = move || tls.key_pair.as_ref().and_then(|pair| pair.decrypt(&cipher));
                 match door.threads.run(decrypt).await {
                     Some(password) => exchange.decrypted(password),
-                    None => Step::Reject(Rejection::WrongPassword),
+                    None => ClientStep::Reject(Rejection::WrongPassword),
                 }
             }
-            Step::Verify(verification) => match door.threads.run(move || verification.run()).await {
+            ClientStep::Verify(verification) => match door.threads.run(move || verification.run()).await {
                 Some(verified) => exchange.verified(verified),
-                None => Step::Reject(Rejection::WrongPassword),
+                None => ClientStep::Reject(Rejection::WrongPassword),
             },
-            Step::Accept { before_ok, secret: _ } => {
+            ClientStep::Accept { before_ok, secret: _ } => {
                 let role = role.expect("a decoy is never accepted");
                 if is_local_only(claim.user) && !stream.is_local() {
                     let text = format!("User '{}' can only connect locally", claim.name());
@@ -251,7 +251,7 @@ pub async fn authenticate(
                 }
                 return Ok(role);
             }
-            Step::Reject(rejection) => {
+            ClientStep::Reject(rejection) => {
                 let (errno, text) = refusal(&rejection, exchange.using_password(), claim);
                 return refuse(stream, *sequence, errno, text).await;
             }

@@ -11,7 +11,7 @@ use crate::store::Role;
 
 /// The settings in force.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct AdminSettings {
     accounts: HashMap<Vec<u8>, (Role, Arc<[Credential]>)>,
     forms: Vec<Form>,
     /// The version in the greeting.
@@ -24,7 +24,7 @@ pub struct Settings {
     pub longest_statement: usize,
 }
 
-/// The variables from which [`Settings`] are derived.
+/// The variables from which [`AdminSettings`] are derived.
 #[derive(Debug)]
 pub struct Variables<'a> {
     /// `admin-admin_credentials`
@@ -41,9 +41,9 @@ pub struct Variables<'a> {
     pub longest_statement: usize,
 }
 
-impl Settings {
+impl AdminSettings {
     /// Derives the settings from the variables.
-    pub fn new(variables: &Variables<'_>, tls: SharedTls) -> Settings {
+    pub fn new(variables: &Variables<'_>, tls: SharedTls) -> AdminSettings {
         let mut accounts = HashMap::new();
         let (name, password) = variables.monitor;
         add(&mut accounts, name, password, Role::Stats);
@@ -60,7 +60,7 @@ impl Settings {
         let stored = |(_, credentials): &(Role, Arc<[Credential]>)| {
             credentials.first().map_or(Form::Clear, |credential| credential.stored().form())
         };
-        Settings {
+        AdminSettings {
             forms: accounts.values().map(stored).collect(),
             accounts,
             server_version: variables.server_version.to_owned(),

@@ -5,7 +5,7 @@ use narrows_proxy::stats::{ExplainedRoute, PinLine, RouteOutcome, RouteQuestion,
 
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
-use crate::monitor::check::Kind;
+use crate::monitor::check::CheckKind;
 use crate::monitor::health::{Failing, Health};
 
 pub const VERBS: &[Verb] = &[
@@ -104,7 +104,7 @@ fn failing_checks(health: Option<&Health>, route: &ExplainedRoute, steps: usize)
     let servers = route.servers.iter();
     let failing = servers.flat_map(|server| {
         let name = format!("{}:{}", server.hostname, server.port);
-        let row = move |(kind, failing): (Kind, &Failing)| {
+        let row = move |(kind, failing): (CheckKind, &Failing)| {
             (format!("{name} {}", kind.name), failing.reason.clone())
         };
         health.failing(&server.hostname, server.port).map(row)

@@ -210,15 +210,15 @@ fn lead(rows: &usize) -> &'static str {
 
 /// Collects the problems of one document.
 #[derive(Debug)]
-pub struct Report {
+pub struct Problems {
     files: Vec<PathBuf>,
     diagnostics: Vec<(Position, Problem)>,
 }
 
-impl Report {
+impl Problems {
     /// An empty report on `document`.
-    pub fn new(document: &Document) -> Report {
-        Report { files: document.files.clone(), diagnostics: Vec::new() }
+    pub fn new(document: &Document) -> Problems {
+        Problems { files: document.files.clone(), diagnostics: Vec::new() }
     }
 
     /// Adds a problem.

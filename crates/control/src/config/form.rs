@@ -7,7 +7,7 @@ use narrows_proxy::rules::{ExpressionError, check_expression};
 use super::charset;
 use super::diagnostic::{Problem, Severity};
 use super::nearest::nearest;
-use super::tree::Value;
+use super::tree::NodeValue;
 
 /// The form of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Form {
     }
 
     /// Reads the value of `name`: returns the text to store, and remarks on it that are not errors.
-    pub fn read(self, name: &str, value: &Value) -> Result<(String, Vec<Problem>), Problem> {
+    pub fn read(self, name: &str, value: &NodeValue) -> Result<(String, Vec<Problem>), Problem> {
         let wrong = |nearest| Problem::Value {
             name: name.to_owned(),
             expected: self.describe(),
@@ -111,7 +111,7 @@ impl Form {
             Form::Expression => expression_problem("", text).is_none(),
             Form::Json => text.is_empty() || serde_json::from_str::<serde_json::Value>(text).is_ok(),
             Form::Digest => is_digest(text),
-            Form::Addresses => items(text, ';').all(|item| Address::parse(item).is_some()),
+            Form::Addresses => items(text, ';').all(|item| ListenAddress::parse(item).is_some()),
             Form::Credentials => {
                 let is_account = |item: &str| {
                     item.split_once(':')
@@ -135,31 +135,31 @@ pub fn items(text: &str, separator: char) -> impl Iterator<Item = &str> {
 }
 
 /// A scalar as text, as written.
-pub fn text_of(value: &Value) -> Option<String> {
+pub fn text_of(value: &NodeValue) -> Option<String> {
     match value {
-        Value::Flag(flag) => Some(flag.to_string()),
-        Value::Integer(_, written) | Value::Literal(written) => Some(written.clone()),
-        Value::Text(text) => Some(text.clone()),
-        Value::Group(_) | Value::List(_) => None,
+        NodeValue::Flag(flag) => Some(flag.to_string()),
+        NodeValue::Integer(_, written) | NodeValue::Literal(written) => Some(written.clone()),
+        NodeValue::Text(text) => Some(text.clone()),
+        NodeValue::Group(_) | NodeValue::List(_) => None,
     }
 }
 
 /// A whole number, or a string that is one.
-pub fn integer_of(value: &Value) -> Option<i64> {
+pub fn integer_of(value: &NodeValue) -> Option<i64> {
     match value {
-        Value::Integer(integer, _) => Some(*integer),
-        Value::Text(text) => text.trim().parse().ok(),
+        NodeValue::Integer(integer, _) => Some(*integer),
+        NodeValue::Text(text) => text.trim().parse().ok(),
         _ => None,
     }
 }
 
 /// true, false, 1 or 0, as a value or as a case-insensitive string.
-pub fn flag_of(value: &Value) -> Option<bool> {
+pub fn flag_of(value: &NodeValue) -> Option<bool> {
     match value {
-        Value::Flag(flag) => Some(*flag),
-        Value::Integer(0, _) => Some(false),
-        Value::Integer(1, _) => Some(true),
-        Value::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
+        NodeValue::Flag(flag) => Some(*flag),
+        NodeValue::Integer(0, _) => Some(false),
+        NodeValue::Integer(1, _) => Some(true),
+        NodeValue::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "1" => Some(true),
             "false" | "0" => Some(false),
             _ => None,
@@ -170,26 +170,26 @@ pub fn flag_of(value: &Value) -> Option<bool> {
 
 /// A listening address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum ListenAddress {
     /// `ip:port` or `[ipv6]:port`.
     Tcp(SocketAddr),
     /// The absolute path of a Unix socket.
     Unix(String),
 }
 
-impl Address {
+impl ListenAddress {
     /// Reads one address; ports start at 1, because clients could not know what port 0 becomes.
-    pub fn parse(text: &str) -> Option<Address> {
+    pub fn parse(text: &str) -> Option<ListenAddress> {
         if text.starts_with('/') {
-            return Some(Address::Unix(text.to_owned()));
+            return Some(ListenAddress::Unix(text.to_owned()));
         }
-        text.parse().ok().filter(|address: &SocketAddr| address.port() > 0).map(Address::Tcp)
+        text.parse().ok().filter(|address: &SocketAddr| address.port() > 0).map(ListenAddress::Tcp)
     }
 
     /// Whether listening on both fails: equal, or the same port on any address and on one of them.
-    pub fn collides(&self, other: &Address) -> bool {
+    pub fn collides(&self, other: &ListenAddress) -> bool {
         match (self, other) {
-            (Address::Tcp(one), Address::Tcp(two)) if one.port() == two.port() => {
+            (ListenAddress::Tcp(one), ListenAddress::Tcp(two)) if one.port() == two.port() => {
                 let wildcard = one.ip().is_unspecified() || two.ip().is_unspecified();
                 one.ip() == two.ip() || (wildcard && one.is_ipv4() == two.is_ipv4())
             }
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn addresses_collide_when_both_cannot_be_bound() {
         let collide = |one: &str, two: &str| {
-            let address = |text| Address::parse(text).expect("an address");
+            let address = |text| ListenAddress::parse(text).expect("an address");
             address(one).collides(&address(two)) && address(two).collides(&address(one))
         };
         assert!(collide("127.0.0.1:6033", "127.0.0.1:6033"));

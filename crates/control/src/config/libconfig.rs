@@ -13,7 +13,7 @@ mod token;
 use std::path::{Path, PathBuf};
 
 use super::diagnostic::{Diagnostic, Problem, placed};
-use super::tree::{Document, Entry, Node, Value};
+use super::tree::{Document, Entry, Node, NodeValue};
 pub use token::ReadFile;
 use token::{Kind, Mistake, Token, Tokens};
 
@@ -75,21 +75,21 @@ impl Parser {
             return Err(Mistake { at, message: format!("more than {DEEPEST_NESTING} levels of nesting") });
         }
         let value = match kind {
-            Kind::Flag(flag) => Value::Flag(flag),
-            Kind::Integer(value, written) => Value::Integer(value, written),
-            Kind::Float(written) => Value::Literal(written),
-            Kind::Text(_) => return Ok(Node { value: Value::Text(self.adjacent_strings()), at }),
+            Kind::Flag(flag) => NodeValue::Flag(flag),
+            Kind::Integer(value, written) => NodeValue::Integer(value, written),
+            Kind::Float(written) => NodeValue::Literal(written),
+            Kind::Text(_) => return Ok(Node { value: NodeValue::Text(self.adjacent_strings()), at }),
             Kind::GroupOpen => {
                 self.take();
-                Value::Group(self.settings(Kind::GroupClose, depth + 1)?)
+                NodeValue::Group(self.settings(Kind::GroupClose, depth + 1)?)
             }
             Kind::ListOpen => {
                 self.take();
-                Value::List(self.values(Kind::ListClose, depth + 1)?)
+                NodeValue::List(self.values(Kind::ListClose, depth + 1)?)
             }
             Kind::ArrayOpen => {
                 self.take();
-                Value::List(self.values(Kind::ArrayClose, depth + 1)?)
+                NodeValue::List(self.values(Kind::ArrayClose, depth + 1)?)
             }
             _ => return Err(self.unexpected("a value")),
         };

@@ -2,15 +2,15 @@
 
 use narrows_proxy::snapshot::JsonKey;
 
-use super::diagnostic::{Problem, Report};
+use super::diagnostic::{Problem, Problems};
 use super::form::{Form, flag_of, integer_of, text_of};
 use super::nearest::nearest;
-use super::tree::{Entry, Node, Position, Value};
+use super::tree::{Entry, Node, NodeValue, Position};
 use crate::effect::Effect;
 
 /// A section of the file that is a list of rows.
 #[derive(Debug)]
-pub struct Table<R: 'static> {
+pub struct ConfigTable<R: 'static> {
     /// Name of the section and of the admin table.
     pub name: &'static str,
     /// What a row describes.
@@ -33,13 +33,13 @@ pub trait Section: Sync {
     fn without_effect(&self) -> Vec<(&'static str, Effect)>;
 }
 
-impl<R> Section for Table<R> {
+impl<R> Section for ConfigTable<R> {
     fn name(&self) -> &'static str {
         self.name
     }
 
     fn column_of(&self, name: &str) -> Option<(&'static str, bool)> {
-        self.column(name).map(|column| (column.name, matches!(column.kind, Kind::Flag(_))))
+        self.column(name).map(|column| (column.name, matches!(column.kind, ColumnKind::Flag(_))))
     }
 
     fn absent(&self) -> Vec<(&'static str, Absent)> {
@@ -49,7 +49,7 @@ impl<R> Section for Table<R> {
     fn without_effect(&self) -> Vec<(&'static str, Effect)> {
         let idle = self.columns.iter().filter(|column| column.effect != Effect::Acts);
         // For the others, only values in a file have no effect.
-        let idle = idle.filter(|column| !matches!(column.kind, Kind::Unused));
+        let idle = idle.filter(|column| !matches!(column.kind, ColumnKind::Unused));
         idle.map(|column| (column.name, column.effect)).collect()
     }
 }
@@ -62,7 +62,7 @@ pub struct Column<R: 'static> {
     /// A second name that the file may use.
     pub alias: Option<&'static str>,
     /// What it holds and where the value is stored.
-    pub kind: Kind<R>,
+    pub kind: ColumnKind<R>,
     /// Its value if the file does not name it.
     pub absent: Absent,
     /// Whether it has an effect.
@@ -75,7 +75,7 @@ pub struct Column<R: 'static> {
 
 /// What a column holds, and how it is stored in a row of type `R`.
 #[derive(Debug)]
-pub enum Kind<R> {
+pub enum ColumnKind<R> {
     /// A whole number within both bounds.
     Integer {
         /// Smallest value.
@@ -120,18 +120,18 @@ impl<R> Placed<R> {
     }
 }
 
-impl<R> Table<R> {
+impl<R> ConfigTable<R> {
     /// Reads the list `node`. A row with an error is reported and left out.
-    pub fn read(&self, node: &Node, report: &mut Report) -> Vec<Placed<R>> {
-        let Value::List(nodes) = &node.value else {
+    pub fn read(&self, node: &Node, report: &mut Problems) -> Vec<Placed<R>> {
+        let NodeValue::List(nodes) = &node.value else {
             report.add(node.at, self.wrong_shape("a list of groups", node));
             return Vec::new();
         };
         nodes.iter().filter_map(|node| self.read_row(node, report)).collect()
     }
 
-    fn read_row(&self, node: &Node, report: &mut Report) -> Option<Placed<R>> {
-        let Value::Group(entries) = &node.value else {
+    fn read_row(&self, node: &Node, report: &mut Problems) -> Option<Placed<R>> {
+        let NodeValue::Group(entries) = &node.value else {
             report.add(node.at, self.wrong_shape("a group", node));
             return None;
         };
@@ -149,7 +149,7 @@ impl<R> Table<R> {
 
     /// Reads a group that may be part of a larger one: names that are not columns are left to the caller. `None`: at
     /// least one value is wrong.
-    pub fn read_known(&self, entries: &[Entry], at: Position, report: &mut Report) -> Option<Placed<R>> {
+    pub fn read_known(&self, entries: &[Entry], at: Position, report: &mut Problems) -> Option<Placed<R>> {
         let mut placed = Placed { row: self.defaults(), at, columns: Vec::new() };
         let mut right = true;
         for entry in entries {
@@ -176,7 +176,7 @@ impl<R> Table<R> {
         right.then_some(placed)
     }
 
-    fn read_entries(&self, entries: &[Entry], at: Position, report: &mut Report) -> Option<Placed<R>> {
+    fn read_entries(&self, entries: &[Entry], at: Position, report: &mut Problems) -> Option<Placed<R>> {
         for entry in entries.iter().filter(|entry| self.column(&entry.name).is_none()) {
             let nearest = nearest(&entry.name, self.names());
             let name = entry.name.clone();
@@ -189,13 +189,13 @@ impl<R> Table<R> {
     ///
     /// # Errors
     /// The error of each wrong cell.
-    pub fn read_cells(&self, cells: impl IntoIterator<Item = Option<Value>>) -> Result<R, Vec<Problem>> {
+    pub fn read_cells(&self, cells: impl IntoIterator<Item = Option<NodeValue>>) -> Result<R, Vec<Problem>> {
         let mut row = self.defaults();
         let mut wrong = Vec::new();
         for (column, cell) in self.columns.iter().zip(cells) {
             let value = match (cell, column.absent, &column.kind) {
                 (Some(value), ..) => value,
-                (None, Absent::Is(_), Kind::Text(..)) => Value::Text(String::new()),
+                (None, Absent::Is(_), ColumnKind::Text(..)) => NodeValue::Text(String::new()),
                 (None, ..) => continue,
             };
             let is_error = |problem: &Problem| problem.severity() == super::diagnostic::Severity::Error;
@@ -218,7 +218,7 @@ impl<R> Table<R> {
         let mut row = (self.blank)();
         for column in self.columns {
             if let Absent::Is(text) = column.absent {
-                column.put(&Value::Text(text.to_owned()), &mut row);
+                column.put(&NodeValue::Text(text.to_owned()), &mut row);
             }
         }
         row
@@ -241,7 +241,7 @@ impl<R> Column<R> {
     }
 
     /// The remark on `value` if it has no effect, with the name of the setting.
-    pub fn lacks_effect(&self, value: &Value) -> Vec<(String, String)> {
+    pub fn lacks_effect(&self, value: &NodeValue) -> Vec<(String, String)> {
         let mut lacking: Vec<(String, String)> = Vec::new();
         if let Some(what) = self.effect.lacking()
             && self.differs(value)
@@ -262,39 +262,39 @@ impl<R> Column<R> {
     }
 
     /// Whether a value differs from that of a row that does not name the column.
-    fn differs(&self, value: &Value) -> bool {
+    fn differs(&self, value: &NodeValue) -> bool {
         let Absent::Is(default) = self.absent else { return true };
-        let default = Value::Text(default.to_owned());
+        let default = NodeValue::Text(default.to_owned());
         match self.kind {
-            Kind::Flag(_) => flag_of(value) != flag_of(&default),
-            Kind::Integer { .. } | Kind::Unused => integer_of(value) != integer_of(&default),
-            Kind::Text(..) => text_of(value) != text_of(&default),
+            ColumnKind::Flag(_) => flag_of(value) != flag_of(&default),
+            ColumnKind::Integer { .. } | ColumnKind::Unused => integer_of(value) != integer_of(&default),
+            ColumnKind::Text(..) => text_of(value) != text_of(&default),
         }
     }
 
     /// Stores `value` in `row`, unless it is wrong; returns remarks on it.
-    fn put(&self, value: &Value, row: &mut R) -> Vec<Problem> {
+    fn put(&self, value: &NodeValue, row: &mut R) -> Vec<Problem> {
         let wrong = |expected: String| {
             let name = self.name.to_owned();
             vec![Problem::Value { name, expected, found: value.describe(), nearest: None }]
         };
         match &self.kind {
-            Kind::Unused => Vec::new(),
-            Kind::Flag(set) => match flag_of(value) {
+            ColumnKind::Unused => Vec::new(),
+            ColumnKind::Flag(set) => match flag_of(value) {
                 Some(flag) => {
                     set(row, flag);
                     Vec::new()
                 }
                 None => wrong(self.kind.describe()),
             },
-            Kind::Integer { min, max, set } => match integer_of(value) {
+            ColumnKind::Integer { min, max, set } => match integer_of(value) {
                 Some(integer) if (*min..=*max).contains(&integer) => {
                     set(row, integer);
                     Vec::new()
                 }
                 _ => wrong(self.kind.describe()),
             },
-            Kind::Text(form, set) => match form.read(self.name, value) {
+            ColumnKind::Text(form, set) => match form.read(self.name, value) {
                 Ok((text, remarks)) => {
                     set(row, text);
                     remarks
@@ -305,15 +305,15 @@ impl<R> Column<R> {
     }
 }
 
-impl<R> Kind<R> {
+impl<R> ColumnKind<R> {
     /// What a value must be, for error messages.
     pub fn describe(&self) -> String {
         match self {
-            Kind::Integer { min: i64::MIN, max: i64::MAX, .. } => "an integer".to_owned(),
-            Kind::Integer { min, max, .. } => format!("an integer from {min} to {max}"),
-            Kind::Flag(_) => "true or false".to_owned(),
-            Kind::Text(form, _) => form.describe(),
-            Kind::Unused => "anything; it has no effect".to_owned(),
+            ColumnKind::Integer { min: i64::MIN, max: i64::MAX, .. } => "an integer".to_owned(),
+            ColumnKind::Integer { min, max, .. } => format!("an integer from {min} to {max}"),
+            ColumnKind::Flag(_) => "true or false".to_owned(),
+            ColumnKind::Text(form, _) => form.describe(),
+            ColumnKind::Unused => "anything; it has no effect".to_owned(),
         }
     }
 }

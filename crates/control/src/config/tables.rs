@@ -9,7 +9,7 @@ use narrows_proxy::snapshot::{
 use super::bootstrap::Bootstrap;
 use super::form::Form;
 use super::schema::Absent::{Is, Null, Required};
-use super::schema::{Absent, Column, Kind, Section, Table};
+use super::schema::{Absent, Column, ColumnKind, ConfigTable, Section};
 use crate::effect::Effect;
 
 /// Largest value of a number that the admin tables hold in a signed 32-bit column.
@@ -57,7 +57,7 @@ pub static SECTIONS: &[&dyn Section] = &[
 
 /// The keys at the top of the file.
 #[rustfmt::skip]
-pub static BOOTSTRAP: Table<Bootstrap> = Table {
+pub static BOOTSTRAP: ConfigTable<Bootstrap> = ConfigTable {
     name: "the top level",
     doc: "Keys outside of every section. The command line goes before them.",
     blank: Bootstrap::default,
@@ -75,7 +75,7 @@ pub static BOOTSTRAP: Table<Bootstrap> = Table {
 
 /// `mysql_servers`.
 #[rustfmt::skip]
-pub static SERVERS: Table<ServerRow> = Table {
+pub static SERVERS: ConfigTable<ServerRow> = ConfigTable {
     name: "mysql_servers",
     doc: "The servers that statements are sent to. A server may be in several hostgroups.",
     blank: || ServerRow {
@@ -110,7 +110,7 @@ pub static SERVERS: Table<ServerRow> = Table {
 
 /// `mysql_users`.
 #[rustfmt::skip]
-pub static USERS: Table<UserRow> = Table {
+pub static USERS: ConfigTable<UserRow> = ConfigTable {
     name: "mysql_users",
     doc: "The accounts that clients log in with, and that Narrows logs in to servers with.",
     blank: || UserRow {
@@ -147,7 +147,7 @@ pub static USERS: Table<UserRow> = Table {
 
 /// `mysql_query_rules`.
 #[rustfmt::skip]
-pub static RULES: Table<RuleRow> = Table {
+pub static RULES: ConfigTable<RuleRow> = ConfigTable {
     name: "mysql_query_rules",
     doc: "What happens to a statement. Rules are evaluated by ascending `rule_id`; a rule matches if all of its conditions hold.",
     blank: RuleRow::default,
@@ -192,7 +192,7 @@ pub static RULES: Table<RuleRow> = Table {
 
 /// `mysql_servers_ssl_params`.
 #[rustfmt::skip]
-pub static SSL_PARAMS: Table<SslParamsRow> = Table {
+pub static SSL_PARAMS: ConfigTable<SslParamsRow> = ConfigTable {
     name: "mysql_servers_ssl_params",
     doc: "TLS files and ciphers for connections to individual servers, in place of mysql-ssl_p2s_*: for one user, or for all that have no row of their own.",
     blank: SslParamsRow::default,
@@ -214,7 +214,7 @@ pub static SSL_PARAMS: Table<SslParamsRow> = Table {
 
 /// `mysql_query_rules_fast_routing`.
 #[rustfmt::skip]
-pub static FAST_ROUTING: Table<FastRoutingRow> = Table {
+pub static FAST_ROUTING: ConfigTable<FastRoutingRow> = ConfigTable {
     name: "mysql_query_rules_fast_routing",
     doc: "Where statements go by user and schema alone. Consulted after the rules, unless the last one that was evaluated has `apply`; a row for the user takes precedence over one for any user.",
     blank: FastRoutingRow::default,
@@ -229,7 +229,7 @@ pub static FAST_ROUTING: Table<FastRoutingRow> = Table {
 
 /// `mysql_replication_hostgroups`.
 #[rustfmt::skip]
-pub static REPLICATION_HOSTGROUPS: Table<ReplicationHostgroupRow> = Table {
+pub static REPLICATION_HOSTGROUPS: ConfigTable<ReplicationHostgroupRow> = ConfigTable {
     name: "mysql_replication_hostgroups",
     doc: "Pairs of hostgroups: servers that are written to, and their replicas.",
     blank: || ReplicationHostgroupRow {
@@ -248,7 +248,7 @@ pub static REPLICATION_HOSTGROUPS: Table<ReplicationHostgroupRow> = Table {
 
 /// `mysql_hostgroup_attributes`.
 #[rustfmt::skip]
-pub static HOSTGROUP_ATTRIBUTES: Table<HostgroupAttributesRow> = Table {
+pub static HOSTGROUP_ATTRIBUTES: ConfigTable<HostgroupAttributesRow> = ConfigTable {
     name: "mysql_hostgroup_attributes",
     doc: "Settings of individual hostgroups. For a hostgroup with a row, all columns replace the variables of the same names, including those that are absent.",
     blank: || HostgroupAttributesRow {
@@ -292,7 +292,7 @@ const CHECK_TYPES: &[&str] = &[
 
 /// `mysql_firewall_whitelist_users`.
 #[rustfmt::skip]
-pub static FIREWALL_USERS: Table<FirewallUserRow> = Table {
+pub static FIREWALL_USERS: ConfigTable<FirewallUserRow> = ConfigTable {
     name: "mysql_firewall_whitelist_users",
     doc: "What the firewall does with an account's statements if mysql-firewall_whitelist_enabled is on. Every statement of an account without a row is refused.",
     blank: FirewallUserRow::default,
@@ -307,7 +307,7 @@ pub static FIREWALL_USERS: Table<FirewallUserRow> = Table {
 
 /// `mysql_firewall_whitelist_rules`.
 #[rustfmt::skip]
-pub static FIREWALL_RULES: Table<FirewallRuleRow> = Table {
+pub static FIREWALL_RULES: ConfigTable<FirewallRuleRow> = ConfigTable {
     name: "mysql_firewall_whitelist_rules",
     doc: "The statements that the firewall lets through.",
     blank: FirewallRuleRow::default,
@@ -324,7 +324,7 @@ pub static FIREWALL_RULES: Table<FirewallRuleRow> = Table {
 
 /// `mysql_firewall_whitelist_sqli_fingerprints`.
 #[rustfmt::skip]
-pub static FIREWALL_FINGERPRINTS: Table<FirewallFingerprintRow> = Table {
+pub static FIREWALL_FINGERPRINTS: ConfigTable<FirewallFingerprintRow> = ConfigTable {
     name: "mysql_firewall_whitelist_sqli_fingerprints",
     doc: "Fingerprints of statements that are not regarded as SQL injection.",
     blank: FirewallFingerprintRow::default,
@@ -342,11 +342,11 @@ const fn integer<R>(
     set: fn(&mut R, i64),
     doc: &'static str,
 ) -> Column<R> {
-    column(name, Kind::Integer { min, max, set }, absent, doc)
+    column(name, ColumnKind::Integer { min, max, set }, absent, doc)
 }
 
 const fn flag<R>(name: &'static str, absent: Absent, set: fn(&mut R, bool), doc: &'static str) -> Column<R> {
-    column(name, Kind::Flag(set), absent, doc)
+    column(name, ColumnKind::Flag(set), absent, doc)
 }
 
 const fn text<R>(
@@ -356,15 +356,15 @@ const fn text<R>(
     set: fn(&mut R, String),
     doc: &'static str,
 ) -> Column<R> {
-    column(name, Kind::Text(form, set), absent, doc)
+    column(name, ColumnKind::Text(form, set), absent, doc)
 }
 
 const fn unused<R>(name: &'static str, doc: &'static str) -> Column<R> {
-    column(name, Kind::Unused, Is("1"), doc)
+    column(name, ColumnKind::Unused, Is("1"), doc)
         .needless("every account in a file is for clients and for servers")
 }
 
-const fn column<R>(name: &'static str, kind: Kind<R>, absent: Absent, doc: &'static str) -> Column<R> {
+const fn column<R>(name: &'static str, kind: ColumnKind<R>, absent: Absent, doc: &'static str) -> Column<R> {
     Column { name, alias: None, kind, absent, effect: Effect::Acts, keys: None, doc }
 }
 

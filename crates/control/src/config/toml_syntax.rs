@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Diagnostic, Problem, placed};
-use super::tree::{Document, Entry, Node, Position, Value};
+use super::tree::{Document, Entry, Node, NodeValue, Position};
 
 /// Reads `text`, the content of the file `path`; reports every syntax error.
 pub fn parse(path: &Path, text: &str) -> Result<Document, Vec<Diagnostic>> {
@@ -48,15 +48,15 @@ fn entries(table: &DeTable<'_>, lines: &Lines<'_>) -> Vec<Entry> {
 fn node(spanned: &Spanned<DeValue<'_>>, lines: &Lines<'_>) -> Node {
     let written = || lines.text.get(spanned.span()).unwrap_or_default().to_owned();
     let value = match spanned.get_ref() {
-        DeValue::String(text) => Value::Text(text.to_string()),
-        DeValue::Boolean(flag) => Value::Flag(*flag),
+        DeValue::String(text) => NodeValue::Text(text.to_string()),
+        DeValue::Boolean(flag) => NodeValue::Flag(*flag),
         DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(value) => Value::Integer(value, written()),
-            Err(_) => Value::Literal(written()),
+            Ok(value) => NodeValue::Integer(value, written()),
+            Err(_) => NodeValue::Literal(written()),
         },
-        DeValue::Float(_) | DeValue::Datetime(_) => Value::Literal(written()),
-        DeValue::Array(array) => Value::List(array.iter().map(|value| node(value, lines)).collect()),
-        DeValue::Table(table) => Value::Group(entries(table, lines)),
+        DeValue::Float(_) | DeValue::Datetime(_) => NodeValue::Literal(written()),
+        DeValue::Array(array) => NodeValue::List(array.iter().map(|value| node(value, lines)).collect()),
+        DeValue::Table(table) => NodeValue::Group(entries(table, lines)),
     };
     Node { value, at: lines.position(spanned.span().start) }
 }

@@ -39,14 +39,14 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// The value.
-    pub value: Value,
+    pub value: NodeValue,
     /// Where it begins.
     pub at: Position,
 }
 
 /// The values in either syntax.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum NodeValue {
     /// `true` or `false`.
     Flag(bool),
     /// An integer, with its digits as written: `01` in a text column is not `1`.
@@ -61,15 +61,15 @@ pub enum Value {
     List(Vec<Node>),
 }
 
-impl Value {
+impl NodeValue {
     /// Its description in error messages.
     pub fn describe(&self) -> String {
         match self {
-            Value::Flag(flag) => flag.to_string(),
-            Value::Integer(_, written) | Value::Literal(written) => written.clone(),
-            Value::Text(text) => format!("{text:?}"),
-            Value::Group(_) => "a group".to_owned(),
-            Value::List(_) => "a list".to_owned(),
+            NodeValue::Flag(flag) => flag.to_string(),
+            NodeValue::Integer(_, written) | NodeValue::Literal(written) => written.clone(),
+            NodeValue::Text(text) => format!("{text:?}"),
+            NodeValue::Group(_) => "a group".to_owned(),
+            NodeValue::List(_) => "a list".to_owned(),
         }
     }
 }

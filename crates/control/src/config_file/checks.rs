@@ -10,15 +10,15 @@ use narrows_proxy::snapshot::{
 };
 
 use super::sections::Sections;
-use crate::config::diagnostic::{Problem, Report};
-use crate::config::form::{Address, items};
+use crate::config::diagnostic::{Problem, Problems};
+use crate::config::form::{ListenAddress, items};
 use crate::config::schema::Placed;
 use crate::config::tree::Position;
 use crate::schema::Module;
 use crate::variables::Values;
 
 /// Reports everything that is wrong in combinations of rows.
-pub(super) fn check(sections: &Sections, report: &mut Report) {
+pub(super) fn check(sections: &Sections, report: &mut Problems) {
     duplicates(sections, report);
     addresses(sections, report);
     for problem in known_passwords(&sections.variables) {
@@ -32,7 +32,7 @@ pub(super) fn check(sections: &Sections, report: &mut Report) {
     }
 }
 
-fn duplicates(sections: &Sections, report: &mut Report) {
+fn duplicates(sections: &Sections, report: &mut Problems) {
     report_duplicates("mysql_servers", &sections.servers, "hostname", report, |row| {
         format!("server {}:{} in hostgroup {}", row.hostname, row.port, row.hostgroup)
     });
@@ -64,7 +64,7 @@ fn report_duplicates<R, K: Hash + Eq + ToString>(
     section: &'static str,
     rows: &[Placed<R>],
     column: &str,
-    report: &mut Report,
+    report: &mut Problems,
     key: impl Fn(&R) -> K,
 ) {
     let mut seen: HashMap<K, u32> = HashMap::new();
@@ -81,13 +81,13 @@ fn report_duplicates<R, K: Hash + Eq + ToString>(
 }
 
 /// Addresses given twice, in one variable or in two.
-fn addresses(sections: &Sections, report: &mut Report) {
-    let mut taken: Vec<(Address, &str, &str)> = Vec::new();
+fn addresses(sections: &Sections, report: &mut Problems) {
+    let mut taken: Vec<(ListenAddress, &str, &str)> = Vec::new();
     let names = ["mysql-interfaces", "admin-mysql_ifaces"];
     let texts = names.map(|name| sections.variables.value(name).map(ToString::to_string).unwrap_or_default());
     for (name, text) in names.into_iter().zip(&texts) {
         for written in items(text, ';') {
-            let Some(address) = Address::parse(written) else { continue };
+            let Some(address) = ListenAddress::parse(written) else { continue };
             let collision = taken.iter().find(|(other, ..)| address.collides(other));
             if let Some((_, other_name, other)) = collision {
                 // The default of a variable has no position: then the other one was written.
@@ -108,7 +108,7 @@ fn addresses(sections: &Sections, report: &mut Report) {
 pub fn known_passwords(variables: &Values) -> Vec<Problem> {
     let value = |name: &str| variables.value(name).map(ToString::to_string).unwrap_or_default();
     let interfaces = value("admin-mysql_ifaces");
-    let is_open = |written: &&str| matches!(Address::parse(written), Some(Address::Tcp(address)) if !address.ip().is_loopback());
+    let is_open = |written: &&str| matches!(ListenAddress::parse(written), Some(ListenAddress::Tcp(address)) if !address.ip().is_loopback());
     let Some(address) = items(&interfaces, ';').find(is_open) else { return Vec::new() };
     let mut problems = Vec::new();
     for name in ["admin_credentials", "stats_credentials"] {
@@ -127,7 +127,7 @@ fn short(name: &str) -> &str {
     name.split_once('-').map_or(name, |(_, short)| short)
 }
 
-fn servers(sections: &Sections, report: &mut Report) {
+fn servers(sections: &Sections, report: &mut Problems) {
     for placed in &sections.servers {
         let row = &placed.row;
         if row.port == 0 && !row.hostname.starts_with('/') {
@@ -203,7 +203,7 @@ pub(crate) struct Together<'a> {
 }
 
 /// Something that is probably a mistake.
-pub(crate) struct Finding {
+pub(crate) struct LikelyMistake {
     /// The row: its table, its index, and the column.
     place: (Of, usize, &'static str),
     pub problem: Problem,
@@ -221,7 +221,7 @@ pub(crate) enum Scope {
 /// What was found so far. Of what is not asked for nothing is computed.
 struct Search {
     scope: Scope,
-    found: Vec<Finding>,
+    found: Vec<LikelyMistake>,
 }
 
 /// The modules that findings of rows depend on.
@@ -252,7 +252,7 @@ impl Search {
         problem: impl FnOnce() -> Problem,
     ) {
         if self.is_for(modules) {
-            self.found.push(Finding { place, problem: problem() });
+            self.found.push(LikelyMistake { place, problem: problem() });
         }
     }
 }
@@ -311,7 +311,7 @@ impl<'a> Together<'a> {
     }
 
     /// What is probably a mistake, as far as it is asked for.
-    pub fn findings(&self, scope: Scope) -> Vec<Finding> {
+    pub fn findings(&self, scope: Scope) -> Vec<LikelyMistake> {
         let mut search = Search { scope, found: Vec::new() };
         self.functions(&mut search);
         self.weights(&mut search);
@@ -534,7 +534,7 @@ fn is_function_name(text: &str) -> bool {
 
 impl Sections {
     /// The position of the row of a finding.
-    fn place_of(&self, finding: &Finding) -> Position {
+    fn place_of(&self, finding: &LikelyMistake) -> Position {
         fn at<R>(rows: &[Placed<R>], index: usize, column: &str) -> Option<Position> {
             rows.get(index).map(|placed| placed.at(column))
         }

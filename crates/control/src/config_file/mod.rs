@@ -13,7 +13,7 @@ use narrows_proxy::snapshot::Rows;
 use narrows_proxy::tls::SharedTls;
 
 use crate::config::bootstrap::Bootstrap;
-use crate::config::diagnostic::{Diagnostic, Problem, Report, Severity};
+use crate::config::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::config::parse::{ReadFile, parse, read_file, unreadable};
 use crate::config::schema::Placed;
 use crate::config::tables;
@@ -22,7 +22,7 @@ use sections::Sections;
 
 /// A configuration that can be started.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
+pub struct LoadedFile {
     /// The configuration for the data plane.
     pub rows: Rows,
     /// Every variable.
@@ -35,7 +35,7 @@ pub struct Loaded {
     pub warnings: Vec<Diagnostic>,
 }
 
-impl Loaded {
+impl LoadedFile {
     /// Top-level keys without effect. Those in sections are reported by the code that loads the sections.
     pub fn at_the_top_without_effect(&self) -> impl Iterator<Item = &Diagnostic> {
         let is_key = |diagnostic: &&Diagnostic| match &diagnostic.problem {
@@ -47,15 +47,15 @@ impl Loaded {
 }
 
 /// Reads and checks the file `path`. On failure, returns all problems, including warnings, in the order of the file.
-pub fn load(path: &Path) -> Result<Loaded, Vec<Diagnostic>> {
+pub fn load(path: &Path) -> Result<LoadedFile, Vec<Diagnostic>> {
     let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
     read(path, &text, &read_file)
 }
 
 /// Reads and checks `text` as the content of `path`; `read_file` returns included files.
-pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, Vec<Diagnostic>> {
+pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<LoadedFile, Vec<Diagnostic>> {
     let document = parse(path, text, read_file)?;
-    let mut report = Report::new(&document);
+    let mut report = Problems::new(&document);
     let sections = Sections::read(&document, &mut report);
     checks::check(&sections, &mut report);
     let diagnostics = report.finish();
@@ -64,7 +64,7 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<Loaded, 
     }
     let (passed_over, warnings) =
         diagnostics.into_iter().partition(|diagnostic| diagnostic.problem.is_passed_over());
-    Ok(Loaded {
+    Ok(LoadedFile {
         rows: Rows {
             variables: sections.variables.for_data_plane(),
             servers: rows(sections.servers),
@@ -109,7 +109,7 @@ pub fn find() -> Option<PathBuf> {
 }
 
 /// Reads any bytes as a configuration without includes: called by the fuzzer and the mutation test.
-pub fn read_untrusted(bytes: &[u8]) -> Result<Loaded, Vec<Diagnostic>> {
+pub fn read_untrusted(bytes: &[u8]) -> Result<LoadedFile, Vec<Diagnostic>> {
     let text = String::from_utf8_lossy(bytes);
     read(Path::new("fuzz"), &text, &|_| Err("includes are refused".to_owned()))
 }

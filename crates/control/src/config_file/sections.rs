@@ -6,11 +6,11 @@ use narrows_proxy::snapshot::{
 };
 
 use crate::config::bootstrap::Bootstrap;
-use crate::config::diagnostic::{Problem, Report};
+use crate::config::diagnostic::{Problem, Problems};
 use crate::config::nearest::nearest;
 use crate::config::schema::Placed;
 use crate::config::tables;
-use crate::config::tree::{Document, Entry, Node, Position, Value};
+use crate::config::tree::{Document, Entry, Node, NodeValue, Position};
 use crate::schema as admin_tables;
 use crate::variables::{VARIABLES, Values, Variable};
 
@@ -34,7 +34,7 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    pub fn read(document: &Document, report: &mut Report) -> Sections {
+    pub fn read(document: &Document, report: &mut Problems) -> Sections {
         repeated(&document.root, report);
         let mut sections = Sections::default();
         let top = tables::BOOTSTRAP.read_known(&document.root, Position::default(), report);
@@ -60,7 +60,7 @@ impl Sections {
     }
 
     /// Reads one of the smaller tables; false: `name` is not one of them.
-    fn read_table(&mut self, name: &str, node: &Node, report: &mut Report) -> bool {
+    fn read_table(&mut self, name: &str, node: &Node, report: &mut Problems) -> bool {
         match name {
             "mysql_query_rules_fast_routing" => self.fast_routing = tables::FAST_ROUTING.read(node, report),
             "mysql_replication_hostgroups" => {
@@ -94,9 +94,9 @@ impl Sections {
         section: &'static str,
         prefix: &'static str,
         node: &Node,
-        report: &mut Report,
+        report: &mut Problems,
     ) {
-        let Value::Group(entries) = &node.value else {
+        let NodeValue::Group(entries) = &node.value else {
             report.add(
                 node.at,
                 Problem::Value {
@@ -127,7 +127,7 @@ impl Sections {
 
 /// Reports names that are given twice in one group, at any depth. Case is ignored, because none of our names differ
 /// only in case.
-fn repeated(entries: &[Entry], report: &mut Report) {
+fn repeated(entries: &[Entry], report: &mut Problems) {
     let mut lines = std::collections::HashMap::new();
     for entry in entries {
         let name = entry.name.to_ascii_lowercase();
@@ -141,10 +141,10 @@ fn repeated(entries: &[Entry], report: &mut Report) {
     }
 }
 
-fn repeated_below(node: &Node, report: &mut Report) {
+fn repeated_below(node: &Node, report: &mut Problems) {
     match &node.value {
-        Value::Group(entries) => repeated(entries, report),
-        Value::List(nodes) => nodes.iter().for_each(|node| repeated_below(node, report)),
+        NodeValue::Group(entries) => repeated(entries, report),
+        NodeValue::List(nodes) => nodes.iter().for_each(|node| repeated_below(node, report)),
         _ => {}
     }
 }
@@ -156,7 +156,7 @@ fn stored_section(name: &str) -> Option<&'static str> {
 
 /// The remark on a section whose rows have no effect.
 fn rows_lack_effect(entry: &Entry) -> Option<String> {
-    let Value::List(rows) = &entry.node.value else { return None };
+    let NodeValue::List(rows) = &entry.node.value else { return None };
     let table = stored_section(&entry.name).unwrap_or(&entry.name);
     admin_tables::effect(table).lacking().filter(|_| !rows.is_empty())
 }

@@ -1,11 +1,11 @@
 use super::*;
 use crate::config::parse::{Syntax, looks_like};
 
-fn read_text(text: &str) -> Result<Loaded, Vec<Diagnostic>> {
+fn read_text(text: &str) -> Result<LoadedFile, Vec<Diagnostic>> {
     read(Path::new("test"), text, &|_| Err("no such file".to_owned()))
 }
 
-fn loaded(text: &str) -> Loaded {
+fn loaded(text: &str) -> LoadedFile {
     read_text(text).unwrap_or_else(|problems| panic!("{}", lines(&problems)))
 }
 
@@ -69,7 +69,7 @@ apply = 1
 
 #[test]
 fn reads_a_minimal_proxysql_cnf() {
-    let Loaded { rows, bootstrap, variables, passed_over, warnings } = loaded(MINIMAL);
+    let LoadedFile { rows, bootstrap, variables, passed_over, warnings } = loaded(MINIMAL);
     assert!(passed_over.is_empty() && warnings.is_empty());
     assert_eq!(bootstrap.datadir.as_deref(), Some(Path::new("/var/lib/proxysql")));
     assert_eq!(
@@ -146,7 +146,7 @@ fn warns_of_passwords_that_everybody_knows_where_others_may_reach_the_admin_inte
 #[test]
 fn an_empty_file_gives_the_defaults() {
     let loaded = loaded("");
-    let default = Loaded::default();
+    let default = LoadedFile::default();
     assert_eq!(loaded.variables, default.variables);
     assert_eq!(loaded.bootstrap, default.bootstrap);
     assert_eq!(loaded.rows, default.rows);

@@ -13,11 +13,11 @@ use narrows_proxy::snapshot::CheckType;
 use super::connections::MonitorConnections;
 use super::finding::Finding;
 use super::plan::Target;
-use super::settings::Settings;
+use super::settings::MonitorSettings;
 
 /// A kind of check.
 pub struct Check {
-    /// Its name. The variables for its times are those that set `Settings::timing` of this name.
+    /// Its name. The variables for its times are those that set `MonitorSettings::timing` of this name.
     pub name: &'static str,
     /// The table of its results, in `monitor`.
     pub table: &'static str,
@@ -50,12 +50,12 @@ pub trait Task {
     fn ask<'a>(
         &'a mut self,
         connections: &'a MonitorConnections,
-        settings: &'a Settings,
+        settings: &'a MonitorSettings,
         limit: Duration,
     ) -> Asking<'a>;
 
     /// What has changed by the outcome.
-    fn decide(&mut self, _: &Outcome, _: &Settings, _: &Target) -> Vec<Finding> {
+    fn decide(&mut self, _: &Outcome, _: &MonitorSettings, _: &Target) -> Vec<Finding> {
         Vec::new()
     }
 }
@@ -67,7 +67,7 @@ pub type Asking<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 pub type Outcome = Result<Option<i64>, BackendError>;
 
 /// A kind of check, by its name.
-pub type Kind = &'static Check;
+pub type CheckKind = &'static Check;
 
 impl Debug for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

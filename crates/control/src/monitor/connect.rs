@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::check::{Asking, Check, Subject, Task};
 use super::connections::MonitorConnections;
-use super::settings::Settings;
+use super::settings::MonitorSettings;
 
 /// Trial connections.
 pub static CHECK: Check = Check {
@@ -26,7 +26,7 @@ impl Task for Connects {
     fn ask<'a>(
         &'a mut self,
         connections: &'a MonitorConnections,
-        _: &'a Settings,
+        _: &'a MonitorSettings,
         limit: Duration,
     ) -> Asking<'a> {
         Box::pin(async move {

@@ -16,7 +16,7 @@ use narrows_proxy::state::SessionState;
 use narrows_wire::Capabilities;
 use narrows_wire::auth::Secret;
 
-use super::plan::{Access, Target};
+use super::plan::{MonitorLogin, Target};
 use crate::config::tables::USERS;
 
 /// The connections to one server.
@@ -43,7 +43,11 @@ pub enum Spelling {
 
 impl MonitorConnections {
     /// The connections to `target` with `access`, whose name resolves to `addresses`.
-    pub fn new(target: &Target, access: &Access, addresses: Option<Arc<[IpAddr]>>) -> MonitorConnections {
+    pub fn new(
+        target: &Target,
+        access: &MonitorLogin,
+        addresses: Option<Arc<[IpAddr]>>,
+    ) -> MonitorConnections {
         let mut server = Server::new(target.row(), access.tls.clone());
         server.addresses = Addresses::uncounted(addresses.clone());
         let want = Want {

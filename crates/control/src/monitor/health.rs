@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::check::Kind;
+use super::check::CheckKind;
 use super::log::Record;
 use super::plan::{Address, Target};
 
 /// The latest outcome of all checks.
 #[derive(Debug, Default)]
-pub struct Health(BTreeMap<(Address, Kind), State>);
+pub struct Health(BTreeMap<(Address, CheckKind), State>);
 
 /// The state of one check of one server.
 #[derive(Debug, Default)]
@@ -94,12 +94,12 @@ impl Health {
     }
 
     /// Every check, with its failure, if any.
-    pub fn checks(&self) -> impl Iterator<Item = (&Address, Kind, Option<&Failing>)> {
+    pub fn checks(&self) -> impl Iterator<Item = (&Address, CheckKind, Option<&Failing>)> {
         self.0.iter().map(|((address, kind), state)| (address, *kind, state.failing.as_ref()))
     }
 
     /// The failing checks of one server.
-    pub fn failing(&self, hostname: &str, port: u16) -> impl Iterator<Item = (Kind, &Failing)> {
+    pub fn failing(&self, hostname: &str, port: u16) -> impl Iterator<Item = (CheckKind, &Failing)> {
         self.checks().filter_map(move |(address, kind, failing)| {
             let is_it = address.hostname == hostname && address.port == port;
             failing.filter(|_| is_it).map(|failing| (kind, failing))
@@ -124,7 +124,7 @@ mod tests {
     use super::super::{connect, ping, read_only, replication_lag};
     use super::*;
 
-    fn record(kind: Kind, outcome: Result<u64, &str>, is_refused: bool) -> Record {
+    fn record(kind: CheckKind, outcome: Result<u64, &str>, is_refused: bool) -> Record {
         let address = Address { hostname: "a".to_owned(), port: 1 };
         Record {
             kind,
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    fn is_told(health: &Health, kind: Kind) -> bool {
+    fn is_told(health: &Health, kind: CheckKind) -> bool {
         health.failing("a", 1).any(|(of, failing)| of == kind && failing.is_told)
     }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use rusqlite::types::Value;
 
-use super::check::Kind;
+use super::check::CheckKind;
 use super::plan::Address;
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Of what.
-    pub kind: Kind,
+    pub kind: CheckKind,
     /// The server.
     pub address: Address,
     /// When it started, in us since 1970.
@@ -26,7 +26,7 @@ pub struct Record {
 
 /// How many checks have succeeded and failed since the start, by kind.
 #[derive(Debug, Default)]
-pub struct CheckCounts(BTreeMap<Kind, (u64, u64)>);
+pub struct CheckCounts(BTreeMap<CheckKind, (u64, u64)>);
 
 impl CheckCounts {
     /// Counts a result.
@@ -39,7 +39,7 @@ impl CheckCounts {
     }
 
     /// How many of one kind have succeeded, and how many have failed.
-    pub fn of(&self, kind: Kind) -> (u64, u64) {
+    pub fn of(&self, kind: CheckKind) -> (u64, u64) {
         self.0.get(&kind).copied().unwrap_or_default()
     }
 }

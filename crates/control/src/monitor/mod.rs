@@ -30,7 +30,7 @@ use std::time::Duration;
 use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, spawn_local};
 
 use crate::urgency::Urgency;
-use check::Kind;
+use check::CheckKind;
 use names::Resolver;
 use plan::{Address, Plan};
 pub use report::Report;
@@ -38,7 +38,8 @@ use report_queue::ReportQueue;
 use watch::Watch;
 
 /// Every kind of check.
-pub static CHECKS: [Kind; 4] = [&connect::CHECK, &ping::CHECK, &read_only::CHECK, &replication_lag::CHECK];
+pub static CHECKS: [CheckKind; 4] =
+    [&connect::CHECK, &ping::CHECK, &read_only::CHECK, &replication_lag::CHECK];
 
 /// The handle of the monitor; it ends when this is dropped.
 #[derive(Debug)]

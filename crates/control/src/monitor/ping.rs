@@ -8,7 +8,7 @@ use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::connections::MonitorConnections;
 use super::finding::{Finding, Reach};
 use super::plan::Target;
-use super::settings::Settings;
+use super::settings::MonitorSettings;
 
 /// Pings.
 pub static CHECK: Check = Check {
@@ -84,7 +84,7 @@ impl Task for Pings {
     fn ask<'a>(
         &'a mut self,
         connections: &'a MonitorConnections,
-        _: &'a Settings,
+        _: &'a MonitorSettings,
         limit: Duration,
     ) -> Asking<'a> {
         Box::pin(async move {
@@ -95,7 +95,7 @@ impl Task for Pings {
         })
     }
 
-    fn decide(&mut self, outcome: &Outcome, settings: &Settings, target: &Target) -> Vec<Finding> {
+    fn decide(&mut self, outcome: &Outcome, settings: &MonitorSettings, target: &Target) -> Vec<Finding> {
         let reach = self.after(PingOutcome::of(outcome), settings.ping_max_failures);
         reach.map(|reach| Finding::Reach(target.address.clone(), reach)).into_iter().collect()
     }

@@ -7,7 +7,7 @@ use narrows_proxy::snapshot::{
 };
 use narrows_proxy::tls::SharedTls;
 
-use super::settings::Settings;
+use super::settings::MonitorSettings;
 use crate::config::tables::SERVERS;
 
 /// A server as seen by checks, independent of hostgroups.
@@ -23,16 +23,16 @@ pub struct Address {
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// When and how often.
-    pub settings: Settings,
+    pub settings: MonitorSettings,
     /// As whom.
-    pub access: Access,
+    pub access: MonitorLogin,
     /// What.
     pub targets: Vec<Target>,
 }
 
 /// How to log in to servers.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Access {
+pub struct MonitorLogin {
     /// The account.
     pub username: String,
     /// Its password.

@@ -9,7 +9,7 @@ use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::connections::MonitorConnections;
 use super::finding::{Finding, ServerRole};
 use super::plan::Target;
-use super::settings::Settings;
+use super::settings::MonitorSettings;
 
 /// Checks of `read_only`.
 pub static CHECK: Check = Check {
@@ -96,7 +96,7 @@ impl Task for ReadOnly {
     fn ask<'a>(
         &'a mut self,
         connections: &'a MonitorConnections,
-        _: &'a Settings,
+        _: &'a MonitorSettings,
         limit: Duration,
     ) -> Asking<'a> {
         Box::pin(async move {
@@ -107,7 +107,7 @@ impl Task for ReadOnly {
         })
     }
 
-    fn decide(&mut self, outcome: &Outcome, settings: &Settings, target: &Target) -> Vec<Finding> {
+    fn decide(&mut self, outcome: &Outcome, settings: &MonitorSettings, target: &Target) -> Vec<Finding> {
         let role = self.roles.after(RoleAnswer::of(outcome), settings.read_only_max_timeout_count);
         role.map(|role| Finding::Role(target.address.clone(), self.check_type, role)).into_iter().collect()
     }

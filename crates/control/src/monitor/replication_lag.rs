@@ -9,7 +9,7 @@ use super::check::{Asking, Check, Outcome, Subject, Task};
 use super::connections::{MonitorConnections, Spelling};
 use super::finding::{Behind, Finding, Lag, MeasuredLag};
 use super::plan::{LagLimit, Target};
-use super::settings::Settings;
+use super::settings::MonitorSettings;
 
 /// Checks of the lag.
 pub static CHECK: Check = Check {
@@ -75,7 +75,7 @@ impl Task for ReplicationLag {
     fn ask<'a>(
         &'a mut self,
         connections: &'a MonitorConnections,
-        settings: &'a Settings,
+        settings: &'a MonitorSettings,
         limit: Duration,
     ) -> Asking<'a> {
         self.behind = None;
@@ -89,7 +89,7 @@ impl Task for ReplicationLag {
         })
     }
 
-    fn decide(&mut self, _: &Outcome, settings: &Settings, target: &Target) -> Vec<Finding> {
+    fn decide(&mut self, _: &Outcome, settings: &MonitorSettings, target: &Target) -> Vec<Finding> {
         let (mut findings, limits) = (Vec::new(), &target.lag_limits);
         self.lags.retain(|(hostgroup, _)| limits.iter().any(|limit| limit.hostgroup == *hostgroup));
         for LagLimit { hostgroup, seconds, when_null } in limits.iter().copied() {

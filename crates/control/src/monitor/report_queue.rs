@@ -12,13 +12,13 @@ use narrows_proxy::rt::{Instant, Notify, Semaphore, oneshot, timeout};
 use super::finding::Finding;
 use super::log::Record;
 use super::report::Report;
-use super::settings::Settings;
+use super::settings::MonitorSettings;
 use crate::urgency::Urgency;
 
 /// Shared by all tasks of the monitor's thread.
 #[derive(Debug)]
 pub struct ReportQueue {
-    settings: RefCell<Rc<Settings>>,
+    settings: RefCell<Rc<MonitorSettings>>,
     /// The start of the beats.
     begun: Instant,
     /// Wakes waiting tasks, because their time may have changed.
@@ -58,7 +58,7 @@ impl ReportQueue {
     }
 
     /// The settings in force.
-    pub fn settings(&self) -> Rc<Settings> {
+    pub fn settings(&self) -> Rc<MonitorSettings> {
         Rc::clone(&self.settings.borrow())
     }
 
@@ -71,7 +71,7 @@ impl ReportQueue {
     }
 
     /// Applies other settings.
-    pub fn set(&self, settings: Settings) {
+    pub fn set(&self, settings: MonitorSettings) {
         self.settings.replace(Rc::new(settings));
         self.changed.notify_waiters();
     }

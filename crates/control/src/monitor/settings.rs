@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The variables that the monitor reads, with their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
+pub struct MonitorSettings {
     /// Whether there are checks at all.
     pub enabled: bool,
     /// The account of all checks.
@@ -32,7 +32,7 @@ pub struct Settings {
     pub writer_is_also_reader: bool,
 }
 
-impl Settings {
+impl MonitorSettings {
     /// When the checks of that name are made.
     pub fn timing(&self, check: &str) -> Timing {
         self.timings.get(check).copied().unwrap_or_default()

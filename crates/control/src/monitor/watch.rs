@@ -8,18 +8,18 @@ use narrows_proxy::backend::BackendError;
 use narrows_proxy::rt::{Instant, JoinHandle, spawn_local, timeout, timeout_at};
 
 use super::CHECKS;
-use super::check::{Asking, Kind, Outcome, Subject};
+use super::check::{Asking, CheckKind, Outcome, Subject};
 use super::connections::MonitorConnections;
 use super::log::Record;
 use super::names::Resolver;
-use super::plan::{Access, Address, Target};
+use super::plan::{Address, MonitorLogin, Target};
 use super::report_queue::ReportQueue;
 
 /// A monitored server; dropping this ends its checks.
 #[derive(Debug)]
 pub struct Watch {
     shared: Rc<Shared>,
-    tasks: Vec<((Kind, Subject), JoinHandle<()>)>,
+    tasks: Vec<((CheckKind, Subject), JoinHandle<()>)>,
 }
 
 /// What the tasks of one server share.
@@ -28,7 +28,7 @@ struct Shared {
     reports: Rc<ReportQueue>,
     address: Address,
     target: RefCell<Target>,
-    access: RefCell<Access>,
+    access: RefCell<MonitorLogin>,
     connections: RefCell<Rc<MonitorConnections>>,
     resolver: Rc<Resolver>,
     /// The server's first checks begin within this time.
@@ -41,7 +41,7 @@ impl Watch {
         reports: &Rc<ReportQueue>,
         resolver: &Rc<Resolver>,
         target: &Target,
-        access: &Access,
+        access: &MonitorLogin,
         spread: Duration,
     ) -> Watch {
         let addresses = resolver.addresses(&target.address.hostname);
@@ -60,7 +60,7 @@ impl Watch {
     }
 
     /// Follows another plan for the same server.
-    pub fn follow(&mut self, target: &Target, access: &Access) {
+    pub fn follow(&mut self, target: &Target, access: &MonitorLogin) {
         let shared = &self.shared;
         if shared.target.borrow().use_ssl != target.use_ssl || *shared.access.borrow() != *access {
             let addresses = shared.resolver.addresses(&target.address.hostname);
@@ -84,9 +84,9 @@ impl Watch {
 
     /// Ends the checks that are no longer needed, and starts new ones.
     fn adjust(&mut self) {
-        let wanted: Vec<(Kind, Subject)> = {
+        let wanted: Vec<(CheckKind, Subject)> = {
             let target = self.shared.target.borrow();
-            let of_kind = |check: Kind| (check.subjects)(&target).into_iter().map(move |of| (check, of));
+            let of_kind = |check: CheckKind| (check.subjects)(&target).into_iter().map(move |of| (check, of));
             CHECKS.into_iter().flat_map(of_kind).collect()
         };
         self.tasks.retain(|(check, task)| {
@@ -113,7 +113,7 @@ impl Drop for Watch {
 
 impl Shared {
     /// Makes a check whenever it is due.
-    async fn repeat(self: Rc<Shared>, check: Kind, subject: Subject) {
+    async fn repeat(self: Rc<Shared>, check: CheckKind, subject: Subject) {
         let mut clock = self.clock(check);
         let mut task = (check.begin)(subject);
         loop {
@@ -132,14 +132,18 @@ impl Shared {
         Rc::clone(&self.connections.borrow())
     }
 
-    fn clock(&self, check: Kind) -> Clock {
+    fn clock(&self, check: CheckKind) -> Clock {
         let interval = self.reports.settings().timing(check.name).interval;
         let first = interval.min(self.spread).mul_f64(rand::random());
         Clock { reports: Rc::clone(&self.reports), check, begun: Instant::now(), delay: Some(first) }
     }
 
     /// Runs a check within its time limit; returns when it started, and its outcome.
-    async fn timed<'a>(&self, check: Kind, ask: impl FnOnce(Duration) -> Asking<'a>) -> (Start, Outcome) {
+    async fn timed<'a>(
+        &self,
+        check: CheckKind,
+        ask: impl FnOnce(Duration) -> Asking<'a>,
+    ) -> (Start, Outcome) {
         // There is one as long as the report queue exists.
         let _place = self.reports.places.acquire().await;
         let limit = self.reports.settings().timing(check.name).timeout;
@@ -148,7 +152,7 @@ impl Shared {
         (start, outcome)
     }
 
-    fn record(&self, kind: Kind, start: Start, outcome: &Outcome) {
+    fn record(&self, kind: CheckKind, start: Start, outcome: &Outcome) {
         let error = outcome.as_ref().err();
         let took = u64::try_from(start.clock.elapsed().as_micros()).unwrap_or(u64::MAX);
         let since_1970 = start.at.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -184,7 +188,7 @@ struct Start {
 /// When a check is due: first after a random delay, then at each interval.
 struct Clock {
     reports: Rc<ReportQueue>,
-    check: Kind,
+    check: CheckKind,
     /// When the previous one was due.
     begun: Instant,
     /// The delay of the first one.

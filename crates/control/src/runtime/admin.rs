@@ -10,7 +10,7 @@ use narrows_proxy::tls::SharedTls;
 
 use crate::admin::listener::{self, Order};
 use crate::admin::request::Request;
-use crate::admin::settings::{Settings, Variables};
+use crate::admin::settings::{AdminSettings, Variables};
 use crate::store::Store;
 
 /// The listeners of the admin interface; their thread ends when this is dropped.
@@ -122,7 +122,7 @@ fn interfaces(store: &Store) -> Vec<String> {
     interfaces
 }
 
-fn settings(store: &Store, tls: SharedTls) -> Settings {
+fn settings(store: &Store, tls: SharedTls) -> AdminSettings {
     let value = |name: &str| store.variable(name).unwrap_or_default();
     let number = |name: &str| value(name).parse::<u64>().unwrap_or(0);
     let (admin, stats) = (value("admin-admin_credentials"), value("admin-stats_credentials"));
@@ -136,5 +136,5 @@ fn settings(store: &Store, tls: SharedTls) -> Settings {
         plugin: &plugin,
         longest_statement: usize::try_from(number("mysql-max_allowed_packet")).unwrap_or(usize::MAX),
     };
-    Settings::new(&variables, tls)
+    AdminSettings::new(&variables, tls)
 }

@@ -10,7 +10,7 @@ use super::Runtime;
 use crate::monitor::Report;
 use crate::monitor::log::Record;
 use crate::monitor::plan::Address;
-use crate::monitor::settings::Settings;
+use crate::monitor::settings::MonitorSettings;
 use crate::store::Store;
 
 impl Runtime {
@@ -59,7 +59,7 @@ impl Runtime {
         true
     }
 
-    fn keep_records(&mut self, store: &mut Store, records: &[Record], settings: &Settings) {
+    fn keep_records(&mut self, store: &mut Store, records: &[Record], settings: &MonitorSettings) {
         let latencies = self.servers.note(records, settings);
         self.announce_latencies(&latencies);
         self.servers.latencies_us.extend(latencies);

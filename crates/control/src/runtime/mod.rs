@@ -25,7 +25,7 @@ use crate::monitor::Monitor;
 use crate::monitor::health::Health;
 use crate::monitor::log::CheckCounts;
 use crate::monitor::placement::Known;
-use crate::monitor::plan::{Access, Plan};
+use crate::monitor::plan::{MonitorLogin, Plan};
 use crate::store::Store;
 pub use admin::{AdminListeners, BeginError};
 pub use plane::Plane;
@@ -167,7 +167,7 @@ impl Runtime {
     fn announce_plan(&self, store: &Store) {
         let Some(monitor) = &self.servers.monitor else { return };
         let settings = store.variables().for_monitor();
-        let access = Access {
+        let access = MonitorLogin {
             username: settings.username.clone(),
             password: settings.password.clone(),
             tls: self.rows.tls.clone(),

@@ -15,7 +15,7 @@ use crate::monitor::log::{CheckCounts, Record};
 use crate::monitor::ping;
 use crate::monitor::placement::{Known, Placement};
 use crate::monitor::plan::{Address, Target, targets};
-use crate::monitor::settings::Settings;
+use crate::monitor::settings::MonitorSettings;
 use crate::schema::Module;
 use crate::variables::Values;
 
@@ -59,8 +59,8 @@ impl Servers {
         &mut self,
         module: Module,
         rows: &Rows,
-        before: &Settings,
-        settings: &Settings,
+        before: &MonitorSettings,
+        settings: &MonitorSettings,
     ) -> (Rows, Placement) {
         if !settings.enabled {
             self.known.forget_health();
@@ -95,7 +95,7 @@ impl Servers {
     }
 
     /// Records a finding about a server; returns whether it is new.
-    pub fn learn(&mut self, finding: &Finding, rows: &Rows, settings: &Settings) -> bool {
+    pub fn learn(&mut self, finding: &Finding, rows: &Rows, settings: &MonitorSettings) -> bool {
         if !settings.enabled || !self.known.learn(finding) {
             return false;
         }
@@ -116,7 +116,7 @@ impl Servers {
     }
 
     /// Counts the results of checks; returns the latency of pings.
-    pub fn note(&mut self, records: &[Record], settings: &Settings) -> BTreeMap<Address, u64> {
+    pub fn note(&mut self, records: &[Record], settings: &MonitorSettings) -> BTreeMap<Address, u64> {
         for record in records {
             self.checks.add(record);
             if settings.enabled {
@@ -129,12 +129,12 @@ impl Servers {
     }
 
     /// Where servers are once `rows` are loaded with `settings`: known roles apply to them too.
-    fn place(&self, rows: &Rows, settings: &Settings) -> Placement {
+    fn place(&self, rows: &Rows, settings: &MonitorSettings) -> Placement {
         placement(rows, settings, &self.known)
     }
 }
 
-fn placement(rows: &Rows, settings: &Settings, known: &Known) -> Placement {
+fn placement(rows: &Rows, settings: &MonitorSettings, known: &Known) -> Placement {
     let pairs = &rows.replication_hostgroups;
     Placement::new(&rows.servers, pairs, known, settings.writer_is_also_reader)
 }

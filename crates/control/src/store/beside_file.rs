@@ -97,7 +97,7 @@ fn of_tables(
         let section = stored.map_or(*table, |(section, _)| *section);
         // An empty section means that the file leaves the rows to the admin interface.
         let has_rows = |entry: &tree::Entry| match &entry.node.value {
-            tree::Value::List(rows) => entry.name == section && !rows.is_empty(),
+            tree::NodeValue::List(rows) => entry.name == section && !rows.is_empty(),
             _ => false,
         };
         if !document.root.iter().any(has_rows) {

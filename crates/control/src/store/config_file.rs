@@ -59,12 +59,12 @@ pub(super) fn merge(
         let name = entry.name.as_str();
         let is_wanted = |table: &str| modules.iter().any(|module| module.tables().contains(&table));
         match (name.strip_suffix("_variables"), &entry.node.value) {
-            (Some(prefix), tree::Value::Group(entries))
+            (Some(prefix), tree::NodeValue::Group(entries))
                 if modules.iter().any(|module| module.prefix() == Some(&format!("{prefix}-"))) =>
             {
                 merged.variables(connection, prefix, entries)?;
             }
-            (_, tree::Value::List(nodes)) => {
+            (_, tree::NodeValue::List(nodes)) => {
                 let section = tables::SECTIONS.iter().find(|section| section.name() == name).copied();
                 let stored = tables::SECTIONS_STORED_ONLY
                     .iter()
@@ -75,7 +75,7 @@ pub(super) fn merge(
                     continue;
                 };
                 for node in nodes {
-                    if let tree::Value::Group(entries) = &node.value {
+                    if let tree::NodeValue::Group(entries) = &node.value {
                         let line = node.at.line;
                         merged.row(connection, table, entries, line, section)?;
                     }
@@ -167,7 +167,7 @@ fn stored(table: &'static str, entries: &[Entry]) -> Vec<(&'static str, Value)> 
         let name = other(&entry.name).map_or(entry.name.as_str(), |(.., column)| column);
         let column = columns.iter().find(|column| column.eq_ignore_ascii_case(name));
         if let Some(column) = column {
-            let is_flag = matches!(entry.node.value, tree::Value::Flag(_));
+            let is_flag = matches!(entry.node.value, tree::NodeValue::Flag(_));
             cells.push((*column, value(&entry.node.value, is_flag)));
         }
     }
@@ -181,10 +181,10 @@ fn stored(table: &'static str, entries: &[Entry]) -> Vec<(&'static str, Value)> 
 
 /// A value in the file as a cell. Flag columns hold 1 or 0; numbers stay as written, because `01` and `1` are different
 /// texts.
-fn value(value: &tree::Value, of_flag: bool) -> Value {
+fn value(value: &tree::NodeValue, of_flag: bool) -> Value {
     match (value, form::flag_of(value)) {
         (_, Some(flag)) if of_flag => Value::Integer(i64::from(flag)),
-        (tree::Value::Integer(integer, written), _) if written.parse() != Ok(*integer) => {
+        (tree::NodeValue::Integer(integer, written), _) if written.parse() != Ok(*integer) => {
             Value::Integer(*integer)
         }
         _ => Value::Text(form::text_of(value).unwrap_or_default()),

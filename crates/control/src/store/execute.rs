@@ -15,7 +15,7 @@ const ANSWER_LIMIT: usize = 128 << 20;
 
 /// A connection with its hooks, and the row count that answers without rows repeat.
 #[derive(Debug)]
-pub struct Handle {
+pub struct GuardedConnection {
     /// The connection.
     pub connection: Connection,
     guard: Guard,
@@ -33,18 +33,18 @@ pub enum Access {
     ReadOnly,
 }
 
-impl Handle {
+impl GuardedConnection {
     /// Sets limits on `connection`.
     pub fn new(
         mut connection: Connection,
         limits: Limits,
         urgency: Urgency,
         abandoned: Abandoned,
-    ) -> rusqlite::Result<Handle> {
+    ) -> rusqlite::Result<GuardedConnection> {
         super::functions::add(&connection)?;
         let guard = Guard::install(&mut connection, limits, urgency, abandoned)?;
         super::bounded::replace(&connection, &guard)?;
-        Ok(Handle { connection, guard, writable: true, affected: 0 })
+        Ok(GuardedConnection { connection, guard, writable: true, affected: 0 })
     }
 
     /// Executes the first statement in `text`; what follows it is ignored.

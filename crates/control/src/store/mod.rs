@@ -37,7 +37,7 @@ use crate::variables::Variable;
 
 pub use answer::{Answer, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
-use execute::{Access, Handle};
+use execute::{Access, GuardedConnection};
 pub use frozen::{Frozen, FrozenError};
 pub use guard::{Abandoned, sqlite_bytes};
 pub use layers::Candidate;
@@ -61,7 +61,7 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Store {
     /// Sees everything.
-    all: Handle,
+    all: GuardedConnection,
     /// The file of figures over time.
     history: PathBuf,
     urgency: Urgency,

@@ -13,14 +13,14 @@ use narrows_wire::charset::{Collation, Family};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::answer::Refusal;
-use super::execute::{Access, Handle};
+use super::execute::{Access, GuardedConnection};
 use super::guard::{Abandoned, Limits};
 use super::running::Running;
 use super::takeover::{self, TakenOver};
 use super::{Frozen, Store, config_file, variables};
 use crate::config::diagnostic::{Diagnostic, Problem};
 use crate::config::{charset, parse};
-use crate::config_file::Loaded;
+use crate::config_file::LoadedFile;
 use crate::config_file::checks::{Scope, Together, known_passwords};
 use crate::schema::{self, Database, create_missing};
 use crate::schema::{Layer, MODULES};
@@ -284,7 +284,7 @@ impl Store {
 
         let urgency = Urgency::default();
         Ok(Store {
-            all: Handle::new(all, Limits::FULL, urgency.clone(), Abandoned::default())?,
+            all: GuardedConnection::new(all, Limits::FULL, urgency.clone(), Abandoned::default())?,
             history,
             urgency,
             access: Access::ReadWrite,
@@ -393,7 +393,7 @@ fn create_history(connection: &mut Connection) -> rusqlite::Result<()> {
 }
 
 /// What is said of a file at a start; what has no effect, or is left out, is reported when its module is loaded.
-fn reported_at_start(loaded: &Loaded) -> impl Iterator<Item = &Diagnostic> {
+fn reported_at_start(loaded: &LoadedFile) -> impl Iterator<Item = &Diagnostic> {
     let by_module = |problem: &Problem| matches!(problem, Problem::NoEffect { .. } | Problem::LeftOut { .. });
     loaded.passed_over.iter().chain(&loaded.warnings).filter(move |it| !by_module(&it.problem))
 }

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::answer::{Refusal, Warning};
-use crate::config::schema::{Kind, Table};
+use crate::config::schema::{ColumnKind, ConfigTable};
 use crate::config::{tables, tree};
 use crate::config_file::checks::{attributes_fault, pair_fault};
 use crate::schema::Module;
@@ -88,7 +88,7 @@ impl Read {
     fn table<R>(
         &mut self,
         source: Source<'_>,
-        table: &'static Table<R>,
+        table: &'static ConfigTable<R>,
         mut fault: impl FnMut(&R) -> Option<String>,
     ) -> Result<Vec<R>, Refusal> {
         let (mut rows, mut kept) = (Vec::new(), Vec::new());
@@ -189,9 +189,9 @@ impl Read {
 }
 
 /// What in a row has no effect.
-fn lacks_of_row<R>(table: &'static Table<R>, cells: &[Value]) -> Vec<(String, String)> {
+fn lacks_of_row<R>(table: &'static ConfigTable<R>, cells: &[Value]) -> Vec<(String, String)> {
     // In the admin tables these two have a meaning: which side an account is for.
-    let read = table.columns.iter().filter(|column| !matches!(column.kind, Kind::Unused));
+    let read = table.columns.iter().filter(|column| !matches!(column.kind, ColumnKind::Unused));
     let cell = |name: &str| {
         let place = table.columns.iter().position(|column| column.name == name)?;
         file_value(cells.get(place)?)
@@ -227,13 +227,13 @@ pub(super) fn cells_where(
 }
 
 /// A cell as a value for the reader of the configuration file.
-fn file_value(cell: &Value) -> Option<tree::Value> {
+fn file_value(cell: &Value) -> Option<tree::NodeValue> {
     Some(match cell {
         Value::Null => return None,
-        Value::Integer(integer) => tree::Value::Integer(*integer, integer.to_string()),
-        Value::Real(real) => tree::Value::Literal(real.to_string()),
-        Value::Text(text) => tree::Value::Text(text.clone()),
-        Value::Blob(bytes) => tree::Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+        Value::Integer(integer) => tree::NodeValue::Integer(*integer, integer.to_string()),
+        Value::Real(real) => tree::NodeValue::Literal(real.to_string()),
+        Value::Text(text) => tree::NodeValue::Text(text.clone()),
+        Value::Blob(bytes) => tree::NodeValue::Text(String::from_utf8_lossy(bytes).into_owned()),
     })
 }
 

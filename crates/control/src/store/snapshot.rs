@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::answer::{Answer, Refusal};
-use super::execute::{Access, Handle};
+use super::execute::{Access, GuardedConnection};
 use super::guard::{Abandoned, Limits};
 use super::{Store, open};
 use crate::schema::{self, Database, create_missing};
@@ -62,7 +62,7 @@ impl Snapshot {
     }
 
     /// The statistics tables are in `main`, as statistics users expect.
-    fn open(self, abandoned: &Abandoned) -> rusqlite::Result<Handle> {
+    fn open(self, abandoned: &Abandoned) -> rusqlite::Result<GuardedConnection> {
         let mut connection = Connection::open_in_memory()?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         restore(&mut connection, Database::Main, &self.statistics)?;
@@ -72,7 +72,7 @@ impl Snapshot {
             None => create_missing(&connection, Database::Monitor)?,
         }
         open::attach(&connection, &for_reading(&self.history), Database::StatsHistory)?;
-        Handle::new(connection, self.limits, Urgency::default(), abandoned.clone())
+        GuardedConnection::new(connection, self.limits, Urgency::default(), abandoned.clone())
     }
 }
 

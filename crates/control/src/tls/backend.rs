@@ -19,14 +19,14 @@ use rustls::{
 };
 
 use super::files;
-use super::{Loaded, TlsError, text};
+use super::{LoadedTls, TlsError, text};
 use crate::variables::Values;
 
 pub(super) fn toward_servers(
     values: &Values,
     rows: &[SslParamsRow],
     keylog: &Arc<dyn KeyLog>,
-    loaded: &mut Loaded,
+    loaded: &mut LoadedTls,
 ) -> TowardServers {
     let variable = |name: &str| text(values, &format!("mysql-ssl_p2s_{name}")).to_owned();
     let default = SslParamsRow {
@@ -57,7 +57,11 @@ pub(super) fn toward_servers(
     }
 }
 
-fn config(row: &SslParamsRow, keylog: &Arc<dyn KeyLog>, loaded: &mut Loaded) -> Result<TlsToward, TlsError> {
+fn config(
+    row: &SslParamsRow,
+    keylog: &Arc<dyn KeyLog>,
+    loaded: &mut LoadedTls,
+) -> Result<TlsToward, TlsError> {
     let provider =
         Arc::new(CryptoProvider { cipher_suites: suites(&row.ssl_cipher)?, ..aws_lc_rs::default_provider() });
     let failed = |reason| TlsError::Pair { path: PathBuf::from(&row.ssl_cert), reason };
@@ -94,7 +98,7 @@ fn config(row: &SslParamsRow, keylog: &Arc<dyn KeyLog>, loaded: &mut Loaded) -> 
 
 fn authorities(
     row: &SslParamsRow,
-    loaded: &mut Loaded,
+    loaded: &mut LoadedTls,
 ) -> Result<Option<(rustls::RootCertStore, PathBuf)>, TlsError> {
     let mut paths = Vec::new();
     if !row.ssl_ca.is_empty() {

@@ -26,7 +26,7 @@ pub use files::Certificate;
 
 /// What was read and generated.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct LoadedTls {
     /// For the data plane.
     pub tls: SharedTls,
     /// What is in use and when it expires, for operators.
@@ -81,8 +81,8 @@ pub enum TlsError {
 /// # Errors
 /// See [`TlsError`]: files that exist and cannot be used. Errors that only concern servers are reported when
 /// one is connected to.
-pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Loaded, TlsError> {
-    let mut loaded = Loaded::default();
+pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<LoadedTls, TlsError> {
+    let mut loaded = LoadedTls::default();
     let keylog = keylog::open(datadir, text(values, "admin-ssl_keylog_file"), &mut loaded.remarks);
     let clients = match values.value("mysql-have_ssl") {
         Some(Value::Flag(false)) => None,
@@ -101,7 +101,7 @@ pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Lo
 /// For programs that connect and do not serve: encrypted, without verifying certificates.
 pub fn towards_anybody() -> SharedTls {
     let no_log: Arc<dyn rustls::KeyLog> = Arc::new(rustls::NoKeyLog {});
-    let servers = backend::toward_servers(&Values::default(), &[], &no_log, &mut Loaded::default());
+    let servers = backend::toward_servers(&Values::default(), &[], &no_log, &mut LoadedTls::default());
     SharedTls(Arc::new(Tls { servers, ..Tls::default() }))
 }
 
@@ -113,7 +113,7 @@ fn text<'a>(values: &'a Values, name: &str) -> &'a str {
 }
 
 /// The TLS configuration for clients.
-fn for_clients(datadir: &Path, loaded: &mut Loaded) -> Result<ServerConfig, TlsError> {
+fn for_clients(datadir: &Path, loaded: &mut LoadedTls) -> Result<ServerConfig, TlsError> {
     let [ca_path, cert_path, key_path] =
         ["proxysql-ca.pem", "proxysql-cert.pem", "proxysql-key.pem"].map(|name| datadir.join(name));
     if !cert_path.exists() && !key_path.exists() {

@@ -25,7 +25,7 @@ impl Variable {
             }
             Kind::Fixed { .. } => Err(format!("{}: cannot be set", self.name)),
             Kind::Flag { .. } | Kind::Text { .. } => {
-                let written = tree::Value::Text(text.to_owned());
+                let written = tree::NodeValue::Text(text.to_owned());
                 if self.is_file_prefix() && !has_folder(text) {
                     return Err(format!("{}: there is no such folder: {text:?}", self.name));
                 }

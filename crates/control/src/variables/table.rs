@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::variable::Class::{Essential, Obscure, Useful};
 use super::variable::{Class, Kind, Reader, Variable};
 use crate::config::form::{Form, items};
-use crate::monitor::settings::Settings;
+use crate::monitor::settings::MonitorSettings;
 use narrows_proxy::client::Networks;
 use narrows_proxy::hostgroup::UnshunAlgorithm;
 use narrows_proxy::snapshot::Variables;
@@ -475,15 +475,15 @@ impl Variable {
         Variable { reader: Reader::Text(read), ..self }
     }
 
-    const fn monitored_as_integer(self, read: fn(&mut Settings, i64)) -> Variable {
+    const fn monitored_as_integer(self, read: fn(&mut MonitorSettings, i64)) -> Variable {
         Variable { reader: Reader::MonitorInteger(read), ..self }
     }
 
-    const fn monitored_as_flag(self, read: fn(&mut Settings, bool)) -> Variable {
+    const fn monitored_as_flag(self, read: fn(&mut MonitorSettings, bool)) -> Variable {
         Variable { reader: Reader::MonitorFlag(read), ..self }
     }
 
-    const fn monitored_as_text(self, read: fn(&mut Settings, &str)) -> Variable {
+    const fn monitored_as_text(self, read: fn(&mut MonitorSettings, &str)) -> Variable {
         Variable { reader: Reader::MonitorText(read), ..self }
     }
 }

@@ -3,8 +3,8 @@ use narrows_proxy::snapshot::Variables;
 use super::*;
 use crate::config::tree;
 
-fn text(text: &str) -> tree::Value {
-    tree::Value::Text(text.to_owned())
+fn text(text: &str) -> tree::NodeValue {
+    tree::NodeValue::Text(text.to_owned())
 }
 
 fn named(name: &str) -> &'static Variable {
@@ -65,7 +65,7 @@ fn flags_are_read_in_every_spelling() {
         assert_eq!(variable.parse(&text(written)), Ok(Value::Flag(flag)));
     }
     assert!(variable.parse(&text("yes")).is_err());
-    assert!(variable.parse(&tree::Value::Integer(2, "2".to_owned())).is_err());
+    assert!(variable.parse(&tree::NodeValue::Integer(2, "2".to_owned())).is_err());
 }
 
 #[test]

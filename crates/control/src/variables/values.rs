@@ -6,7 +6,7 @@ use super::table::VARIABLES;
 use super::variable::{Kind, Reader, Value, Variable};
 use crate::config::diagnostic::Problem;
 use crate::config::{charset, tree};
-use crate::monitor::settings::Settings;
+use crate::monitor::settings::MonitorSettings;
 
 /// The values of all variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Values {
     }
 
     /// Sets `variable` to the written value, unless that is wrong.
-    pub fn set(&mut self, variable: &'static Variable, written: &tree::Value) -> Result<(), Problem> {
+    pub fn set(&mut self, variable: &'static Variable, written: &tree::NodeValue) -> Result<(), Problem> {
         self.put(variable, variable.parse(written)?);
         Ok(())
     }
@@ -58,8 +58,8 @@ impl Values {
     }
 
     /// What the monitor reads.
-    pub fn for_monitor(&self) -> Settings {
-        let mut settings = Settings::default();
+    pub fn for_monitor(&self) -> MonitorSettings {
+        let mut settings = MonitorSettings::default();
         for (variable, value) in self.iter() {
             match (variable.reader, value) {
                 (Reader::MonitorInteger(read), Value::Integer(value)) => read(&mut settings, *value),

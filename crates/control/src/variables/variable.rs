@@ -6,7 +6,7 @@ use crate::config::diagnostic::Problem;
 use crate::config::form::{Form, flag_of, integer_of};
 use crate::config::tree;
 use crate::effect::Effect;
-use crate::monitor::settings::Settings;
+use crate::monitor::settings::MonitorSettings;
 
 /// One variable.
 #[derive(Debug)]
@@ -83,11 +83,11 @@ pub enum Reader {
     /// The data plane, as text.
     Text(fn(&mut Variables, &str)),
     /// The monitor, as a number.
-    MonitorInteger(fn(&mut Settings, i64)),
+    MonitorInteger(fn(&mut MonitorSettings, i64)),
     /// The monitor, as a flag.
-    MonitorFlag(fn(&mut Settings, bool)),
+    MonitorFlag(fn(&mut MonitorSettings, bool)),
     /// The monitor, as text.
-    MonitorText(fn(&mut Settings, &str)),
+    MonitorText(fn(&mut MonitorSettings, &str)),
 }
 
 /// A variable's value.
@@ -141,7 +141,7 @@ impl Variable {
     }
 
     /// Parses a value for it.
-    pub fn parse(&self, written: &tree::Value) -> Result<Value, Problem> {
+    pub fn parse(&self, written: &tree::NodeValue) -> Result<Value, Problem> {
         let wrong = || Problem::Value {
             name: self.short_name().to_owned(),
             expected: self.kind.describe(),

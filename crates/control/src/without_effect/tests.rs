@@ -66,7 +66,7 @@ fn every_value_that_the_data_plane_and_the_monitor_are_given_is_read() {
     let sources = sources(&["proxy", "control"]);
     for (definition, structure) in [
         ("proxy/src/rows/variables.rs", "pub struct Variables {"),
-        ("control/src/monitor/settings.rs", "pub struct Settings {"),
+        ("control/src/monitor/settings.rs", "pub struct MonitorSettings {"),
     ] {
         let (_, text) = sources.iter().find(|(path, _)| path.ends_with(definition)).unwrap();
         let fields = text.split_once(structure).unwrap().1.split_once("\n}").unwrap().0;

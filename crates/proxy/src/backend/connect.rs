@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use narrows_wire::auth::backend_side::{Exchange, Failure, FirstAnswer, Step};
+use narrows_wire::auth::backend_side::{BackendExchange, BackendStep, Failure, FirstAnswer};
 use narrows_wire::auth::{Channel, Nonce};
 use narrows_wire::charset::{Collation, Family};
 use narrows_wire::compression::{Algorithm, End};
@@ -196,7 +196,7 @@ pub(super) fn exchange(
     nonce: &Nonce,
     plugin: &[u8],
     want: &Want,
-) -> (Exchange, FirstAnswer) {
+) -> (BackendExchange, FirstAnswer) {
     let verifies = || {
         let (row, user) = (&server.row, &want.account.row.username);
         server.tls.servers.toward(&row.hostname, row.port, user).is_ok_and(|toward| toward.verifies)
@@ -208,33 +208,33 @@ pub(super) fn exchange(
         Transport::Unix => Channel::Unix,
     };
     let may_ask_for_key = stream.is_local() || want.may_ask_for_key;
-    Exchange::new(nonce, plugin, want.secret.clone(), channel, may_ask_for_key, rand::random())
+    BackendExchange::new(nonce, plugin, want.secret.clone(), channel, may_ask_for_key, rand::random())
 }
 
 /// Answers the server's requests until the login is accepted.
 pub(super) async fn log_in(
     stream: &Stream,
     buffer: &mut Buffer,
-    exchange: &mut Exchange,
+    exchange: &mut BackendExchange,
 ) -> Result<(), BackendError> {
     loop {
         let header = read_packet(stream, buffer, SMALL_PACKET).await?;
         let bytes = payload(buffer, header);
         match exchange.feed(bytes) {
-            Step::Send(answer) => {
+            BackendStep::Send(answer) => {
                 let mut out = Vec::with_capacity(answer.len() + 4);
                 put_packet(&mut out, &mut header.sequence.wrapping_add(1), &answer);
                 stream.write_all(&out).await?;
             }
-            Step::Wait => {}
-            Step::Ok => {
+            BackendStep::Wait => {}
+            BackendStep::Ok => {
                 buffer.consume(header.packet_length());
                 return Ok(());
             }
-            Step::Failed(Failure::Server) => {
+            BackendStep::Failed(Failure::Server) => {
                 return Result::Err(BackendError::Server(ServerError::decode(bytes)?));
             }
-            Step::Failed(failure) => return Result::Err(failure.into()),
+            BackendStep::Failed(failure) => return Result::Err(failure.into()),
         }
         buffer.consume(header.packet_length());
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use narrows_wire::auth::client_side::{Account as Claim, Challenge, Exchange, Rejection, Step};
+use narrows_wire::auth::client_side::{Account as Claim, Challenge, ClientExchange, ClientStep, Rejection};
 use narrows_wire::auth::{Channel, Nonce, Plugin, Secret};
 use narrows_wire::frame::put_packet;
 use narrows_wire::handshake::ConnectAttributes;
@@ -57,11 +57,11 @@ pub(super) async fn authenticate(
         None => Claim::decoy(claim.user, &snapshot.password_forms, &worker.peers.decoy_key),
     };
     let challenge = challenge(snapshot, stream, nonce, &claim);
-    let (mut exchange, mut step) = Exchange::start(&challenge, claimed, claim.plugin, claim.answer);
+    let (mut exchange, mut step) = ClientExchange::start(&challenge, claimed, claim.plugin, claim.answer);
     loop {
         step = match step {
-            Step::Send(question) => ask(stream, input, &mut sequence, &question, &mut exchange).await?,
-            Step::Decrypt(cipher) => {
+            ClientStep::Send(question) => ask(stream, input, &mut sequence, &question, &mut exchange).await?,
+            ClientStep::Decrypt(cipher) => {
                 let tls = snapshot.tls.clone();
                 let decrypt = move || tls.key_pair.as_ref().and_then(|pair| pair.decrypt(&cipher));
                 match costly(worker, snapshot, decrypt).await {
@@ -69,11 +69,13 @@ pub(super) async fn authenticate(
                     None => return too_many_logins(stream, sequence).await,
                 }
             }
-            Step::Verify(verification) => match costly(worker, snapshot, move || verification.run()).await {
-                Some(verified) => exchange.verified(verified),
-                None => return too_many_logins(stream, sequence).await,
-            },
-            Step::Accept { before_ok, secret } => {
+            ClientStep::Verify(verification) => {
+                match costly(worker, snapshot, move || verification.run()).await {
+                    Some(verified) => exchange.verified(verified),
+                    None => return too_many_logins(stream, sequence).await,
+                }
+            }
+            ClientStep::Accept { before_ok, secret } => {
                 let account = account.expect("a decoy is never accepted");
                 let place = match admit(account, stream, &claim, exchange.using_password()) {
                     Ok(place) => place,
@@ -84,12 +86,12 @@ pub(super) async fn authenticate(
                 }
                 return Ok((place, secret, sequence));
             }
-            Step::Reject(Rejection::CannotSwitch) => {
+            ClientStep::Reject(Rejection::CannotSwitch) => {
                 let text = "Client does not support authentication protocol requested by server; \
                             consider upgrading MySQL client";
                 return refuse(stream, sequence, Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned()).await;
             }
-            Step::Reject(_) => {
+            ClientStep::Reject(_) => {
                 let text = claim.denied(exchange.using_password());
                 return refuse(stream, sequence, Errno::ACCESS_DENIED_ERROR, text).await;
             }
@@ -122,8 +124,8 @@ async fn ask(
     input: &mut Buffer,
     sequence: &mut u8,
     question: &[u8],
-    exchange: &mut Exchange,
-) -> Result<Step, ReadError> {
+    exchange: &mut ClientExchange,
+) -> Result<ClientStep, ReadError> {
     // The client may answer with its clear-text password.
     if let Some(tracked) = stream.tracked().filter(|_| stream.transport() != Transport::Tcp) {
         tracked.forget();

@@ -13,7 +13,7 @@ const MAX_SWITCHES: u8 = 8;
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum BackendStep {
     /// Send this payload, then feed the server's next one.
     Send(Vec<u8>),
     /// Send nothing; feed the server's next payload.
@@ -79,7 +79,7 @@ pub enum Failure {
 /// * `Proven`: we have sent everything we have; only OK or ERR may follow.
 /// * `Ended`: `Ok` or `Failed` was returned.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct BackendExchange {
     secret: Secret,
     channel: Channel,
     may_ask_for_key: bool,
@@ -106,7 +106,7 @@ pub struct FirstAnswer {
     pub auth_response: Vec<u8>,
 }
 
-impl Exchange {
+impl BackendExchange {
     /// Begins with the greeting's nonce and plugin. `may_ask_for_key` says whether a server may be asked for its RSA
     /// key over an open channel: a man in the middle can send a key of his own and read the password. `seed` must be
     /// random: it hides the password in the RSA encryption, of which there is at most one.
@@ -133,12 +133,13 @@ impl Exchange {
             }
         };
         let state = State::Answered(plugin);
-        let exchange = Exchange { secret, channel, may_ask_for_key, seed, nonce: *nonce, switches: 0, state };
+        let exchange =
+            BackendExchange { secret, channel, may_ask_for_key, seed, nonce: *nonce, switches: 0, state };
         (exchange, FirstAnswer { plugin: plugin.name(), auth_response })
     }
 
     /// Takes the payload of the server's next packet.
-    pub fn feed(&mut self, payload: &[u8]) -> Step {
+    pub fn feed(&mut self, payload: &[u8]) -> BackendStep {
         match self.step(payload) {
             Ok((step, state)) => {
                 self.state = state;
@@ -146,7 +147,7 @@ impl Exchange {
             }
             Err(failure) => {
                 self.state = State::Ended;
-                Step::Failed(failure)
+                BackendStep::Failed(failure)
             }
         }
     }
@@ -157,10 +158,10 @@ impl Exchange {
         &self.nonce
     }
 
-    fn step(&mut self, payload: &[u8]) -> Result<(Step, State), Failure> {
+    fn step(&mut self, payload: &[u8]) -> Result<(BackendStep, State), Failure> {
         match (payload.first(), self.state) {
             (_, State::Ended) => Err(Malformed("packet after the end of the authentication").into()),
-            (Some(0x00), _) => Ok((Step::Ok, State::Ended)),
+            (Some(0x00), _) => Ok((BackendStep::Ok, State::Ended)),
             (Some(0xFF), _) => Err(Failure::Server),
             (Some(&AuthSwitchRequest::HEADER), State::Answered(_)) => self.switch(payload),
             (Some(&AuthMoreData::HEADER), State::Answered(Plugin::CachingSha2Password)) => {
@@ -169,13 +170,13 @@ impl Exchange {
             (Some(&AuthMoreData::HEADER), State::KeyRequested) => {
                 let key = PublicKey::from_pem(AuthMoreData::decode(payload)?.0)?;
                 let encrypted = caching_sha2::encrypt(self.password()?, &self.nonce, &key, &self.seed)?;
-                Ok((Step::Send(encrypted), State::Proven))
+                Ok((BackendStep::Send(encrypted), State::Proven))
             }
             _ => Err(Malformed("unexpected packet during authentication").into()),
         }
     }
 
-    fn switch(&mut self, payload: &[u8]) -> Result<(Step, State), Failure> {
+    fn switch(&mut self, payload: &[u8]) -> Result<(BackendStep, State), Failure> {
         let request = AuthSwitchRequest::decode(payload)?;
         self.switches += 1;
         if self.switches > MAX_SWITCHES {
@@ -212,19 +213,19 @@ impl Exchange {
                 return Err(Failure::UnsupportedPlugin(name));
             }
         };
-        Ok((Step::Send(answer), State::Answered(plugin)))
+        Ok((BackendStep::Send(answer), State::Answered(plugin)))
     }
 
-    fn continue_sha2(&self, data: &[u8]) -> Result<(Step, State), Failure> {
+    fn continue_sha2(&self, data: &[u8]) -> Result<(BackendStep, State), Failure> {
         match (data, self.channel) {
-            ([FAST_OK], _) => Ok((Step::Wait, State::Proven)),
+            ([FAST_OK], _) => Ok((BackendStep::Wait, State::Proven)),
             ([FULL_AUTH], channel) if channel.is_secure() => {
-                Ok((Step::Send(caching_sha2::clear(self.password()?)), State::Proven))
+                Ok((BackendStep::Send(caching_sha2::clear(self.password()?)), State::Proven))
             }
             ([FULL_AUTH], _) if !self.may_ask_for_key => Err(Failure::NeedsPublicKey),
             ([FULL_AUTH], _) => {
                 self.password()?;
-                Ok((Step::Send(vec![REQUEST_PUBLIC_KEY]), State::KeyRequested))
+                Ok((BackendStep::Send(vec![REQUEST_PUBLIC_KEY]), State::KeyRequested))
             }
             _ => Err(Malformed("unknown data of caching_sha2_password").into()),
         }

@@ -70,12 +70,12 @@ pub struct Challenge<'a> {
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum ClientStep {
     /// Send this payload, then feed the client's next one.
     Send(Vec<u8>),
-    /// Decrypt this with the private key (RSA-OAEP with SHA-1) and hand the result to [`Exchange::decrypted`].
+    /// Decrypt this with the private key (RSA-OAEP with SHA-1) and hand the result to [`ClientExchange::decrypted`].
     Decrypt(Vec<u8>),
-    /// Run this and hand the result to [`Exchange::verified`].
+    /// Run this and hand the result to [`ClientExchange::verified`].
     Verify(Verification),
     /// The client is who it claims to be. Send the payload, if there is one, and OK.
     Accept {
@@ -141,7 +141,7 @@ pub enum Rejection {
 ///
 /// An account that does not exist takes the same path and the same time as one that does.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct ClientExchange {
     nonce: Nonce,
     channel: Channel,
     public_key: Option<Arc<[u8]>>,
@@ -160,15 +160,15 @@ enum State {
     Ended,
 }
 
-impl Exchange {
+impl ClientExchange {
     /// Begins with the plugin and the answer of the client's login or `COM_CHANGE_USER`.
     pub fn start(
         challenge: &Challenge<'_>,
         account: Account,
         plugin: Option<&[u8]>,
         answer: &[u8],
-    ) -> (Exchange, Step) {
-        let mut exchange = Exchange {
+    ) -> (ClientExchange, ClientStep) {
+        let mut exchange = ClientExchange {
             nonce: *challenge.nonce,
             channel: challenge.channel,
             public_key: challenge.public_key.clone(),
@@ -190,15 +190,15 @@ impl Exchange {
             exchange.verify(wanted, answer)
         } else if challenge.can_switch {
             exchange.state = State::Switched(wanted);
-            Step::Send(exchange.switch_to(wanted))
+            ClientStep::Send(exchange.switch_to(wanted))
         } else {
-            Step::Reject(Rejection::CannotSwitch)
+            ClientStep::Reject(Rejection::CannotSwitch)
         };
         (exchange, step)
     }
 
-    /// Takes the payload of the client's next packet after a [`Step::Send`].
-    pub fn feed(&mut self, payload: &[u8]) -> Step {
+    /// Takes the payload of the client's next packet after a [`ClientStep::Send`].
+    pub fn feed(&mut self, payload: &[u8]) -> ClientStep {
         if payload != [REQUEST_PUBLIC_KEY] {
             self.using_password = !is_empty_response(payload);
         }
@@ -208,22 +208,22 @@ impl Exchange {
             State::Password if payload == [REQUEST_PUBLIC_KEY] => match &self.public_key {
                 Some(key) => {
                     self.state = State::KeySent;
-                    Step::Send(encoded(|out| AuthMoreData(key).encode(out)))
+                    ClientStep::Send(encoded(|out| AuthMoreData(key).encode(out)))
                 }
-                None => Step::Reject(Rejection::NeedsSecureChannel),
+                None => ClientStep::Reject(Rejection::NeedsSecureChannel),
             },
             State::Password | State::KeySent => {
                 self.state = State::Decrypting;
-                Step::Decrypt(payload.to_vec())
+                ClientStep::Decrypt(payload.to_vec())
             }
-            State::Decrypting | State::Verifying | State::Ended => Step::Reject(Rejection::OutOfOrder),
+            State::Decrypting | State::Verifying | State::Ended => ClientStep::Reject(Rejection::OutOfOrder),
         }
     }
 
-    /// Takes the result of a [`Step::Decrypt`]; `None` if decryption failed.
-    pub fn decrypted(&mut self, masked: Option<Zeroizing<Vec<u8>>>) -> Step {
+    /// Takes the result of a [`ClientStep::Decrypt`]; `None` if decryption failed.
+    pub fn decrypted(&mut self, masked: Option<Zeroizing<Vec<u8>>>) -> ClientStep {
         if std::mem::replace(&mut self.state, State::Ended) != State::Decrypting {
-            return Step::Reject(Rejection::OutOfOrder);
+            return ClientStep::Reject(Rejection::OutOfOrder);
         }
         // A password that cannot be decrypted is verified like any wrong one, and takes as long.
         let mut password = masked.unwrap_or_default();
@@ -231,11 +231,11 @@ impl Exchange {
         self.verify_password(&password)
     }
 
-    /// Takes the result of a [`Step::Verify`].
-    pub fn verified(&mut self, Verified(secret): Verified) -> Step {
+    /// Takes the result of a [`ClientStep::Verify`].
+    pub fn verified(&mut self, Verified(secret): Verified) -> ClientStep {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Verifying => self.settle(secret, None),
-            _ => Step::Reject(Rejection::OutOfOrder),
+            _ => ClientStep::Reject(Rejection::OutOfOrder),
         }
     }
 
@@ -266,7 +266,7 @@ impl Exchange {
     }
 
     /// Verifies an answer against every password of the account, and does not stop at the one that matches.
-    fn verify(&mut self, plugin: Plugin, answer: &[u8]) -> Step {
+    fn verify(&mut self, plugin: Plugin, answer: &[u8]) -> ClientStep {
         let mut found = None;
         let mut needs_password = false;
         for credential in self.account.credentials.iter() {
@@ -285,29 +285,29 @@ impl Exchange {
             None if plugin == Plugin::ClearPassword => self.verify_password(answer),
             None if !needs_password || is_empty_response(answer) => self.settle(None, None),
             None if !self.channel.is_secure() && self.public_key.is_none() => {
-                Step::Reject(Rejection::NeedsSecureChannel)
+                ClientStep::Reject(Rejection::NeedsSecureChannel)
             }
             None => {
                 self.state = State::Password;
-                Step::Send(more_data(FULL_AUTH))
+                ClientStep::Send(more_data(FULL_AUTH))
             }
         }
     }
 
-    fn verify_password(&mut self, answer: &[u8]) -> Step {
+    fn verify_password(&mut self, answer: &[u8]) -> ClientStep {
         let password = answer.strip_suffix(&[0]).unwrap_or(answer);
         if self.account.has_costly_hash() {
             self.state = State::Verifying;
             let password = Zeroizing::new(password.to_vec());
-            return Step::Verify(Verification { account: self.account.clone(), password });
+            return ClientStep::Verify(Verification { account: self.account.clone(), password });
         }
         self.settle(self.account.verify_password(password), None)
     }
 
-    fn settle(&self, secret: Option<Secret>, before_ok: Option<Vec<u8>>) -> Step {
+    fn settle(&self, secret: Option<Secret>, before_ok: Option<Vec<u8>>) -> ClientStep {
         match secret {
-            Some(secret) if self.account.exists => Step::Accept { before_ok, secret },
-            _ => Step::Reject(Rejection::WrongPassword),
+            Some(secret) if self.account.exists => ClientStep::Accept { before_ok, secret },
+            _ => ClientStep::Reject(Rejection::WrongPassword),
         }
     }
 }

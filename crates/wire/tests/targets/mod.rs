@@ -206,15 +206,15 @@ pub fn client_login(data: &[u8]) {
     };
     let plugin = plugin.strip_suffix(&[0]).unwrap_or(plugin);
     let plugin = (choice & 32 == 0).then_some(plugin);
-    let (mut exchange, mut step) = client_side::Exchange::start(&challenge, account, plugin, answer);
+    let (mut exchange, mut step) = client_side::ClientExchange::start(&challenge, account, plugin, answer);
     // One switch, one key, one password and one comparison at most.
     for _ in 0..6 {
         match step {
-            client_side::Step::Send(_) => step = exchange.feed(answer),
-            client_side::Step::Decrypt(cipher) => step = exchange.decrypted(Some(cipher.into())),
-            client_side::Step::Verify(verification) => step = exchange.verified(verification.run()),
-            client_side::Step::Accept { .. } => panic!("logged in"),
-            client_side::Step::Reject(_) => return,
+            client_side::ClientStep::Send(_) => step = exchange.feed(answer),
+            client_side::ClientStep::Decrypt(cipher) => step = exchange.decrypted(Some(cipher.into())),
+            client_side::ClientStep::Verify(verification) => step = exchange.verified(verification.run()),
+            client_side::ClientStep::Accept { .. } => panic!("logged in"),
+            client_side::ClientStep::Reject(_) => return,
         }
     }
     panic!("the exchange does not end");
@@ -236,11 +236,11 @@ pub fn backend_login(data: &[u8]) {
         let secret = Secret::clear(b"secret");
         let nonce = b"aBcDeFgHiJkLmNoPqRsT";
         let (mut exchange, _) =
-            backend_side::Exchange::new(nonce, announced.as_bytes(), secret, channel, true, [9; 20]);
+            backend_side::BackendExchange::new(nonce, announced.as_bytes(), secret, channel, true, [9; 20]);
         let mut reader = Reader::new(data);
         let mut answers = 0;
         while let Ok(payload) = reader.u8().and_then(|length| reader.bytes(length.into())) {
-            if let backend_side::Step::Send(answer) = exchange.feed(payload) {
+            if let backend_side::BackendStep::Send(answer) = exchange.feed(payload) {
                 answers += 1;
                 let clear = answer.windows(6).any(|window| window == b"secret");
                 // A switch to mysql_clear_password requires more than TLS; caching_sha2_password does not.

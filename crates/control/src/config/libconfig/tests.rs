@@ -14,13 +14,13 @@ enum Plain {
 use Plain::{Flag, Group, Integer, List, Literal, Text};
 
 impl Plain {
-    fn matches(&self, value: &Value) -> bool {
+    fn matches(&self, value: &NodeValue) -> bool {
         match (self, value) {
-            (Flag(one), Value::Flag(two)) => one == two,
-            (Integer(one), Value::Integer(two, _)) => one == two,
-            (Literal(one), Value::Literal(two)) | (Text(one), Value::Text(two)) => one == two,
-            (Group(one), Value::Group(two)) => entries_match(one, two),
-            (List(one), Value::List(two)) => {
+            (Flag(one), NodeValue::Flag(two)) => one == two,
+            (Integer(one), NodeValue::Integer(two, _)) => one == two,
+            (Literal(one), NodeValue::Literal(two)) | (Text(one), NodeValue::Text(two)) => one == two,
+            (Group(one), NodeValue::Group(two)) => entries_match(one, two),
+            (List(one), NodeValue::List(two)) => {
                 one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.matches(&two.value))
             }
             _ => false,

@@ -6,8 +6,8 @@ use crate::auth::caching_sha2;
 const NONCE: Nonce = *b"aBcDeFgHiJkLmNoPqRsT";
 const OTHER_NONCE: Nonce = *b"01234567890123456789";
 
-fn exchange(announced: &str, secret: Secret, channel: Channel) -> (Exchange, FirstAnswer) {
-    Exchange::new(&NONCE, announced.as_bytes(), secret, channel, true, [9; 20])
+fn exchange(announced: &str, secret: Secret, channel: Channel) -> (BackendExchange, FirstAnswer) {
+    BackendExchange::new(&NONCE, announced.as_bytes(), secret, channel, true, [9; 20])
 }
 
 fn clear() -> Secret {
@@ -31,38 +31,38 @@ fn answers_natively_where_the_server_announces_nothing_we_would_answer_at_once()
 fn switch_is_answered_with_its_own_nonce() {
     let (mut exchange, _) = exchange("caching_sha2_password", clear(), Channel::Open);
     let step = exchange.feed(&switch_to("mysql_native_password"));
-    assert_eq!(step, Step::Send(native::scramble(b"secret", &OTHER_NONCE)));
+    assert_eq!(step, BackendStep::Send(native::scramble(b"secret", &OTHER_NONCE)));
     assert_eq!(exchange.nonce(), &OTHER_NONCE);
-    assert_eq!(exchange.feed(&[0, 0, 0, 2, 0, 0, 0]), Step::Ok);
+    assert_eq!(exchange.feed(&[0, 0, 0, 2, 0, 0, 0]), BackendStep::Ok);
 }
 
 #[test]
 fn fast_path_waits_for_ok() {
     let (mut exchange, first) = exchange("caching_sha2_password", clear(), Channel::Open);
     assert_eq!(first.auth_response, caching_sha2::scramble(b"secret", &NONCE));
-    assert_eq!(exchange.feed(&[1, 3]), Step::Wait);
-    assert_eq!(exchange.feed(&[0, 0, 0, 2, 0, 0, 0]), Step::Ok);
+    assert_eq!(exchange.feed(&[1, 3]), BackendStep::Wait);
+    assert_eq!(exchange.feed(&[0, 0, 0, 2, 0, 0, 0]), BackendStep::Ok);
 }
 
 #[test]
 fn full_path_sends_the_password_over_a_secure_channel_only() {
     let (mut secure, _) = exchange("caching_sha2_password", clear(), Channel::Tls);
-    assert_eq!(secure.feed(&[1, 4]), Step::Send(b"secret\0".to_vec()));
+    assert_eq!(secure.feed(&[1, 4]), BackendStep::Send(b"secret\0".to_vec()));
     let (mut open, _) = exchange("caching_sha2_password", clear(), Channel::Open);
-    assert_eq!(open.feed(&[1, 4]), Step::Send(vec![2]));
+    assert_eq!(open.feed(&[1, 4]), BackendStep::Send(vec![2]));
     let step = open.feed(b"\x01no key at all");
-    assert_eq!(step, Step::Failed(Failure::PublicKey(Unusable::NotRsa)));
+    assert_eq!(step, BackendStep::Failed(Failure::PublicKey(Unusable::NotRsa)));
 }
 
 #[test]
 fn clear_password_plugin_needs_a_secure_channel() {
     let request = b"\xFEmysql_clear_password\0";
     let (mut open, _) = exchange("mysql_native_password", clear(), Channel::Open);
-    assert_eq!(open.feed(request), Step::Failed(Failure::NeedsSecureChannel));
+    assert_eq!(open.feed(request), BackendStep::Failed(Failure::NeedsSecureChannel));
     let (mut unverified, _) = exchange("mysql_native_password", clear(), Channel::UnverifiedTls);
-    assert_eq!(unverified.feed(request), Step::Failed(Failure::NeedsVerifiedServer));
+    assert_eq!(unverified.feed(request), BackendStep::Failed(Failure::NeedsVerifiedServer));
     let (mut secure, _) = exchange("mysql_native_password", clear(), Channel::Tls);
-    assert_eq!(secure.feed(request), Step::Send(b"secret\0".to_vec()));
+    assert_eq!(secure.feed(request), BackendStep::Send(b"secret\0".to_vec()));
 }
 
 #[test]
@@ -72,15 +72,15 @@ fn a_native_hash_answers_natively_and_nothing_else() {
     assert_eq!(first.auth_response, native::scramble(b"secret", &NONCE));
     assert_eq!(
         exchange.feed(&switch_to("caching_sha2_password")),
-        Step::Failed(Failure::NeedsPassword("caching_sha2_password"))
+        BackendStep::Failed(Failure::NeedsPassword("caching_sha2_password"))
     );
 }
 
 #[test]
 fn a_refusal_of_the_server_ends_the_exchange() {
     let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
-    assert_eq!(exchange.feed(b"\xFF\x15\x04#28000Access denied"), Step::Failed(Failure::Server));
-    assert!(matches!(exchange.feed(&[0]), Step::Failed(Failure::Malformed(_))));
+    assert_eq!(exchange.feed(b"\xFF\x15\x04#28000Access denied"), BackendStep::Failed(Failure::Server));
+    assert!(matches!(exchange.feed(&[0]), BackendStep::Failed(Failure::Malformed(_))));
 }
 
 #[test]
@@ -89,36 +89,39 @@ fn a_server_that_makes_no_sense_is_left() {
         [b"", b"\x02", b"\x01", b"\x01\x04", b"\xFE", b"\xFEmysql_native_password\0short\0"];
     for payload in senseless {
         let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
-        assert!(matches!(exchange.feed(payload), Step::Failed(_)), "{payload:?}");
+        assert!(matches!(exchange.feed(payload), BackendStep::Failed(_)), "{payload:?}");
     }
     let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
     let steps: Vec<_> = (0..9).map(|_| exchange.feed(&switch_to("mysql_native_password"))).collect();
-    assert!(matches!(steps.last(), Some(Step::Failed(Failure::Malformed(_)))));
+    assert!(matches!(steps.last(), Some(BackendStep::Failed(Failure::Malformed(_)))));
 }
 
 #[test]
 fn an_unsupported_plugin_is_named() {
     let (mut exchange, _) = exchange("mysql_native_password", clear(), Channel::Open);
     let step = exchange.feed(&switch_to("sha256_password"));
-    assert_eq!(step, Step::Failed(Failure::UnsupportedPlugin("sha256_password".into())));
+    assert_eq!(step, BackendStep::Failed(Failure::UnsupportedPlugin("sha256_password".into())));
 }
 
 #[test]
 fn signs_what_a_server_with_ed25519_sends() {
     let request = [&b"\xFEclient_ed25519\0"[..], &[7; 32]].concat();
     let (mut one, _) = exchange("mysql_native_password", clear(), Channel::Open);
-    assert_eq!(one.feed(&request), Step::Send(crate::auth::ed25519::sign(b"secret", &[7; 32]).to_vec()));
+    assert_eq!(
+        one.feed(&request),
+        BackendStep::Send(crate::auth::ed25519::sign(b"secret", &[7; 32]).to_vec())
+    );
     let (mut short, _) = exchange("mysql_native_password", clear(), Channel::Open);
-    assert!(matches!(short.feed(&request[..40]), Step::Failed(Failure::Malformed(_))));
+    assert!(matches!(short.feed(&request[..40]), BackendStep::Failed(Failure::Malformed(_))));
     let hash = Secret::NativeStage1(native::stage1(b"secret").into());
     let (mut hashed, _) = exchange("mysql_native_password", hash, Channel::Open);
-    assert_eq!(hashed.feed(&request), Step::Failed(Failure::NeedsPassword("client_ed25519")));
+    assert_eq!(hashed.feed(&request), BackendStep::Failed(Failure::NeedsPassword("client_ed25519")));
 }
 
 #[test]
 fn a_key_is_asked_for_only_where_it_may_be() {
     let secret = clear();
     let (mut exchange, _) =
-        Exchange::new(&NONCE, b"caching_sha2_password", secret, Channel::Open, false, [9; 20]);
-    assert_eq!(exchange.feed(&[1, 4]), Step::Failed(Failure::NeedsPublicKey));
+        BackendExchange::new(&NONCE, b"caching_sha2_password", secret, Channel::Open, false, [9; 20]);
+    assert_eq!(exchange.feed(&[1, 4]), BackendStep::Failed(Failure::NeedsPublicKey));
 }

@@ -1,4 +1,4 @@
-//! Conversations of a server with a client; the client is [`backend_side::Exchange`], or its bytes written out.
+//! Conversations of a server with a client; the client is [`backend_side::BackendExchange`], or its bytes written out.
 
 use super::*;
 use crate::auth::{Plugin::*, backend_side};
@@ -21,31 +21,33 @@ fn known(stored: Stored) -> Account {
     Account::known(Arc::new([Credential::new(stored)]))
 }
 
-fn switch_to(plugin: &str) -> Step {
-    Step::Send([b"\xFE", plugin.as_bytes(), b"\0", &NONCE, b"\0"].concat())
+fn switch_to(plugin: &str) -> ClientStep {
+    ClientStep::Send([b"\xFE", plugin.as_bytes(), b"\0", &NONCE, b"\0"].concat())
 }
 
-fn accepted(before_ok: Option<&[u8]>, password: &[u8]) -> Step {
-    Step::Accept { before_ok: before_ok.map(<[u8]>::to_vec), secret: Secret::clear(password) }
+fn accepted(before_ok: Option<&[u8]>, password: &[u8]) -> ClientStep {
+    ClientStep::Accept { before_ok: before_ok.map(<[u8]>::to_vec), secret: Secret::clear(password) }
 }
 
 /// The step after the comparison with a stored hash.
-fn after_verification(exchange: &mut Exchange, step: Step) -> Step {
+fn after_verification(exchange: &mut ClientExchange, step: ClientStep) -> ClientStep {
     match step {
-        Step::Verify(verification) => exchange.verified(verification.run()),
+        ClientStep::Verify(verification) => exchange.verified(verification.run()),
         other => panic!("no hash is computed: {other:?}"),
     }
 }
 
-const WRONG: Step = Step::Reject(Rejection::WrongPassword);
+const WRONG: ClientStep = ClientStep::Reject(Rejection::WrongPassword);
 
 #[test]
 fn native_answer_is_verified_at_once() {
     let answer = native::scramble(b"secret", &NONCE);
     let challenge = challenge(NativePassword, Channel::Open);
-    let (_, step) = Exchange::start(&challenge, clear(b"secret"), Some(b"mysql_native_password"), &answer);
+    let (_, step) =
+        ClientExchange::start(&challenge, clear(b"secret"), Some(b"mysql_native_password"), &answer);
     assert_eq!(step, accepted(None, b"secret"));
-    let (_, step) = Exchange::start(&challenge, clear(b"other"), Some(b"mysql_native_password"), &answer);
+    let (_, step) =
+        ClientExchange::start(&challenge, clear(b"other"), Some(b"mysql_native_password"), &answer);
     assert_eq!(step, WRONG);
 }
 
@@ -53,7 +55,8 @@ fn native_answer_is_verified_at_once() {
 fn caching_sha2_answer_is_told_of_its_success_before_ok() {
     let answer = caching_sha2::scramble(b"secret", &NONCE);
     let challenge = challenge(NativePassword, Channel::Open);
-    let (_, step) = Exchange::start(&challenge, clear(b"secret"), Some(b"caching_sha2_password"), &answer);
+    let (_, step) =
+        ClientExchange::start(&challenge, clear(b"secret"), Some(b"caching_sha2_password"), &answer);
     assert_eq!(step, accepted(Some(&[1, 3]), b"secret"));
 }
 
@@ -61,7 +64,7 @@ fn caching_sha2_answer_is_told_of_its_success_before_ok() {
 fn a_client_that_sent_nothing_because_the_greeting_names_another_plugin_is_switched() {
     let challenge = challenge(NativePassword, Channel::Open);
     let (mut exchange, step) =
-        Exchange::start(&challenge, clear(b"secret"), Some(b"caching_sha2_password"), b"");
+        ClientExchange::start(&challenge, clear(b"secret"), Some(b"caching_sha2_password"), b"");
     assert_eq!(step, switch_to("caching_sha2_password"));
     let step = exchange.feed(&caching_sha2::scramble(b"secret", &NONCE));
     assert_eq!(step, accepted(Some(&[1, 3]), b"secret"));
@@ -71,7 +74,8 @@ fn a_client_that_sent_nothing_because_the_greeting_names_another_plugin_is_switc
 fn a_client_with_another_plugin_is_switched_to_the_announced_one() {
     for plugin in [&b"mysql_clear_password"[..], b"sha256_password", b"nonsense"] {
         let challenge = challenge(CachingSha2Password, Channel::Open);
-        let (mut exchange, step) = Exchange::start(&challenge, clear(b"secret"), Some(plugin), b"whatever");
+        let (mut exchange, step) =
+            ClientExchange::start(&challenge, clear(b"secret"), Some(plugin), b"whatever");
         assert_eq!(step, switch_to("caching_sha2_password"));
         assert_eq!(exchange.feed(b"wrong"), WRONG);
     }
@@ -82,29 +86,29 @@ fn a_native_hash_asks_for_the_native_answer_and_learns_stage1() {
     let challenge = challenge(CachingSha2Password, Channel::Open);
     let answer = caching_sha2::scramble(b"secret", &NONCE);
     let (mut exchange, step) =
-        Exchange::start(&challenge, native_hash(b"secret"), Some(b"caching_sha2_password"), &answer);
+        ClientExchange::start(&challenge, native_hash(b"secret"), Some(b"caching_sha2_password"), &answer);
     assert_eq!(step, switch_to("mysql_native_password"));
     let step = exchange.feed(&native::scramble(b"secret", &NONCE));
     let secret = Secret::NativeStage1(native::stage1(b"secret").into());
-    assert_eq!(step, Step::Accept { before_ok: None, secret });
+    assert_eq!(step, ClientStep::Accept { before_ok: None, secret });
 }
 
 #[test]
 fn a_client_without_plugin_names_can_answer_natively_only() {
     let challenge = Challenge { can_switch: false, ..challenge(CachingSha2Password, Channel::Open) };
     let answer = native::scramble(b"secret", &NONCE);
-    let (_, step) = Exchange::start(&challenge, clear(b"secret"), None, &answer);
+    let (_, step) = ClientExchange::start(&challenge, clear(b"secret"), None, &answer);
     assert_eq!(step, accepted(None, b"secret"));
     let sha2 = known(Stored::CachingSha2(StoredHash::decoy(5000)));
-    let (_, step) = Exchange::start(&challenge, sha2, None, &answer);
-    assert_eq!(step, Step::Reject(Rejection::CannotSwitch));
+    let (_, step) = ClientExchange::start(&challenge, sha2, None, &answer);
+    assert_eq!(step, ClientStep::Reject(Rejection::CannotSwitch));
 }
 
 #[test]
 fn a_name_left_out_means_the_announced_plugin() {
     let challenge = challenge(CachingSha2Password, Channel::Open);
     let answer = caching_sha2::scramble(b"secret", &NONCE);
-    let (_, step) = Exchange::start(&challenge, clear(b"secret"), None, &answer);
+    let (_, step) = ClientExchange::start(&challenge, clear(b"secret"), None, &answer);
     assert_eq!(step, accepted(Some(&[1, 3]), b"secret"));
 }
 
@@ -115,9 +119,9 @@ fn an_empty_password_is_accepted_without_more_data() {
     {
         let challenge = challenge(plugin, Channel::Open);
         let name = Some(plugin.name().as_bytes());
-        let (_, step) = Exchange::start(&challenge, clear(b""), name, answer);
+        let (_, step) = ClientExchange::start(&challenge, clear(b""), name, answer);
         assert_eq!(step, accepted(None, b""));
-        let (exchange, step) = Exchange::start(&challenge, clear(b"secret"), name, answer);
+        let (exchange, step) = ClientExchange::start(&challenge, clear(b"secret"), name, answer);
         assert_eq!(step, WRONG);
         assert!(!exchange.using_password());
     }
@@ -136,14 +140,15 @@ fn a_caching_sha2_hash_asks_for_the_password_over_a_secure_channel_only() {
         [(&b"secret\0"[..], accepted(None, b"secret")), (b"Secret\0", WRONG), (b"", WRONG)]
     {
         let challenge = challenge(CachingSha2Password, Channel::Tls);
-        let (mut exchange, step) = Exchange::start(&challenge, account(), name, &answer);
-        assert_eq!(step, Step::Send(vec![1, 4]));
+        let (mut exchange, step) = ClientExchange::start(&challenge, account(), name, &answer);
+        assert_eq!(step, ClientStep::Send(vec![1, 4]));
         let step = exchange.feed(password);
         assert_eq!(after_verification(&mut exchange, step), outcome);
-        assert_eq!(exchange.feed(password), Step::Reject(Rejection::OutOfOrder));
+        assert_eq!(exchange.feed(password), ClientStep::Reject(Rejection::OutOfOrder));
     }
-    let (_, step) = Exchange::start(&challenge(CachingSha2Password, Channel::Open), account(), name, &answer);
-    assert_eq!(step, Step::Reject(Rejection::NeedsSecureChannel));
+    let (_, step) =
+        ClientExchange::start(&challenge(CachingSha2Password, Channel::Open), account(), name, &answer);
+    assert_eq!(step, ClientStep::Reject(Rejection::NeedsSecureChannel));
 }
 
 #[test]
@@ -162,10 +167,12 @@ fn a_decoy_takes_the_steps_of_its_form_and_is_never_let_in() {
         let challenge = challenge(CachingSha2Password, Channel::Open);
         let decoy = Account::decoy(b"nobody", &[form], &key);
         let answer = caching_sha2::scramble(b"guess", &NONCE);
-        let (mut one, first) = Exchange::start(&challenge, decoy, Some(b"caching_sha2_password"), &answer);
-        let (mut other, second) = Exchange::start(&challenge, real, Some(b"caching_sha2_password"), &answer);
+        let (mut one, first) =
+            ClientExchange::start(&challenge, decoy, Some(b"caching_sha2_password"), &answer);
+        let (mut other, second) =
+            ClientExchange::start(&challenge, real, Some(b"caching_sha2_password"), &answer);
         assert_eq!(first, second);
-        if matches!(first, Step::Send(_)) {
+        if matches!(first, ClientStep::Send(_)) {
             assert_eq!(one.feed(&answer), WRONG);
             assert_eq!(other.feed(&answer), WRONG);
         }
@@ -173,7 +180,7 @@ fn a_decoy_takes_the_steps_of_its_form_and_is_never_let_in() {
     // Even a client that knows the decoy's password.
     let nobody = Account { exists: false, ..clear(b"secret") };
     let answer = native::scramble(b"secret", &NONCE);
-    let (_, step) = Exchange::start(&challenge(NativePassword, Channel::Open), nobody, None, &answer);
+    let (_, step) = ClientExchange::start(&challenge(NativePassword, Channel::Open), nobody, None, &answer);
     assert_eq!(step, WRONG);
 }
 
@@ -188,8 +195,8 @@ fn a_decoy_keeps_its_form_and_names_share_the_forms_in_use() {
 #[test]
 fn a_packet_after_the_end_is_refused() {
     let challenge = challenge(NativePassword, Channel::Open);
-    let (mut exchange, _) = Exchange::start(&challenge, clear(b""), None, b"");
-    assert_eq!(exchange.feed(b""), Step::Reject(Rejection::OutOfOrder));
+    let (mut exchange, _) = ClientExchange::start(&challenge, clear(b""), None, b"");
+    assert_eq!(exchange.feed(b""), ClientStep::Reject(Rejection::OutOfOrder));
 }
 
 #[test]
@@ -197,10 +204,10 @@ fn a_packet_during_a_verification_ends_the_exchange() {
     let name = Some(&b"caching_sha2_password"[..]);
     let challenge = challenge(CachingSha2Password, Channel::Tls);
     let account = known(Stored::parse(STORED_BY_MYSQL));
-    let (mut exchange, _) = Exchange::start(&challenge, account, name, b"an answer");
+    let (mut exchange, _) = ClientExchange::start(&challenge, account, name, b"an answer");
     let step = exchange.feed(b"secret\0");
-    assert_eq!(exchange.feed(b"secret\0"), Step::Reject(Rejection::OutOfOrder));
-    assert_eq!(after_verification(&mut exchange, step), Step::Reject(Rejection::OutOfOrder));
+    assert_eq!(exchange.feed(b"secret\0"), ClientStep::Reject(Rejection::OutOfOrder));
+    assert_eq!(after_verification(&mut exchange, step), ClientStep::Reject(Rejection::OutOfOrder));
 }
 
 #[test]
@@ -209,30 +216,36 @@ fn a_clear_password_at_the_beginning_is_verified_against_a_hash_too() {
     for (password, outcome) in [(&b"secret\0"[..], accepted(None, b"secret")), (b"Secret\0", WRONG)] {
         let account = known(Stored::parse(STORED_BY_MYSQL));
         let (mut exchange, step) =
-            Exchange::start(&challenge, account, Some(b"mysql_clear_password"), password);
+            ClientExchange::start(&challenge, account, Some(b"mysql_clear_password"), password);
         assert_eq!(after_verification(&mut exchange, step), outcome);
     }
 }
 
 /// Runs a whole login of a client that has `secret`.
-fn login(account: Account, announced: Plugin, channel: Channel, secret: &[u8]) -> Step {
+fn login(account: Account, announced: Plugin, channel: Channel, secret: &[u8]) -> ClientStep {
     let secret = Secret::clear(secret);
-    let (mut client, first) =
-        backend_side::Exchange::new(&NONCE, announced.name().as_bytes(), secret, channel, true, [9; 20]);
+    let (mut client, first) = backend_side::BackendExchange::new(
+        &NONCE,
+        announced.name().as_bytes(),
+        secret,
+        channel,
+        true,
+        [9; 20],
+    );
     let challenge = challenge(announced, channel);
     let (mut server, mut step) =
-        Exchange::start(&challenge, account, Some(first.plugin.as_bytes()), &first.auth_response);
-    while let Step::Send(payload) = &step {
+        ClientExchange::start(&challenge, account, Some(first.plugin.as_bytes()), &first.auth_response);
+    while let ClientStep::Send(payload) = &step {
         step = match client.feed(payload) {
-            backend_side::Step::Send(answer) => server.feed(&answer),
+            backend_side::BackendStep::Send(answer) => server.feed(&answer),
             other => panic!("the client returned {other:?}"),
         };
     }
-    if let Step::Accept { before_ok, .. } = &step {
+    if let ClientStep::Accept { before_ok, .. } = &step {
         if let Some(payload) = before_ok {
-            assert_eq!(client.feed(payload), backend_side::Step::Wait);
+            assert_eq!(client.feed(payload), backend_side::BackendStep::Wait);
         }
-        assert_eq!(client.feed(&[0, 0, 0, 2, 0, 0, 0]), backend_side::Step::Ok);
+        assert_eq!(client.feed(&[0, 0, 0, 2, 0, 0, 0]), backend_side::BackendStep::Ok);
     }
     step
 }
@@ -242,10 +255,10 @@ fn both_exchanges_understand_each_other() {
     for announced in [NativePassword, CachingSha2Password, Ed25519] {
         for account in [clear, native_hash] {
             let step = login(account(b"secret"), announced, Channel::Open, b"secret");
-            assert!(matches!(step, Step::Accept { .. }), "{announced:?}: {step:?}");
+            assert!(matches!(step, ClientStep::Accept { .. }), "{announced:?}: {step:?}");
             assert_eq!(login(account(b"secret"), announced, Channel::Open, b"Secret"), WRONG);
         }
-        assert!(matches!(login(clear(b""), announced, Channel::Open, b""), Step::Accept { .. }));
+        assert!(matches!(login(clear(b""), announced, Channel::Open, b""), ClientStep::Accept { .. }));
         assert_eq!(login(clear(b""), announced, Channel::Open, b"secret"), WRONG);
     }
 }
