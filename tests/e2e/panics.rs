@@ -20,7 +20,7 @@ fn a_panic_ends_one_session_and_closes_its_backend_connection() {
             || server.rows("SELECT id FROM information_schema.processlist WHERE user = 'sbtest'");
         let mut bystander = RawClient::open(&narrows.endpoint(), &login);
         bystander.query("SET @mine = 5");
-        for panics in ["SELECT 1 /* panic before */", "SELECT 1 /* panic behind */"] {
+        for panics in ["SELECT 1 /* panic before */", "SELECT 1 /* panic after */"] {
             for pinned in [true, false] {
                 let mut victim = RawClient::open(&narrows.endpoint(), &login);
                 if pinned {

@@ -62,7 +62,7 @@ impl Session {
     /// Counts the bytes of a long command after its first packet.
     pub(super) fn count_rest(&self, request: &Request) {
         if !request.whole {
-            self.worker.counters.borrow_mut().client_bytes_received += request.bytes_behind();
+            self.worker.counters.borrow_mut().client_bytes_received += request.bytes_after_first();
         }
     }
 

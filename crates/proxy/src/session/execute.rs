@@ -1,4 +1,4 @@
-//! A command that a server answers, from its lease to its settlement: lease, align, send, relay, settle.
+//! Runs a command on a server: lease a connection, align it, send the command, relay the answer, apply its effects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,26 +27,26 @@ use crate::rt::{Instant, nanoseconds, select, sleep};
 use crate::snapshot::Snapshot;
 use crate::state::SessionState;
 
-/// What becomes of a statement that asks about the ones before.
+/// How a statement that asks about earlier ones is answered.
 enum Answer {
-    /// It is sent to the server: as it came, or as this packet.
+    /// By the server, which receives the request or this packet.
     Statement(Option<Vec<u8>>),
-    /// The client has its answer.
+    /// It is answered already.
     Sent(Result<(), End>),
-    /// The connection was lost while it was prepared for the statement, and is in an unknown state.
+    /// Not yet: the connection was lost before the statement was sent.
     Lost(String),
 }
 
-/// What an attempt at a command has led to.
+/// The outcome of one attempt to run a command.
 enum Attempt {
     /// The client has its answer.
     Done,
-    /// It is tried on another connection.
+    /// Another connection must be tried.
     Again,
 }
 
 impl Session {
-    /// Runs a command, from lease to settlement, unless its answer is at hand.
+    /// Runs a command on a server, unless its answer is in the cache.
     pub(super) async fn execute(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
         if self.data.information.has_lost() {
             Box::pin(self.refuse_forgotten(request, job)).await?;
@@ -105,12 +105,12 @@ impl Session {
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
         let mut tries = Tries::new(job, &snapshot);
         loop {
-            // Each try has its own: what has changed since the last may be why that one failed.
+            // Each attempt uses the configuration in force, because a change may be why the last attempt failed.
             let snapshot = self.worker.snapshot();
             let was_pinned = self.binding.pinned.is_some();
             let leased = match self.lease(&snapshot, request, job, tries.left()).await? {
                 Ok(leased) => leased,
-                // The statement has not been sent, and what the client had there is known: any other will do.
+                // The statement was not sent, and the client's state is known, so any other connection can be used.
                 Err(NoLease::Lost { address, text }) if !was_pinned && tries.after_closed() => {
                     self.lost_unused(&address, &text);
                     continue;
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Runs a command on a leased connection, once.
+    /// Makes one attempt to run a command, on a leased connection.
     async fn attempt(
         &mut self,
         snapshot: &Arc<Snapshot>,
@@ -173,7 +173,7 @@ impl Session {
         }
     }
 
-    /// After an attempt whose answer did not come through: runs the command again if that is honest, or tells the client.
+    /// After a failed attempt: asks for another one if that is safe, or sends the client an error.
     async fn after_broken(
         &mut self,
         (backend, pinned): (Lease, bool),
@@ -185,7 +185,7 @@ impl Session {
         let (fate, text) = match tries.fate(broken, job, request) {
             Ok(known) => known,
             Err(Abandoned::TooLong) => {
-                // Closed before the rest is read: it is of no use meanwhile.
+                // Closed before the rest of the command is read, which may take long.
                 drop(backend);
                 let told = (Errno::NET_PACKET_TOO_LARGE, PACKET_TOO_LARGE.to_owned());
                 Box::pin(self.end_without_server(request, job, pinned, told)).await?;
@@ -208,7 +208,7 @@ impl Session {
         Ok(Attempt::Done)
     }
 
-    /// A statement is over whose server has not had all of it, or does not end it; the connection is closed.
+    /// Ends a statement that its server has not received completely, or does not end. The connection is closed.
     async fn end_abandoned(
         &mut self,
         request: &mut Request,
@@ -230,7 +230,7 @@ impl Session {
         self.end_without_server(request, job, pinned, (errno, text)).await
     }
 
-    /// A statement has no server, or none any more: its client is told.
+    /// Sends the client an error, because its statement has no server, or has lost it.
     async fn end_without_server(
         &mut self,
         request: &mut Request,
@@ -243,11 +243,11 @@ impl Session {
         self.let_go();
         self.discard(request).await?;
         self.reply_error_at(request.answer(), errno, &text).await?;
-        // What the connection carried is gone with it: the session would be another one.
+        // The session's state on the connection is lost with it, so the session ends.
         if was_pinned { Err(End::ErrorSent(text)) } else { Ok(()) }
     }
 
-    /// Behind the answer: what the statement did is taken note of, and the connection is kept or given back.
+    /// After the answer: applies the effects of the statement, and keeps the connection or gives it back.
     async fn finish(
         &mut self,
         (mut backend, pins): (Lease, Pins),
@@ -255,22 +255,22 @@ impl Session {
         request: &Request,
         outcome: &mut Outcome,
     ) -> Result<(), End> {
-        fault::inject(Moment::Behind, request.argument());
+        fault::inject(Moment::After, request.argument());
         self.fill_record(&backend, job, outcome);
-        // A kill that is still on its way must not meet the next client's statement.
+        // A kill that has not arrived yet must not hit the next client's statement.
         if let Some(kill) = outcome.kill.take()
             && kill.await.is_err()
         {
-            return Err(End::ErrorSent("a kill may be on its way to the backend connection".to_owned()));
+            return Err(End::ErrorSent("a kill may still arrive at the backend connection".to_owned()));
         }
         let text = job.text(request);
         self.end_recording(&backend, job, text, outcome);
         if outcome.error.is_none() && releases(&job.statement, text, &self.data.state) {
-            // The server has closed the connection behind its answer.
+            // The server has closed the connection after its answer.
             return Err(End::ErrorSent("COMMIT or ROLLBACK RELEASE".to_owned()));
         }
         self.count_answer(&backend, job, text, request.bytes(), outcome);
-        // Before anything else is asked of the connection, which makes it forget them.
+        // Before any other query is sent, which would clear them.
         let family = backend.login.family;
         self.data.information.conditions.note(job.command, &job.statement, text, family, outcome);
         let untold = untold_variables(
@@ -295,7 +295,7 @@ impl Session {
             };
             match Box::pin(ask).await {
                 Ok(values) => outcome.variables.extend(values),
-                // The statement stands; a variable that cannot be told pins.
+                // The statement has run; a variable whose value is unknown pins.
                 Err(BackendError::Server(_)) => {}
                 Err(error) => return Err(End::ErrorSent(format!("backend connection lost: {error}"))),
             }
@@ -307,7 +307,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits as long as a statement is told to; returns what the client is to be told if that is cut short.
+    /// Waits for the delay of a statement; returns the error for the client if the wait is interrupted.
     async fn hold_back(
         &self,
         request: &mut Request,
@@ -330,18 +330,18 @@ impl Session {
         held
     }
 
-    /// Keeps a connection that need not be asked, or gives it back.
+    /// Keeps a connection to which nothing was sent, or gives it back.
     fn keep_unasked(&mut self, (backend, pins, pinned): (Lease, Pins, bool)) {
         if pinned {
             let hostgroup = backend.login.server.row.hostgroup;
             self.binding.pinned = Some(Pinned { backend, hostgroup, pins });
             return;
         }
-        // Nothing of its client has run there.
+        // No statement of the client has run there.
         self.give_back(backend, Exit::Return);
     }
 
-    /// What a statement asks that its connection does not know; see `information/`.
+    /// Provides what a statement asks and its connection does not know; see `information/`.
     async fn answer_for(&mut self, backend: &mut Backend, request: &Request, job: &Job) -> Answer {
         let asks = asks_about_last(&job.statement) || job.statement.flags.intersects(Flags::CONNECTION_ID);
         if !asks || job.command != Command::Query || !request.whole {
@@ -376,7 +376,7 @@ impl Session {
         }
     }
 
-    /// `SHOW WARNINGS` on a connection that has somebody else's: they are cleared, unless the answer is known.
+    /// `SHOW WARNINGS` on a connection that has those of another client: answers it if the answer is known, or clears them.
     async fn clear_or_answer(
         &mut self,
         backend: &Backend,
@@ -426,7 +426,7 @@ impl Session {
         }
     }
 
-    /// Relays an answer, and measures how long that takes where it is wanted.
+    /// Relays an answer, and measures how long that takes if the figure is needed.
     async fn timed_relay(
         &self,
         backend: &Backend,
@@ -446,7 +446,7 @@ impl Session {
         relayed
     }
 
-    /// Sends a command: as it came, or these packets in its place.
+    /// Sends a command: the request, or these packets instead.
     async fn send_job(
         &mut self,
         backend: &Backend,
@@ -455,7 +455,7 @@ impl Session {
         replaced: Option<Vec<u8>>,
     ) -> Result<(), Broken> {
         if request.whole {
-            // What is left of it is its end: no server runs a command that it has a part of.
+            // If this fails, the command has not run: no server runs a command that it has received in part.
             let replaced = replaced.or_else(|| self.without_attributes(backend, request, job));
             self.write_command(backend, request, replaced.as_deref()).await?;
         } else {
@@ -467,8 +467,8 @@ impl Session {
         Ok(())
     }
 
-    /// The command without its query attributes, for a server that does not take them: they were offered because
-    /// every server seen before did.
+    /// The command without its query attributes, for a server that does not support them. Clients may send them because all
+    /// servers that were known at the login support them.
     fn without_attributes(&self, backend: &Backend, request: &Request, job: &Job) -> Option<Vec<u8>> {
         if job.attributes == 0 || backend.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             return None;
@@ -481,8 +481,8 @@ impl Session {
     }
 }
 
-/// Whether a statement that has succeeded makes the server close the connection: `COMMIT RELEASE`, `ROLLBACK
-/// RELEASE`, or without that word by `completion_type`.
+/// Whether a successful statement makes the server close the connection: `COMMIT RELEASE`, `ROLLBACK RELEASE`, or the same
+/// without `RELEASE` because of `completion_type`.
 fn releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
     if statement.flags.intersects(Flags::MULTI) {
         return narrows_sql::parts(text, Escapes::Backslash)

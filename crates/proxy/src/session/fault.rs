@@ -7,7 +7,7 @@ pub(super) enum Moment {
     /// The statement has its connection, and is not sent yet.
     Before,
     /// The answer has arrived, and its effects are not applied yet.
-    Behind,
+    After,
 }
 
 /// Causes the fault that the statement asks for.
@@ -26,7 +26,7 @@ pub(super) fn inject(moment: Moment, text: &[u8]) {
     }
     let word: &[u8] = match moment {
         Moment::Before => b"/* panic before */",
-        Moment::Behind => b"/* panic behind */",
+        Moment::After => b"/* panic after */",
     };
     assert!(!text.ends_with(word), "injected by a test");
 }

@@ -18,7 +18,7 @@ impl Session {
     /// Answers the command.
     pub(super) async fn internal(&mut self, request: &mut Request, attributes: usize) -> Result<(), End> {
         self.note_tie();
-        if internal_command(request.behind(attributes)) != Some(InternalCommand::Session) {
+        if internal_command(request.argument_after(attributes)) != Some(InternalCommand::Session) {
             self.discard(request).await?;
             let text = "Unknown PROXYSQL INTERNAL command";
             return self.reply_error_at(request.answer(), Errno::PARSE_ERROR, text).await;

@@ -63,7 +63,7 @@ impl Job {
     pub(super) fn text<'t>(&'t self, request: &'t Request) -> &'t [u8] {
         match &self.prepared {
             Some(statement) => &statement.prepared.text,
-            None => request.behind(self.attributes),
+            None => request.argument_after(self.attributes),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the answer to a command has told, and how it went wrong.
+//! What the answer to a command has reported, and how it failed.
 
 use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::response::Expect;
@@ -8,30 +8,30 @@ use super::End;
 use crate::backend::{PrepareOk, ServerError, TOO_MANY_STATEMENTS};
 use crate::rt::oneshot;
 
-/// What an answer told, by its OK, EOF and ERR packets.
+/// What the OK, EOF and ERR packets of an answer have reported.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Status flags of the last OK or EOF packet; `None` when there was none.
     pub(super) status: Option<Status>,
-    /// The last insert id that an OK packet named.
+    /// The last insert id in an OK packet.
     pub(super) last_insert_id: u64,
-    /// Rows changed, as the last OK packet told; `None` when rows came last.
+    /// Rows changed, by the last OK packet; `None` if the answer ended with rows.
     pub(super) affected_rows: Option<u64>,
-    /// The first number in the text of the last OK packet, in whatever language: rows matched, or records.
+    /// The first number in the info text of the last OK packet, in any language: rows matched, or records.
     pub(super) counted: Option<u64>,
-    /// Rows changed in all.
+    /// Total rows changed.
     pub(super) rows_changed: u64,
-    /// Rows sent in all.
+    /// Total rows sent.
     pub(super) rows_sent: u64,
-    /// Bytes read of the server.
+    /// Bytes received from the server.
     pub(super) received: u64,
-    /// Rows of the last result that had any columns.
+    /// Rows of the last result that had columns.
     pub(super) rows: Option<u64>,
-    /// Its columns.
+    /// The number of its columns.
     pub(super) columns: u64,
     /// Warnings of the last result.
     pub(super) warnings: u16,
-    /// Warnings of each result before it, where there are several.
+    /// Warnings of each earlier result, if there are several.
     pub(super) warnings_before: Vec<u16>,
     /// Bytes sent to the client.
     pub(super) bytes: u64,
@@ -41,48 +41,48 @@ pub(super) struct Outcome {
     pub(super) variables: Vec<(String, Vec<u8>)>,
     /// The schema that was reported last.
     pub(super) schema: Option<Vec<u8>>,
-    /// The statement that was prepared, in the server's words.
+    /// The server's reply to the preparation of a statement.
     pub(super) prepared: Option<PrepareOk>,
-    /// An error that the client was not told; see [`Answering::hold_back`].
+    /// An error that was not sent to the client; see [`Answering::hold_back`].
     pub(super) held_back: Option<ServerError>,
     /// A kill of the statement was sent; resolves when it has arrived.
     pub(super) kill: Option<oneshot::Receiver<()>>,
 }
 
-/// What is particular about the answer to one command.
+/// The properties of the answer to one command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answering {
-    /// Its form.
+    /// Its structure.
     pub(super) expect: Expect,
-    /// The client's number for the statement that is being prepared.
+    /// The client's id for the statement that is being prepared.
     pub(super) statement: u32,
-    /// Errors that the client is not told when they are the whole answer: something can be done about them.
+    /// Errors that are not sent to the client if they are the whole answer, because the command can be tried again.
     pub(super) hold_back: HoldBack,
-    /// It runs outside of the client's transaction, with autocommit on, which the client has off.
+    /// It runs outside of the client's transaction, with autocommit on, while the client has it off.
     pub(super) apart: bool,
     /// Its server may ask for a file of the client.
     pub(super) file: bool,
-    /// Bytes of answers that the client is sent in a second; 0: no limit.
+    /// Bytes of answers per second for the client; 0: no limit.
     pub(super) throttle: u64,
 }
 
-/// Whether a server that asks for a file of the client has been told to: else it wants what nobody gives it.
+/// Whether a statement may make the server ask for a file of the client. Otherwise the server does not receive one.
 pub(super) fn may_load_a_file(statement: &Statement) -> bool {
     let unread = Flags::MULTI | Flags::UNSURE | Flags::UNTERMINATED;
     let kinds = [Kind::LoadDataLocal, Kind::SetStatement, Kind::Execute, Kind::Call];
     kinds.contains(&statement.kind) || statement.flags.intersects(unread)
 }
 
-/// Errors about which something can be done.
+/// Errors after which the command can be tried again.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HoldBack {
-    /// The server is read only: the statement is run where it may write.
+    /// The server is read only: the statement runs on a writable one.
     pub(super) read_only: bool,
-    /// The server goes away: the statement is run elsewhere.
+    /// The server is shutting down: the statement runs on another one.
     pub(super) going_away: bool,
-    /// The server's statement is not what was prepared, or is forgotten: it is prepared again.
+    /// The server's prepared statement does not exist, or must be prepared again.
     pub(super) stale: bool,
-    /// The server has too many statements: some are closed.
+    /// The server has too many prepared statements: some are closed.
     pub(super) too_many_statements: bool,
 }
 
@@ -95,26 +95,26 @@ impl HoldBack {
     }
 }
 
-/// Why an answer did not come through.
+/// Why an answer is not complete.
 #[derive(Debug)]
 pub(super) enum Broken {
-    /// The server went away before it had all of the command.
+    /// The server was lost before it had received all of the command.
     Unsent { text: String },
-    /// The server takes nothing of the command.
+    /// The server does not read the command.
     Stalled { text: String },
-    /// The command is longer than `max_allowed_packet`; the server has a part of it.
+    /// The command is longer than `max_allowed_packet`; the server has received part of it.
     TooLong,
-    /// The server went away. `started`: the client has a part of the answer; `killed`: the statement was, and whether because it
-    /// took too long.
+    /// The server was lost. `started`: the client has received part of the answer; `killed`: the statement was killed, and
+    /// whether because it took too long.
     Backend { started: bool, killed: Option<bool>, text: String },
-    /// The statement was killed in the middle of its command, or the server does not end it.
+    /// The statement was killed while its command was being sent, or the server does not end it.
     Cut { started: bool, timed_out: bool },
-    /// The session is over; the statement may still run.
+    /// The session is over; the statement may still be running.
     Session(End),
 }
 
 impl Broken {
-    /// The same where the client does not read: it cannot be told.
+    /// The same for a client that does not read, and so cannot receive an error.
     pub(super) fn unread(self) -> Broken {
         match self {
             Broken::Cut { .. } => {
@@ -125,16 +125,16 @@ impl Broken {
     }
 }
 
-/// What a server says that is read only: `--read-only` in some form, or read only as a whole.
+/// Errors of a server that is read only, by `--read-only` or a similar option, or as a whole.
 pub(super) const READ_ONLY: &[u16] = &[1290, 1836];
 
-/// What a server says that shuts down, or has left its Galera cluster.
+/// Errors of a server that is shutting down, or has left its Galera cluster.
 pub(super) const GOING_AWAY: &[u16] = &[1053, 1047];
 
-/// What a server says of a statement that is not what was prepared: it was forgotten, or tables have changed too much.
+/// Errors about a prepared statement that does not exist any more, or whose tables have changed too much.
 const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];
 
-/// What a statement that is over gave.
+/// The result of a statement that has ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Yield {
     pub(super) rows_affected: u64,

@@ -1,4 +1,4 @@
-//! `COM_QUERY`: read the statement, ask the rules, route it. Prepared statements ask and are routed by the same functions.
+//! `COM_QUERY`: classifies the statement, applies the rules, and routes it. Prepared statements use the same functions.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::worker::LocalSnapshot;
 
 /// What happens to a text.
 enum Next {
-    /// It runs, once these sessions and statements are killed.
+    /// It runs, after these sessions and statements are killed.
     Run(Vec<KillTarget>, Job),
-    /// Narrows answers.
+    /// Narrows answers with OK.
     Ok(String),
     Refuse(Errno, String),
     Kill(KillTarget),
@@ -46,7 +46,7 @@ impl Session {
                         return Ok(());
                     }
                 }
-                self.show_statement(request.behind(job.attributes));
+                self.show_statement(request.argument_after(job.attributes));
                 self.execute(request, &mut job).await
             }
             Next::Kill(target) => {
@@ -62,20 +62,20 @@ impl Session {
         }
     }
 
-    /// Reads the statement, asks the rules, and routes it.
+    /// Classifies the statement, applies the rules, and routes it.
     fn decide(&mut self, request: &mut Request) -> Result<Next, Malformed> {
         let snapshot = self.snapshot();
         let attributes = match self.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             true => attributes_length(request.argument())?,
             false => 0,
         };
-        let recent = self.recent(request.behind(attributes), request.whole, &snapshot.variables);
+        let recent = self.recent(request.argument_after(attributes), request.whole, &snapshot.variables);
         let mut statement = match &recent {
-            Some(recent) => self.in_doubt(request.behind(attributes), recent.statement),
-            None => self.inspect(request.behind(attributes), request.whole),
+            Some(recent) => self.in_doubt(request.argument_after(attributes), recent.statement),
+            None => self.inspect(request.argument_after(attributes), request.whole),
         };
         if statement.kind == Kind::Proxy
-            && narrows_sql::internal_command(request.behind(attributes)).is_some()
+            && narrows_sql::internal_command(request.argument_after(attributes)).is_some()
         {
             return Ok(Next::Internal(attributes));
         }
@@ -85,7 +85,7 @@ impl Session {
             statement = self.inspect(&text, true);
             request.replace_argument(attributes, &text);
         }
-        let text = request.behind(attributes);
+        let text = request.argument_after(attributes);
         let mut route = self.route(&snapshot, (Step::Query, &statement, text), &ruled);
         let mut first = Vec::new();
         if let Route::Run(..) = route {
@@ -106,7 +106,7 @@ impl Session {
                 }
             }
         }
-        let text = request.behind(attributes);
+        let text = request.argument_after(attributes);
         Ok(match route {
             Route::Ok(answer) => {
                 self.note_answered(&snapshot, (&statement, text), &ruled, None);
@@ -126,7 +126,7 @@ impl Session {
         })
     }
 
-    /// Asks the rules about a text, chooses the chain of the next statement, and runs a copy if it is mirrored.
+    /// Applies the rules to a text, sets the `flagIN` of the next statement, and runs a copy if it is mirrored.
     fn rule_text(
         &mut self,
         snapshot: &LocalSnapshot,
@@ -134,7 +134,7 @@ impl Session {
         request: &Request,
         attributes: usize,
     ) -> Ruled {
-        let text = request.behind(attributes);
+        let text = request.argument_after(attributes);
         let flag_in = std::mem::take(&mut self.data.next_flag_in);
         let ruled = self.ask_rules(snapshot, statement, text, known, flag_in);
         self.data.next_flag_in = ruled.output.next_query_flag_in.unwrap_or_default();
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// What was read of a text when it came before.
+    /// What was remembered about a text that was sent before.
     fn recent(&self, text: &[u8], whole: bool, variables: &Variables) -> Option<Rc<ReadText>> {
         let read = || {
             let mut scratch = self.worker.scratch.borrow_mut();
@@ -174,7 +174,7 @@ impl Session {
         whole.then(|| self.worker.recent_texts.get(text, read)).flatten()
     }
 
-    /// What a statement is. Of one that is not `whole` the rest is not known.
+    /// Classifies a statement. If it is not `whole`, the rest of it is unknown.
     fn inspect(&self, text: &[u8], whole: bool) -> Statement {
         let mut statement = self.in_doubt(text, narrows_sql::classify(text));
         if !whole {
@@ -183,7 +183,7 @@ impl Session {
         statement
     }
 
-    /// What a text is that was read as `statement`, if settings of the session may have the server read it in another way.
+    /// Classifies a text again if settings of the session may make the server read it differently.
     pub(super) fn in_doubt(&self, text: &[u8], statement: Statement) -> Statement {
         let escaped = statement.flags.contains(Flags::ESCAPED_QUOTE);
         if !escaped && text.is_ascii() {
@@ -192,7 +192,7 @@ impl Session {
         read_otherwise(&self.data.state, self.data.status, text, statement)
     }
 
-    /// Reads the rest of a long command and forgets it.
+    /// Reads and discards the rest of a long command.
     pub(super) async fn discard(&self, request: &mut Request) -> Result<(), End> {
         if request.whole {
             return Ok(());
@@ -200,7 +200,7 @@ impl Session {
         self.skip(request).await
     }
 
-    /// What the way of a statement depends on in this session.
+    /// The properties of the session on which routing depends.
     fn asking<'s>(&'s self, snapshot: &'s Snapshot) -> Asking<'s> {
         Asking {
             snapshot,
@@ -223,8 +223,8 @@ impl Session {
         }
     }
 
-    /// Asks the rules, the comment and the firewall about `text`. The walk over the rules starts with `flag_in`; `known` is its
-    /// digest, if it was computed before.
+    /// Applies the rules, the hints and the firewall to `text`. The walk over the rules starts with `flag_in`; `known` is the
+    /// digest of the text, if it was already computed.
     pub(super) fn ask_rules(
         &self,
         snapshot: &Snapshot,
@@ -251,7 +251,7 @@ impl Session {
         ruled
     }
 
-    /// What happens to a statement of which the rules say `ruled`.
+    /// Routes a statement with the rules' output.
     pub(super) fn route(
         &self,
         snapshot: &Snapshot,
@@ -263,7 +263,7 @@ impl Session {
         self.asking(snapshot).route(memory, (step, statement, text), ruled, wanted)
     }
 
-    /// Counts a hint that is ignored, unless the comment is for somebody else; the log has one line a minute.
+    /// Counts a hint that is ignored, unless the comment is not meant for Narrows; logs at most one line per minute.
     fn note_hint(&self, key: &[u8], value: &[u8], hint: Hint) {
         let Some(why) = hint.why_ignored().filter(|_| hint != Hint::Unknown) else { return };
         self.worker.counters.borrow_mut().hints_ignored += 1;
@@ -274,7 +274,7 @@ impl Session {
         }
     }
 
-    /// Whether the firewall lets a command through that no list can name.
+    /// Whether the firewall allows a command that no whitelist can contain.
     pub(super) fn may_send_unlisted(&self, snapshot: &Snapshot) -> bool {
         let asking = self.asking(snapshot);
         let ruled = asking.ask_unlisted();
@@ -282,7 +282,7 @@ impl Session {
         ruled.passes()
     }
 
-    /// Counts and logs what the firewall says.
+    /// Counts and logs what the firewall decides.
     fn note_passage(&self, asking: &Asking<'_>, ruled: &Ruled) {
         let mut counters = self.worker.counters.borrow_mut();
         match ruled.passage {
@@ -303,8 +303,8 @@ impl Session {
         );
     }
 
-    /// Runs a copy: where the rules say, or those of the chain that the copy starts in. It is never refused, answered
-    /// or mirrored again.
+    /// Runs a copy in the hostgroup of the rules, or of the rules for `mirror_flagOUT`. A copy is never refused, answered or
+    /// mirrored again.
     pub(super) fn mirror(
         &self,
         snapshot: &Snapshot,
@@ -328,7 +328,7 @@ impl Session {
         offer(&self.worker.mirror, &snapshot.variables, copy);
     }
 
-    /// Turns multiplexing off or on for what follows, as the rules say.
+    /// Turns multiplexing off or on for later statements, as the rules say.
     pub(super) fn set_multiplexing(&mut self, output: &RuleOutput) {
         match output.multiplex {
             Some(0) => self.binding.multiplexing_off = true,
@@ -338,7 +338,8 @@ impl Session {
     }
 }
 
-/// What of a client may change from one statement to the next: what the rules have said holds while it is the same.
+/// The property of a client that may change between statements. The remembered output of the rules holds while it is the
+/// same.
 pub(super) fn changing<'c>(client: &Client<'c>) -> &'c [u8] {
     let Client { username: _, schemaname, client_addr: _, proxy_addr: _, proxy_port: _ } = client;
     schemaname

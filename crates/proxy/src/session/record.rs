@@ -25,7 +25,7 @@ impl Session {
         }
         let query = match &job.prepared {
             Some(statement) => statement.prepared.text.to_vec(),
-            None => request.behind(job.attributes).to_vec(),
+            None => request.argument_after(job.attributes).to_vec(),
         };
         self.run.record = Some(self.new_record(job.command, query, job.hostgroup));
     }

@@ -1,4 +1,4 @@
-//! One command as it came: the packet at the front of a buffer, whole, or the beginning of a long one.
+//! One command as received: a whole packet at the front of a buffer, or the beginning of a long command.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,30 +15,30 @@ use crate::worker::Peers;
 
 /// A command.
 pub(super) struct Request {
-    /// The packet stands at its front; what a client has sent too early stands behind it.
+    /// Begins with the packet; anything that the client sent after it, before the answer, follows.
     buffer: Buffer,
     header: Header,
-    /// Whether the whole command is in the buffer; else `take_in` and `upload` go on.
+    /// Whether the whole command is in the buffer; otherwise `take_in` and `upload` read the rest.
     pub(super) whole: bool,
-    /// Set once the packet was consumed, as far as it was looked at.
+    /// Whether the packet, as far as it was read, was consumed.
     consumed: bool,
-    /// Bytes of the packet at hand that were not consumed; of a long command only.
+    /// Bytes of the current packet that were not consumed, for a long command only.
     left: usize,
     /// Whether another packet follows that one.
     continues: bool,
-    /// All of a long command is in the buffer: bytes of its packets.
+    /// If all of a long command is in the buffer: the bytes of its packets.
     taken_in: Option<usize>,
-    /// The memory beyond what is looked at, as it counts for all clients together.
+    /// The memory for a long command, which counts towards the limit for all clients together.
     lent: Option<Lent>,
     /// Sequence number of the first packet of the answer.
     answer: u8,
     inserted: usize,
     shift: u8,
-    /// Bytes of the packets that were counted.
+    /// Bytes of the packets that were read.
     counted: u64,
 }
 
-/// Memory for long commands, of all clients together.
+/// A part of the memory for long commands of all clients together.
 struct Lent {
     of: Arc<Peers>,
     bytes: u64,
@@ -50,17 +50,17 @@ impl Drop for Lent {
     }
 }
 
-/// Bytes of a command that are held and looked at; longer ones are taken in, or streamed, behind that.
+/// Bytes of a command that are read and examined first. What follows in a longer one is read later, or streamed.
 pub(super) const INSPECTED: usize = 1 << 20;
 
-/// Bytes of a text that is put into a command: it must fit one packet.
+/// Bytes of a text that can replace that of a command: it must fit into one packet.
 const LONGEST_TEXT: usize = 15 << 20;
 
-/// Bytes that are taken of a client that sends before it was answered. Beyond, its kernel must wait.
+/// Bytes that are read from a client that sends before it has its answer.
 const AHEAD: usize = 64 * 1024;
 
 impl Request {
-    /// Reads until the command is whole, or [`INSPECTED`] bytes of it are there.
+    /// Reads until the command is whole, or [`INSPECTED`] bytes of it have arrived.
     pub(super) async fn read(client: &ClientConnection, mut buffer: Buffer) -> Result<Request, End> {
         loop {
             let filled = buffer.filled().len();
@@ -100,23 +100,23 @@ impl Request {
         Ok(self)
     }
 
-    /// Header of the first packet.
+    /// The header of the first packet.
     pub(super) fn header(&self) -> Header {
         self.header
     }
 
-    /// The command's byte; 0, which no client may use, for an empty packet, as servers take it.
+    /// The command byte; for an empty packet 0, which clients may not use, as on servers.
     pub(super) fn code(&self) -> u8 {
         self.payload().first().copied().unwrap_or_default()
     }
 
-    /// What follows the command's byte, as far as it is held.
+    /// What follows the command byte, as far as it is held.
     pub(super) fn argument(&self) -> &[u8] {
         self.payload().get(1..).unwrap_or_default()
     }
 
-    /// The argument behind its first `skipped` bytes.
-    pub(super) fn behind(&self, skipped: usize) -> &[u8] {
+    /// The argument after its first `skipped` bytes.
+    pub(super) fn argument_after(&self, skipped: usize) -> &[u8] {
         self.argument().get(skipped..).unwrap_or_default()
     }
 
@@ -125,7 +125,7 @@ impl Request {
         self.packet().get(HEADER_LENGTH..).unwrap_or_default()
     }
 
-    /// The packet, header included, as far as it is held and looked at.
+    /// The packet, header included, as far as it is held and examined.
     pub(super) fn packet(&self) -> &[u8] {
         if self.consumed {
             return &[];
@@ -135,7 +135,7 @@ impl Request {
         filled.get(..self.header.packet_length().min(looked_at)).unwrap_or(filled)
     }
 
-    /// Puts a server's number of a statement in the place of the client's.
+    /// Replaces the client's statement id by the server's.
     pub(super) fn set_statement(&mut self, id: u32) {
         let place = HEADER_LENGTH + 1;
         if let Some(bytes) = self.buffer.filled_mut().get_mut(place..place + 4) {
@@ -151,8 +151,8 @@ impl Request {
         self.consumed = true;
     }
 
-    /// Puts `head` in the place of the first `replaced` bytes of the argument of a long command. Its header stays as it
-    /// is; `upload` reckons with what was put in.
+    /// Replaces the first `replaced` bytes of the argument of a long command by `head`. The header stays unchanged; `upload`
+    /// accounts for the difference.
     pub(super) fn replace_head(&mut self, replaced: usize, head: &[u8]) {
         let place = HEADER_LENGTH + 1;
         let filled = self.buffer.filled();
@@ -165,36 +165,35 @@ impl Request {
         self.buffer = changed;
     }
 
-    /// Bytes that were put in, and are not counted in the header.
+    /// Bytes that were inserted and are not counted in the header.
     pub(super) fn inserted(&self) -> usize {
         self.inserted
     }
 
-    /// What is added to sequence numbers of the answer: a command that has become longer may have a packet more than
-    /// the client has sent.
+    /// What must be added to the sequence numbers of the answer, because a command that has become longer may have one more
+    /// packet than the client has sent.
     pub(super) fn shift(&self) -> u8 {
         self.shift
     }
 
-    /// The command has become one packet longer on its way.
+    /// The command was sent with one more packet.
     pub(super) fn add_packet(&mut self) {
         self.shift = u8::MAX;
     }
 
-    /// Whether another text can be put in the place of its own.
+    /// Whether its text can be replaced by this one.
     pub(super) fn takes_text(&self, text: &[u8]) -> bool {
         self.whole && text.len() <= LONGEST_TEXT
     }
 
-    /// Puts another text in the place of what stands behind the first `kept` bytes of the argument. The command must be
-    /// whole.
+    /// Replaces the argument after its first `kept` bytes by another text. The command must be whole.
     pub(super) fn replace_argument(&mut self, kept: usize, text: &[u8]) {
-        debug_assert!(self.whole && !self.consumed, "the packet stands in front");
-        let behind = self.buffer.filled().get(self.packet().len()..).unwrap_or_default();
+        debug_assert!(self.whole && !self.consumed, "the packet is at the front");
+        let following = self.buffer.filled().get(self.packet().len()..).unwrap_or_default();
         let payload = [self.payload().get(..=kept).unwrap_or_default(), text].concat();
-        let mut bytes = Vec::with_capacity(HEADER_LENGTH + payload.len() + behind.len());
+        let mut bytes = Vec::with_capacity(HEADER_LENGTH + payload.len() + following.len());
         put_packet(&mut bytes, &mut 0, &payload);
-        bytes.extend_from_slice(behind);
+        bytes.extend_from_slice(following);
         if let Some(header) = Header::decode(&bytes) {
             self.header = header;
         }
@@ -203,7 +202,7 @@ impl Request {
         self.buffer.append(&bytes);
     }
 
-    /// Drops the packet, as far as it was looked at; see [`Request::left`] for the rest of a long one.
+    /// Consumes the packet, as far as it was examined; see [`Request::left`] for the rest of a long one.
     pub(super) fn consume(&mut self) {
         if !self.consumed {
             let held = self.packet().len();
@@ -216,14 +215,14 @@ impl Request {
         }
     }
 
-    /// The first packet of a long command is to be sent on, from its header.
+    /// Begins to forward a long command, from the header of its first packet.
     pub(super) fn begin_upload(&mut self) {
         self.consumed = true;
         self.left = 0;
         self.continues = true;
     }
 
-    /// Bytes of the packet at hand that were not consumed. They are in the buffer, or still to be read.
+    /// Bytes of the current packet that were not consumed. They are in the buffer, or not read yet.
     pub(super) fn left(&self) -> usize {
         self.left
     }
@@ -233,26 +232,26 @@ impl Request {
         self.continues
     }
 
-    /// So many bytes of the packet at hand, which are in the buffer, were dealt with.
+    /// `count` bytes of the current packet, which are in the buffer, were processed.
     pub(super) fn step(&mut self, count: usize) {
         self.buffer.consume(count);
         self.left = self.left.saturating_sub(count);
     }
 
-    /// The same for bytes that were put in.
+    /// The same for bytes that were inserted.
     pub(super) fn step_inserted(&mut self, count: usize) {
         self.left += count;
     }
 
-    /// Reads on until all of a long command is in the buffer; whether there is a place for it within `most` bytes and
-    /// with all other clients' within `most_in_all`.
+    /// Reads until all of a long command is in the buffer; returns whether it fits into `most` bytes, and together with all
+    /// other clients' commands into `most_in_all`.
     pub(super) async fn take_in(
         &mut self,
         client: &ClientConnection,
         most: usize,
         most_in_all: u64,
     ) -> Result<bool, Stop> {
-        // Where the next header is.
+        // The position of the next header.
         let mut end = 0;
         loop {
             while let Some(header) = self.buffer.filled().get(end..).and_then(Header::decode) {
@@ -275,7 +274,7 @@ impl Request {
         }
     }
 
-    /// Doubles the buffer, where that has a place among those of all clients.
+    /// Doubles the buffer, if the limit for all clients together allows it.
     fn grow(&mut self, client: &ClientConnection, most_in_all: u64) -> bool {
         let more = self.buffer.capacity();
         let peers = &client.worker.peers;
@@ -305,23 +304,23 @@ impl Request {
         self.counted += header.packet_length() as u64;
     }
 
-    /// Bytes of all its packets, as far as they were read.
+    /// Bytes of its packets, as far as they were read.
     pub(super) fn bytes(&self) -> u64 {
-        self.header.packet_length() as u64 + self.bytes_behind()
+        self.header.packet_length() as u64 + self.bytes_after_first()
     }
 
-    /// Bytes of its packets behind the first.
-    pub(super) fn bytes_behind(&self) -> u64 {
+    /// Bytes of its packets after the first.
+    pub(super) fn bytes_after_first(&self) -> u64 {
         self.counted.saturating_sub(self.header.packet_length() as u64)
     }
 
-    /// What the client has sent behind the command.
+    /// What the client has sent after the command.
     pub(super) fn rest_mut(&mut self) -> &mut Buffer {
-        debug_assert!(self.consumed, "the packet stands in front");
+        debug_assert!(self.consumed, "the packet is at the front");
         &mut self.buffer
     }
 
-    /// Gives back the room that a long command has taken; what the client has sent behind it stays.
+    /// Releases the memory of a long command; what the client has sent after it stays.
     pub(super) fn shrink(&mut self) {
         self.lent = None;
         if self.buffer.capacity() > LARGE {
@@ -333,7 +332,7 @@ impl Request {
         }
     }
 
-    /// Ends the request: what the client has sent behind it.
+    /// Ends the request; returns what the client has sent after it.
     pub(super) fn into_rest(mut self) -> Buffer {
         self.consume();
         if !self.whole {
@@ -342,7 +341,7 @@ impl Request {
         self.buffer
     }
 
-    /// Bytes that the client has sent behind the command, as far as they were read.
+    /// Bytes that the client has sent after the command, as far as they were read.
     pub(super) fn ahead(&self) -> usize {
         let filled = self.buffer.filled().len();
         match self.taken_in {
@@ -352,8 +351,8 @@ impl Request {
         }
     }
 
-    /// Waits for the client's end. Bytes that it sends meanwhile are kept, up to a bound; behind that nothing is read, nor is
-    /// what does not fit of a long command that is on its way: the client's end is noticed by writing only.
+    /// Waits until the client disconnects. Bytes that it sends meanwhile are read up to a limit. After that, and while a long
+    /// command is being streamed, nothing is read, and only a failed write shows that the client has disconnected.
     pub(super) async fn client_gone(&mut self, stream: &Stream) {
         loop {
             let sent_on = self.consumed && self.left == 0 && !self.continues;

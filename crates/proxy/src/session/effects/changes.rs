@@ -1,4 +1,4 @@
-//! A session's state while an answer is read, and what becomes of it.
+//! Changes of a session's state by a statement.
 
 use std::borrow::Cow;
 
@@ -27,11 +27,11 @@ pub(in super::super) enum Change<'a> {
     Names(String),
     /// Its `COLLATE`.
     Collation(String),
-    /// The schema that the server reports; empty: there is none any more.
+    /// The schema that the server reports; empty: no schema is selected any more.
     SchemaReported(&'a [u8]),
-    /// The schema that was chosen without a report.
+    /// The schema that was selected, if the server has not reported it.
     Schema(Cow<'a, [u8]>),
-    /// Of the connection alone: nobody knows the character set of its schema.
+    /// Of the connection only: the character set of its schema is unknown.
     UnknownSchemaCollation,
 }
 
@@ -48,7 +48,7 @@ impl Change<'_> {
             Change::SchemaReported(schema) => {
                 state.set_default(SCHEMA_COLLATION);
                 if schema.is_empty() {
-                    // It was dropped.
+                    // The schema was dropped.
                     state.set_schema_collation_to_that_of_the_server();
                 }
                 state.schema = Some(*schema).filter(|schema| !schema.is_empty()).map(Into::into);
@@ -58,12 +58,12 @@ impl Change<'_> {
         }
     }
 
-    /// Whether it is one of the connection alone.
+    /// Whether it changes only the connection's state.
     pub(in super::super) fn is_of_the_connection(&self) -> bool {
         matches!(self, Change::UnknownSchemaCollation)
     }
 
-    /// Whether a variable may have another value after it.
+    /// Whether it may change a variable.
     fn touches(&self, variable: &str) -> bool {
         match self {
             Change::Reported { name, .. } => slot(name) == variable,
@@ -73,17 +73,17 @@ impl Change<'_> {
     }
 }
 
-/// The state before an answer, and what has changed since. A copy is made only for who looks after a change.
+/// The state before a statement, and the changes since. The state is copied only if it is read after a change.
 pub(super) struct View<'r, 's, 'a> {
     before: &'s SessionState,
     after: Option<Box<SessionState>>,
     changes: &'r mut Vec<Change<'a>>,
-    /// Changes that `after` has.
+    /// How many changes `after` includes.
     made: usize,
 }
 
 impl<'r, 's, 'a: 's> View<'r, 's, 'a> {
-    /// Changes are added to these, of which there is none yet.
+    /// Changes are added to `changes`, which must be empty.
     pub(super) fn of(before: &'s SessionState, changes: &'r mut Vec<Change<'a>>) -> View<'r, 's, 'a> {
         View { before, after: None, changes, made: 0 }
     }
@@ -92,7 +92,7 @@ impl<'r, 's, 'a: 's> View<'r, 's, 'a> {
         self.changes.push(change);
     }
 
-    /// The client's state by now.
+    /// The client's current state.
     pub(super) fn state(&mut self) -> &SessionState {
         let fresh = self.changes.get(self.made..).unwrap_or_default();
         if !fresh.is_empty() {
@@ -106,7 +106,7 @@ impl<'r, 's, 'a: 's> View<'r, 's, 'a> {
         self.after.as_deref().unwrap_or(self.before)
     }
 
-    /// The schema by now.
+    /// The current schema.
     pub(super) fn schema(&self) -> Option<&'s [u8]> {
         let reported = self.changes.iter().rev().find_map(|change| match change {
             Change::SchemaReported(schema) => Some(*schema),
@@ -118,7 +118,7 @@ impl<'r, 's, 'a: 's> View<'r, 's, 'a> {
         }
     }
 
-    /// Whether a variable is set by now, whatever to.
+    /// Whether a variable is set, to any value.
     pub(super) fn has(&self, variable: &str) -> bool {
         match self.changes.iter().rev().find(|change| change.touches(variable)) {
             Some(change) => !matches!(change, Change::Default(_)),
@@ -126,7 +126,7 @@ impl<'r, 's, 'a: 's> View<'r, 's, 'a> {
         }
     }
 
-    /// Whether `WHERE id IS NULL` asks for `LAST_INSERT_ID()` by now.
+    /// Whether `WHERE id IS NULL` asks for `LAST_INSERT_ID()`.
     pub(super) fn null_is_insert_id(&mut self) -> bool {
         match self.changes.iter().any(|change| change.touches("sql_auto_is_null")) {
             true => self.state().null_is_insert_id(),

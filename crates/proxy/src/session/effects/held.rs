@@ -8,34 +8,34 @@ use super::{Done, PinReason, Pins, ServerReport};
 /// The prepared statement that a command is about.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct HeldStatement<'a> {
-    /// The client's number for it.
+    /// The client's id for it.
     pub(in super::super) id: u32,
     /// It can be executed only on the connection that prepared it.
     pub(in super::super) tied: bool,
-    /// The answer that the command has.
+    /// The kind of answer that the command has.
     pub(in super::super) expect: Expect,
-    /// The schema that it was prepared in.
+    /// The schema in which it was prepared.
     pub(in super::super) schema: Option<&'a [u8]>,
 }
 
-/// What becomes of the server's statement on its connection.
+/// The state of the server's statement on its connection, after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum ServerStatement {
-    /// Nothing.
+    /// Unchanged.
     AsItWas,
-    /// It is new there, and the client's own where it is tied.
+    /// It was prepared, and belongs to the client if it is tied.
     Prepared,
-    /// It is the client's own: it has a cursor.
+    /// It has a cursor, and so belongs to the client.
     HasCursor,
-    /// Whether it has taken the types of its parameters is not known.
+    /// It is unknown which types its parameters have.
     TypesUnknown,
-    /// It is closed: it may have something left that another client must not meet.
+    /// It is closed, because it may have something left that another client must not use.
     Closed,
     /// Any client may execute it again. `had_cursor`: it is the one for executions with a cursor.
     Shared { had_cursor: bool },
 }
 
-/// What a command did to its statement: the connection has it now, keeps something for it, or no longer does.
+/// The effect of a command on its statement: the connection now has it, keeps something for it, or no longer does.
 pub(super) fn settle(pins: &mut Pins, done: &Done<'_>, report: &ServerReport<'_>) -> ServerStatement {
     let Some(HeldStatement { id, tied, expect, .. }) = done.prepared else { return ServerStatement::AsItWas };
     let failed = report.error.is_some();

@@ -1,9 +1,9 @@
-//! What a client has left on its connection that no server reports: locks, temporary tables, prepared texts.
+//! What a client has left on its connection and servers do not report: locks, temporary tables, prepared texts.
 //!
-//! A reason to keep a connection ends when an answer proves that what it stands for is gone, never because a statement was
-//! seen that should have ended it: that may not have run, or on something else. What cannot be proven gone stays for the
-//! rest of the session. And once a connection has carried any of this it is reset before another client has it
-//! ([`Pins::exit_if_free`]): then a proof that was none costs its own client a lock, and shows nobody else a table.
+//! A pin ends when an answer proves that its cause is gone. A statement that should have removed it is no proof: it may not
+//! have run, or may have affected something else. If there is no proof, the pin stays for the rest of the session. A
+//! connection that ever had such a pin is reset before another client uses it ([`Pins::exit_if_free`]), so that a wrong
+//! conclusion costs its own client a lock, but shows no other client a table.
 
 use narrows_sql::set::Assignment;
 use narrows_sql::{Flags, Kind, LockCall, Statement, classify, may_call, may_rename, word_at};
@@ -12,29 +12,29 @@ use narrows_wire::Command;
 use super::names::Named;
 use super::{Done, PinReason, Pins, Reported, ServerReport};
 
-/// A statement that has run, as it is read here.
+/// A statement that has run.
 pub(super) struct Read<'t> {
     pub(super) text: &'t [u8],
     pub(super) statement: Statement,
-    /// The schema that names without one are in.
+    /// The schema of names without one.
     pub(super) schema: Option<&'t [u8]>,
     pub(super) ran: Ran,
 }
 
-/// What is known of how often a statement has run.
+/// How often a statement has run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ran {
-    /// Once, and its answer has so many rows; `None`: it is an OK.
+    /// Once, and its answer has this many rows; `None`: it is an OK packet.
     Once(Option<u64>),
-    /// Once at most, and it failed.
+    /// At most once, and it failed.
     Failed,
-    /// Nothing: it is one of several in a text, or ran for each row of a bulk, or has not run yet.
+    /// Unknown: it is one of several in a text, or ran for each row of a bulk execution, or has not run yet.
     Unknown,
 }
 
 impl Ran {
     pub(super) fn of(done: &Done<'_>, report: &ServerReport<'_>) -> Ran {
-        // What a server makes of an executable comment goes by its version.
+        // Whether a server executes an executable comment depends on its version.
         const UNSURE: Flags = Flags::EXECUTABLE_COMMENT.union(Flags::UNTERMINATED);
         match report.error {
             _ if matches!(report.reported, Reported::Whatever) => Ran::Unknown,
@@ -46,13 +46,13 @@ impl Ran {
     }
 }
 
-/// Whether a statement runs others, which may have left something though it fails.
+/// Whether a statement runs others, which may have left something even if it fails.
 pub(super) fn runs_others(kind: Kind) -> bool {
     matches!(kind, Kind::Call | Kind::Execute | Kind::SetStatement | Kind::Other)
 }
 
 impl Pins {
-    /// What flags say, whether the statement succeeded or not: functions have run by then.
+    /// Reads the flags of a statement, whether it succeeded or not, because functions may have run before an error.
     pub(super) fn note_flags(&mut self, read: &Read<'_>, in_several: bool) {
         let flags = read.statement.flags;
         let assigns = Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
@@ -69,13 +69,13 @@ impl Pins {
         }
     }
 
-    /// Locks of `GET_LOCK()`: each call may have taken one, and each that is proven to have been made has given one back.
+    /// Locks of `GET_LOCK()`: each call may have taken one, and each release that is proven to have run has released one.
     fn note_user_locks(&mut self, read: &Read<'_>) {
         let calls = narrows_sql::lock_calls(read.text).filter(|_| read.ran != Ran::Unknown);
         let calls = calls.as_deref();
         let locks = &mut self.left().user_locks;
         if read.statement.flags.intersects(Flags::GET_LOCK) {
-            // In which order calls are made is not said: none of this statement counts as giving back.
+            // The order of the calls is undefined, so none of this statement counts as a release.
             let name =
                 |call: &LockCall| if let LockCall::Get(name) = call { Some(name.clone()) } else { None };
             match calls {
@@ -95,7 +95,7 @@ impl Pins {
         self.hold_while(is_held, PinReason::USER_LOCK);
     }
 
-    /// What the kind of a statement says that succeeded, or that runs others.
+    /// Reads the kind of a statement that succeeded, or that runs others.
     pub(super) fn note_kind(&mut self, read: &Read<'_>) {
         let is_proven = matches!(read.ran, Ran::Once(_));
         match read.statement.kind {
@@ -119,14 +119,14 @@ impl Pins {
                 let tables = &mut self.left().temporary_tables;
                 dropped.iter().flatten().for_each(|name| tables.remove(name));
             }
-            // A temporary table may have another name by now.
+            // A temporary table may have a different name now.
             Kind::Rename => self.note_renamed(),
             Kind::Alter if may_rename(read.text) => self.note_renamed(),
             Kind::Prepare => self.add(PinReason::TEXT_STATEMENT),
             Kind::Handler => self.add(PinReason::HANDLER),
             Kind::Xa => self.note_xa(read.text, is_proven),
             Kind::SetStatement => self.note_set_statement(read),
-            // What it executes may have set anything.
+            // The statements that it executes may have set anything.
             Kind::Call | Kind::Execute | Kind::Other => self.add(PinReason::ROUTINE),
             _ => return,
         }
@@ -150,14 +150,14 @@ impl Pins {
         }
     }
 
-    /// `SET STATEMENT .. FOR`, of whose statement nothing ends anything.
+    /// `SET STATEMENT .. FOR`, whose statement never proves that anything is gone.
     fn note_set_statement(&mut self, read: &Read<'_>) {
         let parsed = narrows_sql::set::parse(read.text);
         let Ok([Assignment::Statement { variables, offset }]) = parsed.as_deref() else {
             return self.add(PinReason::ROUTINE);
         };
         if variables.iter().any(keeps_text) {
-            // The setting ends with the statement; its text stays with the session.
+            // The setting ends with the statement; the kept text stays with the session.
             self.add(PinReason::UNKNOWN_SET);
         }
         let text = read.text.get(*offset..).unwrap_or_default();
@@ -176,7 +176,7 @@ impl Pins {
     }
 }
 
-/// Whether an assignment makes the server keep texts of statements.
+/// Whether an assignment makes the server keep texts of statements (tracing or profiling).
 fn keeps_text(assignment: &Assignment) -> bool {
     match assignment {
         Assignment::System { name, .. } => {

@@ -1,14 +1,14 @@
-//! What a command did to its session, as a value: no socket, no clock, nothing is changed here.
+//! The effects of a command on its session, as a value: without sockets or a clock, and nothing is changed here.
 //!
-//! [`effects`] reads what the server answered first (status flags, reported variables and schema) and our reading of the
-//! statement second. What neither explains ties the client to its backend connection, with a reason: never an error, never a
-//! guess. `session/track.rs` does what the value says; `EXPLAIN ROUTE` asks the same function what would be ([`expected`]).
+//! [`effects`] first uses the server's answer (status flags, reported variables and schema), and then the statement itself.
+//! Anything that neither explains pins the client to its backend connection, with a reason: it is never an error, and never
+//! guessed. `session/track.rs` applies the value; `EXPLAIN ROUTE` uses the same function to predict pins ([`expected`]).
 //!
 //! - `pins.rs`: the reasons, and what must be done to a connection that has had them.
 //! - `leftovers.rs`: locks, temporary tables and prepared texts, by name (`names.rs`).
 //! - `held.rs`: what the connection keeps for a prepared statement.
 //! - `set.rs`: `SET`.
-//! - `changes.rs`: the session's state before, and what becomes of it.
+//! - `changes.rs`: changes of the session's state.
 //! - `transaction.rs`: whether a transaction is open.
 
 mod changes;
@@ -44,22 +44,22 @@ pub(super) struct Done<'a> {
     pub(super) text: &'a [u8],
     /// Whether all of its text was read.
     pub(super) whole: bool,
-    /// The prepared statement that it is about.
+    /// The prepared statement that it refers to.
     pub(super) prepared: Option<HeldStatement<'a>>,
-    /// It ran outside of the transaction that its session would begin.
+    /// It ran outside of the transaction that its session would begin with it.
     pub(super) apart: bool,
-    /// A rule says that variables it sets do not tie the session.
+    /// A rule says that variables that it sets do not pin.
     pub(super) keeps_multiplexing: bool,
 }
 
-/// What the server's answer told of it.
+/// What the server's answer reported.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ServerReport<'a> {
     /// Status flags of the last OK or EOF packet; `None` when there was none.
     pub(super) status: Option<Status>,
     /// The error that ended the answer.
     pub(super) error: Option<u16>,
-    /// Rows of the last result that had any columns.
+    /// Rows of the last result that had columns.
     pub(super) rows: Option<u64>,
     pub(super) warnings: u16,
     pub(super) reported: Reported<'a>,
@@ -73,45 +73,45 @@ pub(super) struct ServerReport<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reported<'a> {
     These(&'a [(String, Vec<u8>)]),
-    /// Whatever the statement sets: nothing has run yet.
+    /// Assumed to be whatever the statement sets: nothing has run yet.
     Whatever,
 }
 
 /// What was known when the command was sent.
 #[derive(Debug)]
 pub(super) struct Before<'s> {
-    /// Why the connection was the client's alone.
+    /// Why the connection was pinned.
     pub(super) pins: Pins,
     /// The client's state.
     pub(super) state: &'s SessionState,
     /// Status flags of the last answer.
     pub(super) status: Status,
-    /// Whose server it is.
+    /// MySQL or MariaDB.
     pub(super) family: Family,
-    /// Whether the server reports what variables change.
+    /// Whether the server reports changed variables.
     pub(super) reports: bool,
-    /// Whether statements of other clients may run on the connection after this one.
+    /// Whether other clients may use the connection after this statement.
     pub(super) multiplexes: bool,
 }
 
-/// What a command did to its session, and what follows for the connection.
+/// The effects of a command on its session, and what follows for the connection.
 #[derive(Debug)]
 pub(super) struct Effects<'a> {
-    /// Why the connection is the client's alone from now on.
+    /// Why the connection is pinned from now on.
     pub(super) pins: Pins,
-    /// Those of the reasons that there were not before.
+    /// The reasons that are new.
     pub(super) begun: PinReason,
-    /// What has changed in the session's state, in order.
+    /// Changes of the session's state, in order.
     pub(super) changes: Vec<Change<'a>>,
-    /// `LAST_INSERT_ID()`, where it was set.
+    /// `LAST_INSERT_ID()`, if it was set.
     pub(super) insert_id: Option<u64>,
-    /// The session's status flags, where the answer told them.
+    /// The session's status flags, if the answer reported them.
     pub(super) status: Option<Status>,
     /// Warnings as `COM_PING` repeats them.
     pub(super) warnings: u16,
-    /// What becomes of the server's prepared statement.
+    /// The state of the server's prepared statement.
     pub(super) prepared: ServerStatement,
-    /// What must be done to the connection before anybody else has it; `None`: it stays with its client.
+    /// What must be done to the connection before another client uses it; `None`: it stays with this client.
     pub(super) exit: Option<Exit>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Reported<'a> {
         }
     }
 
-    /// Why a variable ties the session that was set and not reported.
+    /// The reason for a pin, if a variable was set and not reported.
     fn lacks(self, name: &str) -> Option<PinReason> {
         (!self.has(name)).then_some(PinReason::UNKNOWN_SET)
     }
@@ -139,7 +139,7 @@ impl Default for Reported<'_> {
     }
 }
 
-/// What a command did to its session.
+/// The effects of a command on its session.
 pub(super) fn effects<'s, 'a: 's>(
     done: &Done<'a>,
     report: &ServerReport<'a>,
@@ -147,7 +147,7 @@ pub(super) fn effects<'s, 'a: 's>(
 ) -> Effects<'a> {
     let Before { pins, state, status, family, reports, multiplexes } = before;
     let reasons_before = pins.reasons();
-    // Built in its place: this is done for every statement.
+    // Built where it is returned, because this runs for every statement.
     let mut effects = Effects {
         begun: PinReason::default(),
         pins,
@@ -186,8 +186,8 @@ pub(super) fn effects<'s, 'a: 's>(
     effects
 }
 
-/// The reasons for which a statement would tie a fresh session to its connection, if it succeeded on a server that reports what
-/// it sets. Nothing is proven to have run: what may be left is taken to be left.
+/// The reasons for which a statement would pin a new session, if it succeeded on a server that reports what it sets.
+/// Nothing is proven to have run, so everything that may be left counts.
 pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
     let state = SessionState::after_login("utf8mb4", None);
     let opens = |statement: &Statement| match statement.kind {
@@ -225,7 +225,7 @@ pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
     effects(&done, &report, before).pins.reasons()
 }
 
-/// How backslashes in the session's texts are read: as the server has said last.
+/// Whether backslashes in the session's texts escape, as the server last reported.
 pub(super) fn escapes(status: Status) -> Escapes {
     match status.contains(Status::NO_BACKSLASH_ESCAPES) {
         true => Escapes::None,
@@ -233,7 +233,7 @@ pub(super) fn escapes(status: Status) -> Escapes {
     }
 }
 
-/// One answer while it is read.
+/// The state of [`effects`] while it reads one answer.
 struct Reading<'r, 's, 'a> {
     done: &'r Done<'a>,
     report: &'r ServerReport<'a>,
@@ -246,13 +246,13 @@ struct Reading<'r, 's, 'a> {
 }
 
 impl<'s, 'a: 's> Reading<'_, 's, 'a> {
-    /// Takes over the variables and the schema that the server has reported; what cannot be carried to another connection pins.
+    /// Takes over the variables and the schema that the server has reported; what cannot be set on another connection pins.
     fn take_report(&mut self) {
         let values = self.report.reported.values();
         if values.is_empty() && self.report.schema.is_none() {
             return;
         }
-        // A collation tells its character set too, and the other way round only by default.
+        // A collation implies its character set, but a character set implies only its default collation.
         for collations in [false, true] {
             for (name, value) in values {
                 if name.starts_with("collation_") != collations || NOT_STATE.contains(&name.as_str()) {
@@ -273,7 +273,8 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
     }
 
-    /// What a statement is where strings end as the server ends them: before, it was read with backslashes that escape.
+    /// Classifies the statement again, with strings ending where they end for the server. The first time, backslashes were
+    /// assumed to escape.
     fn as_the_server_reads(&self) -> Statement {
         let Done { statement, text, prepared, .. } = *self.done;
         let ends_elsewhere = statement.flags.intersects(Flags::ESCAPED_QUOTE)
@@ -284,13 +285,13 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if ends_elsewhere { narrows_sql::classify_with(text, Escapes::None) } else { statement }
     }
 
-    /// Reads from the statement what servers do not report.
+    /// Derives from the statement what servers do not report.
     fn read_statements(&mut self) {
         let (done, report) = (self.done, self.report);
         let succeeded = report.error.is_none();
         match done.command {
             Command::Query if !done.whole => return self.pins.add(PinReason::UNREAD),
-            // The text is what was prepared.
+            // The text is the prepared one.
             Command::Query | Command::StmtExecute | Command::StmtBulkExecute => {}
             Command::InitDb => {
                 if succeeded && report.schema.is_none() {
@@ -322,7 +323,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
     }
 
-    /// Names in what was prepared are those of the schema that it was prepared in.
+    /// The schema of names without one: for a prepared statement, the one in which it was prepared.
     fn schema(&self) -> Option<&'s [u8]> {
         match self.done.prepared {
             Some(prepared) => prepared.schema,
@@ -330,10 +331,11 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
     }
 
-    /// The same of a text of several statements. How far it got is not known when it failed: what may be held is held.
+    /// The same for a text of several statements. If it failed, it is unknown how far it ran, so everything that may be left
+    /// counts.
     fn read_several(&mut self) {
         if runs_others(self.done.statement.kind) {
-            // What runs others, or may be anything for all that is known, may do more than its parts say.
+            // A statement that runs others, or is unknown, may do more than its text shows.
             self.pins.add(PinReason::ROUTINE);
         }
         let schema = self.schema();
@@ -351,8 +353,8 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     }
 }
 
-/// Whether an error says that nothing of a statement of a kind that runs others has run: it could not be parsed, or names none.
-/// What has a text parsed while it runs gives such errors too.
+/// Whether an error proves that nothing of a statement that runs others has run: it could not be parsed, or names a prepared
+/// statement that does not exist. Statements that parse texts while they run return such errors too.
 fn nothing_ran(kind: Kind, text: &[u8], error: Option<u16>) -> bool {
     const PARSE_ERROR: u16 = 1064;
     match (kind, error) {
@@ -362,10 +364,10 @@ fn nothing_ran(kind: Kind, text: &[u8], error: Option<u16>) -> bool {
     }
 }
 
-/// What a rule keeps from tying a session.
+/// The reasons that a rule can turn off.
 const BY_VARIABLES: PinReason = PinReason::USER_VARIABLE.with(PinReason::UNKNOWN_SET);
 
-/// Bytes of the longest name of a schema: 64 letters of four bytes.
+/// Bytes of the longest name of a schema: 64 characters of four bytes.
 const LONGEST_SCHEMA: usize = 256;
 
 #[cfg(test)]

@@ -2,23 +2,23 @@
 
 use narrows_sql::TableName;
 
-/// What is known by name.
+/// What is left, by name.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    /// Each as often as it may have been taken.
+    /// Each lock as many times as it may have been taken.
     pub(super) user_locks: Named<Vec<u8>>,
     pub(super) temporary_tables: Named<TableName>,
     pub(super) tables_are_locked: bool,
     pub(super) instance_is_locked: bool,
-    /// Locks of MariaDB's `BACKUP`, of which there are several sorts.
+    /// Locks of MariaDB's `BACKUP`, of which there are several kinds.
     pub(super) backup_is_locked: bool,
 }
 
-/// What is left under names.
+/// Names of things that are left.
 #[derive(Debug)]
 pub(super) struct Named<T> {
     pub(super) names: Vec<T>,
-    /// There may be more, under other names.
+    /// There may be more, with other names.
     pub(super) others: bool,
 }
 
@@ -29,7 +29,7 @@ impl<T> Default for Named<T> {
 }
 
 impl<T: PartialEq> Named<T> {
-    /// One more; `None`: its name is not known.
+    /// Adds one; `None`: its name is unknown.
     pub(super) fn add(&mut self, name: Option<T>) {
         match name {
             Some(name) if self.names.len() < MOST_NAMES => self.names.push(name),
@@ -48,5 +48,5 @@ impl<T: PartialEq> Named<T> {
     }
 }
 
-/// Names that are remembered for a client. Who has more keeps its connection.
+/// Names that are remembered for a client; one with more keeps its connection.
 const MOST_NAMES: usize = 64;

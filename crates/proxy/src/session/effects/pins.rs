@@ -1,11 +1,11 @@
-//! Why a client keeps its backend connection, by name, and what must be done to the connection once it does not.
+//! Why a client keeps its backend connection, by name, and what must be done to the connection before it is given back.
 
 use super::names::Leftovers;
 use crate::pin_reason::PinReason;
 use crate::pool::Exit;
 
 impl PinReason {
-    /// What takes away all that these have stood for, and all else that may have been set.
+    /// What removes the causes of these reasons, and anything else that may have been set.
     pub(in super::super) const fn exit(self) -> Exit {
         match self {
             reasons if reasons.intersects(PinReason::OUTLASTS_LOGIN) => Exit::Close,
@@ -15,21 +15,21 @@ impl PinReason {
     }
 }
 
-/// Why a client has a backend connection to itself.
+/// Why a client keeps its backend connection.
 #[derive(Debug, Default)]
 pub struct Pins {
     reasons: PinReason,
-    /// Those of [`PinReason::CARRIED`] that there were since the connection was leased.
+    /// The reasons of [`PinReason::CARRIED`] that existed at any time since the connection was leased.
     carried: PinReason,
-    /// Boxed, since pins are moved for every statement, and few clients have any.
+    /// Boxed, because pins are moved for every statement, and few clients have any.
     named: Option<Box<Named>>,
 }
 
-/// What the reasons stand for.
+/// The causes that have names or ids.
 #[derive(Debug, Default)]
 struct Named {
     left: Leftovers,
-    /// Prepared statements, by the client's numbers, that the connection keeps something for.
+    /// Prepared statements, by the client's ids, for which the connection keeps something.
     held: Vec<(u32, PinReason)>,
 }
 
@@ -39,7 +39,7 @@ impl Pins {
         self.reasons
     }
 
-    /// What is left under names.
+    /// What is left, by name.
     pub(super) fn left(&mut self) -> &mut Leftovers {
         &mut self.named.get_or_insert_default().left
     }
@@ -48,17 +48,17 @@ impl Pins {
         self.named.as_ref().map_or(&[], |named| &named.held)
     }
 
-    /// One more reason, or several.
+    /// Adds reasons.
     pub(super) fn add(&mut self, reasons: PinReason) {
         self.reasons.add(reasons);
     }
 
-    /// These are none any more.
+    /// Removes reasons.
     pub(super) fn keep_none_of(&mut self, reasons: PinReason) {
         self.reasons = self.reasons.without(reasons);
     }
 
-    /// What is done to the connection before anybody else has it; `None` while anything ties it to its client.
+    /// What must be done to the connection before another client uses it; `None` while it is pinned.
     pub(in super::super) fn exit_if_free(&mut self) -> Option<Exit> {
         self.carried.add(self.reasons.among(PinReason::CARRIED));
         match self.carried.is_empty() {
@@ -68,28 +68,28 @@ impl Pins {
         }
     }
 
-    /// What takes away all that the connection may carry of its client.
+    /// What removes everything that the connection may have of its client.
     pub(in super::super) fn exit_of_session(&self) -> Exit {
         self.reasons.exit()
     }
 
-    /// Whether nothing ties the client to the connection but these.
+    /// Whether there are no reasons except these.
     pub fn are_only(&self, reasons: PinReason) -> bool {
         self.reasons.without(reasons).is_empty()
     }
 
-    /// The transaction has ended; what is done to the connection before anybody else has it, as [`Pins::exit_if_free`] says.
+    /// The transaction has ended. Returns the same as [`Pins::exit_if_free`].
     pub(in super::super) fn end_transaction(&mut self) -> Option<Exit> {
         self.reasons = self.reasons.without(PinReason::TRANSACTION);
         self.exit_if_free()
     }
 
-    /// Whether the connection keeps something for a client's statement, for one of these reasons.
+    /// Whether the connection keeps something for a client's statement, for this reason.
     pub fn holds(&self, id: u32, reason: PinReason) -> bool {
         self.held().iter().any(|(held, why)| *held == id && why.intersects(reason))
     }
 
-    /// The connection keeps something for a client's statement.
+    /// The connection keeps something for a client's statement, for this reason.
     pub fn hold(&mut self, id: u32, reason: PinReason) {
         if !self.holds(id, reason) {
             self.named.get_or_insert_default().held.push((id, reason));

@@ -1,4 +1,4 @@
-//! What a `SET` did that the server does not report, or reports in part.
+//! The effects of a `SET` that the server does not report, or reports only in part.
 
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
 use narrows_sql::{Escapes, Flags, Kind, Statement};
@@ -18,17 +18,17 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         let Ok(assignments) = narrows_sql::set::parse_with(text, self.escapes) else {
             return self.pins.add(PinReason::UNKNOWN_SET);
         };
-        // What a backslash means was settled when it was prepared.
+        // The meaning of a backslash was determined when the statement was prepared.
         let is_unsure = self.done.prepared.is_some() && narrows_sql::has_backslash(text);
         if is_unsure || assignments.len() > MOST_ASSIGNMENTS {
             return self.pins.add(PinReason::UNKNOWN_SET);
         }
-        // Values are computed before anything can fail.
+        // Expressions are evaluated even if the statement fails later.
         if assignments.iter().any(Assignment::may_assign_by_value) {
             self.pins.add(PinReason::USER_VARIABLE);
         }
         if report.error.is_some() {
-            // Of several assignments some may have been made before the one that failed.
+            // Some of several assignments may have been made before the one that failed.
             if assignments.len() > 1 {
                 self.pins.add(PinReason::UNKNOWN_SET);
             }
@@ -38,7 +38,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         let changes_charsets = reported.iter().any(|(name, _)| CHARSETS.contains(&slot(name)))
             || assignments.iter().any(sets_charsets);
         if changes_charsets && reported.iter().any(|(name, _)| name == UTF8MB4_COLLATION) {
-            // Which came first decides what the character set means, and the report does not tell.
+            // The effect depends on the order of the assignments, which is not reported.
             self.pins.add(PinReason::UNKNOWN_SET);
         }
         for (number, assignment) in assignments.iter().enumerate() {
@@ -53,7 +53,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
     }
 
-    /// One assignment, where `later` ones follow; the reason for which it ties the session.
+    /// Reads one assignment, which `later` ones follow; returns the reason if it pins.
     fn read_assignment(
         &mut self,
         assignment: &Assignment,
@@ -62,7 +62,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     ) -> Option<PinReason> {
         let reported = self.report.reported;
         match assignment {
-            // In which character set it was read depends on what came first.
+            // The character set of the text depends on the order of the assignments.
             Assignment::User { value: Value::Text(_), .. } if changes_charsets => {
                 Some(PinReason::USER_VARIABLE)
             }
@@ -76,10 +76,10 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             }
             Assignment::System { .. } | Assignment::Statement { .. } => None,
             Assignment::User { name, value } => self.read_user_variable(name, value),
-            // What it says that is not reported may not be what is in force after the others.
+            // Later assignments may override the parts that are not reported.
             Assignment::Names { .. } if later.iter().any(sets_charsets) => Some(PinReason::UNKNOWN_SET),
             Assignment::Names { charset, collation } => self.read_names(charset, collation.as_ref()),
-            // The collation is that of the schema, and was asked for.
+            // The collation is that of the schema, and the server was asked for it.
             Assignment::CharacterSet(_) => {
                 reported.lacks("character_set_client").or_else(|| reported.lacks("collation_connection"))
             }
@@ -146,7 +146,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
         self.view.change(Change::Default(name.to_owned()));
         if slot(name) == SCHEMA_COLLATION && self.view.schema().is_none() {
-            // The server means the character set of the schema it was in last, which was another client's.
+            // The server uses the character set of the schema that was last selected, by another client.
             self.view.change(Change::UnknownSchemaCollation);
         }
         None
@@ -157,7 +157,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         let state = self.view.state();
         let literal = match value {
             Value::Number(number) => Some(number.clone()),
-            // Other text depends on the character set it was sent in.
+            // The meaning of other texts depends on the character set in which they were sent.
             Value::Text(text) if text.is_ascii() => state.text_literal(text, family),
             Value::Null => Some("NULL".to_owned()),
             _ => None,
@@ -196,7 +196,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     }
 }
 
-/// The reasons for which a `SET` among several statements of a text would tie a session, where the server reports what it
+/// The reasons for which a `SET` among several statements of a text would pin a session, if the server reports what it
 /// changes.
 pub(super) fn reasons_in_several(text: &[u8]) -> PinReason {
     let Ok(assignments) = narrows_sql::set::parse(text) else { return PinReason::UNKNOWN_SET };
@@ -223,10 +223,10 @@ pub(super) fn reasons_in_several(text: &[u8]) -> PinReason {
     reasons
 }
 
-/// Assignments of one `SET` that are remembered one by one; a client with more keeps its connection.
+/// Assignments of one `SET` that are remembered individually; a client with more keeps its connection.
 const MOST_ASSIGNMENTS: usize = 256;
 
-/// Whether an assignment sets this session variable, perhaps by its other name or among others.
+/// Whether an assignment sets this session variable, possibly by another name or together with others.
 fn sets(assignment: &Assignment, name: &str) -> bool {
     match assignment {
         Assignment::System { scope: Scope::Session, name: other, .. } => slot(other) == slot(name),
@@ -239,8 +239,8 @@ fn sets_charsets(assignment: &Assignment) -> bool {
     CHARSETS.iter().any(|slot| sets(assignment, slot))
 }
 
-/// Session variables that a successful `SET` assigned expressions to and that the server has not reported, and what it
-/// sets without a report: their values must be asked for.
+/// Session variables to which a successful `SET` assigned expressions and that the server has not reported, and those that
+/// it sets without a report. The server must be asked for their values.
 pub(in super::super) fn untold_variables(
     statement: &Statement,
     text: &[u8],
@@ -266,10 +266,10 @@ pub(in super::super) fn untold_variables(
     assignments.into_iter().filter_map(untold).chain(along).collect()
 }
 
-/// Bytes that a user variable may take once more when it becomes NULL: its name again, and these.
+/// A user variable that becomes NULL may take its name again, and this many more bytes.
 const MARKS_OF_NULL: usize = 16;
 
-/// Variables that a `SET` may give a value for the next transaction only, by both their names.
+/// Variables that a `SET` may set for the next transaction only, with both their names.
 const OF_TRANSACTIONS: &[(&str, &str)] = &[
     ("transaction_isolation", "tx_isolation"),
     ("tx_isolation", "transaction_isolation"),
@@ -277,8 +277,8 @@ const OF_TRANSACTIONS: &[(&str, &str)] = &[
     ("tx_read_only", "transaction_read_only"),
 ];
 
-/// Variables that are not state to be carried to another connection: they cannot be set, or what they do is over with
-/// the next statement, or cannot be undone.
+/// Variables that are not part of a session's state: they cannot be set, or their effect ends with the next statement, or
+/// cannot be undone.
 pub(in super::super) const NOT_STATE: &[&str] = &[
     "error_count",
     "external_user",

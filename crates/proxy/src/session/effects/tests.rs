@@ -1,4 +1,4 @@
-//! What statements do, row by row: see `table.txt`.
+//! The effects of statements, row by row: see `table.txt`.
 
 use super::*;
 use narrows_wire::response::Expect;
@@ -17,7 +17,7 @@ impl Session {
         Session { state, status: Status::AUTOCOMMIT, pins: Pins::default() }
     }
 
-    /// Runs a row; returns what it comes to, as the table writes it.
+    /// Runs a row; returns its effects, in the format of the table.
     fn run(&mut self, row: &Row<'_>) -> String {
         let has = |option: &str| row.options.contains(&option);
         let command = match () {
@@ -70,7 +70,7 @@ impl Session {
     }
 }
 
-/// What a server answers.
+/// A server's answer.
 struct Answer {
     status: Option<Status>,
     error: Option<u16>,
@@ -133,7 +133,7 @@ impl Answer {
 
 /// `{options} statement -> answer => effects`.
 struct Row<'t> {
-    /// It goes on with the session of the row before.
+    /// It continues the session of the previous row.
     goes_on: bool,
     options: Vec<&'t str>,
     statement: &'t str,
@@ -155,8 +155,8 @@ impl<'t> Row<'t> {
     }
 }
 
-/// Reasons by name, and what the end of the session does to the connection unless it is a reset; or what is done to the connection
-/// that nothing ties. And then what has changed.
+/// Reasons by name, and what the end of the session does to the connection if it is not a reset; or what is done to a
+/// connection that is not pinned. Then the changes.
 fn write(effects: &Effects<'_>) -> String {
     let mut parts = vec![match (effects.exit, effects.pins.exit_of_session()) {
         (Some(exit), _) => format!("{exit:?}"),
@@ -217,7 +217,7 @@ fn the_table_has_every_reason_every_exit_and_every_change() {
     let written: Vec<&str> = rows().map(|(_, row)| row.effects).collect();
     let has =
         |word: &str| written.iter().any(|effects| effects.split([' ', ';', ')']).any(|other| other == word));
-    // Parts of a parameter have no answer.
+    // `COM_STMT_SEND_LONG_DATA` has no answer.
     let reasons = PinReason::ALL.iter().filter(|(reason, _)| *reason != PinReason::LONG_DATA);
     for name in reasons.map(|(_, name)| *name).chain(["Return", "Reset", "ChangeUser", "Close"]) {
         assert!(has(name), "{name}");

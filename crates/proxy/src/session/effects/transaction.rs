@@ -6,7 +6,7 @@ use narrows_wire::{Command, Status};
 use super::changes::View;
 use super::{Done, PinReason, Pins, ServerReport};
 
-/// Takes note of whether a transaction is open after a command, where `before` says what was before.
+/// Sets or removes the pin of a transaction after a command; `before` has the status before it.
 pub(super) fn settle(
     pins: &mut Pins,
     done: &Done<'_>,
@@ -17,13 +17,13 @@ pub(super) fn settle(
     if is_open(done, report, before, pins.reasons().intersects(PinReason::TRANSACTION)) {
         return pins.add(PinReason::TRANSACTION);
     }
-    // Where an error left it open whether there is one, none may have been.
+    // Otherwise the transaction was only assumed, after an error.
     if before.contains(Status::IN_TRANS) {
         let of_one_transaction = pins.reasons().intersects(PinReason::NEXT_TRANSACTION)
             || before.contains(Status::IN_TRANS_READONLY)
             || view.has("transaction_read_only");
         pins.keep_none_of(PinReason::NEXT_TRANSACTION);
-        // `SET autocommit = 1` commits, but what was for this transaction alone is then for the next one.
+        // `SET autocommit = 1` commits, but what was set for this transaction only then applies to the next one.
         if done.statement.kind == Kind::Set && of_one_transaction {
             pins.add(PinReason::NEXT_TRANSACTION);
         }
@@ -36,13 +36,13 @@ fn is_open(done: &Done<'_>, report: &ServerReport<'_>, before: Status, was_open:
         Some(status) if status.contains(Status::IN_TRANS) => true,
         Some(status) if status.contains(Status::AUTOCOMMIT) => false,
         _ if done.apart => false,
-        // With autocommit off the flag does not tell of all that lasts until a transaction ends.
+        // With autocommit off, the flag does not show everything that lasts until the end of a transaction.
         Some(_) => match effect_of(done) {
             Effect::Opens => true,
             Effect::Ends => was_open && report.error.is_some(),
             Effect::Keeps => was_open,
         },
-        // An ERR packet has no flags: a transaction may have ended, or begun where autocommit is off.
+        // An ERR packet has no flags: a transaction may have ended, or begun if autocommit is off.
         None if report.error.is_some() => may_be_open(done, before, was_open),
         None => was_open,
     }
@@ -68,7 +68,7 @@ fn may_be_open(done: &Done<'_>, before: Status, was_open: bool) -> bool {
     before.contains(Status::IN_TRANS) || !plain || !before.contains(Status::AUTOCOMMIT) && opens()
 }
 
-/// What a command does to the transaction, where autocommit is off.
+/// The effect of a command on the transaction, if autocommit is off.
 fn effect_of(done: &Done<'_>) -> Effect {
     match done.command {
         Command::Query if !done.whole => Effect::Opens,
