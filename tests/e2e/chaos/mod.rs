@@ -45,7 +45,7 @@ fn clients_go_on_whatever_goes_wrong_with_mysql9() {
     Flavour::MySql9.if_tested(run_chaos);
 }
 
-/// A fault, and its verdict.
+/// Causes a fault, and reports what followed.
 type Fault = fn(&mut Scene, &mut Report);
 
 const FAULTS: [(&str, Fault); 14] = [
