@@ -28,7 +28,6 @@ mod request;
 mod sequences;
 mod statements;
 mod track;
-mod transfer;
 mod upload;
 
 use std::cell::{Cell, RefCell};

@@ -238,7 +238,7 @@ impl Stream {
         }
     }
 
-    /// Writes all of `bytes`, waiting while the peer does not read. Without a limit: see `session/transfer.rs` for
+    /// Writes all of `bytes`, waiting while the peer does not read. Without a limit: see `session/relay.rs` for
     /// those that have one.
     ///
     /// # Errors
