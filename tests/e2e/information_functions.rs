@@ -89,13 +89,15 @@ fn a_text_of_several_statements_asks_about_its_own() {
     for flavour in Flavour::both() {
         let (server, narrows) = stand(flavour);
         let mut direct = RawClient::open(&Endpoint::Unix(server.socket()), &login());
-        let mut client = RawClient::open(&narrows.endpoint(), &login());
         let mut other = RawClient::open(&narrows.endpoint(), &login());
         for (before, text) in TEXTS {
+            // Another one each time: some texts tie it to the connection.
+            let mut client = RawClient::open(&narrows.endpoint(), &login());
             let last = |client: &mut RawClient, other: Option<&mut RawClient>| {
                 client.query(before);
                 // The connection forgets.
-                other.map(|other| other.query("UPDATE t SET v = v WHERE id = 0"));
+                let forgets = other.map(|other| other.query("UPDATE t SET v = v WHERE id = 0"));
+                assert_eq!(forgets.and_then(|answer| answer.error()), None, "{flavour:?}: {before}");
                 last_row(&client.query(text))
             };
             let expected = last(&mut direct, None);
