@@ -5,6 +5,7 @@ mod codec;
 mod compare;
 mod dump;
 mod forward;
+mod instructions;
 mod load;
 mod mock_server;
 mod peers;
@@ -65,6 +66,8 @@ enum Command {
     Dump(dump::DumpFlags),
     /// mysqlslap on a real server, directly and from the query cache.
     Slap(slap::SlapFlags),
+    /// What a statement costs in instructions, counted by valgrind.
+    Instructions(instructions::InstructionsFlags),
     /// What TLS costs: a point select with and without it, and a connect compared with HAProxy's
     Tls(tls::TlsFlags),
 }
@@ -123,6 +126,7 @@ fn main() -> ExitCode {
         Command::Sysbench(flags) => sysbench::run(&flags),
         Command::Dump(flags) => dump::run(&flags),
         Command::Slap(flags) => slap::run(&flags),
+        Command::Instructions(flags) => instructions::run(&flags),
         Command::Tls(flags) => tls::run(&flags),
     };
     match outcome {

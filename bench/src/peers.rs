@@ -35,6 +35,8 @@ pub struct Setup<'s> {
     pub rules: Rules,
     /// Narrows' `max_stmts_per_connection`; `None`: the default.
     pub max_stmts: Option<u32>,
+    /// Narrows runs under callgrind, which writes to files of this name with a number.
+    pub counted: Option<&'s Path>,
 }
 
 /// Query rules that match no statement.
@@ -204,7 +206,8 @@ fn serve(
     let data = setup.folder.join(format!("{name}-data"));
     fs::create_dir_all(&data)?;
     let (file, data) = (file.display().to_string(), data.display().to_string());
-    let arguments: Vec<String> = match name {
+    let mut program = program.to_owned();
+    let mut arguments: Vec<String> = match name {
         NARROWS | FAST_FORWARD | CACHED => {
             let flags = ["-f", "-n", "--no-supervisor", "--initial", "-D", &data, "-c", &file];
             flags.map(str::to_owned).to_vec()
@@ -212,10 +215,22 @@ fn serve(
         _ => vec!["-db".into(), "-f".into(), file],
     };
     let log = log_file(setup, name);
-    let mut process = Process::start(name, setup.core, program, &arguments, &log)?;
+    if let Some(dumps) = setup.counted {
+        let file = format!("--callgrind-out-file={}", dumps.display());
+        let counted =
+            ["--tool=callgrind", &file, "--compress-strings=no", "--compress-pos=no"].map(str::to_owned);
+        arguments.splice(0..0, counted.into_iter().chain([program.display().to_string()]));
+        program = find_program("valgrind").ok_or_else(no_valgrind)?;
+    }
+    let mut process = Process::start(name, setup.core, &program, &arguments, &log)?;
     process.wait_for_port(listen, &log)?;
     let socket = Some(Address::Unix(socket));
     Ok(Running { address: Address::Tcp(listen), socket, admin: None, process: Some(process) })
+}
+
+/// The error where valgrind is missing.
+pub fn no_valgrind() -> io::Error {
+    io::Error::other("not installed: apt-get install valgrind")
 }
 
 fn log_file(setup: &Setup, name: &str) -> PathBuf {
@@ -289,6 +304,7 @@ mod tests {
             narrows: Path::new("/nowhere/narrows"),
             rules: Rules::default(),
             max_stmts: None,
+            counted: None,
         };
         let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", Columns::default());
         assert!(alone.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));

@@ -86,6 +86,11 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU time so far of all threads of the process and of its descendants.
     ///
     /// The time of a thread that has ended is lost, so this only works for windows in which no thread ends.

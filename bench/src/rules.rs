@@ -77,6 +77,7 @@ pub fn run(flags: &RulesFlags) -> io::Result<()> {
             narrows: &flags.narrows,
             rules: *rules,
             max_stmts: None,
+            counted: None,
         };
         let began = Instant::now();
         let running = peers::narrows(&setup)?;

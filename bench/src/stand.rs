@@ -34,6 +34,7 @@ impl Stand {
             narrows,
             rules: peers::Rules::default(),
             max_stmts: None,
+            counted: None,
         };
         let direct = setup.primary.parse().map_err(io::Error::other)?;
         client::execute(&direct, &account, fill)?;

@@ -80,6 +80,7 @@ pub fn run(flags: &CompareFlags) -> io::Result<()> {
         narrows: &flags.narrows,
         rules: peers::Rules::default(),
         max_stmts: None,
+        counted: None,
     };
     let parties: Vec<Party> = peers.into_iter().map(|peer| Party::start(peer, &setup)).collect();
     process::pin_to(flags.load_core)?;

@@ -93,6 +93,7 @@ pub fn run(flags: &SysbenchFlags) -> io::Result<()> {
         narrows: &flags.narrows,
         rules: peers::Rules::default(),
         max_stmts: None,
+        counted: None,
     };
     let bench = Bench { program: &program, flags };
     if !flags.no_prepare {

@@ -129,7 +129,7 @@ impl Session {
             Some(statement) => {
                 let home = states.of(&statement.prepared.state, false).to_le_bytes();
                 let parameters = request.argument().get(STATEMENT_ID..).unwrap_or_default();
-                let sent = self.sent_types(request, job.command, statement).is_some();
+                let sent = job.parameters.as_ref().is_some_and(|it| it.types(request.argument()).is_some());
                 statement.with_bound(|bound, derived| {
                     let bound = if sent { b"" } else { bound };
                     let parts = [&*statement.prepared.text, &home, parameters, bound, &derived.to_le_bytes()];
@@ -206,7 +206,7 @@ impl Session {
             }
         }
         if let Some(statement) = &job.prepared {
-            self.note_execution(request, job.command, statement, family);
+            self.note_execution(request, job, statement, family);
         }
         let text = job.text(request);
         {

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use narrows_sql::Statement;
 use narrows_wire::Command;
+use narrows_wire::execute::Parameters;
 use narrows_wire::response::Expect;
 
 use super::outcome::{Answering, HoldBack, may_load_a_file};
@@ -32,6 +33,8 @@ pub(super) struct Job {
     pub(super) attributes: usize,
     /// The prepared statement that the command is about.
     pub(super) prepared: Option<Rc<ClientStatement>>,
+    /// Where its parameters are in the argument, if the command executes it.
+    pub(super) parameters: Option<Parameters>,
 }
 
 impl Job {
@@ -49,6 +52,7 @@ impl Job {
             whole,
             attributes: 0,
             prepared: None,
+            parameters: None,
         }
     }
 

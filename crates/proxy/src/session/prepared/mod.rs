@@ -152,12 +152,12 @@ impl Session {
             // It would be unknown how the server reads its parameters, and later executions depend on that.
             (None, Route::Run(hostgroup, _, options)) => {
                 match self.read_parameters(request, command, &statement) {
-                    Ok(_) => Ok((hostgroup, options)),
+                    Ok(parameters) => Ok((hostgroup, options, parameters)),
                     Err(why) => Err((Errno::MALFORMED_PACKET, malformed(why))),
                 }
             }
         };
-        let (hostgroup, options) = match refusal {
+        let (hostgroup, options, parameters) = match refusal {
             Ok(run) => run,
             Err((errno, text)) => {
                 self.discard(request).await?;
@@ -170,7 +170,7 @@ impl Session {
         let mut job = Job::new(command, options.read(prepared.statement), request.whole);
         (job.hostgroup, job.options, job.digest) = (hostgroup, options, ruled.digest);
         job.expect = if cursor { Expect::Cursor } else { Expect::Result };
-        job.prepared = Some(statement);
+        (job.prepared, job.parameters) = (Some(statement), parameters);
         self.execute(request, &mut job).await
     }
 

@@ -157,7 +157,7 @@ impl Session {
         if backend.login.family != Family::MySql || job.command != Command::StmtExecute {
             return before;
         }
-        let Some(parameters) = self.parameters(request, job.command, statement) else { return before };
+        let Some(parameters) = &job.parameters else { return before };
         let mut derived = statement.derived.borrow_mut();
         let bound = statement.types.borrow();
         let argument = request.argument();
@@ -212,9 +212,7 @@ impl Session {
             return;
         }
         let others = statements.shared(identity).is_some_and(|entry| !entry.types.is_empty());
-        if others
-            && matches!(self.parameters(request, job.command, statement), Some(it) if it.types(request.argument()).is_none())
-        {
+        if others && matches!(&job.parameters, Some(it) if it.types(request.argument()).is_none()) {
             statements.close_shared(identity);
         }
     }
@@ -235,36 +233,16 @@ impl Session {
         }
     }
 
-    /// The same for an execution that is known to be well-formed; a malformed one was already refused.
-    fn parameters(
-        &self,
-        request: &Request,
-        command: Command,
-        statement: &ClientStatement,
-    ) -> Option<Parameters> {
-        self.read_parameters(request, command, statement).ok().flatten()
-    }
-
-    /// The types that an execution binds; `None` if it uses those bound before, or has no parameters.
-    pub(in super::super) fn sent_types<'r>(
-        &self,
-        request: &'r Request,
-        command: Command,
-        statement: &ClientStatement,
-    ) -> Option<&'r [u8]> {
-        self.parameters(request, command, statement)?.types(request.argument())
-    }
-
     /// Records an execution that is not sent to a server: the types that it binds, and the types that a server of `family`
     /// would have derived from its parameters.
     pub(in super::super) fn note_execution(
         &self,
         request: &Request,
-        command: Command,
+        job: &Job,
         statement: &ClientStatement,
         family: Family,
     ) {
-        let Some(parameters) = self.parameters(request, command, statement) else { return };
+        let Some(parameters) = &job.parameters else { return };
         let (argument, mut bound) = (request.argument(), statement.types.borrow_mut());
         if let Some(types) = parameters.types(argument) {
             remember(&mut bound, types);
@@ -388,7 +366,7 @@ impl Session {
         };
         let entry = entry.expect("it was just prepared");
         request.set_statement(entry.id);
-        let Some(parameters) = self.parameters(request, job.command, statement) else {
+        let Some(parameters) = &job.parameters else {
             return Ok(Ready::AsIs);
         };
         let argument = request.argument();
@@ -407,7 +385,7 @@ impl Session {
             remember(&mut entry.types, &bound);
             return Ok(Ready::AsIs);
         }
-        put_types(entry, request, job.command, &parameters, &bound)
+        put_types(entry, request, job.command, parameters, &bound)
     }
 }
 
