@@ -1,6 +1,8 @@
 //! The async runtime, which only this file uses: one single-threaded runtime per worker, sockets that are moved between
 //! workers, tasks, timers and channels.
 
+mod instant;
+
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,11 +13,23 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+pub use instant::Instant;
 pub use tokio::select;
 pub use tokio::sync::mpsc::{UnboundedReceiver as MailboxReceiver, UnboundedSender as MailboxSender};
 pub use tokio::sync::{Notify, Semaphore, oneshot};
 pub use tokio::task::{JoinHandle, spawn_local};
-pub use tokio::time::{Instant, sleep, timeout, timeout_at};
+pub use tokio::time::{sleep, timeout};
+
+/// Waits for `future` until `deadline`.
+///
+/// # Errors
+/// If the deadline comes first.
+pub async fn timeout_at<F: Future>(
+    deadline: Instant,
+    future: F,
+) -> Result<F::Output, tokio::time::error::Elapsed> {
+    timeout(deadline.saturating_duration_since(Instant::now()), future).await
+}
 
 /// A time in ns, as counters and atomics have it. `u64::MAX` means never.
 pub fn nanoseconds(time: Duration) -> u64 {

@@ -69,6 +69,31 @@ impl Cell {
     }
 }
 
+/// A Narrows for each plugin that a greeting can announce, before a server of the flavour.
+fn start_proxies(flavour: Flavour, server: &RealServer) -> [Narrows; 2] {
+    let mut greeted = RawClient::connect(&server.endpoint());
+    let version = match flavour {
+        // Connector/J takes MariaDB's own version for a 5.5 without caching_sha2_password, or for a 10 with MySQL
+        // 8's variables.
+        Flavour::MariaDb => "5.7.19".to_owned(),
+        Flavour::MySql9 => greeted.greeting().expect("a greeting").version.clone(),
+    };
+    ["mysql_native_password", "caching_sha2_password"].map(|announced| {
+        let mut config = NarrowsConfig::new().server(0, server.port(), "");
+        config = config.variable("default_authentication_plugin", announced);
+        // Connector/J chooses its first statements by it.
+        config = config.variable("server_version", &version);
+        // Many programs start at once, on however many cores there are.
+        for name in ["connect_timeout_client", "connect_timeout_server", "connect_timeout_server_max"] {
+            config = config.variable(name, "60000");
+        }
+        for cell in Cell::all() {
+            config = config.user(&cell.user(), STORED[cell.stored].1, "");
+        }
+        Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    })
+}
+
 #[test]
 fn every_client_logs_in_or_is_refused_as_documented() {
     if std::env::var("NARROWS_SKIP_DRIVERS").as_deref() == Ok("1") {
@@ -88,27 +113,7 @@ fn every_client_logs_in_or_is_refused_as_documented() {
         });
         let accounts: Vec<String> = accounts.collect();
         server.execute(&accounts.iter().map(String::as_str).collect::<Vec<_>>());
-        let mut greeted = RawClient::connect(&server.endpoint());
-        let version = match flavour {
-            // Connector/J takes MariaDB's own version for a 5.5 without caching_sha2_password, or for a 10 with MySQL
-            // 8's variables.
-            Flavour::MariaDb => "5.7.19".to_owned(),
-            Flavour::MySql9 => greeted.greeting().expect("a greeting").version.clone(),
-        };
-        let proxies = ["mysql_native_password", "caching_sha2_password"].map(|announced| {
-            let mut config = NarrowsConfig::new().server(0, server.port(), "");
-            config = config.variable("default_authentication_plugin", announced);
-            // Connector/J chooses its first statements by it.
-            config = config.variable("server_version", &version);
-            // Many programs start at once, on however many cores there are.
-            for name in ["connect_timeout_client", "connect_timeout_server", "connect_timeout_server_max"] {
-                config = config.variable(name, "60000");
-            }
-            for cell in Cell::all() {
-                config = config.user(&cell.user(), STORED[cell.stored].1, "");
-            }
-            Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
-        });
+        let proxies = start_proxies(*flavour, server);
         let flavour = match flavour {
             Flavour::MariaDb => Flavour2::MariaDb,
             Flavour::MySql9 => Flavour2::MySql9,

@@ -23,6 +23,7 @@ use crate::snapshot::{Snapshot, Variables};
 use crate::worker::LocalSnapshot;
 
 /// What happens to a text.
+#[expect(clippy::large_enum_variant, reason = "nearly every text runs")]
 enum Next {
     /// It runs, after these sessions and statements are killed.
     Run(Vec<KillTarget>, Job),
