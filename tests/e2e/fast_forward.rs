@@ -163,9 +163,10 @@ fn a_file_is_loaded_where_that_is_allowed_and_where_a_statement_says_so() {
             }
             assert_eq!(count().as_deref(), Some("2"), "{flavour:?}");
             // A file of more packets than there are sequence numbers.
-            client.set_local_file(b"line\n".repeat(2_000_000));
+            let line = [&[b'x'; 99][..], b"\n"].concat();
+            client.set_local_file(line.repeat(100_000));
             assert!(client.query(format!("SELECT 1; {statement}")).error().is_none(), "{flavour:?}");
-            assert_eq!(count().as_deref(), Some("2000002"), "{flavour:?}");
+            assert_eq!(count().as_deref(), Some("100002"), "{flavour:?}");
             assert_eq!(client.query("SELECT 3").cell().as_deref(), Some("3"));
         }
     }

@@ -257,15 +257,19 @@ fn a_variable_that_is_null_has_the_type_of_none() {
 
 #[test]
 fn text_is_in_the_collation_from_before_its_set() {
-    on_one_connection(|one, other| {
+    for flavour in Flavour::both() {
+        // The other client waits in vain where the first one keeps the connection.
+        let (_server, narrows) = stand_with(flavour, 1, &[("connect_timeout_server_max", "300")]);
+        let mut other = RawClient::open(&narrows.endpoint(), &login());
         // MariaDB reports one of them and not the other.
         for name in ["collation_connection", "@@collation_connection"] {
+            let mut one = RawClient::open(&narrows.endpoint(), &login());
             one.query("SET NAMES utf8mb4 COLLATE utf8mb4_bin");
             one.query(format!("SET {name} = latin1_bin, @text = 'together'"));
             other.query("SELECT 1");
-            assert_eq!(cell(one, "SELECT COLLATION(@text)").as_deref(), Some("utf8mb4_bin"), "{name}");
+            assert_eq!(cell(&mut one, "SELECT COLLATION(@text)").as_deref(), Some("utf8mb4_bin"), "{name}");
         }
-    });
+    }
 }
 
 #[test]
@@ -510,15 +514,23 @@ fn before_a_server(connections: u32, test: impl Fn(&RealServer, &mut RawClient, 
 
 /// A server, and Narrows with this many connections to it.
 fn stand(flavour: Flavour, connections: u32) -> (RealServer, Narrows) {
+    stand_with(flavour, connections, &[])
+}
+
+/// The same with these variables.
+fn stand_with(flavour: Flavour, connections: u32, variables: &[(&str, &str)]) -> (RealServer, Narrows) {
     let server: RealServer = ServerOptions::new(flavour).start();
     server.execute(&[
         "CREATE DATABASE shared CHARACTER SET latin1 COLLATE latin1_bin",
         "CREATE TABLE shared.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
     ]);
-    let config = NarrowsConfig::new()
+    let mut config = NarrowsConfig::new()
         .server(0, server.port(), &format!("max_connections={connections}"))
         .variable("threads", "1")
         .user("sbtest", "sbtest", "");
+    for (name, value) in variables {
+        config = config.variable(name, value);
+    }
     let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
     (server, narrows)
 }

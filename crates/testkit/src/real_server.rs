@@ -237,6 +237,17 @@ impl RealServer {
         }
     }
 
+    /// How many transactions are open now. `information_schema.innodb_trx` is only brought up to date if nobody has read
+    /// it for a tenth of a second.
+    ///
+    /// # Panics
+    /// If the server does not tell.
+    pub fn open_transactions(&self) -> usize {
+        let rows = self.rows("SHOW ENGINE INNODB STATUS");
+        let text = rows[0][2].as_ref().expect("the status of InnoDB");
+        text.lines().filter(|line| line.starts_with("---TRANSACTION ") && line.contains(", ACTIVE")).count()
+    }
+
     /// Runs one query as `root`; the cells of its rows as text.
     pub fn rows(&self, query: &str) -> Vec<Vec<Option<String>>> {
         self.root().query(query).text_rows()

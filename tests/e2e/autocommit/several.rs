@@ -47,11 +47,7 @@ impl Two {
     /// Waits until no transaction is open on either.
     fn wait_for_end(&self) {
         for server in &self.servers {
-            wait_until("no transaction is open", || {
-                // InnoDB only refreshes this table if nobody has read it for a tenth of a second.
-                std::thread::sleep(std::time::Duration::from_millis(120));
-                server.rows("SELECT trx_id FROM information_schema.innodb_trx").is_empty()
-            });
+            wait_until("no transaction is open", || server.open_transactions() == 0);
         }
     }
 }
