@@ -30,6 +30,7 @@ bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
 	scripts/setup.sh rust servers load
 	cargo build --release --workspace
 	target/release/narrows-bench compare
+	target/release/narrows-bench instructions --check bench/instructions.json
 	target/release/narrows-bench rules
 	target/release/narrows-bench restart
 	target/release/narrows-bench sysbench --narrows target/release/narrows
