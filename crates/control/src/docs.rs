@@ -89,7 +89,7 @@ fn variable_line(variable: &Variable) -> String {
         Class::Useful => "useful",
         Class::Obscure => "obscure",
     };
-    let effect = match (variable.effect(), variable.needs_restart) {
+    let effect = match (variable.effect(), variable.needs_restart()) {
         (Effect::NotYet, _) => "not yet".to_owned(),
         (Effect::Needless(why), _) => format!("none: {why}"),
         (Effect::Acts, true) => "at start".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use narrows_proxy::rows::convert::items;
 use narrows_proxy::rules::{ExpressionError, check_expression};
 
 use super::charset;
@@ -127,11 +128,6 @@ impl Form {
             Form::Networks => text == "*" || items(text, ',').all(is_network),
         }
     }
-}
-
-/// The parts of a list; empty parts are left out.
-pub fn items(text: &str, separator: char) -> impl Iterator<Item = &str> {
-    text.split(separator).map(str::trim).filter(|item| !item.is_empty())
 }
 
 /// A scalar as text, as written.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
+use narrows_proxy::rows::convert::items;
 use narrows_proxy::rules::{conditions_never_met, flags_to_choose, why_nothing_is_replaced};
 use narrows_proxy::snapshot::{
     FastRoutingRow, HOSTGROUP_KEYS, HostgroupAttributesRow, JsonKey, RULE_KEYS, ReplicationHostgroupRow,
@@ -11,7 +12,7 @@ use narrows_proxy::snapshot::{
 
 use super::sections::Sections;
 use crate::config::diagnostic::{Problem, Problems};
-use crate::config::form::{ListenAddress, items};
+use crate::config::form::ListenAddress;
 use crate::config::schema::Placed;
 use crate::config::tree::Position;
 use crate::schema::Module;

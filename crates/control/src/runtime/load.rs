@@ -10,6 +10,7 @@ use crate::monitor::placement::Placement;
 use crate::schema::Module;
 use crate::store::{Answer, Candidate, Store, Warning};
 use crate::tls;
+use crate::variables::{Special, VARIABLES};
 
 impl Runtime {
     /// Applies memory: all of it or nothing.
@@ -83,7 +84,8 @@ impl Runtime {
     fn tls_for(&self, store: &Store, candidate: &Candidate, warnings: &mut Vec<Warning>) -> SharedTls {
         let old = self.rows.tls.clone();
         let (now, then) = (store.variables(), &candidate.variables);
-        let changed = VARIABLES_OF_TLS.iter().any(|name| now.value(name) != then.value(name))
+        let mut of_tls = VARIABLES.iter().filter(|variable| variable.special == Some(Special::ForTls));
+        let changed = of_tls.any(|variable| now.value(variable.name) != then.value(variable.name))
             || candidate.rows.ssl_params != self.rows.ssl_params;
         if !changed {
             return old;
@@ -143,16 +145,3 @@ const MOST_LOGGED: usize = 50;
 fn remark(message: String) -> Warning {
     Warning { code: 1105, message }
 }
-
-/// The variables from which keys and certificates are derived.
-const VARIABLES_OF_TLS: &[&str] = &[
-    "mysql-have_ssl",
-    "mysql-ssl_p2s_ca",
-    "mysql-ssl_p2s_capath",
-    "mysql-ssl_p2s_cert",
-    "mysql-ssl_p2s_key",
-    "mysql-ssl_p2s_cipher",
-    "mysql-ssl_p2s_crl",
-    "mysql-ssl_p2s_crlpath",
-    "admin-ssl_keylog_file",
-];

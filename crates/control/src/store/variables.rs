@@ -56,7 +56,7 @@ pub(super) fn adopt(
             continue;
         }
         match variable.adopt(&text) {
-            Ok(_) if variable.needs_restart && phase == Phase::Serving => {
+            Ok(_) if variable.needs_restart() && phase == Phase::Serving => {
                 let message =
                     format!("{}: counts after a restart; until then it is {running:?}", variable.name);
                 adopted.warnings.push(Warning { code: PUT_BACK, message });
@@ -141,13 +141,13 @@ pub(super) fn add_missing(connection: &Connection, prefix: &str, running: &Value
 /// Adds the variables that memory lacks, with their defaults.
 pub(super) fn complete(connection: &Connection) -> rusqlite::Result<()> {
     let mut insert = connection.prepare("INSERT OR IGNORE INTO main.global_variables VALUES (?1, ?2)")?;
-    for variable in VARIABLES {
+    for variable in VARIABLES.iter() {
         insert.execute([variable.name, &variable.default_value().to_string()])?;
     }
     // Variables that cannot be set have this program's value, whatever another version stored.
     let mut fix = connection
         .prepare("UPDATE main.global_variables SET variable_value = ?2 WHERE variable_name = ?1")?;
-    for variable in VARIABLES {
+    for variable in VARIABLES.iter() {
         if let Kind::Fixed { text } = variable.kind {
             fix.execute([variable.name, text])?;
         }

@@ -28,15 +28,15 @@ pub(super) fn toward_servers(
     keylog: &Arc<dyn KeyLog>,
     loaded: &mut LoadedTls,
 ) -> TowardServers {
-    let variable = |name: &str| text(values, &format!("mysql-ssl_p2s_{name}")).to_owned();
+    let variable = |name: &str| text(values, name).to_owned();
     let default = SslParamsRow {
-        ssl_ca: variable("ca"),
-        ssl_cert: variable("cert"),
-        ssl_key: variable("key"),
-        ssl_capath: variable("capath"),
-        ssl_crl: variable("crl"),
-        ssl_crlpath: variable("crlpath"),
-        ssl_cipher: variable("cipher"),
+        ssl_ca: variable("mysql-ssl_p2s_ca"),
+        ssl_cert: variable("mysql-ssl_p2s_cert"),
+        ssl_key: variable("mysql-ssl_p2s_key"),
+        ssl_capath: variable("mysql-ssl_p2s_capath"),
+        ssl_crl: variable("mysql-ssl_p2s_crl"),
+        ssl_crlpath: variable("mysql-ssl_p2s_crlpath"),
+        ssl_cipher: variable("mysql-ssl_p2s_cipher"),
         ..SslParamsRow::default()
     };
     let mut toward = |row: &SslParamsRow, what: String| -> Toward {

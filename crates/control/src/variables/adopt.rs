@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::config::tree;
 
-use super::variable::{Kind, Value, Variable};
+use super::variable::{Kind, Special, Value, Variable};
 
 /// Seconds between two samples, as far as ProxySQL distinguishes them.
 const SAMPLE_STEPS: [i64; 8] = [1, 5, 10, 30, 60, 120, 300, 600];
@@ -21,27 +21,18 @@ impl Variable {
                 if !(min..=max).contains(&value) {
                     return Err(expected());
                 }
-                Ok(Value::Integer(if self.is_sampled() { rounded_up(value, max) } else { value }))
+                let is_sampled = self.special == Some(Special::SampleInterval);
+                Ok(Value::Integer(if is_sampled { rounded_up(value, max) } else { value }))
             }
             Kind::Fixed { .. } => Err(format!("{}: cannot be set", self.name)),
             Kind::Flag { .. } | Kind::Text { .. } => {
                 let written = tree::NodeValue::Text(text.to_owned());
-                if self.is_file_prefix() && !has_folder(text) {
+                if self.special == Some(Special::FilePrefix) && !has_folder(text) {
                     return Err(format!("{}: there is no such folder: {text:?}", self.name));
                 }
                 self.parse(&written).map_err(|problem| format!("{}: {problem}", self.name))
             }
         }
-    }
-
-    /// Whether it is an interval for which only some values are distinguished.
-    fn is_sampled(&self) -> bool {
-        self.name.starts_with("admin-stats_") && self.name != "admin-stats_mysql_query_digest_to_disk"
-    }
-
-    /// Whether it is a prefix of file names.
-    fn is_file_prefix(&self) -> bool {
-        matches!(self.name, "mysql-eventslog_filename" | "mysql-auditlog_filename")
     }
 }
 

@@ -37,7 +37,7 @@ fn names_are_unique_and_in_order_within_their_module() {
 
 #[test]
 fn every_sentence_ends() {
-    for variable in VARIABLES {
+    for variable in VARIABLES.iter() {
         assert!(variable.doc.ends_with(['.', ')']), "{}", variable.name);
     }
 }
@@ -101,8 +101,8 @@ fn a_collation_alone_brings_its_character_set() {
 
 #[test]
 fn keepalive_is_off_when_either_variable_says_so() {
-    assert_eq!(set_all(&[("mysql-use_tcp_keepalive", "0")]).for_data_plane().tcp_keepalive, None);
-    assert_eq!(set_all(&[("mysql-tcp_keepalive_time", "0")]).for_data_plane().tcp_keepalive, None);
+    assert_eq!(set_all(&[("mysql-use_tcp_keepalive", "0")]).for_data_plane().tcp_keepalive(), None);
+    assert_eq!(set_all(&[("mysql-tcp_keepalive_time", "0")]).for_data_plane().tcp_keepalive(), None);
 }
 
 #[test]

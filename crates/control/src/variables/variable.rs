@@ -9,7 +9,7 @@ use crate::effect::Effect;
 use crate::monitor::settings::MonitorSettings;
 
 /// One variable.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Variable {
     /// Its name with `mysql-` or `admin-`.
     pub name: &'static str,
@@ -17,8 +17,8 @@ pub struct Variable {
     pub class: Class,
     /// What it holds.
     pub kind: Kind,
-    /// Whether a change only takes effect after a restart.
-    pub needs_restart: bool,
+    /// What holds for few variables.
+    pub special: Option<Special>,
     /// Who acts on it.
     pub reader: Reader,
     /// What it means.
@@ -34,6 +34,19 @@ pub enum Class {
     Useful,
     /// Tuning of ProxySQL's internals, or legacy.
     Obscure,
+}
+
+/// What holds for few variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    /// A change only takes effect after a restart.
+    AfterRestart,
+    /// A prefix of file names: the admin interface refuses one whose folder does not exist.
+    FilePrefix,
+    /// Keys and certificates are derived from it: they are loaded again if it has changed.
+    ForTls,
+    /// Seconds between two samples, of which ProxySQL distinguishes only some.
+    SampleInterval,
 }
 
 /// What a variable holds.
@@ -115,6 +128,11 @@ impl Variable {
     /// The name without `mysql-` or `admin-`, as in a file.
     pub fn short_name(&self) -> &'static str {
         self.name.split_once('-').map_or(self.name, |(_, short)| short)
+    }
+
+    /// Whether a change only takes effect after a restart.
+    pub fn needs_restart(&self) -> bool {
+        self.special == Some(Special::AfterRestart)
     }
 
     /// Whether it has an effect.

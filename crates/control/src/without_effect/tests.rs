@@ -42,7 +42,7 @@ fn reads(text: &str, field: &str) -> bool {
 
 #[test]
 fn a_variable_is_read_by_name_where_its_row_says_so_and_nowhere_else() {
-    // Those two only describe the form of values.
+    // These two only describe the form of values.
     let about_form = ["variables/table.rs", "variables/adopt.rs"];
     let sources = sources(&["control"]);
     let others: Vec<&String> = sources
@@ -64,21 +64,37 @@ fn a_variable_is_read_by_name_where_its_row_says_so_and_nowhere_else() {
 #[test]
 fn every_value_that_the_data_plane_and_the_monitor_are_given_is_read() {
     let sources = sources(&["proxy", "control"]);
-    for (definition, structure) in [
-        ("proxy/src/rows/variables.rs", "pub struct Variables {"),
-        ("control/src/monitor/settings.rs", "pub struct MonitorSettings {"),
-    ] {
-        let (_, text) = sources.iter().find(|(path, _)| path.ends_with(definition)).unwrap();
-        let fields = text.split_once(structure).unwrap().1.split_once("\n}").unwrap().0;
-        let fields = fields.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(':'));
-        let readers = |(path, _): &&(PathBuf, String)| {
-            !path.ends_with(definition) && !path.ends_with("variables/table.rs")
-        };
-        for (field, _) in fields {
-            let is_read = sources.iter().filter(readers).any(|(_, text)| reads(text, field));
-            assert!(is_read, "{definition}: nobody reads {field}");
-        }
+    // A row of the data plane's variables, and a field of the monitor's settings.
+    let declared = |line: &str| {
+        let (field, rest) = line.trim().split_once(": ")?;
+        let is_row = rest.contains(" = ") && rest.contains("\"mysql-");
+        is_row.then(|| field.to_owned())
+    };
+    let field = |line: &str| Some(line.trim().strip_prefix("pub ")?.split_once(':')?.0.to_owned());
+    let variables = fields_of(&sources, "proxy/src/rows/variable_rows.rs", "macro_rules!", &declared);
+    let settings =
+        fields_of(&sources, "control/src/monitor/settings.rs", "pub struct MonitorSettings {", &field);
+    assert!(variables.len() > 80 && settings.len() > 10, "{variables:?} {settings:?}");
+    let is_declaration = |path: &Path| {
+        let ends = ["rows/variable_rows.rs", "monitor/settings.rs", "variables/table.rs"];
+        ends.iter().any(|end| path.ends_with(end))
+    };
+    for field in variables.iter().chain(&settings) {
+        let mut readers = sources.iter().filter(|(path, _)| !is_declaration(path));
+        assert!(readers.any(|(_, text)| reads(text, field)), "nobody reads {field}");
     }
+}
+
+/// The fields that a file declares, after `start` and up to the next brace at the beginning of a line.
+fn fields_of(
+    sources: &[(PathBuf, String)],
+    file: &str,
+    start: &str,
+    field: &dyn Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let (_, text) = sources.iter().find(|(path, _)| path.ends_with(file)).unwrap();
+    let declared = text.split_once(start).unwrap().1.split_once("\n}").unwrap().0;
+    declared.lines().filter_map(field).collect()
 }
 
 #[test]

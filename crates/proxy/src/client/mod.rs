@@ -143,7 +143,7 @@ async fn log_in(
     peer: &mut (String, u16),
     restored: RestoredClient,
 ) -> Result<LoggedIn, LoginError> {
-    stream.set_keepalive(snapshot.variables.tcp_keepalive);
+    stream.set_keepalive(snapshot.variables.tcp_keepalive());
     let SentGreeting { id, nonce, offered } = match restored.sent_greeting {
         Some(sent) => sent,
         None => greet(worker, snapshot, &stream, admission, &peer.0).await?,

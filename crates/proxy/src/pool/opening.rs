@@ -133,7 +133,7 @@ impl Pool {
             if descriptors::is_for(backend.stream.descriptor(), Reserve::Rest) {
                 return Err(io::Error::other("no descriptor is left for it (limit of open files)").into());
             }
-            backend.stream.set_keepalive(variables.tcp_keepalive);
+            backend.stream.set_keepalive(variables.tcp_keepalive());
             if let Some(writers) = hostgroup.writers.filter(|_| known.figures.is_distrusted()) {
                 check_role(&backend, writers, limit).await?;
             }

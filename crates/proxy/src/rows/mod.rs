@@ -1,10 +1,12 @@
 //! The configuration as operators write it, row by row: [`crate::snapshot`] compiles it.
 
+pub mod convert;
 mod fast_routing;
 mod firewall;
 mod networks;
 mod servers;
 mod users;
+mod variable_rows;
 mod variables;
 
 pub use fast_routing::FastRoutingRow;
@@ -14,10 +16,10 @@ pub use networks::Networks;
 pub(crate) use servers::tests::server;
 pub use servers::{
     Balance, CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus,
-    SslParamsRow,
+    SslParamsRow, UnshunAlgorithm,
 };
 pub use users::UserRow;
-pub use variables::{UnshunAlgorithm, Variables};
+pub use variables::Variables;
 
 /// The id of a hostgroup: a set of servers that are equivalent for routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

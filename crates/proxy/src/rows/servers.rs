@@ -269,6 +269,16 @@ impl CheckType {
     }
 }
 
+/// What it means for the same host and port in other hostgroups that a server was reached again in one of them:
+/// `mysql-unshun_algorithm`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnshunAlgorithm {
+    /// Nothing: each hostgroup finds out by itself.
+    OneByOne,
+    /// It is back in all of them.
+    AllAtOnce,
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

@@ -18,7 +18,6 @@ use super::{End, Handle, Interrupt};
 use crate::buffer::Buffer;
 use crate::reply::put_error;
 use crate::rt::{Instant, select, sleep};
-use crate::snapshot::Variables;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
@@ -292,7 +291,7 @@ impl ClientConnection {
     /// Counts a client that is too slow; returns the error.
     pub(super) fn stall(&self, client: Client, limit: Duration) -> String {
         self.worker.counters.borrow_mut().stalled_clients += 1;
-        let least = self.worker.snapshot().variables.transfer.stall_bytes_client;
+        let least = self.worker.snapshot().variables.stall_bytes_client;
         let limit = limit.as_millis();
         let own = |set: bool, name| if set { name } else { "mysql-stall_timeout_client" };
         match client {
@@ -335,14 +334,14 @@ impl ClientConnection {
     /// holds a backend connection, or memory, that others need.
     pub(super) fn limit(&self, client: Client, holds: bool) -> Duration {
         let snapshot = self.worker.snapshot();
-        let Variables { transfer, wait_timeout, .. } = &snapshot.variables;
+        let variables = &snapshot.variables;
         let own = match client {
             Client::Sends => self.patience.read,
             Client::Takes => self.patience.write,
         };
         match own {
-            Some(own) => own.min(*wait_timeout),
-            None if holds => transfer.stall_timeout_client,
+            Some(own) => own.min(variables.wait_timeout),
+            None if holds => variables.stall_timeout_client,
             None => Duration::ZERO,
         }
     }
@@ -360,7 +359,7 @@ impl ClientConnection {
         if pace.waited.is_zero() {
             return;
         }
-        pace.moved(bytes, self.worker.snapshot().variables.transfer.stall_bytes_client);
+        pace.moved(bytes, self.worker.snapshot().variables.stall_bytes_client);
         self.pace.set(pace);
     }
 

@@ -436,7 +436,7 @@ impl Session {
     ) -> Result<(), Broken> {
         let (timed, throttle) = {
             let variables = &self.snapshot().variables;
-            (variables.stats_time_backend_query, variables.transfer.throttle_to_client)
+            (variables.stats_time_backend_query, variables.throttle_to_client)
         };
         let began = timed.then(Instant::now);
         let relayed = self.relay(backend, request, Answering { throttle, ..answering }, outcome).await;

@@ -234,7 +234,7 @@ impl Session {
         while !to.try_write_all(&mut bytes)? {
             let limit = match side {
                 Side::Client => self.client.limit(Client::Takes, true),
-                Side::Backend => self.snapshot().variables.transfer.stall_timeout_server,
+                Side::Backend => self.snapshot().variables.stall_timeout_server,
             };
             let limit = if limit.is_zero() { FOREVER } else { limit };
             if let Ok(ready) = timeout(limit, to.writable()).await {

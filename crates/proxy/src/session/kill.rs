@@ -144,7 +144,7 @@ impl Session {
     /// nobody may use the connection again.
     pub(super) fn kill_statement(&self, backend: &Backend) -> oneshot::Receiver<()> {
         self.worker.counters.borrow_mut().killed_statements += 1;
-        let grace = self.snapshot().variables.transfer.kill_timeout_server;
+        let grace = self.snapshot().variables.kill_timeout_server;
         if !grace.is_zero() {
             self.worker.set_deadline(&self.handle, Instant::now() + grace, Interrupt::KillTime);
         }
@@ -171,7 +171,7 @@ impl Session {
     pub(super) fn note_ignored_kill(&self, backend: &Backend) {
         self.worker.counters.borrow_mut().ignored_kills += 1;
         let (server, thread_id) = (backend.login.server.address(), backend.login.thread_id);
-        let limit_ms = self.snapshot().variables.transfer.kill_timeout_server.as_millis();
+        let limit_ms = self.snapshot().variables.kill_timeout_server.as_millis();
         let text =
             "a server did not end a killed statement (mysql-kill_timeout_server); its connection is closed";
         tracing::warn!(id = self.handle.id, server, thread_id, limit_ms, "{text}");

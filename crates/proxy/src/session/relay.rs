@@ -107,7 +107,7 @@ impl Session {
         backend: &Backend,
         request: Option<&mut Request>,
     ) -> Result<(), Stop> {
-        let limit = self.snapshot().variables.transfer.stall_timeout_server;
+        let limit = self.snapshot().variables.stall_timeout_server;
         let client_gone = async {
             match request {
                 Some(request) => request.client_gone(&self.client.stream).await,
@@ -133,7 +133,7 @@ impl Session {
 
     /// Whether servers have a limited time to end a killed statement.
     pub(super) fn limits_kills(&self) -> bool {
-        !self.snapshot().variables.transfer.kill_timeout_server.is_zero()
+        !self.snapshot().variables.kill_timeout_server.is_zero()
     }
 
     /// Relays the answer to a command that was sent on `backend`; what it reports is stored in `outcome`.

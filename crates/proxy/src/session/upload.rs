@@ -31,9 +31,9 @@ impl Session {
         }
         let snapshot = self.snapshot();
         let variables = &snapshot.variables;
-        let most = variables.transfer.upload_buffer_size.min(variables.max_allowed_packet);
+        let most = variables.upload_buffer_size.min(variables.max_allowed_packet);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        match request.take_in(&self.client, most, variables.transfer.upload_buffers_total).await {
+        match request.take_in(&self.client, most, variables.upload_buffers_total).await {
             Ok(true) => Ok(None),
             Ok(false) => {
                 self.worker.counters.borrow_mut().streamed_commands += 1;
