@@ -14,6 +14,7 @@ use narrows_testkit::{
 };
 
 use crate::prepared::statement::{Statement, Value};
+use crate::support::start;
 
 /// Long enough for anything on this machine, short enough for a failing test.
 const SOON: Duration = Duration::from_secs(10);
@@ -26,7 +27,7 @@ struct Stand {
 
 impl Stand {
     fn new(config: &NarrowsConfig) -> Stand {
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), config);
+        let narrows = start(config);
         let bystander = narrows.client();
         Stand { narrows, bystander }
     }

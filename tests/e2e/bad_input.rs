@@ -9,12 +9,10 @@ use narrows_testkit::{
     RealServer, capability, command,
 };
 
+use crate::support::start;
+
 /// Long enough for anything on this machine, short enough for a failing test.
 const SOON: Duration = Duration::from_secs(10);
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
 
 /// The usual set: a real server, quick time limits.
 fn usual() -> NarrowsConfig {

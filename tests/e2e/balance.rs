@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig};
 
+use crate::support::start;
+
 const STATEMENT: &str = "SELECT who";
 
 /// Three servers, of which the last takes this long for each statement.
@@ -20,7 +22,7 @@ fn in_front_of(servers: &[FakeMysql; 3], weights: [u32; 3]) -> Narrows {
     for (server, weight) in servers.iter().zip(weights) {
         config = config.server(0, server.port(), &format!("weight={weight} max_connections=200"));
     }
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    start(&config)
 }
 
 /// How many of `count` statements each server received, from this many clients.
@@ -77,7 +79,7 @@ fn limited(of_each: [(u32, u32); 3], clients: usize, count: usize) -> [usize; 3]
     for (server, (weight, most)) in servers.iter().zip(of_each) {
         config = config.server(0, server.port(), &format!("weight={weight} max_connections={most}"));
     }
-    spread(&Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config), &servers, clients, count)
+    spread(&start(&config), &servers, clients, count)
 }
 
 #[test]

@@ -7,6 +7,8 @@ use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, capability,
 };
 
+use crate::support::start;
+
 /// A server that writes a binary log, with some events in it, and the name of that log.
 fn with_log(flavour: Flavour) -> (RealServer, String) {
     let server = ServerOptions::new(flavour).option("--log-bin=log").option("--server-id=7").start();
@@ -24,7 +26,7 @@ fn with_log(flavour: Flavour) -> (RealServer, String) {
 fn before(server: &RealServer) -> Narrows {
     let config =
         NarrowsConfig::new().server(0, server.port(), "max_connections=2").user("sbtest", "sbtest", "");
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    start(&config)
 }
 
 /// What the flavour's own program prints for a log.

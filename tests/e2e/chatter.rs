@@ -8,6 +8,8 @@ use std::process::Command;
 
 use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions};
 
+use crate::support::start;
+
 /// A driver or object-relational mapper, with its name for `tests/drivers/chatter.sh`.
 struct Library {
     name: &'static str,
@@ -94,7 +96,7 @@ impl Scene {
             // Libraries choose their statements by it.
             .variable("server_version", &version)
             .environment("NARROWS_LOG", "info,narrows_proxy::pins=debug");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         Scene { server, narrows }
     }
 

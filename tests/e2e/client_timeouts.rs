@@ -6,6 +6,8 @@ use narrows_testkit::{
     ErrorPacket, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, capability,
 };
 
+use crate::support::start;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Narrows with one connection to a server.
@@ -24,7 +26,7 @@ impl Scene {
         for (name, value) in variables {
             config = config.variable(name, value);
         }
-        Scene { server, narrows: Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config) }
+        Scene { server, narrows: start(&config) }
     }
 
     fn client(&self, capabilities: u32) -> RawClient {
@@ -33,7 +35,7 @@ impl Scene {
 
     /// Connections to the server that were opened so far.
     fn opened(&self) -> Option<String> {
-        let mut admin = RawClient::open(&self.narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let mut admin = self.narrows.admin();
         admin.query("SELECT ConnOK FROM stats_mysql_connection_pool").cell()
     }
 }

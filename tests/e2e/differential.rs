@@ -10,6 +10,8 @@ use narrows_testkit::{
     RealServer, capability, command, reader,
 };
 
+use crate::support::start;
+
 /// What is not compared, and why.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("the greeting", "version, connection id, capabilities and challenge are Narrows' own"),
@@ -88,7 +90,7 @@ fn with_one_connection(port: u16, form: u32, configure: impl Fn(NarrowsConfig) -
         .variable("threads", "1")
         .variable("max_allowed_packet", "268435456")
         .variable("enable_load_data_local_infile", "true");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &configure(config));
+    let narrows = start(&configure(config));
     let login = Login::new("sbtest", "sbtest").with(form);
     RawClient::open(&narrows.endpoint(), &login).query("DO 1").ok().expect("Narrows serves");
     narrows

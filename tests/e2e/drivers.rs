@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer};
+use narrows_testkit::{Flavour, NarrowsConfig, RawClient, RealServer};
+
+use crate::support::start;
 
 #[test]
 fn mariadb_command_line_client_works() {
@@ -78,7 +80,7 @@ fn run_checks(driver: &str) {
                 .variable("enable_load_data_local_infile", "true")
                 // Drivers choose their statements by it.
                 .variable("server_version", &version_of(server));
-            let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+            let narrows = start(&config);
             run_script(driver, narrows.port());
         }
         eprintln!("{driver} works with {flavour:?}");

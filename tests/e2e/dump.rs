@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer};
+use narrows_testkit::{Flavour, Login, NarrowsConfig, RawClient, RealServer};
+
+use crate::support::start;
 
 #[test]
 fn dump_through_narrows_is_identical_and_restores() {
@@ -14,7 +16,7 @@ fn dump_through_narrows_is_identical_and_restores() {
         assert!(error.is_none(), "{statement}: {error:?}");
     }
     let config = NarrowsConfig::in_front_of(server.port()).variable("max_allowed_packet", "268435456");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     let direct = dump(server.port(), "dump_source");
     assert!(direct.len() > 1 << 20, "the dump has all the rows: {} bytes", direct.len());
     assert_same(&direct, &dump(narrows.port(), "dump_source"));

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, capability,
+    wait_until,
 };
 
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
+use crate::support::start;
 
 /// One server, and `sbtest` with `fast_forward`.
 fn before(port: u16) -> NarrowsConfig {
@@ -81,11 +80,11 @@ fn the_connection_is_closed_when_its_client_leaves_and_its_statement_killed_when
     };
     let mut client = narrows.client();
     client.send_command(0x03, b"SELECT SLEEP(600) AS left_running").expect("send");
-    eventually("the statement runs", || running("left_running"));
+    wait_until("the statement runs", || running("left_running"));
 
     client.vanish();
 
-    eventually("the statement is killed", || !running("left_running"));
+    wait_until("the statement is killed", || !running("left_running"));
 }
 
 #[test]
@@ -185,14 +184,6 @@ fn a_client_whose_server_speaks_another_form_is_served_as_any_other() {
 
     let fell_back = narrows.log().contains("no fast_forward");
     assert_eq!(deprecates, fell_back, "the client has CLIENT_DEPRECATE_EOF: {deprecates}");
-}
-
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
-    while !condition() {
-        assert!(std::time::Instant::now() < deadline, "not in 30 seconds: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

@@ -3,9 +3,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions};
+use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions, wait_until};
+
+use crate::support::start;
 
 #[test]
 fn each_client_keeps_the_schema_given_at_connect() {
@@ -78,13 +79,12 @@ fn no_transaction_outlives_a_client_that_is_killed() {
 
 fn leave_a_transaction(leave: impl Fn(Cli)) {
     on_one_connection(|server, narrows| {
-        let open = "SELECT trx_state FROM information_schema.innodb_trx";
         let mut leaving = Cli::start(narrows, &["--database=one"]);
         leaving.tell("START TRANSACTION");
         leaving.tell("INSERT INTO place VALUES ('left open')");
-        wait_until("the transaction is seen", || !server.rows(open).is_empty());
+        wait_until("the transaction is seen", || server.open_transactions() > 0);
         leave(leaving);
-        wait_until("no transaction is active", || server.rows(open).is_empty());
+        wait_until("no transaction is active", || server.open_transactions() == 0);
         let mut next = Cli::start(narrows, &["--database=one"]);
         assert_eq!(next.ask("SELECT COUNT(*) FROM place WHERE name = 'left open'"), "0");
         next.tell("INSERT INTO place VALUES ('next')");
@@ -106,7 +106,7 @@ fn on_one_connection(check: impl Fn(&RealServer, &Narrows)) {
         ]);
         let config =
             NarrowsConfig::new().server(0, server.port(), "max_connections=1").user("sbtest", "sbtest", "");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         check(&server, &narrows);
         let ours = server.rows("SELECT id FROM information_schema.processlist WHERE user = 'sbtest'");
         assert!(ours.len() <= 1, "more than one backend connection: {ours:?}");
@@ -170,14 +170,5 @@ impl Drop for Cli {
         // A process that has already ended needs no signal.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !holds() {
-        assert!(Instant::now() < deadline, "timed out waiting until {what}");
-        // InnoDB only refreshes its list of transactions if nobody has read it for a tenth of a second.
-        std::thread::sleep(Duration::from_millis(150));
     }
 }

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer, command,
-    writer,
+    Conversation, FakeMysql, Flavour, Move, Narrows, NarrowsConfig, RawClient, RealServer, command, writer,
 };
+
+use crate::support::start;
 
 const STATEMENT: &str = "SELECT who";
 
@@ -20,14 +21,6 @@ fn config() -> NarrowsConfig {
 /// As written in a configuration file.
 fn attributes(columns: &str) -> NarrowsConfig {
     config().row("mysql_hostgroup_attributes", &format!("hostgroup_id=0 {columns}"))
-}
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
-
-fn admin(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
 }
 
 fn load(admin: &mut RawClient, change: &str) {
@@ -71,7 +64,7 @@ fn the_error_names_every_server_its_state_and_the_cause() {
     for part in ["hostgroup=0", "cause=\"connect_failed\"", "OFFLINE_SOFT: it gets no new work"] {
         assert!(line.contains(part), "{line}");
     }
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let counted = "narrows_hostgroup_unavailable_total{hostgroup=\"0\",cause=\"connect_failed\"} 1";
     assert!(metrics(&mut admin).contains(counted), "{}", metrics(&mut admin));
 
@@ -94,7 +87,7 @@ fn a_pool_that_is_full_says_so() {
     server.wait_for(STATEMENT);
     let text = unavailable(&narrows);
     assert!(text.contains(&format!("127.0.0.1:{} ONLINE (pool 1/1)", server.port())), "{text}");
-    assert!(metrics(&mut admin(&narrows)).contains("cause=\"pool_full\"} 1"));
+    assert!(metrics(&mut narrows.admin()).contains("cause=\"pool_full\"} 1"));
     server.release();
 }
 
@@ -128,7 +121,7 @@ fn balance_by_chance_keeps_to_weights_and_to_nothing_else() {
     let had = servers.map(|server| server.received().iter().filter(|it| it.body == STATEMENT).count());
     // Six standard deviations.
     assert!(had.iter().all(|had| (405..=595).contains(had)), "{had:?}");
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let changed = "UPDATE mysql_hostgroup_attributes SET hostgroup_settings = '{\"balance\": \"fair\"}'";
     admin.query(changed);
     admin.query("LOAD MYSQL SERVERS TO RUNTIME");
@@ -147,7 +140,7 @@ fn a_hostgroup_with_more_servers_online_than_may_be_gets_no_work() {
     assert!(unavailable(&narrows).contains("more than max_num_online_servers (1) are ONLINE"));
     let change =
         format!("UPDATE mysql_servers SET status = 'OFFLINE_SOFT' WHERE port = {}", servers[0].port());
-    load(&mut admin(&narrows), &change);
+    load(&mut narrows.admin(), &change);
     assert_eq!(narrows.client().query(STATEMENT).error(), None);
 }
 
@@ -158,7 +151,7 @@ fn with_one_under_way(statement: &str, wait_ms: u32) -> (FakeMysql, Narrows, Raw
         .variable("connect_timeout_server_max", &wait_ms.to_string())
         .server(0, server.port(), "");
     let narrows = start(&config);
-    let (mut client, admin) = (narrows.client(), admin(&narrows));
+    let (mut client, admin) = (narrows.client(), narrows.admin());
     client.send_command(command::QUERY, statement.as_bytes()).unwrap();
     server.wait_for(statement);
     (server, narrows, client, admin)
@@ -205,7 +198,7 @@ fn a_transaction_ends_when_more_servers_are_online_than_may_be() {
     let narrows = start(&attributes("max_num_online_servers=1").server(0, server.port(), ""));
     let mut client = narrows.client();
     assert_eq!(client.query("BEGIN").error(), None);
-    load(&mut admin(&narrows), NONE_ONLINE);
+    load(&mut narrows.admin(), NONE_ONLINE);
     // What was sent before may have reached it.
     server.wait_for_open(0);
     let error = client.query("DO 1").error().expect("the transaction is lost");
@@ -251,7 +244,7 @@ fn a_server_whose_pings_take_too_long_gets_no_work() {
         .server(0, quick.port(), "weight=1")
         .server(0, slow.port(), "weight=1000 max_latency_ms=50");
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let measured = format!(
         "SELECT Latency_us > 50000 FROM stats_mysql_connection_pool WHERE srv_port = {}",
         slow.port()
@@ -290,7 +283,7 @@ fn what_null_means_for_the_lag_is_up_to_the_hostgroup() {
         .server(0, one.port(), "max_replication_lag=10")
         .server(1, two.port(), "max_replication_lag=10");
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let states = "SELECT hostgroup, status FROM stats_mysql_connection_pool ORDER BY 1";
     let expected = [["0", "ONLINE"], ["1", "SHUNNED_REPLICATION_LAG"]];
     let expected = expected.map(|row| row.map(|cell| Some(cell.to_owned())).to_vec());
@@ -344,7 +337,7 @@ fn nobody_tries_a_server_that_traffic_has_shunned_while_it_rests() {
     let (alive, gone) = (server(), FakeMysql::nobody());
     let narrows = one_of_two_is_gone(&alive, gone, 2, 0);
     run_until(&narrows, || narrows.log().contains(SHUNNED));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let failed = pool(&mut admin, gone);
     assert_eq!(failed.0, "SHUNNED");
     let runtime = format!("SELECT status FROM runtime_mysql_servers WHERE port = {gone}");
@@ -363,7 +356,7 @@ fn traffic_shuns_a_server_that_cannot_be_connected_to_and_brings_it_back_when_it
     let (alive, gone) = (server(), FakeMysql::nobody());
     let narrows = one_of_two_is_gone(&alive, gone, 2, 2);
     run_until(&narrows, || narrows.log().contains(SHUNNED));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let again = FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
     let mut back_since = Instant::now();
     run_until(&narrows, || {
@@ -397,7 +390,7 @@ fn a_load_brings_back_at_once_what_traffic_has_shunned_for_good() {
     let narrows = one_of_two_is_gone(&alive, gone, 1, 0);
     run_until(&narrows, || narrows.log().contains(SHUNNED));
     let again = FakeMysql::start_on(gone, Conversation::new().on(STATEMENT, &[Move::rows("who", &["me"])]));
-    load(&mut admin(&narrows), "UPDATE mysql_servers SET comment = 'repaired'");
+    load(&mut narrows.admin(), "UPDATE mysql_servers SET comment = 'repaired'");
     run_until(&narrows, || again.received().iter().any(|received| received.body == STATEMENT));
 }
 
@@ -434,7 +427,7 @@ fn a_server_that_is_back_in_one_hostgroup_is_back_in_all_where_that_is_wanted() 
             .server(1, gone, "")
             .rule("rule_id=1 active=1 match_digest=\"elsewhere\" destination_hostgroup=1 apply=1");
         let narrows = start(&config);
-        let (mut client, mut admin) = (narrows.client(), admin(&narrows));
+        let (mut client, mut admin) = (narrows.client(), narrows.admin());
         let states =
             format!("SELECT hostgroup_id, status FROM runtime_mysql_servers WHERE port = {gone} ORDER BY 1");
         let is = |admin: &mut RawClient, expected: [&str; 2]| {
@@ -469,7 +462,7 @@ fn what_a_client_is_told_of_itself_shuns_no_server() {
             let _ = narrows.client().query(STATEMENT);
         }
         assert!(refusing.connections() > 0, "{conversation:?}");
-        assert_eq!(pool(&mut admin(&narrows), refusing.port()).0, "ONLINE", "{conversation:?}");
+        assert_eq!(pool(&mut narrows.admin(), refusing.port()).0, "ONLINE", "{conversation:?}");
         assert!(!narrows.log().contains(SHUNNED), "{conversation:?}");
     }
 }
@@ -490,7 +483,7 @@ fn a_load_drops_no_connection_that_need_not_drop() {
     let counts = || servers.each_ref().map(|server| (server.connections(), server.open_connections()));
     let before = counts();
     assert!(before.iter().all(|(_, open)| *open > 0), "{before:?}");
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let [one, two, _] = servers.each_ref().map(FakeMysql::port);
     for change in [
         format!("UPDATE mysql_servers SET weight = 7, max_connections = 50 WHERE port = {one}"),
@@ -516,7 +509,7 @@ fn who_waits_for_a_server_is_served_in_the_order_of_coming() {
         "max_connections=1",
     );
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let waiting = "SELECT count(*) FROM stats_mysql_processlist WHERE command = 'Connect'";
     let statements: Vec<String> = (1..=8).map(|turn| format!("SELECT {turn} AS turn")).collect();
     let mut clients: Vec<RawClient> = statements.iter().map(|_| narrows.client()).collect();
@@ -553,7 +546,7 @@ fn a_lower_max_connections_closes_idle_connections_at_once_and_busy_ones_when_th
     for client in clients.iter_mut().take(3) {
         client.query("COMMIT").ok().expect("it commits");
     }
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
 
     load(&mut admin, "UPDATE mysql_servers SET max_connections=2");
 

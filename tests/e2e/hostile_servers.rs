@@ -1,8 +1,8 @@
 //! Compromised servers: what they send to Narrows must not become what Narrows sends to others.
 
-use narrows_testkit::{
-    Conversation, FakeMysql, Login, Move, Narrows, NarrowsConfig, RawClient, capability, writer,
-};
+use narrows_testkit::{Conversation, FakeMysql, Login, Move, NarrowsConfig, RawClient, capability, writer};
+
+use crate::support::start;
 
 /// Invalid names and values of session variables that a server may report.
 const REPORTS: &[(&str, &str)] = &[
@@ -39,7 +39,7 @@ fn a_report_of_one_server_is_no_statement_for_another() {
             .server(1, other.port(), "")
             .rule(r#"rule_id=1 active=1 match_digest="other" destination_hostgroup=1 apply=1"#)
             .user("sbtest", "sbtest", "");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         let login = Login::new("sbtest", "sbtest");
         let mut client = RawClient::open(&narrows.endpoint(), &login);
         client.query("SELECT 'report'");

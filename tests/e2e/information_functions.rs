@@ -6,6 +6,8 @@ use narrows_testkit::{
     capability,
 };
 
+use crate::support::start;
+
 /// A server with one connection for all clients, so that no connection knows what its client has run before.
 fn stand(flavour: Flavour) -> (RealServer, Narrows) {
     let server = ServerOptions::new(flavour).account("app", "app").start();
@@ -15,7 +17,7 @@ fn stand(flavour: Flavour) -> (RealServer, Narrows) {
         "INSERT INTO kept.t (v) VALUES (1), (2), (3)",
     ]);
     let config = NarrowsConfig::new().server(0, server.port(), "max_connections=1").user("app", "app", "");
-    (server, Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config))
+    (server, start(&config))
 }
 
 fn login() -> Login {

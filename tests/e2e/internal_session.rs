@@ -4,7 +4,7 @@ use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer};
 use serde_json::Value;
 
 fn start(server: &RealServer) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &NarrowsConfig::in_front_of(server.port()))
+    crate::support::start(&NarrowsConfig::in_front_of(server.port()))
 }
 
 fn session(client: &mut RawClient) -> Value {

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use narrows_testkit::{
-    Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, capability, command,
-};
+use narrows_testkit::{Endpoint, Flavour, Login, NarrowsConfig, RawClient, RealServer, capability, command};
 
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
+use crate::support::start;
 
 /// A session that may send several statements in one text.
 fn open(endpoint: &Endpoint) -> RawClient {

@@ -7,6 +7,8 @@ use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, capability, command,
 };
 
+use crate::support::start;
+
 /// Leaves the lock `job`, and does something that looks like its release but is not.
 const LOCKS: &[&[&str]] = &[
     &["SELECT GET_LOCK('job', 0)", "SELECT RELEASE_LOCK('job') FROM shared.t WHERE 1 = 0"],
@@ -447,7 +449,7 @@ fn stand(flavour: Flavour) -> (RealServer, Narrows) {
         .variable("threads", "1")
         .variable("connect_timeout_server_max", "30000")
         .user("sbtest", "sbtest", "");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     (server, narrows)
 }
 

@@ -44,6 +44,7 @@ mod sharing;
 mod stalls;
 mod stored;
 mod streaming;
+mod support;
 mod sysbench;
 mod timeouts;
 mod told;

@@ -9,7 +9,7 @@ const OPTIONAL_RESULTSET_METADATA: u32 = 1 << 25;
 
 fn start(port: u16, more: &str) -> Narrows {
     let config = NarrowsConfig::new().server(0, port, "").user("sbtest", "sbtest", more);
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    crate::support::start(&config)
 }
 
 #[test]

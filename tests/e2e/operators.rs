@@ -10,9 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use narrows_testkit::{Endpoint, Flavour, Narrows, NarrowsConfig, RealServer};
 
-fn narrows(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
+use crate::support::start;
 
 fn admin_port(narrows: &Narrows) -> String {
     match narrows.admin_endpoint() {
@@ -44,7 +42,7 @@ fn ansible_has_its_way_and_then_nothing_to_do() {
     if is_skipped("Ansible") {
         return;
     }
-    let narrows = narrows(&NarrowsConfig::new());
+    let narrows = start(&NarrowsConfig::new());
     let play = |options: &[&str]| {
         let mut command = Command::new(drivers().join("ansible/play.sh"));
         let output = command.arg(admin_port(&narrows)).args(options).output().expect("bash runs scripts");
@@ -87,7 +85,7 @@ fn exporters_read_figures_of_what_was_done() {
         return;
     }
     let server = RealServer::shared(Flavour::MariaDb);
-    let narrows = narrows(&NarrowsConfig::in_front_of(server.port()));
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
     let mut client = narrows.client();
     for _ in 0..20 {
         assert_eq!(client.query("SELECT 1 + 1").cell().as_deref(), Some("2"));
@@ -157,7 +155,7 @@ const TYPED: &[(&str, &str)] = &[
 
 #[test]
 fn the_command_line_client_feels_at_home_under_a_terminal() {
-    let narrows = narrows(&NarrowsConfig::new());
+    let narrows = start(&NarrowsConfig::new());
     let client = format!("mariadb --no-defaults -h127.0.0.1 -P{} -uadmin -padmin", admin_port(&narrows));
     // It is interactive if it has a terminal, which `script` provides.
     let mut terminal = Command::new("script")

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, ServerOptions};
+use narrows_testkit::{Flavour, Login, NarrowsConfig, RawClient, ServerOptions};
+
+use crate::support::start;
 
 #[test]
 fn a_panic_ends_one_session_and_closes_its_backend_connection() {
@@ -14,7 +16,7 @@ fn a_panic_ends_one_session_and_closes_its_backend_connection() {
             .variable("threads", "1")
             .user("sbtest", "sbtest", "")
             .environment("NARROWS_INJECT_PANIC", "1");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         let login = Login::new("sbtest", "sbtest");
         let connections =
             || server.rows("SELECT id FROM information_schema.processlist WHERE user = 'sbtest'");

@@ -3,11 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer};
+use narrows_testkit::{Flavour, Login, NarrowsConfig, RawClient, RealServer};
 
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
+use crate::support::start;
 
 #[test]
 fn an_account_that_a_server_refuses_is_named_with_the_server_and_logged_once_a_minute() {

@@ -6,15 +6,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, channel};
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, Packet, RawClient, RealServer,
-    TempFolder, command, writer,
+    Conversation, FakeMysql, Flavour, Move, NarrowsConfig, Packet, RealServer, TempFolder, command, writer,
 };
 
 use crate::prepared::statement::Statement;
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
+use crate::support::start;
 
 /// Serves one connection: everything gets OK. After `DO 1` it reads nothing until `go_on`, and then closes. Returns the
 /// lengths of the commands received completely.
@@ -54,7 +50,7 @@ fn a_write_that_could_not_be_sent_to_its_end_is_run_elsewhere() {
     assert_eq!(client.query("DO 1").error(), None);
     let write = format!("INSERT INTO t VALUES ('{}')", "x".repeat(900_000));
     client.send_command(command::QUERY, write.as_bytes()).unwrap();
-    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     let sending =
         "SELECT count(*) FROM stats_mysql_processlist WHERE srv_host IS NOT NULL AND info LIKE 'INSERT%'";
     while admin.query(sending).cell().as_deref() != Some("1") {

@@ -3,9 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use narrows_testkit::{Endpoint, Login, Monitor, Narrows, RawClient, TempFolder};
+use narrows_testkit::{Endpoint, Login, Monitor, Narrows, RawClient, TempFolder, wait_until};
 use serde_json::Value;
 
 #[test]
@@ -74,7 +73,7 @@ fn locks_are_routed_to_the_primary_in_all_their_forms() {
     let narrows = Narrows::start_with(env!("CARGO_BIN_EXE_narrows"), Monitor::Off, |interfaces, admin| {
         sandbox.config(interfaces, admin)
     });
-    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     let mut hostgroup = |statement: &str| {
         let answer = admin.query(format!("EXPLAIN ROUTE '{statement}' AS app"));
         assert!(answer.error().is_none(), "{statement}: {:?}", answer.error());
@@ -253,12 +252,4 @@ fn run(client: &mut RawClient, statement: &str) {
 
 fn is_running(pid: u32) -> bool {
     std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).is_ok_and(|line| !line.is_empty())
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !holds() {
-        assert!(Instant::now() < deadline, "timed out waiting until {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -5,6 +5,8 @@ use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, capability, command,
 };
 
+use crate::support::start;
+
 /// Each asks for the last value of the sequence `s`.
 const QUESTIONS: [&str; 7] = [
     "SELECT LASTVAL(seq.s)",
@@ -126,7 +128,7 @@ fn stand() -> (RealServer, Narrows) {
         .server(0, server.port(), "max_connections=1")
         .variable("threads", "1")
         .user("sbtest", "sbtest", "");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     (server, narrows)
 }
 

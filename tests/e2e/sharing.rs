@@ -7,6 +7,8 @@ use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, command,
 };
 
+use crate::support::start;
+
 #[test]
 fn a_variable_set_by_a_prepared_statement_stays_with_its_client() {
     on_one_connection(|one, other| {
@@ -484,7 +486,7 @@ fn on_another_connection(options: &[&str], test: impl Fn(&mut RawClient, &mut dy
             .server(0, server.port(), "max_connections=2")
             .variable("threads", "1")
             .user("sbtest", "sbtest", "");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         let mut one = RawClient::open(&narrows.endpoint(), &login());
         let mut other = RawClient::open(&narrows.endpoint(), &login());
         test(&mut one, &mut || {
@@ -531,7 +533,7 @@ fn stand_with(flavour: Flavour, connections: u32, variables: &[(&str, &str)]) ->
     for (name, value) in variables {
         config = config.variable(name, value);
     }
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     (server, narrows)
 }
 

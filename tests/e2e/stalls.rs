@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Move, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions,
-    command, writer,
+    command, wait_until, writer,
 };
+
+use crate::support::start;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1 << 20;
@@ -16,10 +18,6 @@ const NOT_SENT: u16 = 1159;
 const INTERRUPTED: u16 = 1317;
 const TIMED_OUT: u16 = 1907;
 const SERVER_LOST: u16 = 2013;
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
 
 /// In front of a server that accepts this many connections.
 fn few_connections(port: u16, count: usize) -> NarrowsConfig {
@@ -35,8 +33,7 @@ fn begin_command(client: &mut RawClient, all: usize, sent: usize) {
 }
 
 fn figure(narrows: &Narrows, name: &str) -> u64 {
-    let mut admin =
-        RawClient::open(&narrows.admin_endpoint(), &narrows_testkit::Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     let rows = admin.query("SHOW NARROWS STATUS").text_rows();
     let row = rows.iter().find(|row| row[0].as_deref() == Some(name)).expect("a figure of that name");
     row[1].as_deref().and_then(|cell| cell.parse().ok()).expect("a number")
@@ -150,7 +147,7 @@ fn a_client_that_stops_reading_is_closed() {
 
     narrows.client().query("DO 1").ok().expect("it is served after them");
 
-    eventually("both are closed", || figure(&narrows, "Narrows_stalled_clients") == 2);
+    wait_until("both are closed", || figure(&narrows, "Narrows_stalled_clients") == 2);
 }
 
 #[test]
@@ -262,7 +259,7 @@ fn kill_query_ends_a_statement_whose_server_ignores_it_and_a_transaction_with_it
         }
         let before = server.received().len();
         client.send_command(command::QUERY, b"DO slow").expect("it is sent");
-        eventually("it runs", || server.received()[before..].iter().any(|it| it.body == "DO slow"));
+        wait_until("it runs", || server.received()[before..].iter().any(|it| it.body == "DO slow"));
 
         other.query(format!("KILL QUERY {id}")).ok().expect("killed");
 
@@ -332,12 +329,4 @@ fn a_client_is_sent_no_more_in_a_second_than_it_may() {
     client.send_command(command::QUERY, b"SELECT REPEAT('x', 10000000)").expect("it is sent");
     narrows.client().query(format!("KILL {id}")).ok().expect("killed");
     assert!(client.is_closed_within(10 * SECOND));
-}
-
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + 30 * SECOND;
-    while !condition() {
-        assert!(Instant::now() < deadline, "not in 30 seconds: {what}");
-        std::thread::sleep(SECOND / 50);
-    }
 }

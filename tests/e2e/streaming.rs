@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, command};
 
+use crate::support::start;
+
 const MIB: u64 = 1 << 20;
 
 /// The bound that the documentation promises for large statements and values.
@@ -14,7 +16,7 @@ fn narrows() -> (Narrows, &'static RealServer) {
     let config = NarrowsConfig::in_front_of(server.port())
         .variable("max_allowed_packet", "268435456")
         .variable("enable_load_data_local_infile", "true");
-    (Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config), server)
+    (start(&config), server)
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{
     Conversation, ErrorPacket, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient,
-    RealServer, command,
+    RealServer, command, wait_until,
 };
+
+use crate::support::start;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -16,10 +18,6 @@ const INACTIVE: u16 = 4031;
 
 const BILLION_ROWS: &str = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
                             SELECT SUM(a.i + b.i + c.i) AS endless FROM n a, n b, n c";
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
 
 #[test]
 fn an_idle_client_is_sent_away_after_wait_timeout() {
@@ -117,7 +115,7 @@ fn a_statement_is_killed_after_default_query_timeout() {
         assert!((SECOND..10 * SECOND).contains(&begun.elapsed()), "after {:?}", begun.elapsed());
         assert_eq!(client.query("SELECT 2").cell().as_deref(), Some("2"));
         let running = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%AS endless FROM n a, n b%' AND ID <> CONNECTION_ID()";
-        eventually("the statement is killed", || server.rows(running)[0][0].as_deref() == Some("0"));
+        wait_until("the statement is killed", || server.rows(running)[0][0].as_deref() == Some("0"));
     }
 }
 
@@ -217,7 +215,7 @@ fn an_idle_connection_is_pinged_and_kept() {
     client.query("DO 1");
 
     let pings = || server.received().iter().filter(|received| received.code == command::PING).count();
-    eventually("two pings", || pings() >= 2);
+    wait_until("two pings", || pings() >= 2);
 
     client.query("DO 2").ok().expect("an answer");
     assert_eq!(server.connections(), 1);
@@ -239,11 +237,11 @@ fn a_connection_that_does_not_answer_its_ping_is_closed() {
     server.freeze();
     let idle = || established(server.port());
     assert_eq!(idle(), 1);
-    eventually("the connection is released", || idle() == 0);
+    wait_until("the connection is released", || idle() == 0);
     server.thaw();
 
     assert_eq!(client.query("SELECT 2").cell().as_deref(), Some("2"));
-    eventually("the server has closed the old one", || server.rows(connections).len() == 1);
+    wait_until("the server has closed the old one", || server.rows(connections).len() == 1);
     assert_ne!(server.rows(connections), before);
 }
 
@@ -258,7 +256,7 @@ fn one_client_more_than_max_connections_is_refused() {
 
     assert_eq!((error.code, error.state.as_str()), (1040, "08004"), "{error:?}");
     drop(clients);
-    eventually("there is room again", || try_login(&narrows).is_ok());
+    wait_until("there is room again", || try_login(&narrows).is_ok());
 }
 
 #[test]
@@ -279,7 +277,7 @@ fn one_client_more_than_its_user_may_have_is_refused() {
         .ok()
         .expect("another user");
     drop(first);
-    eventually("there is room again", || try_login(&narrows).is_ok());
+    wait_until("there is room again", || try_login(&narrows).is_ok());
 }
 
 /// Waits for an unsolicited error and then the end of the connection, not before `least` has passed.
@@ -306,14 +304,6 @@ fn established(port: u16) -> usize {
         fields.next() == Some(&remote) && fields.next() == Some(ESTABLISHED)
     };
     table.lines().filter(fits).count()
-}
-
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + 30 * SECOND;
-    while !condition() {
-        assert!(Instant::now() < deadline, "not in 30 seconds: {what}");
-        std::thread::sleep(SECOND / 50);
-    }
 }
 
 /// The server receives a kill and does not answer: it may still execute it long after the statement has ended.

@@ -5,6 +5,8 @@ use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, capability,
 };
 
+use crate::support::start;
+
 /// A server with one connection for two accounts, of which `high` has a default role with rights on `vault.s`.
 fn stand(flavour: Flavour) -> (RealServer, Narrows) {
     let server = ServerOptions::new(flavour).account("high", "high").account("low", "low").start();
@@ -23,7 +25,7 @@ fn stand(flavour: Flavour) -> (RealServer, Narrows) {
         .variable("threads", "1")
         .user("high", "high", "")
         .user("low", "low", "");
-    (server, Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config))
+    (server, start(&config))
 }
 
 fn client(narrows: &Narrows, user: &str) -> RawClient {
@@ -106,7 +108,7 @@ fn rows_of_one_session_are_not_cached() {
             .server(0, server.port(), "")
             .user("sbtest", "sbtest", "")
             .rule(r#"rule_id=1 active=1 match_digest="user_variables" cache_ttl=60000 apply=1"#);
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         let open = || RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest"));
         let text = format!("SELECT variable_value FROM {table}");
         let (mut one, mut other) = (open(), open());

@@ -19,6 +19,7 @@ mod process;
 mod protocol;
 mod real_server;
 mod small_disk;
+mod wait;
 
 pub use certificates::{Authority, Certificate, Validity};
 pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
@@ -31,6 +32,7 @@ pub use protocol::{
     Column, ErrorPacket, Greeting, OkPacket, Packet, capability, command, reader, scramble, writer,
 };
 pub use real_server::{Flavour, RealServer, ServerOptions};
+pub use wait::wait_until;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -388,6 +388,16 @@ impl Narrows {
         }
     }
 
+    /// A session of the administrator.
+    pub fn admin(&self) -> RawClient {
+        RawClient::open(&self.admin_endpoint(), &Login::new("admin", "admin"))
+    }
+
+    /// A session of the user of statistics.
+    pub fn stats(&self) -> RawClient {
+        RawClient::open(&self.admin_endpoint(), &Login::new("stats", "stats"))
+    }
+
     /// A session of `sbtest`.
     pub fn client(&self) -> RawClient {
         RawClient::open(&self.endpoint(), &Login::new("sbtest", "sbtest"))

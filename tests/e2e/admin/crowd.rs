@@ -4,11 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{
-    Conversation, ErrorPacket, FakeMysql, Login, Narrows, NarrowsConfig, RawClient, command,
-};
+use narrows_testkit::{ErrorPacket, Login, RawClient, command};
 
-use super::{admin, refusal, rows, start, stats};
+use super::{narrows, refusal, rows};
 
 const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT MAX(i) FROM n";
 
@@ -16,19 +14,13 @@ const ENDLESS: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FRO
 const BIG: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n LIMIT 100000) \
                    SELECT i, printf('%1000d', i) FROM n";
 
-fn narrows() -> (FakeMysql, Narrows) {
-    let server = FakeMysql::start(Conversation::new());
-    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-    (server, narrows)
-}
-
 #[test]
 fn an_administrator_gets_in_while_a_thousand_others_do_not_log_in() {
     let (_server, narrows) = narrows();
     let endpoint = narrows.admin_endpoint();
     let silent: Vec<RawClient> = (0..1_100).map(|_| RawClient::connect(&endpoint)).collect();
     for _ in 0..3 {
-        assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+        assert_eq!(narrows.admin().query("SELECT 1").cell().as_deref(), Some("1"));
     }
     drop(silent);
 }
@@ -49,7 +41,7 @@ fn an_administrator_gets_in_when_clients_have_all_descriptors() {
         }
     }
     assert!(held.len() > 50 && refused > 100, "{} held, {refused} refused", held.len());
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     assert_eq!(rows(&mut admin, "SELECT COUNT(*) > 50 FROM stats_mysql_processlist"), [["1"]]);
     assert!(admin.query("SAVE MYSQL USERS TO DISK").error().is_none());
     // Existing sessions are served.
@@ -69,14 +61,14 @@ fn users_of_statistics_leave_places_for_administrators() {
         assert!(held.len() < 1_000, "one account has all connections");
     };
     assert_eq!((refused.code, refused.message.as_str()), (1040, "Too many connections"));
-    assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+    assert_eq!(narrows.admin().query("SELECT 1").cell().as_deref(), Some("1"));
 }
 
 #[test]
 fn statements_without_end_of_users_of_statistics_keep_no_administrator_waiting() {
     let (_server, narrows) = narrows();
-    let mut slow: Vec<RawClient> = (0..20).map(|_| stats(&narrows)).collect();
-    let mut admin = admin(&narrows);
+    let mut slow: Vec<RawClient> = (0..20).map(|_| narrows.stats()).collect();
+    let mut admin = narrows.admin();
     for client in &mut slow {
         client.send_command(command::QUERY, ENDLESS.as_bytes()).expect("it reads");
     }
@@ -109,9 +101,9 @@ const HOSTILE: &[&str] = &[
 #[test]
 fn no_statement_of_a_user_of_statistics_keeps_anybody_waiting() {
     let (_server, narrows) = narrows();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     for statement in HOSTILE {
-        let mut hostile = stats(&narrows);
+        let mut hostile = narrows.stats();
         hostile.send_command(command::QUERY, statement.as_bytes()).expect("it reads");
         let began = Instant::now();
         for _ in 0..20 {
@@ -128,7 +120,7 @@ fn no_statement_of_a_user_of_statistics_keeps_anybody_waiting() {
         println!("{:?}: {text}", began.elapsed());
         assert_eq!(code, 1045, "{statement}: {text}");
         // The next user of statistics does not wait for long either.
-        assert_eq!(stats(&narrows).query("SELECT 2").cell().as_deref(), Some("2"), "{statement}");
+        assert_eq!(narrows.stats().query("SELECT 2").cell().as_deref(), Some("2"), "{statement}");
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}: {statement}", began.elapsed());
     }
 }
@@ -136,7 +128,7 @@ fn no_statement_of_a_user_of_statistics_keeps_anybody_waiting() {
 #[test]
 fn statements_of_administrators_run_beside_those_of_users_of_statistics() {
     let (_server, narrows) = narrows();
-    let (mut slow, mut admin) = (stats(&narrows), admin(&narrows));
+    let (mut slow, mut admin) = (narrows.stats(), narrows.admin());
     let ask = "SELECT COUNT(*) > 0 FROM stats_mysql_global";
     // How many are answered while one runs that ends after 2 s; if they took turns, only those before it would be.
     let mut beside = |slow: &mut RawClient| {
@@ -164,12 +156,12 @@ fn statements_of_administrators_run_beside_those_of_users_of_statistics() {
 fn a_statement_of_a_user_of_statistics_who_has_left_ends() {
     let (_server, narrows) = narrows();
     for _ in 0..20 {
-        let mut leaves = stats(&narrows);
+        let mut leaves = narrows.stats();
         leaves.send_command(command::QUERY, ENDLESS.as_bytes()).expect("it reads");
         drop(leaves);
     }
     let began = Instant::now();
-    assert_eq!(stats(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+    assert_eq!(narrows.stats().query("SELECT 1").cell().as_deref(), Some("1"));
     // All of them would take 40 s.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
@@ -178,7 +170,7 @@ fn a_statement_of_a_user_of_statistics_who_has_left_ends() {
 fn answers_that_nobody_takes_have_one_bound() {
     let (_server, mut narrows) = narrows();
     let before = narrows.resident_bytes();
-    let mut slow: Vec<RawClient> = (0..12).map(|_| stats(&narrows)).collect();
+    let mut slow: Vec<RawClient> = (0..12).map(|_| narrows.stats()).collect();
     for client in &mut slow {
         client.send_command(command::QUERY, BIG.as_bytes()).expect("it reads");
     }
@@ -194,12 +186,12 @@ fn answers_that_nobody_takes_have_one_bound() {
     let grown = narrows.process().peak_resident_bytes().saturating_sub(before) >> 20;
     assert!(grown < 600, "{grown} MiB for twelve slow readers");
     // Administrators have their own quota.
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     assert_eq!(admin.query(BIG).text_rows().len(), 100_000);
     // What is no longer used is available to others.
     drop(slow);
     let deadline = Instant::now() + Duration::from_secs(30);
-    let mut stats = stats(&narrows);
+    let mut stats = narrows.stats();
     while stats.query(BIG).error().is_some() {
         assert!(Instant::now() < deadline, "the memory is not released");
     }
@@ -209,12 +201,12 @@ fn answers_that_nobody_takes_have_one_bound() {
 fn a_packet_that_is_announced_and_does_not_come_takes_no_memory() {
     let (_server, narrows) = narrows();
     let before = narrows.resident_bytes();
-    let mut sessions: Vec<RawClient> = (0..50).map(|_| admin(&narrows)).collect();
+    let mut sessions: Vec<RawClient> = (0..50).map(|_| narrows.admin()).collect();
     for session in &mut sessions {
         session.send_bytes(&[0xFF, 0xFF, 0xFE, 0, command::QUERY]).expect("it reads");
     }
     // An answer on another session shows that those have been read.
-    assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+    assert_eq!(narrows.admin().query("SELECT 1").cell().as_deref(), Some("1"));
     let grown = narrows.resident_bytes().saturating_sub(before) >> 20;
     assert!(grown < 100, "{grown} MiB for 50 sessions that have sent five bytes");
 }

@@ -2,20 +2,14 @@
 
 use std::process::{Command, Stdio};
 
-use narrows_testkit::{Conversation, Endpoint, FakeMysql, Narrows, NarrowsConfig, capability};
+use narrows_testkit::{Endpoint, capability};
 
-use super::{admin, rows, start, stats};
-
-fn narrows() -> (FakeMysql, Narrows) {
-    let server = FakeMysql::start(Conversation::new());
-    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-    (server, narrows)
-}
+use super::{narrows, rows};
 
 #[test]
 fn clients_that_compress_are_understood() {
     let (_server, narrows) = narrows();
-    let mut client = admin(&narrows);
+    let mut client = narrows.admin();
     assert_ne!(client.greeting().expect("a greeting").capabilities & capability::COMPRESS, 0);
     let Endpoint::Tcp(address) = narrows.admin_endpoint() else { panic!("it listens on TCP") };
     for tls in ["--skip-ssl", "--ssl"] {
@@ -39,7 +33,7 @@ fn clients_that_compress_are_understood() {
 #[test]
 fn questions_of_tools_are_answered() {
     let (_server, narrows) = narrows();
-    let (mut admin, mut stats) = (admin(&narrows), stats(&narrows));
+    let (mut admin, mut stats) = (narrows.admin(), narrows.stats());
     let named = admin.query("SELECT DATABASE() AS name");
     assert_eq!(named.columns()[0].name, "name");
     assert_eq!(named.cell().as_deref(), Some("admin"));
@@ -51,7 +45,7 @@ fn questions_of_tools_are_answered() {
 #[test]
 fn a_row_of_64_mib_is_an_answer() {
     let (_server, narrows) = narrows();
-    let mut client = admin(&narrows);
+    let mut client = narrows.admin();
     let answer = client.query(format!("SELECT printf('%.*c', {}, 'x')", 64 << 20));
     assert!(answer.error().is_none(), "{:?}", answer.error());
     // Between the columns and the end: a row of several packets, which begins with its length in nine bytes.
@@ -64,7 +58,7 @@ fn a_row_of_64_mib_is_an_answer() {
 #[test]
 fn variables_are_shown_by_pattern_and_module() {
     let (_server, narrows) = narrows();
-    let mut client = admin(&narrows);
+    let mut client = narrows.admin();
     for statement in [
         "SHOW MYSQL VARIABLES LIKE 'mysql-max_conn%'",
         "SHOW GLOBAL VARIABLES LIKE '%max_connections'",
@@ -83,7 +77,7 @@ fn variables_are_shown_by_pattern_and_module() {
 #[test]
 fn a_variable_that_there_is_none_of_is_a_warning_that_names_the_nearest() {
     let (_server, narrows) = narrows();
-    let mut client = admin(&narrows);
+    let mut client = narrows.admin();
     let ok = client.query("SET mysql-max_conections=5").ok().expect("OK, as in ProxySQL");
     assert_eq!(ok.warnings, 1);
     let warning = &rows(&mut client, "SHOW WARNINGS")[0];

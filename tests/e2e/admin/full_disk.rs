@@ -6,15 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig, RawClient, kill};
+use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig, RawClient, kill, wait_until};
 
-use super::{admin, all_done, refusal, rows, start, stats};
-
-fn narrows() -> (FakeMysql, Narrows) {
-    let server = FakeMysql::start(Conversation::new());
-    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-    (server, narrows)
-}
+use super::{all_done, narrows, refusal, rows, start};
 
 /// How many statements the digests count, excluding the administrator's.
 fn counted(admin: &mut RawClient, table: &str) -> String {
@@ -27,7 +21,7 @@ fn digests_are_there_until_they_are_stored() {
     let (_server, mut narrows) = narrows();
     let mut client = narrows.client();
     (0..7).for_each(|_| assert!(client.query("DO 1").error().is_none()));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     assert_eq!(counted(&mut admin, "stats_mysql_query_digest"), "7");
 
     narrows.process().limit_file_size(Some(0));
@@ -47,7 +41,7 @@ fn figures_begin_again_only_when_they_were_told() {
     let (_server, narrows) = narrows();
     let mut client = narrows.client();
     (0..3).for_each(|_| assert!(client.query("DO 1").error().is_none()));
-    let (mut admin, mut stats) = (admin(&narrows), stats(&narrows));
+    let (mut admin, mut stats) = (narrows.admin(), narrows.stats());
     let endless = "SELECT COUNT(*) FROM stats_mysql_query_digest_reset, \
                    (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT i FROM n)";
     assert_eq!(refusal(&stats.query("SELECT no_such FROM stats_mysql_query_digest_reset")).0, 1045);
@@ -63,7 +57,7 @@ fn figures_begin_again_only_when_they_were_told() {
 #[test]
 fn a_configuration_file_is_replaced_as_a_whole_or_stays() {
     let (_server, mut narrows) = narrows();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let folder = narrows.folder().join("saved");
     std::fs::create_dir(&folder).expect("a folder");
     let path = folder.join("saved.cnf");
@@ -87,7 +81,7 @@ fn a_configuration_file_is_replaced_as_a_whole_or_stays() {
 #[test]
 fn what_cannot_be_saved_is_an_error_and_is_saved_when_there_is_room() {
     let (_server, mut narrows) = narrows();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     all_done(&mut admin, &["INSERT INTO mysql_users (username) VALUES ('another')"]);
     narrows.process().limit_file_size(Some(0));
     for module in ["MYSQL USERS", "MYSQL SERVERS", "MYSQL QUERY RULES", "MYSQL VARIABLES"] {
@@ -117,7 +111,7 @@ fn administrators_are_served_after_a_crash_on_a_full_disk() {
         narrows.wait_for_log(before, |line| line.contains("administrators are served"));
     }
 
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     all_done(
         &mut admin,
         &["INSERT INTO mysql_users (username) VALUES ('another')", "LOAD MYSQL USERS TO RUNTIME"],
@@ -151,7 +145,7 @@ fn an_upgrade_on_a_full_disk_leaves_the_pid_file_and_goes_on() {
         assert!(output.status.success(), "round {round}: {output:?}\n{}", narrows.log());
         narrows.wait_for_log(before, |line| line.contains(" starting version="));
     }
-    until("the supervisor listens again", || narrows.data_file("narrows.control").exists());
+    wait_until("the supervisor listens again", || narrows.data_file("narrows.control").exists());
     assert!(narrows.process().try_wait().is_none(), "{}", narrows.log());
     narrows.client().query("DO 1").ok().expect("clients are served");
     for file in ["n.pid", "narrows.lock"] {
@@ -171,7 +165,7 @@ fn the_query_log_has_whole_lines_and_few_files() {
     let mut client = narrows.client();
     let folder = narrows.folder().to_owned();
     client.query("DO 'first'");
-    until("the first line is there", || logged(&folder).contains("first"));
+    wait_until("the first line is there", || logged(&folder).contains("first"));
 
     let size = std::fs::metadata(&files(&folder)[0]).expect("a file").len();
     narrows.process().limit_file_size(Some(size + 40));
@@ -182,7 +176,7 @@ fn the_query_log_has_whole_lines_and_few_files() {
         client.query("DO 'lost'");
     }
     narrows.process().limit_file_size(None);
-    until("it is written again", || {
+    wait_until("it is written again", || {
         client.query("DO 'last'");
         logged(&folder).contains("last")
     });
@@ -214,12 +208,4 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 fn logged(folder: &Path) -> String {
     files(folder).iter().map(|path| std::fs::read_to_string(path).unwrap_or_default()).collect()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < deadline, "timed out waiting until {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -14,21 +14,15 @@ mod third_party;
 mod traffic;
 mod under_load;
 
-use narrows_testkit::{Answer, Login, Narrows, NarrowsConfig, RawClient};
+use narrows_testkit::{Answer, Conversation, FakeMysql, Narrows, NarrowsConfig, RawClient};
 
-/// A Narrows with that configuration.
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
+use crate::support::start;
 
-/// A session of a full user.
-fn admin(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
-}
-
-/// A session of a user of statistics.
-fn stats(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("stats", "stats"))
+/// A Narrows in front of a server that answers everything with OK.
+fn narrows() -> (FakeMysql, Narrows) {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
+    (server, narrows)
 }
 
 /// Runs statements that must not fail.

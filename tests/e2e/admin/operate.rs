@@ -7,7 +7,7 @@ use narrows_testkit::{
     tls_client,
 };
 
-use super::{admin, all_done, refusal, rows, start, stats};
+use super::{all_done, refusal, rows, start};
 
 /// In front of a server that answers everything with OK.
 fn before_a_fake() -> (FakeMysql, Narrows) {
@@ -19,7 +19,7 @@ fn before_a_fake() -> (FakeMysql, Narrows) {
 #[test]
 fn an_account_counts_from_its_load_on() {
     let (_server, narrows) = before_a_fake();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     all_done(&mut admin, &["INSERT INTO mysql_users (username, password) VALUES ('app', 'secret')"]);
     let app = Login::new("app", "secret");
     let mut early = RawClient::connect(&narrows.endpoint());
@@ -35,7 +35,7 @@ fn an_account_counts_from_its_load_on() {
 #[test]
 fn one_account_is_loaded_without_the_others() {
     let (_server, narrows) = before_a_fake();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     all_done(
         &mut admin,
         &[
@@ -56,7 +56,7 @@ fn traffic_moves_when_servers_are_loaded() {
     let mut client = narrows.client();
     assert!(client.query("SELECT 1").ok().is_some());
     assert_eq!((first.connections(), second.connections()), (1, 0));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let insert = format!(
         "INSERT INTO mysql_servers (hostgroup_id, hostname, port) VALUES (0, '127.0.0.1', {})",
         second.port()
@@ -71,7 +71,7 @@ fn traffic_moves_when_servers_are_loaded() {
 #[test]
 fn a_load_says_what_it_passed_over() {
     let (_server, narrows) = before_a_fake();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     all_done(
         &mut admin,
         &["INSERT INTO mysql_query_rules (rule_id, active, match_digest, error_msg, apply) \
@@ -98,7 +98,7 @@ fn a_load_says_what_it_passed_over() {
 #[test]
 fn a_pause_refuses_new_clients_and_keeps_those_that_are_there() {
     let (_server, narrows) = before_a_fake();
-    let (mut admin, mut client) = (admin(&narrows), narrows.client());
+    let (mut admin, mut client) = (narrows.admin(), narrows.client());
     all_done(&mut admin, &["PROXYSQL PAUSE"]);
     assert!(RawClient::try_connect(&narrows.endpoint()).is_err());
     assert!(client.query("SELECT 1").ok().is_some());
@@ -110,7 +110,7 @@ fn a_pause_refuses_new_clients_and_keeps_those_that_are_there() {
 #[test]
 fn a_stop_ends_clients_and_a_start_serves_again_with_what_was_running() {
     let (_server, narrows) = before_a_fake();
-    let (mut admin, mut client) = (admin(&narrows), narrows.client());
+    let (mut admin, mut client) = (narrows.admin(), narrows.client());
     all_done(
         &mut admin,
         &[
@@ -130,7 +130,7 @@ fn a_stop_ends_clients_and_a_start_serves_again_with_what_was_running() {
 fn sessions_and_statements_are_killed_by_their_numbers() {
     let server = RealServer::shared(Flavour::MariaDb);
     let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let mut client = narrows.client();
     client.send_command(command::QUERY, b"SELECT SLEEP(30)").expect("it reads");
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -169,7 +169,7 @@ fn administrators_log_in_over_tls_and_with_either_plugin() {
 #[test]
 fn accounts_of_administrators_and_their_port_change_with_a_load() {
     let (_server, narrows) = before_a_fake();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let socket = narrows.folder().join("admin.sock");
     let narrows_testkit::Endpoint::Tcp(address) = narrows.admin_endpoint() else { panic!("a port") };
     let interfaces = format!("SET admin-mysql_ifaces='{address};{}'", socket.display());
@@ -200,7 +200,7 @@ fn accounts_of_administrators_and_their_port_change_with_a_load() {
 #[test]
 fn a_session_can_become_another_users() {
     let (_server, narrows) = before_a_fake();
-    let mut client = admin(&narrows);
+    let mut client = narrows.admin();
     client.change_user(&Login::new("stats", "stats")).expect("the right password");
     assert_eq!(client.query("SELECT DATABASE()").cell().as_deref(), Some("stats"));
     assert_eq!(refusal(&client.query("PROXYSQL PAUSE")).0, 1045);
@@ -214,7 +214,7 @@ fn figures_are_those_of_the_traffic() {
     for number in 0..7 {
         assert!(client.query(format!("SELECT {number}")).error().is_none());
     }
-    let mut stats = stats(&narrows);
+    let mut stats = narrows.stats();
     let digest =
         "SELECT count_star, sum_rows_sent FROM stats_mysql_query_digest WHERE digest_text='SELECT ?'";
     assert_eq!(rows(&mut stats, digest), [["7", "7"]]);
@@ -234,7 +234,7 @@ fn figures_are_those_of_the_traffic() {
 #[test]
 fn who_waits_for_a_version_of_the_servers_keeps_nobody_waiting() {
     let (_server, narrows) = before_a_fake();
-    let (mut waiting, mut admin) = (admin(&narrows), admin(&narrows));
+    let (mut waiting, mut admin) = (narrows.admin(), narrows.admin());
     let now = rows(&mut admin, "PULL VERSION MYSQL SERVERS 1 0")[0][0].parse::<u64>().expect("a number");
     let pull = format!("PULL VERSION MYSQL SERVERS {} 30", now + 1);
     waiting.send_command(command::QUERY, pull.as_bytes()).expect("it reads");
@@ -245,7 +245,7 @@ fn who_waits_for_a_version_of_the_servers_keeps_nobody_waiting() {
 #[test]
 fn a_read_only_interface_loads_and_saves_and_changes_nothing() {
     let (_server, narrows) = before_a_fake();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     all_done(
         &mut admin,
         &["PROXYSQL READONLY", "LOAD MYSQL SERVERS TO RUNTIME", "SAVE MYSQL SERVERS TO DISK"],
@@ -261,7 +261,7 @@ fn a_read_only_interface_loads_and_saves_and_changes_nothing() {
 fn the_process_ends_when_told_to_whatever_an_administrator_asks() {
     let (_server, mut narrows) = before_a_fake();
     let mut client = narrows.client();
-    let mut slow = admin(&narrows);
+    let mut slow = narrows.admin();
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT MAX(i) FROM n";
     slow.send_command(command::QUERY, endless.as_bytes()).expect("it reads");
     assert!(client.query("SELECT 1").ok().is_some());

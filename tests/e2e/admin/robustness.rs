@@ -3,20 +3,14 @@
 
 use std::time::Duration;
 
-use narrows_testkit::{Conversation, FakeMysql, Narrows, NarrowsConfig, RawClient, command};
+use narrows_testkit::{RawClient, command};
 
-use super::{admin, all_done, refusal, rows, start, stats};
-
-fn narrows() -> (FakeMysql, Narrows) {
-    let server = FakeMysql::start(Conversation::new());
-    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-    (server, narrows)
-}
+use super::{all_done, narrows, refusal, rows};
 
 #[test]
 fn names_are_names_whatever_is_in_them() {
     let (_server, narrows) = narrows();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let tables = rows(&mut admin, "SHOW TABLES");
     let users = rows(&mut admin, "SELECT * FROM mysql_users");
     for statement in [
@@ -54,7 +48,7 @@ fn names_are_names_whatever_is_in_them() {
 #[test]
 fn sql_reaches_the_tables_and_nothing_beyond() {
     let (_server, narrows) = narrows();
-    let (mut admin, mut stats) = (admin(&narrows), stats(&narrows));
+    let (mut admin, mut stats) = (narrows.admin(), narrows.stats());
     let outside = narrows.folder().join("outside.db");
     for statement in [
         format!("ATTACH DATABASE '{}' AS outside", outside.display()),
@@ -90,7 +84,7 @@ fn sql_reaches_the_tables_and_nothing_beyond() {
 #[test]
 fn statements_of_any_kind_of_bytes_get_an_answer() {
     let (_server, narrows) = narrows();
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     for statement in [
         &b""[..],
         b";",
@@ -113,20 +107,20 @@ fn statements_of_any_kind_of_bytes_get_an_answer() {
 fn a_statement_beyond_the_limit_is_refused_and_a_long_one_runs() {
     let (_server, narrows) = narrows();
     let mut client = narrows.client();
-    let mut long = admin(&narrows);
+    let mut long = narrows.admin();
     // Several packets.
     let text = format!("SELECT LENGTH('{}') AS length", "y".repeat(20 << 20));
     assert_eq!(long.query(text).cell().as_deref(), Some("20971520"));
     let text = format!("SELECT LENGTH('{}')", "y".repeat(64 << 20));
     assert_eq!(refusal(&long.query(text)).0, 1153);
     assert!(client.query("SELECT 1").ok().is_some());
-    assert_eq!(admin(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
+    assert_eq!(narrows.admin().query("SELECT 1").cell().as_deref(), Some("1"));
 }
 
 #[test]
 fn a_statement_without_end_is_ended_and_clients_do_not_notice() {
     let (_server, narrows) = narrows();
-    let (mut client, mut slow) = (narrows.client(), admin(&narrows));
+    let (mut client, mut slow) = (narrows.client(), narrows.admin());
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT MAX(i) FROM n";
     slow.send_command(command::QUERY, endless.as_bytes()).expect("it reads");
     for _ in 0..1_000 {
@@ -147,19 +141,19 @@ fn ten_thousand_connections_are_served_or_sent_away() {
         let mut held: Vec<RawClient> = (0..1_000).map(|_| RawClient::connect(&endpoint)).collect();
         assert!(client.query("SELECT 1").ok().is_some());
         // Connections that do not log in make room for those that do.
-        all_done(&mut admin(&narrows), &["SELECT 1"]);
+        all_done(&mut narrows.admin(), &["SELECT 1"]);
         let is_open = |connection: &mut RawClient| !connection.is_closed_within(Duration::from_secs(10));
         let open = held.iter_mut().take(900).map(is_open).filter(|open| *open).count();
         assert_eq!(open, 0, "the first are closed");
     }
     assert!(client.query("SELECT 1").ok().is_some());
-    all_done(&mut admin(&narrows), &["SELECT 1"]);
+    all_done(&mut narrows.admin(), &["SELECT 1"]);
 }
 
 #[test]
 fn a_pattern_of_many_wildcards_is_an_error_and_not_the_end() {
     let (_server, mut narrows) = narrows();
-    let mut stats = stats(&narrows);
+    let mut stats = narrows.stats();
     for operator in ["LIKE", "GLOB"] {
         let wildcard = if operator == "LIKE" { "a%" } else { "a*" };
         let pattern = format!("replace(hex(zeroblob(20000)), '00', '{wildcard}') || 'b'");

@@ -2,7 +2,7 @@
 
 use narrows_testkit::{Flavour, NarrowsConfig, RealServer};
 
-use super::{admin, refusal, rows, start};
+use super::{refusal, rows, start};
 
 #[test]
 fn a_route_is_explained_step_by_step() {
@@ -12,7 +12,7 @@ fn a_route_is_explained_step_by_step() {
         .server(1, 1, "status=\"OFFLINE_SOFT\"")
         .rule("rule_id=7 active=1 match_digest=\"^SELECT\" destination_hostgroup=1 apply=1");
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let lines = rows(&mut admin, "EXPLAIN ROUTE 'SELECT  name FROM t WHERE id = 5'");
     let line =
         |what: &str| lines.iter().find(|line| line[1] == what).unwrap_or_else(|| panic!("{what}: {lines:?}"));
@@ -38,7 +38,7 @@ fn a_route_is_explained_for_a_client_that_is_described_by_columns_of_rules() {
         .rule("rule_id=7 active=1 client_addr=\"10.0.0.0/8\" destination_hostgroup=1 apply=1")
         .rule("rule_id=8 active=1 proxy_port=7 destination_hostgroup=2 apply=1");
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let mut rule = |client: &str| {
         let lines = rows(&mut admin, &format!("EXPLAIN ROUTE 'SELECT 1' {client}"));
         lines.into_iter().find(|line| line[1] == "rule").map(|line| line[2].clone())
@@ -53,7 +53,7 @@ fn a_route_is_explained_for_a_client_that_is_described_by_columns_of_rules() {
 fn pins_are_shown_with_what_caused_them() {
     let server = RealServer::shared(Flavour::MariaDb);
     let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-    let (mut admin, mut client) = (admin(&narrows), narrows.client());
+    let (mut admin, mut client) = (narrows.admin(), narrows.client());
     assert!(client.query("SELECT GET_LOCK('narrows admin pins', 0)").error().is_none());
     let pins = rows(&mut admin, "SHOW PINS");
     assert_eq!(pins.len(), 1, "{pins:?}");

@@ -2,7 +2,7 @@
 
 use narrows_testkit::{Conversation, FakeMysql, NarrowsConfig, RawClient};
 
-use super::{admin, start, stats};
+use super::start;
 
 /// The answer that a statement must get.
 enum Shape {
@@ -284,7 +284,7 @@ fn ask_all(client: &mut RawClient, who: &str, statements: &[(&str, Shape)]) {
 fn statements_of_other_programs_are_answered_in_their_shape() {
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-    let (mut admin, mut stats) = (admin(&narrows), stats(&narrows));
+    let (mut admin, mut stats) = (narrows.admin(), narrows.stats());
     ask_all(&mut admin, "Ansible", ANSIBLE);
     // Its module `info` reads every table.
     for table in super::rows(&mut admin, "show tables") {
@@ -306,7 +306,7 @@ fn statements_of_other_programs_are_answered_in_their_shape() {
 fn patterns_are_those_of_mysql() {
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&NarrowsConfig::in_front_of(server.port()));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     // How mysqldump checks whether a table exists.
     assert_eq!(super::rows(&mut admin, r"SHOW TABLES LIKE 'mysql\_users'"), [["mysql_users"]]);
     assert_eq!(super::rows(&mut admin, r"SHOW TABLE STATUS LIKE 'mysql\_users'")[0][0], "mysql_users");

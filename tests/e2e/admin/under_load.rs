@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, ServerOptions};
 
-use super::{admin, all_done, rows, start};
+use super::{all_done, rows, start};
 
 const ROUNDS: usize = 3;
 const LOADS: usize = 1_000;
@@ -20,7 +20,7 @@ fn a_thousand_loads_disturb_nobody() {
     let config = NarrowsConfig::in_front_of(server.port())
         .rule("rule_id=1 active=1 match_digest=\"^SELECT .* FOR UPDATE\" destination_hostgroup=0 apply=1");
     let narrows = start(&config);
-    let mut administrator = admin(&narrows);
+    let mut administrator = narrows.admin();
     finish(sysbench(&narrows, &["oltp_common", "prepare"]));
     let seconds = std::env::var("NARROWS_SYSBENCH_SECONDS").unwrap_or_else(|_| "5".to_owned());
     let seconds: u64 = seconds.parse().expect("a number of seconds");

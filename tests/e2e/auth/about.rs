@@ -8,6 +8,7 @@ use narrows_testkit::{
 };
 
 use super::PASSWORD;
+use crate::support::start;
 
 /// A server with its Performance Schema, which MariaDB has off by default, and two accounts.
 fn server(flavour: Flavour) -> RealServer {
@@ -21,7 +22,7 @@ fn server(flavour: Flavour) -> RealServer {
 fn narrows(server: &RealServer, more: &str) -> Narrows {
     let config = NarrowsConfig::new().server(0, server.port(), "max_connections=1");
     let config = config.user("told", PASSWORD, more).user("told_too", PASSWORD, more);
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    start(&config)
 }
 
 /// What the server must know about a client, besides what Narrows sends about itself.
@@ -176,7 +177,7 @@ fn monitor_connections_are_those_of_narrows() {
     let server = server(Flavour::MySql9);
     let config = NarrowsConfig::in_front_of(server.port()).monitor();
     let config = config.variable("monitor_username", "told").variable("monitor_password", PASSWORD);
-    let _narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let _narrows = start(&config);
     let query = "SELECT attr_name, attr_value FROM performance_schema.session_connect_attrs \
                  JOIN performance_schema.processlist ON id = processlist_id WHERE user = 'told'";
     let mut root = RawClient::open(&Endpoint::Unix(server.socket()), &Login::new("root", ""));

@@ -3,6 +3,8 @@
 
 use narrows_testkit::{Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer};
 
+use crate::support::start;
+
 /// The result of an id: the session's character sets, or the error.
 type Outcome = Result<Vec<Option<String>>, (u16, String, String)>;
 
@@ -63,7 +65,7 @@ const CLIENTS: u16 = 40;
 
 fn narrows(server: &RealServer) -> Narrows {
     let config = NarrowsConfig::in_front_of(server.port());
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     // Narrows learns the server family from the first connection.
     assert!(narrows.client().query("DO 1").ok().is_some());
     narrows

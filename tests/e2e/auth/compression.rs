@@ -4,6 +4,8 @@ use std::process::{Command, Stdio};
 
 use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer};
 
+use crate::support::start;
+
 #[test]
 fn clients_and_servers_compress_each_on_its_own() {
     for flavour in Flavour::both() {
@@ -13,7 +15,7 @@ fn clients_and_servers_compress_each_on_its_own() {
                 .server(0, server.port(), columns)
                 .user("sbtest", "sbtest", "")
                 .variable("max_allowed_packet", "268435456");
-            let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+            let narrows = start(&config);
             let status = narrows.client().query("SHOW STATUS LIKE 'Compression'").text_rows();
             let expected = if columns.is_empty() { "OFF" } else { "ON" };
             assert_eq!(status[0][1].as_deref(), Some(expected), "{flavour:?}");
@@ -67,7 +69,7 @@ fn nobody_compresses_where_it_is_off() {
     let config = NarrowsConfig::in_front_of(RealServer::shared(Flavour::MariaDb).port())
         .variable("have_compress", "false")
         .variable("have_ssl", "false");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     let mut client = narrows_testkit::RawClient::connect(&narrows.endpoint());
     let offered = client.greeting().expect("a greeting").capabilities;
     use narrows_testkit::capability::{COMPRESS, SSL};

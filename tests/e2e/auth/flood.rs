@@ -18,7 +18,7 @@ fn start(server: &RealServer, thousands: &str, connect_timeout: &str) -> Narrows
         .user("costly", &hash(thousands), "")
         .variable("threads", "1")
         .variable("connect_timeout_client", connect_timeout);
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    crate::support::start(&config)
 }
 
 /// Starts this many logins with a wrong password, each on a separate connection; returns the errors they end with, and

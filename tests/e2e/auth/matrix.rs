@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer};
 
 use super::{NATIVE_HASH, PASSWORD, SHA2_HASH};
+use crate::support::start;
 
 const CLIENTS: &[(&str, &str)] = &[
     ("mysql", "mysql 9.7"),
@@ -90,7 +91,7 @@ fn start_proxies(flavour: Flavour, server: &RealServer) -> [Narrows; 2] {
         for cell in Cell::all() {
             config = config.user(&cell.user(), STORED[cell.stored].1, "");
         }
-        Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+        start(&config)
     })
 }
 

@@ -7,10 +7,7 @@ use narrows_testkit::{
 };
 
 use super::{NATIVE_HASH, PASSWORD, SHA2_HASH};
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
+use crate::support::start;
 
 fn account(server: &RealServer, user: &str, password: &str) {
     server.execute(&[
@@ -77,7 +74,7 @@ fn what_is_no_password_lets_nobody_in() {
                 assert_eq!(outcome.is_ok(), good, "{value} {plugin} {password:?}: {outcome:?}");
             }
         }
-        let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let mut admin = narrows.admin();
         assert_eq!(admin.query("LOAD MYSQL USERS TO RUNTIME").ok().map(|ok| ok.warnings), Some(1), "{value}");
         let warnings = admin.query("SHOW WARNINGS").text_rows();
         let text = warnings[0][2].as_deref().unwrap_or_default();

@@ -2,12 +2,14 @@
 
 use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer};
 
+use crate::support::start;
+
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 fn narrows(networks: &str) -> Narrows {
     let config = NarrowsConfig::in_front_of(RealServer::shared(Flavour::MariaDb).port())
         .variable("proxy_protocol_networks", networks);
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    start(&config)
 }
 
 /// The address in the error of a refused login, which is the client's as Narrows knows it.
@@ -88,7 +90,7 @@ fn failures_are_counted_by_the_address_that_the_balancer_names() {
         .variable("proxy_protocol_networks", "127.0.0.1")
         .variable("client_host_cache_size", "10")
         .variable("client_host_error_counts", "2");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     let header = |address: &str| format!("PROXY TCP4 {address} 127.0.0.1 40218 6033\r\n").into_bytes();
     let login = |address: &str, password: &str| {
         let mut client = RawClient::connect(&narrows.endpoint());

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use narrows_testkit::{Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, tls_client};
 
+use crate::support::start;
+
 /// Passwords that nothing else contains.
 const CLEAR: &str = "qX7-clear-secret";
 const HASHED: &str = "qX7-hashed-secret";
@@ -32,7 +34,7 @@ fn no_secret_is_in_a_log_an_error_or_a_core_file() {
             .user("sec_native", HASHED_NATIVE, "")
             .user("sec_sha2", HASHED_SHA2, "")
             .environment("NARROWS_LOG", "trace");
-        let mut narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let mut narrows = start(&config);
         errors += &use_everything(&narrows);
         let shown = ask_everything(&narrows);
         let key = std::fs::read_to_string(narrows.folder().join("proxysql-key.pem")).expect("made");
@@ -105,8 +107,8 @@ fn ask_everything(narrows: &Narrows) -> String {
         let lossy = |packet: &narrows_testkit::Packet| String::from_utf8_lossy(&packet.payload).into_owned();
         answer.packets.iter().map(lossy).collect::<String>()
     };
-    let mut stats = RawClient::open(&narrows.admin_endpoint(), &Login::new("stats", "stats"));
-    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut stats = narrows.stats();
+    let mut admin = narrows.admin();
     let tables = admin.query("SELECT name FROM stats.sqlite_master WHERE type = 'table'");
     let tables: Vec<String> = tables.text_rows().into_iter().filter_map(|mut row| row.remove(0)).collect();
     assert!(tables.len() > 20, "{tables:?}");

@@ -11,9 +11,11 @@ use narrows_testkit::{
     ServerOptions, TempFolder, TlsClient, Validity, capability, tls_client, writer,
 };
 
+use crate::support::start;
+
 /// A Narrows in front of the shared MariaDB, and what its clients trust.
 fn narrows(config: NarrowsConfig) -> (Narrows, Arc<TlsClient>) {
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     let ca = std::fs::read_to_string(narrows.folder().join("proxysql-ca.pem")).expect("made at the start");
     let config = tls_client(&ca, None);
     (narrows, config)
@@ -215,7 +217,7 @@ fn servers_are_reached_by_tls_and_their_certificates_are_checked() {
             // However long the first attempt takes, its error is reported.
             .variable("connect_timeout_server", "30000")
             .variable("connect_timeout_server_max", "1500");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         let answer = narrows.client().query("SHOW STATUS LIKE 'Ssl_version'");
         match (refusal, answer.error()) {
             (None, None) => assert_eq!(answer.text_rows()[0][1].as_deref(), Some("TLSv1.3")),
@@ -232,7 +234,7 @@ fn servers_are_reached_by_tls_and_their_certificates_are_checked() {
             .server(0, server.port(), "use_ssl=1")
             .user("sbtest", "sbtest", "")
             .variable("connect_timeout_server", "30000");
-        let unverified = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let unverified = start(&config);
         assert_eq!(unverified.client().query("DO 1").error(), None);
     }
 }
@@ -250,7 +252,7 @@ fn a_statement_over_tls_is_killed_and_a_session_moves_between_users() {
             .user("other", "other", "")
             .variable("connect_timeout_server", "30000")
             .variable("default_query_timeout", "1000");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         let mut client = narrows.client();
         // If killed, it is an error on MariaDB, and a row with the result on MySQL.
         let killed = client.query("SELECT SLEEP(50)");
@@ -272,7 +274,7 @@ fn a_server_without_tls_is_not_spoken_to_where_tls_is_asked_for() {
         .user("sbtest", "sbtest", "")
         .variable("connect_timeout_server", "30000")
         .variable("connect_timeout_server_max", "1000");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     let error = narrows.client().query("DO 1").error().expect("no TLS there");
     assert!(error.message.contains("does not offer TLS"), "{error:?}");
 }
@@ -297,7 +299,7 @@ fn what_comes_before_tls_is_not_read_as_if_it_came_inside() {
         .user("sbtest", "sbtest", "")
         .variable("connect_timeout_server", "30000")
         .variable("connect_timeout_server_max", "2000");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     let answer = narrows.client().query("SELECT 'true'");
     let error = answer.error().unwrap_or_else(|| panic!("an answer to something else: {answer:?}"));
     assert!(error.message.contains("bytes after the greeting"), "{error:?}");

@@ -1,9 +1,9 @@
 //! Metadata locks: what a statement of a session without autocommit locks stays locked until its transaction ends, and
 //! no longer, whatever the table's engine and whatever the server reports about a transaction.
 
-use narrows_testkit::{Answer, Flavour, Narrows, NarrowsConfig, RawClient, RealServer};
+use narrows_testkit::{Answer, Flavour, Narrows, NarrowsConfig, RawClient, RealServer, wait_until};
 
-use super::{Replicated, execute, start, tell, wait_until, without_autocommit};
+use super::{Replicated, execute, start, tell, without_autocommit};
 
 fn engines(flavour: Flavour) -> &'static [&'static str] {
     match flavour {
@@ -82,8 +82,7 @@ fn run_executed(client: &mut RawClient, statement: &str) {
 }
 
 fn assert_nothing_is_pinned(narrows: &Narrows) {
-    let mut admin =
-        RawClient::open(&narrows.admin_endpoint(), &narrows_testkit::Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     wait_until("nothing is pinned", || tell(&mut admin, "SHOW PINS").text_rows().is_empty());
 }
 

@@ -8,8 +8,8 @@ mod several;
 use narrows_testkit::capability::DEPRECATE_EOF;
 use narrows_testkit::{Answer, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions};
 
-use crate::model::wait_until;
 use crate::prepared::Statement;
+use crate::support::start;
 
 /// A primary and replicas. Replicas are not read-only: a write sent to one by mistake succeeds there.
 struct Replicated {
@@ -113,10 +113,6 @@ impl Replicated {
         let rows = self.primary.rows("SELECT v FROM shop.t ORDER BY id");
         rows.into_iter().filter_map(|mut row| row.remove(0)).collect()
     }
-}
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
 }
 
 /// A session in the schema `shop` that has switched autocommit off.

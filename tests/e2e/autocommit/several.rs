@@ -1,8 +1,10 @@
 //! `transaction_persistent=0`: each statement goes where it is routed, and a session may have several transactions.
 
-use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions};
+use narrows_testkit::{
+    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, wait_until,
+};
 
-use super::{ask, start, tell, wait_until};
+use super::{ask, start, tell};
 use crate::prepared::Statement;
 
 /// Two servers, each with a table: statements that name `rights` go to the second.

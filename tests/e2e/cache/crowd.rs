@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use narrows_testkit::{Conversation, FakeMysql, Login, Move, Narrows, RawClient, command};
+use narrows_testkit::{Conversation, FakeMysql, Login, Move, Narrows, RawClient, command, wait_until};
 
-use super::{admin, caching, executions, figure, hits, start};
-use crate::model::wait_until;
+use super::{caching, executions, figure, hits, start};
 
 const SLOW: &str = "SELECT slow";
 const TTL: Duration = Duration::from_millis(3_000);
@@ -99,8 +98,8 @@ fn when_the_one_that_runs_the_statement_vanishes_another_one_does() {
 fn when_the_one_that_runs_the_statement_is_killed_another_one_does() {
     let mut queue = Queue::start();
     let running = "SELECT SessionID FROM stats_mysql_processlist WHERE command='Query'";
-    let id = admin(&queue.narrows).query(running).cell().expect("the one that runs");
-    admin(&queue.narrows).query(format!("KILL CONNECTION {id}")).ok().expect("killed");
+    let id = queue.narrows.admin().query(running).cell().expect("the one that runs");
+    queue.narrows.admin().query(format!("KILL CONNECTION {id}")).ok().expect("killed");
     queue.another_one_runs_it();
 }
 
@@ -109,8 +108,8 @@ fn one_that_waits_can_be_killed_and_go_away_like_any_other() {
     let mut queue = Queue::start();
     let waiting =
         "SELECT SessionID FROM stats_mysql_processlist WHERE command='Cache' ORDER BY SessionID LIMIT 1";
-    let id = admin(&queue.narrows).query(waiting).cell().expect("one that waits");
-    admin(&queue.narrows).query(format!("KILL QUERY {id}")).ok().expect("killed");
+    let id = queue.narrows.admin().query(waiting).cell().expect("one that waits");
+    queue.narrows.admin().query(format!("KILL QUERY {id}")).ok().expect("killed");
     queue.others.pop().expect("one of them").vanish();
     wait_until("it has disconnected", || figure(&queue.narrows, "Client_Connections_connected") == 5);
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use narrows_testkit::{Conversation, FakeMysql, Move, NarrowsConfig, command};
+use narrows_testkit::{Conversation, FakeMysql, Move, NarrowsConfig, command, wait_until};
 
-use super::{admin, caching, executions, figure, hits, start};
-use crate::model::wait_until;
+use super::{caching, executions, figure, hits, start};
 
 const WHO: &str = "SELECT who";
 
@@ -58,7 +57,7 @@ fn a_flush_forgets_everything_at_once() {
     server.say(saying("two"));
     assert_eq!(figure(&narrows, "Query_Cache_Entries"), 1);
 
-    admin(&narrows).query("PROXYSQL FLUSH QUERY CACHE").ok().expect("flushed");
+    narrows.admin().query("PROXYSQL FLUSH QUERY CACHE").ok().expect("flushed");
 
     assert_eq!(
         (figure(&narrows, "Query_Cache_Entries"), figure(&narrows, "Query_Cache_Memory_bytes")),
@@ -77,7 +76,7 @@ fn what_was_asked_before_a_flush_is_not_kept() {
     let mut client = narrows.client();
     client.send_command(command::QUERY, WHO.as_bytes()).expect("send");
     server.wait_for(WHO);
-    admin(&narrows).query("PROXYSQL FLUSH QUERY CACHE").ok().expect("flushed");
+    narrows.admin().query("PROXYSQL FLUSH QUERY CACHE").ok().expect("flushed");
     server.say(saying("two"));
     server.release();
     assert_eq!(client.answer(command::QUERY).cell().as_deref(), Some("one"));
@@ -129,11 +128,11 @@ fn figures_tell_of_reads_and_of_what_there_is() {
     assert!(of("Memory_bytes") > of("bytes_IN"));
     let digests = "SELECT hostgroup, count_star FROM stats_mysql_query_digest WHERE digest_text='SELECT who' \
                    ORDER BY hostgroup";
-    let rows = admin(&narrows).query(digests).text_rows();
+    let rows = narrows.admin().query(digests).text_rows();
     let told: Vec<Vec<&str>> =
         rows.iter().map(|row| row.iter().map(|cell| cell.as_deref().unwrap_or_default()).collect()).collect();
     assert_eq!(told, [["-1", "3"], ["0", "1"]]);
-    let page = admin(&narrows).query("SHOW PROMETHEUS METRICS").text_rows();
+    let page = narrows.admin().query("SHOW PROMETHEUS METRICS").text_rows();
     let page = format!("{page:?}");
     for line in [
         "proxysql_query_cache_count_get_total{status=\\\\\\\"ok\\\\\\\"} 3",

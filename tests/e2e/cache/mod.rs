@@ -7,21 +7,14 @@ mod lives;
 mod memory;
 mod sessions;
 
-use narrows_testkit::{FakeMysql, Login, Narrows, NarrowsConfig, RawClient};
+use narrows_testkit::{FakeMysql, Narrows, NarrowsConfig, RawClient};
 
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
+use crate::support::start;
 
 /// One server, and a rule that caches every SELECT for this many milliseconds.
 fn caching(port: u16, ttl_ms: u32) -> NarrowsConfig {
     NarrowsConfig::in_front_of(port)
         .rule(&format!("rule_id=1 match_digest=\"^(SELECT|SHOW)\" cache_ttl={ttl_ms} apply=1"))
-}
-
-/// A session of an administrator.
-fn admin(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
 }
 
 /// How often a statement has reached a server.
@@ -32,7 +25,7 @@ fn executions(server: &FakeMysql, statement: &str) -> usize {
 /// A figure of `stats_mysql_global`.
 fn figure(narrows: &Narrows, name: &str) -> u64 {
     let query = format!("SELECT Variable_Value FROM stats_mysql_global WHERE Variable_Name='{name}'");
-    admin(narrows).query(query).cell().expect("a value").parse().expect("a number")
+    narrows.admin().query(query).cell().expect("a value").parse().expect("a number")
 }
 
 /// Answers that came from the cache so far.

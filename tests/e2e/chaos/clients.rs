@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Login, RawClient, command};
+use narrows_testkit::{Login, RawClient, command, wait_until};
 
-use super::cluster::{PLACES, wait_until};
+use super::cluster::PLACES;
 use super::load::Load;
 use super::servers::recovered;
 use super::verdict::{Report, Times};

@@ -6,9 +6,9 @@
 //! what no replica has acknowledged, and follows; a MySQL primary keeps it, and is rebuilt: it clones the primary that
 //! replaced it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use narrows_testkit::{Flavour, Namespace, NarrowsConfig, RealServer, ServerOptions};
+use narrows_testkit::{Flavour, Namespace, NarrowsConfig, RealServer, ServerOptions, wait_until};
 
 use super::{short_or_long, sysbench};
 
@@ -386,15 +386,6 @@ fn transactions(set: &str) -> u64 {
         number(last) - number(first) + 1
     };
     set.split(',').flat_map(|source| source.split(':').skip(1)).map(interval).sum()
-}
-
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "timed out waiting until {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    begun.elapsed()
 }
 
 /// How many facts there are; the value of each is seven times its number.

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Conversation, FakeMysql, Move, RawClient, command};
+use narrows_testkit::{Conversation, FakeMysql, Move, RawClient, command, wait_until};
 
-use super::cluster::wait_until;
 use super::servers::recovered;
 use super::verdict::{Report, Times};
 use super::{Scene, short_or_long};

@@ -7,10 +7,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Login, Narrows, RawClient, workers_and_keepers};
+use narrows_testkit::{Login, Narrows, RawClient, wait_until, workers_and_keepers};
 use rustix::process::{Pid, Resource, getrlimit, prlimit};
 
-use super::cluster::wait_until;
 use super::load::{Failure, What};
 use super::processes::{Idle, lost_by_a_kill, upgrade};
 use super::servers::recovered;

@@ -26,14 +26,16 @@ mod verdict;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{FakeMysql, Flavour, Login, Narrows, RawClient, workers_and_keepers};
+use narrows_testkit::{FakeMysql, Flavour, Login, Narrows, RawClient, wait_until, workers_and_keepers};
 
 use admin::Bursts;
-use cluster::{Cluster, wait_until};
+use cluster::Cluster;
 use load::Load;
 use memory::Meter;
 use random::Random;
 use verdict::Report;
+
+use crate::support::start;
 
 #[test]
 fn clients_go_on_whatever_goes_wrong() {
@@ -80,7 +82,7 @@ impl Scene {
     fn start(flavour: Flavour) -> Scene {
         let random = Random::new(&format!("{flavour:?}"));
         let (cluster, deaf) = (Cluster::start(flavour), deaf::server());
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &cluster.config(deaf.port()));
+        let narrows = start(&cluster.config(deaf.port()));
         let bursts = Arc::new(Bursts::new(narrows.admin_endpoint()));
         Scene { cluster, narrows, deaf, random, bursts }
     }
@@ -92,7 +94,7 @@ impl Scene {
 
     /// An administrator.
     pub fn admin(&self) -> RawClient {
-        RawClient::open(&self.narrows.admin_endpoint(), &Login::new("admin", "admin"))
+        self.narrows.admin()
     }
 
     /// Waits until a worker process other than `former` serves.

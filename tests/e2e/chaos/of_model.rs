@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Flavour, Login, Namespace, Narrows, NarrowsConfig, RawClient, RealServer};
+use narrows_testkit::{Flavour, Namespace, Narrows, NarrowsConfig, RealServer, wait_until};
 
-use super::cluster::{FACTS, fill, namespace, wait_until};
+use super::cluster::{FACTS, fill, namespace};
 use super::is_long;
 use super::load::Load;
 use crate::model::{RULE, prepared_server, run_model_beside, variables_of};
@@ -138,7 +138,7 @@ impl Spares {
 
 /// How many statements ran on the servers that fail, as counted by Narrows.
 fn reads_of(narrows: &Narrows, whose: &str) -> u64 {
-    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     let query =
         format!("SELECT SUM(count_star) FROM stats_mysql_query_digest WHERE hostgroup = 1 AND {whose}");
     admin.query(query).cell().and_then(|cell| cell.parse().ok()).unwrap_or(0)

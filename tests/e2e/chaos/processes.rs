@@ -3,10 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{RawClient, command, kill};
+use narrows_testkit::{RawClient, command, kill, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::cluster::wait_until;
 use super::load::{Failure, What};
 use super::servers::recovered;
 use super::verdict::{Excuse, Report, Times};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Endpoint, Flavour, Login, RawClient};
+use narrows_testkit::{Endpoint, Flavour, Login, RawClient, wait_until};
 
-use super::cluster::{Cluster, wait_until};
+use super::cluster::Cluster;
 use super::load::Load;
 use super::verdict::{Change, Excuse, Report, Times, needs_primary};
 use super::{Scene, is_long};

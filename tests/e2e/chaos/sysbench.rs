@@ -8,9 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use narrows_testkit::{Process, RealServer, TempFolder};
+use narrows_testkit::{Process, RealServer, TempFolder, wait_until};
 
-use super::cluster::wait_until;
 use super::load::{Failure, What};
 use crate::sysbench::figure;
 

@@ -1,13 +1,10 @@
 //! What remains after all clients have disconnected: nothing, neither on the server nor on the backend connections that
 //! the next clients get.
 
-use std::time::Duration;
-
-use narrows_testkit::{Endpoint, Flavour, Login, RawClient, RealServer};
+use narrows_testkit::{Endpoint, Flavour, Login, RawClient, RealServer, wait_until};
 
 use super::observe;
 use super::script::USERS;
-use super::side::wait_until;
 
 /// Looks for leftovers; returns a line for each one found.
 pub fn left_behind(
@@ -19,11 +16,7 @@ pub fn left_behind(
 ) -> Vec<String> {
     // The server may still be cleaning up after the last client.
     wait_until("the locks of all clients are free", || locks_in_use(twin, clients) == 0);
-    wait_until("no transaction is open", || {
-        // InnoDB only refreshes this list if nobody has read it for a tenth of a second.
-        std::thread::sleep(Duration::from_millis(150));
-        twin.rows("SELECT trx_id FROM information_schema.innodb_trx").is_empty()
-    });
+    wait_until("no transaction is open", || twin.open_transactions() == 0);
     wait_until("no table is locked", || twin.rows("SHOW OPEN TABLES WHERE In_use > 0").is_empty());
     let mut found = Vec::new();
     let users: Vec<String> = USERS.iter().map(|user| format!("'{user}'")).collect();

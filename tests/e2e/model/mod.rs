@@ -37,9 +37,10 @@ pub use away::RULE;
 use exceptions::Past;
 use figures::Figures;
 use script::{Burst, Script, USERS};
-pub use side::wait_until;
 use side::{LogIn, Side, Step};
 use watch::Watch;
+
+use crate::support::start;
 
 #[test]
 fn no_client_sees_another_on_mariadb() {
@@ -90,7 +91,7 @@ pub fn run_model_beside(
         (truth, other.join().expect("a server"))
     });
     let config = configure(config(&twin));
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     let run = Run {
         flavour,
         seed,

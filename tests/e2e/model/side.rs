@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Endpoint, ErrorPacket, Login, RawClient, RealServer, capability, command};
+use narrows_testkit::{Endpoint, ErrorPacket, Login, RawClient, RealServer, capability, command, wait_until};
 
 use super::observe;
 
@@ -269,12 +269,3 @@ fn query(client: &RawClient, statement: &str) -> Vec<u8> {
 
 /// How long something that must happen soon may take.
 const PATIENCE: Duration = Duration::from_secs(90);
-
-/// Waits for something that must happen soon.
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "timed out waiting until {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}

@@ -2,7 +2,7 @@
 
 use narrows_testkit::{Conversation, FakeMysql, Move, NarrowsConfig, RawClient};
 
-use super::{admin, start, wait_for_rows, watched};
+use super::{start, wait_for_rows, watched};
 
 const READ: &str = "SELECT slow";
 const WRITE: &str = "INSERT INTO slow";
@@ -80,7 +80,7 @@ fn a_read_on_a_server_that_is_offline_hard_is_run_elsewhere() {
     let narrows = start(&with_a_spare(&first, &spare));
     let mut client = narrows.client();
     begin(&mut client, &first, READ);
-    out(&mut admin(&narrows), &first, "OFFLINE_HARD");
+    out(&mut narrows.admin(), &first, "OFFLINE_HARD");
     assert_eq!(client.answer(narrows_testkit::command::QUERY).cell().as_deref(), Some("done"));
 }
 
@@ -93,7 +93,7 @@ fn a_server_that_goes_out_while_it_is_connected_to_gets_no_work() {
         let mut client = narrows.client();
         client.send_command(narrows_testkit::command::QUERY, READ.as_bytes()).unwrap();
         first.wait_for_open(1);
-        out(&mut admin(&narrows), &first, status);
+        out(&mut narrows.admin(), &first, status);
         first.release();
         assert_eq!(
             client.answer(narrows_testkit::command::QUERY).cell().as_deref(),
@@ -110,7 +110,7 @@ fn offline_hard_ends_a_write_and_says_that_it_may_have_run() {
     let narrows = start(&with_a_spare(&first, &spare));
     let mut client = narrows.client();
     begin(&mut client, &first, WRITE);
-    out(&mut admin(&narrows), &first, "OFFLINE_HARD");
+    out(&mut narrows.admin(), &first, "OFFLINE_HARD");
     let error = client.answer(narrows_testkit::command::QUERY).error().unwrap();
     assert_eq!(error.code, 2013);
     let parts =
@@ -128,7 +128,7 @@ fn offline_hard_ends_a_transaction_and_says_that_the_statement_has_not_run() {
     let mut client = narrows.client();
     client.query("BEGIN");
     first.wait_for("BEGIN");
-    out(&mut admin(&narrows), &first, "OFFLINE_HARD");
+    out(&mut narrows.admin(), &first, "OFFLINE_HARD");
     // What was sent before may have reached it.
     first.wait_for_open(0);
     let error = client.query(WRITE).error().unwrap();
@@ -154,7 +154,7 @@ fn offline_soft_lets_a_transaction_end() {
     let narrows = start(&with_a_spare(&first, &spare));
     let mut client = narrows.client();
     client.query("BEGIN");
-    out(&mut admin(&narrows), &first, "OFFLINE_SOFT");
+    out(&mut narrows.admin(), &first, "OFFLINE_SOFT");
     assert_eq!(client.query(WRITE).error(), None);
     assert_eq!(client.query("COMMIT").error(), None);
     assert_eq!(client.query(READ).cell().as_deref(), Some("done"));
@@ -174,7 +174,7 @@ fn a_transaction_on_a_server_that_is_offline_soft_ends_when_its_time_is_over() {
     client.query("BEGIN");
     first.wait_for("BEGIN");
     let begun = std::time::Instant::now();
-    out(&mut admin(&narrows), &first, "OFFLINE_SOFT");
+    out(&mut narrows.admin(), &first, "OFFLINE_SOFT");
     first.wait_for_open(0);
     assert!(begun.elapsed() >= std::time::Duration::from_secs(1), "{:?}", begun.elapsed());
     let error = client.query(WRITE).error().unwrap();
@@ -197,7 +197,7 @@ fn lag_ends_a_transaction_and_lets_a_read_end() {
     begin(&mut reader, &first, READ);
     first.say(fine.on(late, &[Move::rows("Seconds_Behind_Source", &["11"])]));
     let states = format!("SELECT status FROM stats_mysql_connection_pool WHERE srv_port = {}", first.port());
-    wait_for_rows(&mut admin(&narrows), &states, &["SHUNNED_REPLICATION_LAG"]);
+    wait_for_rows(&mut narrows.admin(), &states, &["SHUNNED_REPLICATION_LAG"]);
     let error = writer.query(WRITE).error().unwrap();
     assert!(error.message.contains("SHUNNED_REPLICATION_LAG: it lags). It has not run."), "{error:?}");
     first.release();

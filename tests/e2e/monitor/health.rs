@@ -1,8 +1,8 @@
 //! Servers that do not answer, or lag, get no statements until they have recovered.
 
-use narrows_testkit::{Conversation, FakeMysql, Flavour, Login, Move, RawClient, ServerOptions, command};
+use narrows_testkit::{Conversation, FakeMysql, Flavour, Move, ServerOptions, command};
 
-use super::{admin, rows, start, wait_for_rows, watched};
+use super::{rows, start, wait_for_rows, watched};
 
 const STATES: &str = "SELECT status FROM stats_mysql_connection_pool ORDER BY srv_port";
 
@@ -11,7 +11,7 @@ fn missed_pings_shun_and_an_answer_brings_back() {
     let server = FakeMysql::start(Conversation::new());
     let port = server.port();
     let narrows = start(&watched().server(0, port, "").variable("monitor_ping_timeout", "100"));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     wait_for_rows(&mut admin, "SELECT count(*) >= 2 FROM monitor.mysql_server_ping_log", &["1"]);
     assert_eq!(rows(&mut admin, STATES), ["ONLINE"]);
     wait_for_rows(&mut admin, "SELECT Latency_us > 0 FROM stats_mysql_connection_pool", &["1"]);
@@ -36,7 +36,7 @@ fn a_server_that_refuses_the_monitor_keeps_its_work() {
     let refusal = Move::error(1045, "28000", "Access denied for user 'sbtest'@'localhost'");
     let server = FakeMysql::start(Conversation::new().at_login(&[refusal]));
     let narrows = start(&watched().server(0, server.port(), ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     for log in ["ping", "connect"] {
         let denied = format!(
             "SELECT count(*) >= 5 FROM monitor.mysql_server_{log}_log WHERE {log}_error LIKE '%Access denied%'"
@@ -53,7 +53,7 @@ fn a_replica_that_lags_gets_no_work_until_it_has_caught_up() {
     };
     let server = FakeMysql::start(lag("3"));
     let narrows = start(&watched().server(0, server.port(), "max_replication_lag=10"));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let seen = "SELECT DISTINCT repl_lag FROM monitor.mysql_server_replication_lag_log ORDER BY 1";
     wait_for_rows(&mut admin, seen, &["3"]);
     assert_eq!(rows(&mut admin, STATES), ["ONLINE"]);
@@ -74,7 +74,7 @@ fn servers_that_know_the_older_spelling_are_asked_with_it() {
             .on("SHOW SLAVE STATUS", &[Move::rows("Seconds_Behind_Master", &["100"])]),
     );
     let narrows = start(&watched().server(0, server.port(), "max_replication_lag=10"));
-    wait_for_rows(&mut admin(&narrows), STATES, &["SHUNNED_REPLICATION_LAG"]);
+    wait_for_rows(&mut narrows.admin(), STATES, &["SHUNNED_REPLICATION_LAG"]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn variables_count_at_once() {
     let server = FakeMysql::start(Conversation::new());
     let config = watched().server(0, server.port(), "").variable("monitor_ping_interval", "3600000");
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let pings = "SELECT count(*) FROM monitor.mysql_server_ping_log";
     wait_for_rows(&mut admin, pings, &["1"]);
     for change in ["SET mysql-monitor_ping_interval = 100", "SET mysql-monitor_ping_timeout = 100"] {
@@ -110,7 +110,7 @@ fn without_the_monitor_nobody_asks() {
     let narrows = start(&watched().server(0, server.port(), "").variable("monitor_enabled", "false"));
     assert_eq!(narrows.client().query("DO 1").error(), None);
     let log = "SELECT count(*) FROM monitor.mysql_server_connect_log";
-    assert_eq!(rows(&mut admin(&narrows), log), ["0"]);
+    assert_eq!(rows(&mut narrows.admin(), log), ["0"]);
     assert_eq!(server.connections(), 1);
 }
 
@@ -119,7 +119,7 @@ fn real_servers_are_asked_in_their_own_words() {
     for flavour in Flavour::both() {
         let server = ServerOptions::new(flavour).start();
         let narrows = start(&watched().server(0, server.port(), "max_replication_lag=10"));
-        let mut admin = admin(&narrows);
+        let mut admin = narrows.admin();
         let log =
             "SELECT count(*) > 2, max(repl_lag), max(error) FROM monitor.mysql_server_replication_lag_log";
         wait_for_rows(&mut admin, log, &["1 NULL NULL"]);
@@ -153,7 +153,7 @@ fn a_heartbeat_table_tells_the_lag_where_one_is_named() {
         .server(0, server.port(), "max_replication_lag=10")
         .variable("monitor_replication_lag_use_percona_heartbeat", "percona.heartbeat");
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     wait_for_rows(&mut admin, STATES, &["SHUNNED_REPLICATION_LAG"]);
     let lag = "SELECT DISTINCT repl_lag BETWEEN 100 AND 130 FROM monitor.mysql_server_replication_lag_log";
     wait_for_rows(&mut admin, lag, &["1"]);
@@ -175,7 +175,7 @@ fn servers_that_ask_for_tls_are_checked_over_tls() {
         .variable("monitor_password", "a secret")
         .server(0, server.port(), "use_ssl=1");
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let log = "SELECT count(*) > 2, max(connect_error) FROM monitor.mysql_server_connect_log";
     wait_for_rows(&mut admin, log, &["1 NULL"]);
 
@@ -192,7 +192,7 @@ fn servers_that_ask_for_tls_are_checked_over_tls() {
 fn a_statement_of_an_administrator_gives_way_to_what_is_found() {
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&watched().server(0, server.port(), ""));
-    let (mut busy, mut admin) = (admin(&narrows), admin(&narrows));
+    let (mut busy, mut admin) = (narrows.admin(), narrows.admin());
     wait_for_rows(&mut admin, "SELECT count(*) >= 2 FROM monitor.mysql_server_ping_log", &["1"]);
     // As long as it takes: a statement that no client waits for has ten seconds.
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
@@ -208,8 +208,8 @@ fn a_statement_of_an_administrator_gives_way_to_what_is_found() {
 fn what_is_found_does_not_wait_for_a_user_of_statistics() {
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&watched().server(0, server.port(), ""));
-    let mut admin = admin(&narrows);
-    let mut busy = RawClient::open(&narrows.admin_endpoint(), &Login::new("stats", "stats"));
+    let mut admin = narrows.admin();
+    let mut busy = narrows.stats();
     wait_for_rows(&mut admin, "SELECT count(*) >= 2 FROM monitor.mysql_server_ping_log", &["1"]);
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
     busy.send_command(command::QUERY, endless.as_bytes()).unwrap();

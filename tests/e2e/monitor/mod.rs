@@ -7,7 +7,9 @@ mod roles;
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Login, Narrows, NarrowsConfig, RawClient};
+use narrows_testkit::{NarrowsConfig, RawClient};
+
+use crate::support::start;
 
 /// A configuration whose monitor checks often enough that tests need not wait long, and logs in as `sbtest`.
 fn watched() -> NarrowsConfig {
@@ -23,14 +25,6 @@ fn watched() -> NarrowsConfig {
         config = config.variable(name, value);
     }
     config
-}
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
-
-fn admin(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
 }
 
 /// The rows of a query, one text each, with cells separated by blanks.

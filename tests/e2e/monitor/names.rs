@@ -87,7 +87,7 @@ fn connections_follow_a_name_that_moves_and_stay_when_it_is_lost() {
     narrows.wait_for_log(0, |line| line.contains("a host name cannot be resolved"));
     new.hang_up();
     assert!((0..20).all(|_| who(&mut client) == "new"));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let [queried, found, updated] =
         ["queried", "lookup_success", "record_updated"].map(|name| figure(&mut admin, name));
     assert!(updated == 2 && found >= 3 && queried >= found, "{queried} {found} {updated}");

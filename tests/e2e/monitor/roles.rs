@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Conversation, FakeMysql, Flavour, Move, NarrowsConfig, RawClient, ServerOptions};
 
-use super::{DEADLINE, admin, rows, start, wait_for_rows, watched};
+use super::{DEADLINE, rows, start, wait_for_rows, watched};
 
 const RUNTIME: &str = "SELECT hostgroup_id, port, status FROM runtime_mysql_servers ORDER BY 1, 2";
 
@@ -39,7 +39,7 @@ fn reads_and_writes_follow_a_switch() {
             let took = wait_until_served_by(&mut client, writer.port(), reader.port());
             println!("{flavour:?}: reads and writes have followed after {took:?}; the interval is 500 ms");
         }
-        let mut admin = admin(&narrows);
+        let mut admin = narrows.admin();
         let configured = rows(&mut admin, "SELECT hostgroup_id, port FROM mysql_servers ORDER BY 1");
         let expected = [format!("0 {}", one.port()), format!("1 {}", two.port())];
         assert_eq!(configured, expected, "what is configured stays");
@@ -71,7 +71,7 @@ fn every_check_type_is_asked_of_real_servers() {
                 .row("mysql_replication_hostgroups", &columns);
         }
         let narrows = start(&config);
-        let mut admin = admin(&narrows);
+        let mut admin = narrows.admin();
         let mut wait_for = |readers: [bool; 5]| {
             // MariaDB has no super_read_only: the query is an error there, which moves nothing.
             let asked = if flavour == Flavour::MariaDb { 4 } else { 5 };
@@ -115,7 +115,7 @@ fn wait_until_served_by(client: &mut RawClient, writer: u16, reader: u16) -> Dur
 fn a_statement_that_waits_for_a_writer_goes_on_as_soon_as_there_is_one() {
     let (one, two) = (FakeMysql::start(says(READ_ONLY, "1")), FakeMysql::start(says(READ_ONLY, "1")));
     let narrows = start(&pair(one.port(), two.port(), ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     wait_for_rows(&mut admin, "SELECT count(*) FROM runtime_mysql_servers WHERE hostgroup_id = 0", &["0"]);
     let mut client = narrows.client();
     let waiting = std::thread::spawn(move || (client.query("DO 1").error(), Instant::now()));
@@ -134,7 +134,7 @@ fn a_writer_is_also_a_reader_where_that_is_wanted() {
     let (one, two) = (FakeMysql::start(says(READ_ONLY, "0")), FakeMysql::start(says(READ_ONLY, "1")));
     let (one_port, two_port) = (one.port(), two.port());
     let narrows = start(&pair(one_port, two_port, ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     one.say(says(READ_ONLY, "1"));
     two.say(says(READ_ONLY, "0"));
     let mut readers = [one_port, two_port];
@@ -157,7 +157,7 @@ fn three_timeouts_take_a_writer_out_and_a_connection_error_does_not() {
         .variable("monitor_read_only_timeout", "1000")
         .variable("monitor_ping_interval", "60000");
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let at_first = [format!("0 {one_port} ONLINE"), format!("1 {two_port} ONLINE")];
     let at_first = at_first.each_ref().map(String::as_str);
     let seen = "SELECT DISTINCT read_only FROM monitor.mysql_server_read_only_log WHERE read_only NOT NULL ORDER BY 1";
@@ -202,7 +202,7 @@ fn every_check_type_asks_what_it_says() {
             "SELECT hostgroup_id FROM runtime_mysql_servers WHERE port = {} ORDER BY 1",
             server.port()
         );
-        wait_for_rows(&mut admin(&narrows), &query, &["0", "1"]);
+        wait_for_rows(&mut narrows.admin(), &query, &["0", "1"]);
     }
 }
 
@@ -210,7 +210,7 @@ fn every_check_type_asks_what_it_says() {
 fn a_load_keeps_what_is_known_and_follows_new_servers() {
     let (one, two) = (FakeMysql::start(says(READ_ONLY, "1")), FakeMysql::start(says(READ_ONLY, "0")));
     let narrows = start(&pair(one.port(), two.port(), ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let writers = "SELECT port FROM runtime_mysql_servers WHERE hostgroup_id = 0";
     wait_for_rows(&mut admin, writers, &[&two.port().to_string()]);
     admin.query("UPDATE mysql_servers SET comment = 'x'");

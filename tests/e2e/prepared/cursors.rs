@@ -9,6 +9,7 @@ use narrows_testkit::{
 
 use super::statement::cell;
 use super::{Statement, on_each};
+use crate::support::start;
 
 const ROWS: &str = "SELECT v FROM t ORDER BY id";
 
@@ -134,7 +135,7 @@ fn an_error_in_the_place_of_a_cursor_is_all_that_follows_the_columns_in_every_fo
             .server(0, server.port(), "max_connections=1")
             .variable("threads", "1")
             .user("sbtest", "sbtest", "");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         // The only connection takes the form of the first client that needs it.
         let _opener = opened_by(&narrows, server_form);
         for client_form in [0, capability::DEPRECATE_EOF] {
@@ -170,7 +171,7 @@ fn the_error_of_a_server_that_is_lost_after_the_columns_comes_after_their_end() 
         .server(0, server.port(), "max_connections=1")
         .variable("threads", "1")
         .user("sbtest", "sbtest", "");
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+    let narrows = start(&config);
     let _opener = opened_by(&narrows, capability::DEPRECATE_EOF);
     let login = Login::new("sbtest", "sbtest").without(capability::DEPRECATE_EOF);
     let mut client = RawClient::open(&narrows.endpoint(), &login);

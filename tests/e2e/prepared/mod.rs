@@ -17,6 +17,8 @@ use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealSer
 
 pub use statement::{Statement, Value, cell};
 
+use crate::support::start;
+
 /// A separate server, because its statements are counted, and Narrows in front of it.
 pub struct Scene {
     pub server: RealServer,
@@ -57,7 +59,7 @@ impl Scene {
         for (name, value) in variables {
             config = config.variable(name, value);
         }
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         Scene { server, narrows, flavour }
     }
 

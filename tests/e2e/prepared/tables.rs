@@ -1,7 +1,5 @@
 //! Tables that change between preparing and executing.
 
-use narrows_testkit::{Login, RawClient};
-
 use super::statement::cell;
 use super::{Statement, on_each};
 
@@ -59,7 +57,7 @@ fn a_temporary_table_is_its_clients_also_in_shared_statements() {
 fn administrators_see_the_columns_of_a_statement_as_they_are_and_what_statements_take() {
     on_each(2, |scene| {
         scene.server.execute(&["CREATE TABLE one.seen (v VARCHAR(10))", "INSERT INTO one.seen VALUES ('x')"]);
-        let mut admin = RawClient::open(&scene.narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let mut admin = scene.narrows.admin();
         let mut columns = || {
             let asked =
                 "SELECT num_columns FROM stats_mysql_prepared_statements_info WHERE query LIKE '%seen'";

@@ -4,6 +4,8 @@
 
 use narrows_testkit::{FakeMysql, Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions, scramble};
 
+use crate::support::start;
+
 /// The accounts of both sides: name, password, further columns of `mysql_users`.
 const USERS: &[(&str, &str, &str)] = &[
     ("sbtest", "sbtest", ""),
@@ -72,7 +74,7 @@ impl World {
         if self.narrows.as_ref().is_none_or(|(current, _)| *current != settings) {
             // The old one is stopped first: its rows in the server's tables are reused.
             self.narrows = None;
-            let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &self.config(&settings));
+            let narrows = start(&self.config(&settings));
             self.narrows = Some((settings, narrows));
         }
         &self.narrows.as_ref().expect("just started").1

@@ -5,6 +5,8 @@ use std::process::Command;
 use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig, free_port};
 use serde_json::Value;
 
+use crate::support::start;
+
 /// Runs it; returns its exit code and output.
 pub fn connect_speed(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_narrows"))
@@ -18,7 +20,7 @@ pub fn connect_speed(arguments: &[&str]) -> (Option<i32>, String) {
 
 fn scene() -> (FakeMysql, Narrows) {
     let server = FakeMysql::start(Conversation::new().on("DO 1", &[Move::ok()]));
-    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &NarrowsConfig::in_front_of(server.port()));
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
     (server, narrows)
 }
 

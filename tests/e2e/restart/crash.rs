@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use narrows_testkit::{Login, Narrows, RawClient, command, kill};
+use narrows_testkit::{Login, RawClient, command, kill};
 
 use super::{BINARY, Connects, scene, wait_for_another};
 
@@ -45,7 +45,7 @@ fn nobody_of_many_is_refused_while_the_worker_process_is_killed() {
 #[test]
 fn what_runs_goes_on_after_a_crash_and_what_is_saved_is_there() {
     let (_server, narrows) = scene(|config| config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     for statement in [
         "INSERT INTO mysql_users (username, password) VALUES ('saved', 'x')",
         "SAVE MYSQL USERS TO DISK",
@@ -60,7 +60,7 @@ fn what_runs_goes_on_after_a_crash_and_what_is_saved_is_there() {
     for user in ["saved", "loaded"] {
         RawClient::open(&narrows.endpoint(), &Login::new(user, "x"));
     }
-    let mut admin = self::admin(&narrows);
+    let mut admin = narrows.admin();
     let names = |table: &str| format!("SELECT COUNT(*) FROM {table} WHERE username IN ('saved', 'loaded')");
     assert_eq!(admin.query(names("mysql_users")).cell().as_deref(), Some("1"));
     // One row for the client side and one for the server side.
@@ -108,7 +108,7 @@ fn whatever_is_killed_while_it_saves_the_configuration_is_there_again() {
     let (_server, mut narrows) = scene(|config| config);
     for round in 0..9 {
         let worker = narrows.worker();
-        let mut admin = admin(&narrows);
+        let mut admin = narrows.admin();
         let saver = std::thread::spawn(move || save_until_cut(&mut admin));
         // At a different point each time.
         std::thread::sleep(Duration::from_millis(20 + 17 * round));
@@ -125,7 +125,7 @@ fn whatever_is_killed_while_it_saves_the_configuration_is_there_again() {
             narrows.start_again(BINARY);
         }
         wait_for_another(&narrows, worker);
-        let mut admin = self::admin(&narrows);
+        let mut admin = narrows.admin();
         let saved = admin.query("SELECT CAST(comment AS INT) FROM disk.mysql_users").cell();
         let saved: u64 = saved.and_then(|saved| saved.parse().ok()).expect("a number");
         assert!(saved >= acknowledged, "round {round}: {saved} of {acknowledged}");
@@ -146,8 +146,4 @@ fn save_until_cut(admin: &mut RawClient) -> u64 {
         }
     }
     unreachable!("it ends when it is cut")
-}
-
-fn admin(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
 }

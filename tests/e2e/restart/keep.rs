@@ -27,10 +27,6 @@ fn before(server: &FakeMysql) -> Narrows {
     Narrows::start(BINARY, &NarrowsConfig::in_front_of(server.port()).supervised())
 }
 
-fn admin(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
-}
-
 /// The connection id in the greeting.
 fn id(client: &mut RawClient) -> u32 {
     client.greeting().expect("a greeting").connection_id
@@ -50,7 +46,7 @@ fn idle_clients_go_on_under_their_numbers() {
     }
     let ids: BTreeSet<u32> = clients.iter_mut().map(id).collect();
     assert_eq!(ids.len(), clients.len(), "two clients have one number");
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let shown = admin.query("SELECT SessionID FROM stats_mysql_processlist").text_rows();
     let shown: BTreeSet<u32> = shown.iter().filter_map(|row| row[0].as_deref()?.parse().ok()).collect();
     assert_eq!(shown, ids);

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Narrows, RawClient, TempFolder, free_port, serving_worker};
+use narrows_testkit::{Narrows, RawClient, TempFolder, free_port, serving_worker, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BINARY, scene, start_with_log_file, upgrade, wait_for_another};
@@ -149,14 +149,6 @@ fn upgraded(narrows: &Narrows) {
 
 fn wait_for_nobody(narrows: &Narrows) {
     wait_until("all worker processes have ended", || serving_worker(narrows.folder()).is_none());
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + SOON;
-    while !holds() {
-        assert!(Instant::now() < deadline, "timed out waiting until {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Random numbers; NARROWS_SEED repeats them.

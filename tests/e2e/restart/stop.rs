@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{ErrorPacket, Login, Narrows, RawClient, command};
+use narrows_testkit::{ErrorPacket, Narrows, command};
 
 use super::{BINARY, scene, wait_for_another};
 
@@ -34,7 +34,7 @@ fn clients_finish_what_they_do_before_the_process_ends() {
 fn administrators_start_it_again_and_end_it() {
     let (_server, mut narrows) = scene(|config| config);
     let ask = |narrows: &Narrows, statement: &str| {
-        let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let mut admin = narrows.admin();
         admin.send_command(command::QUERY, statement.as_bytes()).expect("it reads");
         assert!(admin.is_closed_within(Duration::from_secs(10)), "{statement} has no answer");
     };

@@ -4,21 +4,17 @@ use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Login, Narrows, RawClient};
+use narrows_testkit::Narrows;
 
 use super::{BINARY, scene, upgrade};
 
 /// Longer than a process lives that misses its heartbeats, if one may be missed.
 const WATCHED: Duration = Duration::from_millis(8_500);
 
-fn admin(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
-}
-
 #[test]
 fn a_stopped_proxy_stays_stopped_and_refuses_clients() {
     let (_server, narrows) = scene(|config| config.missing_heartbeats(1));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let worker = narrows.worker();
     narrows.client().query("DO 1").ok().expect("it serves");
     // It must have sent a heartbeat before one can be missed.
@@ -43,7 +39,7 @@ fn a_stopped_proxy_stays_stopped_and_refuses_clients() {
 #[test]
 fn a_client_of_a_proxy_that_was_stopped_and_started_keeps_its_connection() {
     let (_server, narrows) = scene(|config| config.missing_heartbeats(1));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let worker = narrows.worker();
     std::thread::sleep(Duration::from_secs(2));
     admin.query("PROXYSQL STOP").ok().expect("it stops");

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, ServerOptions,
-    TempFolder, command,
+    Conversation, FakeMysql, Flavour, Move, Narrows, NarrowsConfig, RawClient, ServerOptions, TempFolder,
+    command,
 };
 
 use super::{BINARY, Connects, upgrade};
@@ -132,7 +132,7 @@ fn what_is_loaded_during_an_upgrade_runs_after_it() {
     let (_server, narrows) = program.start();
     let mut loaded = 0;
     for round in 0..10 {
-        let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let mut admin = narrows.admin();
         let loads = std::thread::spawn(move || {
             let is_done = |admin: &mut RawClient, statement: &str| {
                 let asked = admin.send_command(command::QUERY, statement.as_bytes());
@@ -150,7 +150,7 @@ fn what_is_loaded_during_an_upgrade_runs_after_it() {
         let (done, text) = upgrade(Path::new(BINARY), &narrows);
         assert!(done, "round {round}: {text}\n{}", narrows.log());
         loaded = loads.join().expect("no panic");
-        let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let mut admin = narrows.admin();
         let running = admin.query("SELECT MAX(CAST(comment AS INT)) FROM runtime_mysql_users").cell();
         let running: u64 = running.and_then(|running| running.parse().ok()).expect("a number");
         assert!(running >= loaded, "round {round}: {running} runs, and {loaded} was loaded");
@@ -232,7 +232,7 @@ fn a_pid_file_that_cannot_be_written_ends_a_first_start() {
 }
 
 fn clients(narrows: &Narrows) -> usize {
-    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     admin.query("SELECT SessionID FROM stats_mysql_processlist").text_rows().len()
 }
 

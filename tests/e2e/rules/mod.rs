@@ -5,14 +5,11 @@ mod split;
 use std::time::{Duration, Instant};
 
 use crate::prepared::Statement;
+use crate::support::start;
 use narrows_testkit::{
-    Conversation, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient, RealServer,
-    ServerOptions, TempFolder,
+    Conversation, FakeMysql, Flavour, Login, Move, NarrowsConfig, RawClient, RealServer, ServerOptions,
+    TempFolder,
 };
-
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
 
 /// Two servers that answer `SELECT who` with their name, in hostgroups 0 and 1.
 struct Pair {
@@ -134,7 +131,7 @@ fn rules_with_negative_ids_run_before_the_others() {
     let mut client = narrows.client();
     assert_eq!(client.query("SELECT who").cell().as_deref(), Some("reader"), "from the file");
 
-    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     let insert = "INSERT INTO mysql_query_rules (rule_id, active, match_digest, error_msg, apply)
         VALUES (-8, 1, '^SELECT who', 'the first one', 1)";
     assert_eq!(admin.query(insert).error(), None);
@@ -223,7 +220,7 @@ fn hints_without_effect_are_counted_logged_and_explained() {
     let logged = narrows.wait_for_log(0, |log| log.contains("hint ignored"));
     assert_eq!(logged.matches("hint ignored").count(), 1, "one line a minute: {logged}");
 
-    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     let status = admin.query("SHOW NARROWS STATUS").text_rows();
     let counted = ["Narrows_hints_ignored", "3"].map(|cell| Some(cell.to_owned())).to_vec();
     assert!(status.contains(&counted), "{status:?}");
@@ -363,7 +360,7 @@ fn a_text_that_begins_with_a_read_goes_where_its_first_write_goes() {
     let lock = "SELECT 1; SELECT GET_LOCK('x', 0)";
     assert_eq!(narrows.client().query(lock).error(), None);
     assert_eq!(heard(&pair.writer, &[lock]), [lock]);
-    let mut admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+    let mut admin = narrows.admin();
     let route = admin.query("EXPLAIN ROUTE 'SELECT 1; CALL p(1)' AS sbtest");
     assert!(format!("{:?}", route.text_rows()).contains("its first statement that is no read"), "{route:?}");
 }

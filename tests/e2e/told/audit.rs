@@ -2,12 +2,12 @@
 
 use narrows_testkit::NarrowsConfig;
 
-use super::{admin, run, start};
+use super::{run, start};
 
 #[test]
 fn the_log_tells_who_has_changed_what() {
     let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "secret-of-app", ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     run(
         &mut admin,
         &[
@@ -53,7 +53,7 @@ fn the_log_tells_who_has_changed_what() {
 #[test]
 fn a_script_of_thousands_of_statements_leaves_few_lines() {
     let narrows = start(&NarrowsConfig::new());
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     for rule in 0..2_000 {
         run(&mut admin, &[&format!("INSERT INTO mysql_query_rules (rule_id, active) VALUES ({rule}, 0)")]);
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Conversation, FakeMysql, Move, NarrowsConfig, RawClient};
 
-use super::{admin, run, start};
+use super::{run, start};
 
 fn status(admin: &mut RawClient) -> Vec<(String, String)> {
     let rows = admin.query("SHOW NARROWS STATUS").text_rows();
@@ -40,7 +40,7 @@ fn a_monitor_that_is_not_let_in_or_lacks_a_privilege_is_told_of_everywhere() {
         config = config.variable(name, value);
     }
     let narrows = start(&config);
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     let check = format!("Narrows_monitor_replication_lag_127.0.0.1:{port}");
     wait_for_status(&mut admin, &check, |value| value.contains("1227"));
     wait_for_status(&mut admin, "Narrows_monitor", |value| value == "1 check fails");
@@ -69,7 +69,7 @@ fn a_monitor_that_is_not_let_in_or_lacks_a_privilege_is_told_of_everywhere() {
 fn the_status_tells_what_an_operator_wants_to_know_first() {
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&NarrowsConfig::new().server(3, server.port(), "").user("app", "app", ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     run(&mut admin, &["SET mysql-auditlog_filename = 'audit'", "LOAD MYSQL VARIABLES TO RUNTIME"]);
     let rows = status(&mut admin);
     let value = |name: &str| {

@@ -4,12 +4,12 @@ use std::process::Command;
 
 use narrows_testkit::{NarrowsConfig, TempFolder};
 
-use super::{admin, run, start, warnings};
+use super::{run, start, warnings};
 
 #[test]
 fn each_load_warns_of_what_has_no_effect() {
     let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     for (insert, load, expected) in [
         (
             "INSERT INTO mysql_galera_hostgroups (writer_hostgroup, backup_writer_hostgroup, reader_hostgroup, \
@@ -58,7 +58,7 @@ fn each_load_warns_of_what_has_no_effect() {
 #[test]
 fn each_load_warns_of_rows_that_do_not_go_together() {
     let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     for (change, load, expected) in [
         (
             "INSERT INTO mysql_users (username, password, default_hostgroup) VALUES ('lost', 'x', 7)",
@@ -102,7 +102,7 @@ fn each_load_warns_of_rows_that_do_not_go_together() {
 #[test]
 fn each_load_warns_of_values_that_are_accepted_and_do_nothing() {
     let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     for (change, load, expected, back) in [
         (
             "UPDATE mysql_users SET attributes = '{\"auto_read_write_split\":\"yes\"}'",
@@ -160,7 +160,7 @@ fn each_load_warns_of_values_that_are_accepted_and_do_nothing() {
 #[test]
 fn nobody_who_could_log_in_and_no_server_are_warned_of() {
     let narrows = start(&NarrowsConfig::new().server(0, 1, "").user("app", "app", ""));
-    let mut admin = admin(&narrows);
+    let mut admin = narrows.admin();
     run(&mut admin, &["DELETE FROM mysql_users", "DELETE FROM mysql_servers"]);
     let found = warnings(&mut admin, "LOAD MYSQL USERS TO RUNTIME");
     assert_eq!(found, ["mysql_users has no active rows: no client can log in"]);

@@ -4,15 +4,9 @@ mod audit;
 mod checks;
 mod effect;
 
-use narrows_testkit::{Login, Narrows, NarrowsConfig, RawClient};
+use narrows_testkit::RawClient;
 
-fn start(config: &NarrowsConfig) -> Narrows {
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), config)
-}
-
-fn admin(narrows: &Narrows) -> RawClient {
-    RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"))
-}
+use crate::support::start;
 
 /// Runs statements that must succeed.
 fn run(admin: &mut RawClient, statements: &[&str]) {

@@ -10,6 +10,7 @@ use narrows_testkit::{
 
 use super::random_cases;
 use crate::model::random::Random;
+use crate::support::start;
 
 /// MySQL 9, which logs what it runs, and Narrows, which logs what it has read.
 struct Witness {
@@ -31,7 +32,7 @@ impl Witness {
         let config = NarrowsConfig::in_front_of(server.port())
             .variable("eventslog_filename", "queries")
             .variable("eventslog_default_log", "1");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = start(&config);
         // Servers' capabilities are offered once a server is known.
         narrows.client().query("SELECT 1");
         let login = Login::new("sbtest", "sbtest").schema("shop").with(capability::QUERY_ATTRIBUTES);

@@ -5,6 +5,7 @@ use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealSer
 
 use super::random_cases;
 use crate::model::random::Random;
+use crate::support::start;
 
 /// The account may only send `SELECT ?` and `SELECT ? FROM t WHERE n=?` in the schema.
 fn protected(flavour: Flavour) -> Narrows {
@@ -24,7 +25,7 @@ fn protected(flavour: Flavour) -> Narrows {
             &format!("username=\"sbtest\" client_address=\"\" schemaname=\"walled\" digest=\"{digest}\""),
         );
     }
-    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+    start(&config)
 }
 
 /// `SELECT ?`.

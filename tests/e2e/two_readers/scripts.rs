@@ -11,6 +11,7 @@ use narrows_testkit::{
 
 use super::random_cases;
 use crate::model::random::Random;
+use crate::support::start;
 
 /// A server, Narrows with one connection to it, and sessions of both that run the same scripts.
 struct Stand {
@@ -52,8 +53,8 @@ impl Stand {
             // Most scripts end with the connection kept, and this is how long the other client waits for it in vain.
             .variable("connect_timeout_server_max", "10")
             .user("sbtest", "sbtest", "");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
-        let admin = RawClient::open(&narrows.admin_endpoint(), &Login::new("admin", "admin"));
+        let narrows = start(&config);
+        let admin = narrows.admin();
         Stand { flavour, server, narrows, admin, number: 0, held: 0, free: 0 }
     }
 
