@@ -431,19 +431,24 @@ fn statements_are_logged_as_their_rules_say() {
     client.query("DO 'secret'");
     client.query("DO 1");
     client.query("DO 'blocked'");
+    // It keeps its connection, whatever the rules say.
+    client.query("LOCK TABLES t WRITE");
+    client.query("SELECT who");
+    let mut elsewhere = RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest").schema("shop"));
+    elsewhere.query("/* hostgroup=99 */ DO 1");
 
     let log = folder.file("queries.00000001");
     let deadline = Instant::now() + Duration::from_secs(20);
     let lines: Vec<serde_json::Value> = loop {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
         let lines: Vec<_> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        if lines.len() >= 3 || Instant::now() > deadline {
+        if lines.len() >= 6 || Instant::now() > deadline {
             break lines;
         }
         std::thread::sleep(Duration::from_millis(20));
     };
 
-    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!(lines.len(), 6, "{lines:?}");
     let first = &lines[0];
     assert_eq!(first["query"], "SELECT who");
     assert_eq!((&first["username"], &first["schemaname"]), (&"sbtest".into(), &"shop".into()));
@@ -454,6 +459,11 @@ fn statements_are_logged_as_their_rules_say() {
     assert_eq!((&lines[1]["query"], &lines[1]["event"]), (&"DO 1".into(), &"COM_QUERY".into()));
     let blocked = &lines[2];
     assert_eq!((&blocked["query"], &blocked["error"]), (&"DO 'blocked'".into(), &1148.into()), "{blocked}");
+    let kept = &lines[4];
+    assert_eq!((&kept["query"], &kept["hostgroup_id"]), (&"SELECT who".into(), &0.into()), "{kept}");
+    assert_eq!(kept["server"], format!("127.0.0.1:{}", pair.writer.port()));
+    let nowhere = &lines[5];
+    assert_eq!((&nowhere["hostgroup_id"], &nowhere["error"]), (&(-1).into(), &9001.into()), "{nowhere}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::information::{CLEAR_CONDITIONS, Last, asks_about_last};
 use super::job::Job;
 use super::lease::{Leased, NoLease};
 use super::lost::{Abandoned, Fate, Tries};
-use super::outcome::{Answering, Broken, GOING_AWAY, Outcome, READ_ONLY};
+use super::outcome::{Broken, GOING_AWAY, Outcome, READ_ONLY};
 use super::prepared::Ready;
 use super::request::Request;
 use super::upload::Upload;
@@ -23,7 +23,7 @@ use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
-use crate::rt::{Instant, nanoseconds, select, sleep};
+use crate::rt::{select, sleep};
 use crate::snapshot::Snapshot;
 use crate::state::SessionState;
 
@@ -156,6 +156,7 @@ impl Session {
             }
             Answer::Statement(packet) => packet,
         };
+        self.record_server(&backend);
         job.hold_back = tries.hold_back(snapshot, job, request, pinned);
         let mut outcome = Outcome::default();
         if let Err(broken) = self.send_and_relay(&mut backend, request, job, packet, &mut outcome).await {
@@ -256,7 +257,7 @@ impl Session {
         outcome: &mut Outcome,
     ) -> Result<(), End> {
         fault::inject(Moment::After, request.argument());
-        self.fill_record(&backend, job, outcome);
+        self.fill_record(outcome);
         // A kill that has not arrived yet must not hit the next client's statement.
         if let Some(kill) = outcome.kill.take()
             && kill.await.is_err()
@@ -401,7 +402,7 @@ impl Session {
         self.note_run(job, request);
         let Some(statement) = &job.prepared else {
             self.send_job(backend, request, job, replaced).await?;
-            return self.timed_relay(backend, request, job.answering(), outcome).await;
+            return self.relay(backend, request, job.answering(), outcome).await;
         };
         let mut tries = 0;
         loop {
@@ -415,7 +416,7 @@ impl Session {
             };
             self.send_job(backend, request, job, packets).await?;
             let answering = self.answering(backend, request, job, statement, tries);
-            self.timed_relay(backend, request, answering, outcome).await?;
+            self.relay(backend, request, answering, outcome).await?;
             let Some(error) = &outcome.held_back else { return Ok(()) };
             if READ_ONLY.contains(&error.code) || GOING_AWAY.contains(&error.code) {
                 return Ok(());
@@ -424,26 +425,6 @@ impl Session {
             *outcome = Outcome::default();
             tries += 1;
         }
-    }
-
-    /// Relays an answer, and measures how long that takes if the figure is needed.
-    async fn timed_relay(
-        &self,
-        backend: &Backend,
-        request: &mut Request,
-        answering: Answering,
-        outcome: &mut Outcome,
-    ) -> Result<(), Broken> {
-        let (timed, throttle) = {
-            let variables = &self.snapshot().variables;
-            (variables.stats_time_backend_query, variables.throttle_to_client)
-        };
-        let began = timed.then(Instant::now);
-        let relayed = self.relay(backend, request, Answering { throttle, ..answering }, outcome).await;
-        if let Some(began) = began {
-            self.worker.counters.borrow_mut().backend_time_ns += nanoseconds(began.elapsed());
-        }
-        relayed
     }
 
     /// Sends a command: the request, or these packets instead.

@@ -15,7 +15,6 @@ use crate::backend::Backend;
 use crate::query_log::Record;
 use crate::route::digest_options;
 use crate::rules::digest_of;
-use crate::snapshot::HostgroupId;
 
 impl Session {
     /// Creates the record of a statement, if that must be logged.
@@ -27,18 +26,18 @@ impl Session {
             Some(statement) => statement.prepared.text.to_vec(),
             None => request.argument_after(job.attributes).to_vec(),
         };
-        self.run.record = Some(self.new_record(job.command, query, job.hostgroup));
+        self.run.record = Some(self.new_record(job.command, query));
     }
 
     /// Queues the record of a statement that Narrows answers itself, with OK or with this error.
     pub(super) fn record_answered(&mut self, command: Command, text: &[u8], error: Option<Errno>) {
-        let mut record = self.new_record(command, text.to_vec(), NOWHERE);
+        let mut record = self.new_record(command, text.to_vec());
         record.error = error.map(|errno| errno.number);
         self.run.record = Some(record);
         self.end_record();
     }
 
-    fn new_record(&self, command: Command, query: Vec<u8>, hostgroup: HostgroupId) -> Box<Record> {
+    fn new_record(&self, command: Command, query: Vec<u8>) -> Box<Record> {
         let snapshot = self.snapshot();
         let digest = snapshot.variables.query_digests.then(|| {
             let options = digest_options(&snapshot.variables);
@@ -52,7 +51,7 @@ impl Session {
             client: format!("{}:{}", self.handle.peer.0, self.handle.peer.1),
             digest,
             query,
-            hostgroup,
+            hostgroup: NOWHERE,
             server: None,
             began: SystemTime::now(),
             duration: std::time::Duration::ZERO,
@@ -64,11 +63,17 @@ impl Session {
         })
     }
 
-    /// Fills in what an answer reports.
-    pub(super) fn fill_record(&mut self, backend: &Backend, job: &Job, outcome: &Outcome) {
+    /// The statement is about to be sent to a server, which may be another one than its rules say: a client keeps its connection.
+    pub(super) fn record_server(&mut self, backend: &Backend) {
         if let Some(record) = &mut self.run.record {
-            record.hostgroup = job.hostgroup;
+            record.hostgroup = backend.login.server.row.hostgroup;
             record.server = Some(backend.login.server.address());
+        }
+    }
+
+    /// Fills in what an answer reports.
+    pub(super) fn fill_record(&mut self, outcome: &Outcome) {
+        if let Some(record) = &mut self.run.record {
             record.rows_affected = outcome.affected_rows;
             record.last_insert_id = outcome.last_insert_id;
             record.rows_sent = outcome.rows;
@@ -80,7 +85,6 @@ impl Session {
     /// Queues the record of a statement whose answer came from the cache.
     pub(super) fn end_record_from_cache(&mut self, outcome: &Outcome) {
         if let Some(record) = &mut self.run.record {
-            record.hostgroup = NOWHERE;
             record.rows_sent = outcome.rows;
             record.bytes_sent = outcome.bytes;
         }

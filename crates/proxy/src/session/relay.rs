@@ -23,7 +23,7 @@ use super::{End, Interrupt, Session};
 use crate::backend::Backend;
 use crate::buffer::{Buffer, LARGE, Side};
 use crate::reply::put_error;
-use crate::rt::{select, sleep};
+use crate::rt::{Instant, nanoseconds, select, sleep};
 
 /// One answer that is being relayed.
 struct Relay<'a> {
@@ -144,6 +144,11 @@ impl Session {
         answering: Answering,
         outcome: &mut Outcome,
     ) -> Result<(), Broken> {
+        let (timed, throttle) = {
+            let variables = &self.snapshot().variables;
+            (variables.stats_time_backend_query, variables.throttle_to_client)
+        };
+        let began = timed.then(Instant::now);
         let expect = answering.expect;
         let deprecate_eof = backend.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
         let is_init_db = Command::from_code(request.code()) == Some(Command::InitDb);
@@ -154,7 +159,7 @@ impl Session {
             backend,
             request,
             tracker,
-            answering,
+            answering: Answering { throttle, ..answering },
             outcome,
             buffer: self.worker.buffers.small(Side::Backend),
             ready: 0,
@@ -169,6 +174,9 @@ impl Session {
             out_parameters: Status::default(),
         };
         let result = relay.run().await;
+        if let Some(began) = began {
+            self.worker.counters.borrow_mut().backend_time_ns += nanoseconds(began.elapsed());
+        }
         relay.outcome.rows_sent = relay.tracker.rows();
         relay.outcome.columns = relay.tracker.columns();
         self.worker.buffers.give_back(relay.buffer);

@@ -8,6 +8,7 @@ use narrows_sql::Escapes;
 use super::effects::{
     Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, ServerReport, effects, escapes,
 };
+use super::information::Last;
 use super::job::Job;
 use super::outcome::Outcome;
 use super::sequences::note_drawn;
@@ -96,6 +97,30 @@ impl Session {
         }
         let hostgroup = backend.login.server.row.hostgroup;
         self.binding.pinned = Some(Pinned { backend, hostgroup, pins });
+    }
+
+    /// Gives a connection back to the pool, and remembers which one it was and what it keeps. `exit` is what its pins
+    /// require.
+    pub(super) fn give_back(&mut self, mut backend: Lease, exit: Exit) {
+        debug_assert!(!backend.login.statements.holds_any(), "a statement is held without a pin");
+        self.leave(&mut backend);
+        self.handle.has_backend(None);
+        let exit = self.exit_of(&backend, exit);
+        if exit != Exit::Return {
+            self.data.information.last = Last::Nobody;
+        }
+        let now = self.run.ended.unwrap_or_else(Instant::now);
+        backend.settle(exit, &self.worker.pool, &self.want, now);
+    }
+
+    /// What must be done to a connection that this session gives back, if its pins required `exit`.
+    pub(super) fn exit_of(&self, backend: &Backend, exit: Exit) -> Exit {
+        match exit {
+            Exit::Return if self.client.patience.is_short && backend.login.state.has_short_timeouts() => {
+                Exit::UndoTimeouts
+            }
+            exit => exit,
+        }
     }
 
     /// Makes the changes in the state of the client and in that of the connection.

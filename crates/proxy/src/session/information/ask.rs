@@ -9,9 +9,7 @@ use super::super::{End, Session};
 use super::conditions::{Condition, condition, is_error};
 use super::{FoundRows, Information, Last, Left, Place, asks_about_last, may_set_an_id};
 use crate::backend::{Backend, BackendError, Collected, FOREIGN_INSERT_ID, InsertIdBefore, Kinds, ResultSet};
-use crate::pool::{Exit, Lease};
 use crate::reply;
-use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
 use crate::state::quoted;
 
@@ -36,30 +34,6 @@ impl Session {
     pub(in super::super) fn note_own_error(&mut self, errno: Errno, text: &str) {
         let kept = !self.data.state.keeps_no_errors();
         self.data.information.note_own_error(errno, text, kept);
-    }
-
-    /// Gives a connection back to the pool, and remembers which one it was and what it keeps. `exit` is what its pins
-    /// require.
-    pub(in super::super) fn give_back(&mut self, mut backend: Lease, exit: Exit) {
-        debug_assert!(!backend.login.statements.holds_any(), "a statement is held without a pin");
-        self.leave(&mut backend);
-        self.handle.has_backend(None);
-        let exit = self.exit_of(&backend, exit);
-        if exit != Exit::Return {
-            self.data.information.last = Last::Nobody;
-        }
-        let now = self.run.ended.unwrap_or_else(Instant::now);
-        backend.settle(exit, &self.worker.pool, &self.want, now);
-    }
-
-    /// What must be done to a connection that this session gives back, if its pins required `exit`.
-    pub(in super::super) fn exit_of(&self, backend: &Backend, exit: Exit) -> Exit {
-        match exit {
-            Exit::Return if self.client.patience.is_short && backend.login.state.has_short_timeouts() => {
-                Exit::UndoTimeouts
-            }
-            exit => exit,
-        }
     }
 
     /// Remembers which connection the session gives back or sets aside, and what that keeps.
