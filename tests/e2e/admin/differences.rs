@@ -4,9 +4,11 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::recorded::engine::{Differences, write_lists};
+
 /// Records that are answered differently on purpose, with the reason.
 #[rustfmt::skip]
-pub const DIFFERENCES: &[(&[u64], &str)] = &[
+pub const DIFFERENCES: Differences = &[
     (
         &[41, 51, 53, 55, 57, 59, 61, 63, 65, 69, 73],
         "`SELECT @@name` works for statistics users: it returns a value of `stats_mysql_global`, or no row. In \
@@ -140,17 +142,10 @@ pub fn section(records: &[Value]) -> String {
     writeln!(
         text,
         "{replayed}\nrecorded statements (`tests/vectors/admin.jsonl`): {} are answered equally, {listed} differ on \
-         purpose.\n\n### Everywhere\n",
+         purpose.",
         replayed - listed
     )
     .expect("writing to a String cannot fail");
-    for line in EVERYWHERE {
-        writeln!(text, "- {line}").expect("writing to a String cannot fail");
-    }
-    text.push_str("\n### On purpose\n\n| what | records |\n|---|---|\n");
-    for (ids, reason) in DIFFERENCES {
-        let numbers = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-        writeln!(text, "| {reason} | {numbers} |").expect("writing to a String cannot fail");
-    }
+    write_lists(&mut text, EVERYWHERE, DIFFERENCES);
     text
 }

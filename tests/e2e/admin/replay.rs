@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use narrows_testkit::{Endpoint, Login, Monitor, Narrows, Packet, RawClient, TempFolder, reader};
 use serde_json::{Value, json};
 
-/// The capabilities of the recording's client: no `DEPRECATE_EOF`.
-const RECORDED: u32 = 958_981;
+use crate::recorded::engine::{CAPABILITIES, cells};
 
 /// The recording's ports, in place of ours.
 const RECORDED_INTERFACES: &str = "127.0.0.1:19033";
@@ -127,7 +126,7 @@ fn copy_keys(from: &std::path::Path, to: &std::path::Path) {
 }
 
 fn session(narrows: &Narrows, user: &str) -> RawClient {
-    let login = Login { capabilities: RECORDED, ..Login::new(user, user) };
+    let login = Login { capabilities: CAPABILITIES, ..Login::new(user, user) };
     let mut client = RawClient::open(&narrows.admin_endpoint(), &login);
     client.set_patience(Duration::from_secs(20));
     client
@@ -180,22 +179,16 @@ fn answer(client: &mut RawClient, sql: &str) -> Value {
 fn rows(packets: &[Packet], columns: usize) -> Vec<Value> {
     let of_rows = packets.iter().skip(2 + columns).take_while(|packet| !is_end(packet));
     let row = |packet: &Packet| {
-        let mut bytes = reader::Bytes::new(&packet.payload);
-        let cell = |_| {
-            if bytes.rest().first() == Some(&0xFB) {
-                bytes.take(1).expect("a byte");
-                return Value::Null;
-            }
-            let cell = bytes.lenenc_bytes().expect("a cell");
-            match std::str::from_utf8(cell) {
-                Ok(text) => Value::from(text),
-                Err(_) => {
-                    let hex: String = cell.iter().map(|byte| format!("{byte:02x}")).collect();
-                    json!({ "hex": hex })
-                }
+        let cells = cells(&mut reader::Bytes::new(&packet.payload), columns);
+        assert_eq!(cells.len(), columns, "{packet:?}");
+        let cell = |cell: &[u8]| match std::str::from_utf8(cell) {
+            Ok(text) => Value::from(text),
+            Err(_) => {
+                let hex: String = cell.iter().map(|byte| format!("{byte:02x}")).collect();
+                json!({ "hex": hex })
             }
         };
-        (0..columns).map(cell).collect::<Vec<Value>>().into()
+        cells.into_iter().map(|bytes| bytes.map_or(Value::Null, cell)).collect::<Vec<Value>>().into()
     };
     of_rows.map(row).collect()
 }

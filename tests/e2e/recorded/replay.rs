@@ -8,10 +8,8 @@ use narrows_testkit::{
 };
 use serde_json::{Map, Value, json};
 
+use super::engine::{CAPABILITIES, cells};
 use super::world::World;
-
-/// The capabilities of the recording's client.
-const RECORDED: u32 = 958_981;
 
 /// Long enough for an answer that comes at all.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -104,7 +102,7 @@ fn conversation(world: &mut World, id: u64, record: &Value) -> Value {
 }
 
 fn recorded_login(user: &str, password: &str) -> Login {
-    Login { capabilities: RECORDED, ..Login::new(user, password) }
+    Login { capabilities: CAPABILITIES, ..Login::new(user, password) }
 }
 
 fn login_reply(result: &Result<Vec<u8>, ErrorPacket>) -> Value {
@@ -243,7 +241,7 @@ fn kill(world: &mut World, id: u64, record: &Value) -> Value {
     };
     let (mut victim, victim_id) = open("sbtest", "sbtest");
     if id == 471 {
-        let reply = answer_reply(&victim.query(format!("KILL {victim_id}")), RECORDED);
+        let reply = answer_reply(&victim.query(format!("KILL {victim_id}")), CAPABILITIES);
         return json!({"reply": reply, "ping": ping(&mut victim)});
     }
     let other = text(&record["name"]).contains("other user");
@@ -252,8 +250,8 @@ fn kill(world: &mut World, id: u64, record: &Value) -> Value {
     victim.send_command(command::QUERY, marked.as_bytes()).expect("send");
     wait_for_statement(world, &marked);
     let template = text(&record["name"]).split(" (").next().unwrap_or_default();
-    let killer_reply = answer_reply(&killer.query(template.replace("%d", &victim_id)), RECORDED);
-    let victim_reply = answer_reply(&victim.answer(command::QUERY), RECORDED);
+    let killer_reply = answer_reply(&killer.query(template.replace("%d", &victim_id)), CAPABILITIES);
+    let victim_reply = answer_reply(&victim.answer(command::QUERY), CAPABILITIES);
     json!({
         "killer_reply": killer_reply,
         "victim_reply": victim_reply,
@@ -282,10 +280,10 @@ fn lost_backend(world: &mut World, id: u64, record: &Value) -> Value {
         world.server().execute(&["KILL USER sbtest"]);
         client.query(text(&record["reply_to"]))
     };
-    let next = answer_reply(&client.query("SELECT 2"), RECORDED);
+    let next = answer_reply(&client.query("SELECT 2"), CAPABILITIES);
     let next =
         if record["next"]["sql"].is_string() { json!({"sql": "SELECT 2", "reply": next}) } else { next };
-    json!({"reply": answer_reply(&reply, RECORDED), "next": next})
+    json!({"reply": answer_reply(&reply, CAPABILITIES), "next": next})
 }
 
 /// A client that sends nothing after the greeting.
@@ -320,7 +318,7 @@ fn raw_segments(world: &mut World, id: u64) -> Value {
         [command::QUERY; 2]
     };
     let replies: Vec<Value> =
-        codes.iter().map(|code| answer_reply(&client.answer(*code), RECORDED)).collect();
+        codes.iter().map(|code| answer_reply(&client.answer(*code), CAPABILITIES)).collect();
     json!({"reply": replies})
 }
 
@@ -409,7 +407,7 @@ fn fetched(answer: &Answer) -> Value {
             let rows: Vec<Value> = rows.iter().map(|row| json!([hex(&row.payload)])).collect();
             json!({"rows": rows, "end": end(&last.payload)})
         }
-        _ => answer_reply(answer, RECORDED),
+        _ => answer_reply(answer, CAPABILITIES),
     }
 }
 
@@ -470,22 +468,14 @@ fn column(payload: &[u8]) -> Value {
 /// A row as text cells, or as hexadecimal digits if it is binary.
 fn row(payload: &[u8], columns: usize) -> Value {
     let mut bytes = reader::Bytes::new(payload);
-    let mut cells = Vec::new();
-    for _ in 0..columns {
-        if bytes.rest().first() == Some(&0xFB) {
-            bytes.take(1);
-            cells.push(Value::Null);
-        } else if let Some(cell) = bytes.lenenc_bytes() {
-            cells.push(json!(String::from_utf8_lossy(cell)));
-        }
-    }
+    let cells = cells(&mut bytes, columns);
     let binary = payload.first() == Some(&0)
         && payload.len() > 1
         && (cells.len() != columns || !bytes.rest().is_empty());
     if binary {
         return json!([hex(payload)]);
     }
-    Value::Array(cells)
+    cells.into_iter().map(|cell| cell.map(String::from_utf8_lossy)).collect()
 }
 
 fn text(value: &Value) -> &str {
