@@ -109,6 +109,14 @@ fn tables_are_those_of_proxysql() {
 }
 
 #[test]
+fn columns_are_read_in_the_order_of_their_table() {
+    for section in crate::config::tables::SECTIONS {
+        let read: Vec<&str> = section.absent().into_iter().map(|(column, _)| column).collect();
+        assert_eq!(read, crate::schema::columns(section.name()), "{}", section.name());
+    }
+}
+
+#[test]
 fn statements_answer_as_sqlite_does() {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.rows("SELECT 1, 'a', NULL, \"b\""), [["1", "a", "NULL", "b"]]);
