@@ -240,6 +240,8 @@ impl Backend {
             // The history is cut to its size at the end of a statement that is profiled.
             Family::MariaDb => &[
                 "SET profiling = 1, profiling_history_size = 0",
+                // The first that is profiled from its beginning, if profiling was off.
+                "DO 0",
                 "SET profiling = 0, profiling_history_size = DEFAULT",
             ],
         };
