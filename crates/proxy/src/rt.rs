@@ -120,6 +120,14 @@ impl Socket {
         Ok(Socket::Tcp(stream))
     }
 
+    /// A connected socket, and its other end, which blocks.
+    #[cfg(test)]
+    pub fn pair() -> (Socket, std::os::unix::net::UnixStream) {
+        let (ours, peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Socket::Unix(UnixStream::from_std(ours).unwrap()), peer)
+    }
+
     /// The peer's IP address; `None` for a Unix socket.
     pub fn peer_address(&self) -> Option<IpAddr> {
         match self {

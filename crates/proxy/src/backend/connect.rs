@@ -333,4 +333,4 @@ const MAX_PACKET_SIZE: u32 = 1 << 30;
 /// `utf8mb4_general_ci`, which every server supports.
 pub(super) const FALLBACK_COLLATION: u16 = 45;
 
-static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
+pub(super) static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);

@@ -5,6 +5,8 @@ mod ask;
 mod connect;
 mod diagnostics;
 mod in_use;
+#[cfg(test)]
+mod of_test;
 mod statements;
 
 use std::cell::Cell;

@@ -21,6 +21,8 @@ mod lease;
 mod mail;
 mod opening;
 mod search;
+#[cfg(test)]
+mod tests;
 mod unavailable;
 mod upkeep;
 mod waiters;

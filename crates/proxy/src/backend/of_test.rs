@@ -1,0 +1,49 @@
+//! A backend connection that leads to the test itself.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use narrows_wire::charset::Family;
+
+use super::connect::NEXT_SERIAL;
+use super::{Backend, InsertIdBefore, Login, Statements, Want};
+use crate::hostgroup::{ConnectionSlot, Server};
+use crate::rt::{Instant, Socket};
+use crate::state::SharedState;
+use crate::stream::Stream;
+
+impl Backend {
+    /// A connection as after a login for `want`, in this state, and its other end.
+    pub(crate) fn of_test(
+        server: &Arc<Server>,
+        slot: ConnectionSlot,
+        family: Family,
+        want: &Want,
+        state: &SharedState,
+    ) -> (Backend, UnixStream) {
+        let (socket, peer) = Socket::pair();
+        let now = Instant::now();
+        let login = Login {
+            statements: Statements::new(Arc::clone(&server.figures)),
+            server: Arc::clone(server),
+            slot: Some(slot),
+            account: Arc::clone(&want.account),
+            capabilities: want.class,
+            family,
+            thread_id: 1,
+            greeting: Default::default(),
+            state: Arc::clone(state),
+            tracking: None,
+            uncollected: None,
+            insert_id_before: InsertIdBefore::Is(0),
+            sequences_are_own: true,
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
+            leases: 0,
+            created: now,
+            last_used: now,
+            address: None,
+        };
+        (Backend::new(Stream::Plain(socket), Box::new(login)), peer)
+    }
+}
