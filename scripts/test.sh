@@ -13,10 +13,11 @@ scripts/setup.sh "${needed[@]}"
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
+# Many tests wait for time to pass, so there is work for more threads than cores.
+cargo test --workspace -- --skip chaos::clients --test-threads "$(($(nproc) + 2))"
 # Faults last as long as the servers' own limits, and clients are watched during that time: this runs with
-# nothing alongside.
-cargo test --workspace -- --skip chaos::clients
-cargo test --test e2e chaos::clients
+# nothing alongside. With --workspace, as above, everything is built already.
+cargo test --workspace --test e2e chaos::clients
 # Instructions are counted with the release build.
 cargo test --release -p narrows-sql --test instructions -- --nocapture
 # The short fuzz run: feeds mutated packets to every target's function, on stable Rust.
