@@ -224,10 +224,14 @@ mod tests {
     #[cfg(target_env = "gnu")]
     #[test]
     fn tells_what_is_allocated() {
-        let before = Heap::now().in_use;
-        let kept = vec![1_u8; 64 << 20];
-        let with = Heap::now().in_use;
-        assert!(with >= before + (60 << 20), "{before} {with}");
-        drop(kept);
+        let shows = |_| {
+            let before = Heap::now().in_use;
+            let kept = vec![1_u8; 64 << 20];
+            let with = Heap::now().in_use;
+            drop(kept);
+            with >= before + (60 << 20)
+        };
+        // Other tests give memory back at the same time.
+        assert!((0..50).any(shows));
     }
 }
