@@ -33,19 +33,23 @@ fn figures_equal_what_was_sent_and_what_servers_counted() {
         }
 
         let pool = wait(plane.observer.connection_pool(Take::Copy));
-        let queries: Vec<(i32, u64)> = pool.iter().map(|line| (line.hostgroup.0, line.queries)).collect();
+        let queries: Vec<(i32, u64)> =
+            pool.iter().map(|line| (line.hostgroup.0, line.tally.queries)).collect();
         assert_eq!(queries, [(0, sent.statements() - sent.reads), (1, sent.reads)], "{flavour:?}");
-        assert!(pool.iter().all(|line| line.used == 0 && line.free > 0 && line.failed == 0), "{pool:?}");
+        assert!(
+            pool.iter().all(|line| line.used == 0 && line.free > 0 && line.tally.failed == 0),
+            "{pool:?}"
+        );
         assert!(pool.iter().all(|line| line.most_used <= 6 && line.most_used > 0), "{pool:?}");
         // Every answer has at least one packet, every row its bytes; the servers' counts also include the answers to
         // our own queries.
-        let received: u64 = pool.iter().map(|line| line.bytes_received).sum();
+        let received: u64 = pool.iter().map(|line| line.tally.bytes_received).sum();
         let told = after["Bytes_sent"] - before["Bytes_sent"];
         assert!(
             received >= sent.statements() * 11 + sent.row_bytes && received <= told,
             "{received} of {told}"
         );
-        let bytes_sent: u64 = pool.iter().map(|line| line.bytes_sent).sum();
+        let bytes_sent: u64 = pool.iter().map(|line| line.tally.bytes_sent).sum();
         assert_eq!(bytes_sent, sent.bytes, "{flavour:?}");
         assert_eq!(global.client_bytes_received, sent.bytes + sent.quits, "{flavour:?}");
         // Both sides use the same form here, so that answers are passed on byte for byte.

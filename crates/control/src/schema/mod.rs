@@ -2,7 +2,9 @@
 //!
 //! Names, columns, defaults and checks are those of ProxySQL 2.7; `tests/tables.rs` compares them with what it shows.
 
+pub mod cells;
 mod configuration;
+pub mod filled;
 mod modules;
 mod records;
 mod statistics;

@@ -1,5 +1,6 @@
 //! The tables of records: results of checks (`monitor`), and figures over time (`stats_history`).
 
+use super::filled;
 use super::table::{HISTORY, HISTORY_BY_SPAN, MONITOR, Table};
 
 /// First those of `monitor`, then those of `stats_history`.
@@ -187,24 +188,7 @@ pub static TABLES: &[Table] = &[
         name: "history_stats_mysql_connection_pool",
         places: HISTORY,
         doc: "stats_mysql_connection_pool over time.",
-        definition: &[
-            "timestamp INT NOT NULL",
-            "hostgroup INT",
-            "srv_host VARCHAR",
-            "srv_port INT",
-            "status VARCHAR",
-            "ConnUsed INT",
-            "ConnFree INT",
-            "ConnOK INT",
-            "ConnERR INT",
-            "MaxConnUsed INT",
-            "Queries INT",
-            "Queries_GTID_sync INT",
-            "Bytes_data_sent INT",
-            "Bytes_data_recv INT",
-            "Latency_us INT",
-            "PRIMARY KEY (timestamp, hostgroup, srv_host, srv_port)",
-        ],
+        definition: filled::HISTORY_OF_CONNECTION_POOL,
     },
     Table {
         name: "myhgm_connections",

@@ -6,10 +6,10 @@ use narrows_proxy::hostgroup::NameFigures;
 use narrows_proxy::server::Listening;
 use narrows_proxy::stats::{Counters, Observer, wait};
 
-use super::cells::{Row, text};
 use super::sources::Sources;
 use crate::monitor::CHECKS;
 use crate::monitor::log::CheckCounts;
+use crate::schema::cells::{Row, text};
 
 /// Names that belong to parts of ProxySQL that do not exist here, and the reason why they are 0.
 pub const NOT_HERE: &[(&str, &str)] = &[

@@ -2,8 +2,8 @@
 
 use narrows_proxy::stats::{MemoryFigures, Observer, wait};
 
-use super::cells::{Row, text};
 use super::sources::Sources;
+use crate::schema::cells::{Row, text};
 
 /// The meaning of a name.
 type Figure = fn(&MemoryFigures) -> u64;

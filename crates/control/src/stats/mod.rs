@@ -1,6 +1,5 @@
 //! The statistics tables: filled with the workers' figures when a statement names them.
 
-mod cells;
 mod global;
 mod memory;
 pub mod nodes;
@@ -18,8 +17,8 @@ use crate::admin::question::{GiveBack, Taken};
 use crate::admin::reply::Reply;
 use crate::admin::statement::names;
 use crate::runtime::Runtime;
+use crate::schema::cells::Row;
 use crate::store::{Refusal, Store};
-use cells::Row;
 use nodes::Nodes;
 pub use sources::Sources;
 

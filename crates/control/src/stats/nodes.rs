@@ -2,21 +2,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::cells::{Row, number, text};
 use crate::admin::reply::Reply;
 use crate::admin::request::Caller;
+use crate::schema::cells::Row;
+use crate::schema::filled::{self, ClusterNode};
 
 /// The nodes that have announced themselves.
 #[derive(Default)]
-pub struct Nodes(Vec<Node>);
-
-struct Node {
-    uuid: String,
-    host: String,
-    port: u16,
-    interface: String,
-    last_seen: SystemTime,
-}
+pub struct Nodes(Vec<ClusterNode>);
 
 impl Nodes {
     /// Records that another node has announced itself.
@@ -25,29 +18,19 @@ impl Nodes {
         if self.0.len() >= MOST_NODES {
             return Reply::error("too many nodes have named themselves");
         }
-        self.0.push(Node {
+        self.0.push(ClusterNode {
             uuid: uuid.to_owned(),
             host: caller.host.clone(),
             port: caller.port,
             interface: interface.to_owned(),
-            last_seen: SystemTime::now(),
+            last_seen: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
         });
         Reply::ok()
     }
 
     /// The rows of the table.
     pub fn rows(&self) -> Vec<Row> {
-        let row = |node: &Node| {
-            let seen = node.last_seen.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-            vec![
-                text(node.uuid.as_str()),
-                text(node.host.as_str()),
-                number(node.port.into()),
-                text(node.interface.as_str()),
-                number(seen),
-            ]
-        };
-        self.0.iter().map(row).collect()
+        self.0.iter().map(filled::clients_status).collect()
     }
 }
 

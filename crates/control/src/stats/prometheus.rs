@@ -191,12 +191,16 @@ fn pool(page: &mut Page, observer: &narrows_proxy::stats::Observer) {
             "OFFLINE_SOFT" => 3,
             _ => 4,
         }),
-        ("proxysql_connpool_conns_total", ",status=\"ok\"", Counter, |line| line.connected),
-        ("proxysql_connpool_conns_total", ",status=\"err\"", Counter, |line| line.failed),
-        ("proxysql_connpool_conns_queries_total", "", Counter, |line| line.queries),
+        ("proxysql_connpool_conns_total", ",status=\"ok\"", Counter, |line| line.tally.connected),
+        ("proxysql_connpool_conns_total", ",status=\"err\"", Counter, |line| line.tally.failed),
+        ("proxysql_connpool_conns_queries_total", "", Counter, |line| line.tally.queries),
         ("proxysql_connpool_conns_latency_us", "", Gauge, |line| line.latency_us),
-        ("proxysql_connpool_data_bytes_total", ",traffic_flow=\"sent\"", Counter, |line| line.bytes_sent),
-        ("proxysql_connpool_data_bytes_total", ",traffic_flow=\"recv\"", Counter, |line| line.bytes_received),
+        ("proxysql_connpool_data_bytes_total", ",traffic_flow=\"sent\"", Counter, |line| {
+            line.tally.bytes_sent
+        }),
+        ("proxysql_connpool_data_bytes_total", ",traffic_flow=\"recv\"", Counter, |line| {
+            line.tally.bytes_received
+        }),
     ];
     let lines = wait(observer.connection_pool(Take::Copy));
     let mut last = "";

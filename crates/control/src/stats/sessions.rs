@@ -1,12 +1,12 @@
 //! Tables about sessions and connections.
 
 use narrows_proxy::snapshot::Snapshot;
-use narrows_proxy::stats::{FreeConnection, Observer, PreparedLine, ProcessLine, wait};
-use rusqlite::types::Value;
+use narrows_proxy::stats::{Observer, ProcessLine, wait};
 use serde_json::json;
 
-use super::cells::{Row, digest, number, optional_text, text};
 use super::sources::Sources;
+use crate::schema::cells::Row;
+use crate::schema::filled::{self, ShownProcess};
 
 /// `stats_mysql_processlist`
 pub fn processes(sources: &Sources<'_>, observer: &Observer) -> Vec<Row> {
@@ -22,27 +22,8 @@ fn process(line: &ProcessLine, snapshot: Option<&Snapshot>, extended: &str) -> R
         let account = snapshot?.users.get(line.username.as_bytes())?;
         Some(account.row.default_hostgroup)
     };
-    let backend = line.backend.as_ref();
-    let address = |host: &str| text(host);
-    let details = extended_info(line, extended);
-    vec![
-        number(line.worker as u64),
-        number(line.id.into()),
-        text(line.username.as_str()),
-        text(line.schema.clone().unwrap_or_default()),
-        text(line.client_host.as_str()),
-        number(line.client_port.into()),
-        line.hostgroup.or_else(begins).map_or(Value::Null, |hostgroup| Value::Integer(hostgroup.0.into())),
-        backend.map_or(Value::Null, |backend| address(&backend.local_host)),
-        backend.map_or(Value::Null, |backend| number(backend.local_port.into())),
-        backend.map_or(Value::Null, |backend| address(&backend.hostname)),
-        backend.map_or(Value::Null, |backend| number(backend.port.into())),
-        text(line.doing.word()),
-        number(line.time_ms),
-        optional_text(line.info.clone()),
-        backend.map_or(Value::Null, |_| number(line.pins.bits().into())),
-        details.map_or(Value::Null, Value::Text),
-    ]
+    let hostgroup = line.hostgroup.or_else(begins);
+    filled::processlist(ShownProcess { line, hostgroup, extended_info: extended_info(line, extended) })
 }
 
 /// The value of `mysql-show_processlist_extended`: 1 in one line, 2 in several.
@@ -62,57 +43,10 @@ fn extended_info(line: &ProcessLine, extended: &str) -> Option<String> {
 
 /// `stats_mysql_free_connections`
 pub fn free_connections(observer: &Observer) -> Vec<Row> {
-    let row = |line: FreeConnection| {
-        let variable = |name: &str| {
-            let set = line.variables.iter().find(|(set, _)| set == name);
-            optional_text(set.map(|(_, value)| value.trim_matches('\'').to_owned()))
-        };
-        let autocommit = match variable("autocommit") {
-            Value::Null => text("1"),
-            set => set,
-        };
-        let statistics = json!({ "age_ms": line.age_ms, "leases": line.leases });
-        let variables: serde_json::Map<String, serde_json::Value> =
-            line.variables.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        let server = json!({
-            "thread_id": line.thread_id,
-            "mariadb": line.is_mariadb,
-            "capabilities": line.capabilities,
-            "variables": variables,
-        });
-        vec![
-            Value::Integer(line.fd.into()),
-            Value::Integer(line.hostgroup.0.into()),
-            text(line.hostname.as_str()),
-            number(line.port.into()),
-            text(line.username.as_str()),
-            optional_text(line.schema.clone()),
-            Value::Null,
-            variable("time_zone"),
-            variable("sql_mode"),
-            autocommit,
-            number(line.idle_ms),
-            text(statistics.to_string()),
-            text(server.to_string()),
-        ]
-    };
-    wait(observer.free_connections()).into_iter().map(row).collect()
+    wait(observer.free_connections()).into_iter().map(filled::free_connections).collect()
 }
 
 /// `stats_mysql_prepared_statements_info`
 pub fn prepared_statements(observer: &Observer) -> Vec<Row> {
-    let row = |line: PreparedLine| {
-        vec![
-            number(line.id),
-            text(line.schemaname),
-            text(line.username),
-            digest(line.digest),
-            number(line.clients),
-            number(line.backends),
-            number(line.columns.into()),
-            number(line.parameters.into()),
-            text(line.query),
-        ]
-    };
-    wait(observer.prepared_statements()).into_iter().map(row).collect()
+    wait(observer.prepared_statements()).into_iter().map(filled::prepared_statements_info).collect()
 }

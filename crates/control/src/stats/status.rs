@@ -61,7 +61,7 @@ fn servers(observer: &Observer) -> Vec<Line> {
         let status = line.status.name();
         let value = format!(
             "{status}{why}; connections: {} used, {} free; {} statements; ping {} us",
-            line.used, line.free, line.queries, line.latency_us
+            line.used, line.free, line.tally.queries, line.latency_us
         );
         vec![format!("Narrows_server_{}_{}:{}", line.hostgroup, line.hostname, line.port), value]
     };

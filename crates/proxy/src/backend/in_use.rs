@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::figures::Tally;
 use crate::hostgroup::{Latency, Load};
 use crate::rt::Instant;
 
@@ -15,27 +16,6 @@ pub struct ServerTally {
     latency: Latency,
 }
 
-/// Counters of one server, or of several together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Connections opened.
-    pub connected: u64,
-    /// Connections that could not be opened.
-    pub failed: u64,
-    /// Commands sent for clients.
-    pub queries: u64,
-    /// Bytes of those commands.
-    pub bytes_sent: u64,
-    /// Bytes of their answers.
-    pub bytes_received: u64,
-    /// `COM_CHANGE_USER` sent.
-    pub change_users: u64,
-    /// `COM_INIT_DB` sent to bring a connection into a client's schema.
-    pub init_dbs: u64,
-    /// `SET` sent to bring a connection into a client's state.
-    pub sets: u64,
-}
-
 /// A connection in use: counted from its lease until it is returned or dropped.
 #[derive(Debug)]
 pub struct InUse {
@@ -44,20 +24,6 @@ pub struct InUse {
     since: Instant,
     /// and how many others were in use.
     beside: u64,
-}
-
-impl Tally {
-    /// Adds others.
-    pub fn add(&mut self, other: Tally) {
-        self.connected += other.connected;
-        self.failed += other.failed;
-        self.queries += other.queries;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.change_users += other.change_users;
-        self.init_dbs += other.init_dbs;
-        self.sets += other.sets;
-    }
 }
 
 impl ServerTally {

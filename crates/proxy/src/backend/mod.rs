@@ -37,7 +37,7 @@ pub use connect::{connect, kill};
 pub use diagnostics::{
     Collected, DiagnosticsReceiver, FOREIGN_INSERT_ID, InsertId, Kinds, ResultSet, Uncollected,
 };
-pub use in_use::{InUse, ServerTally, Tally};
+pub use in_use::{InUse, ServerTally};
 pub use statements::{BYTES_OF_ENTRY, BackendStatement, PrepareOk, Statements};
 
 /// A backend connection.

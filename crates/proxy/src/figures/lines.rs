@@ -28,25 +28,55 @@ pub struct ServerLine {
     pub used: u64,
     /// Idle connections, now.
     pub free: u64,
-    /// Connections opened.
-    pub connected: u64,
-    /// Connections that could not be opened.
-    pub failed: u64,
     /// The most connections in use at once. With several workers, the sum of their maxima, but never more than were
     /// open.
     pub most_used: u64,
-    /// Commands sent to it.
-    pub queries: u64,
+    /// What its workers have counted.
+    pub tally: Tally,
     /// Commands sent to it because it has executed a GTID.
     pub queries_gtid_sync: u64,
-    /// Bytes of those commands.
-    pub bytes_sent: u64,
-    /// Bytes of their answers.
-    pub bytes_received: u64,
     /// Latency of the monitor's last ping; 0: not known. Not reset.
     pub latency_us: u64,
     /// The last reason why it could not be reached, unless it has been reached since.
     pub failure: Option<ServerFailure>,
+}
+
+/// Counters of one server, or of several together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Connections opened.
+    pub connected: u64,
+    /// Connections that could not be opened.
+    pub failed: u64,
+    /// Commands sent for clients.
+    pub queries: u64,
+    /// Bytes of those commands.
+    pub bytes_sent: u64,
+    /// Bytes of their answers.
+    pub bytes_received: u64,
+    /// `COM_CHANGE_USER` sent.
+    pub change_users: u64,
+    /// `COM_INIT_DB` sent to bring a connection into a client's schema.
+    pub init_dbs: u64,
+    /// `SET` sent to bring a connection into a client's state.
+    pub sets: u64,
+}
+
+impl Tally {
+    /// Adds others.
+    pub fn add(&mut self, other: Tally) {
+        // Named one by one, so that none is forgotten.
+        let Tally { connected, failed, queries, bytes_sent, bytes_received, change_users, init_dbs, sets } =
+            other;
+        self.connected += connected;
+        self.failed += failed;
+        self.queries += queries;
+        self.bytes_sent += bytes_sent;
+        self.bytes_received += bytes_received;
+        self.change_users += change_users;
+        self.init_dbs += init_dbs;
+        self.sets += sets;
+    }
 }
 
 /// Why a server could not be reached.

@@ -15,6 +15,6 @@ pub use global::{Counters, NOT_COUNTED};
 pub use lines::{
     CommandLine, DigestLine, Doing, ErrorLine, ExplainedRoute, FreeConnection, MemoryFigures, PinLine,
     PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
-    RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, UserLine,
+    RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, Tally, UserLine,
 };
 pub use tables::Figures;

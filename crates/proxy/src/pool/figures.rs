@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Group, Pool};
-use crate::backend::{Backend, InUse, Login, ServerTally, Tally};
-use crate::figures::{Counters, FreeConnection, Take};
+use crate::backend::{Backend, InUse, Login, ServerTally};
+use crate::figures::{Counters, FreeConnection, Take, Tally};
 use crate::hostgroup::{Load, Server, ServerFigures};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Snapshot};

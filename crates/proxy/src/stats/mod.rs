@@ -15,7 +15,7 @@ pub use crate::figures::{
     ErrorKey, ErrorLine, ErrorTable, Execution, ExplainedRoute, Figures, FreeConnection, MemoryFigures,
     NOT_COUNTED, PinLine, PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint, RouteOutcome,
     RouteQuestion, RouteRule, RouteServer, Row, RowFigures, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine,
-    Take, UserLine,
+    Take, Tally, UserLine,
 };
 pub use heap::{Trimmer, bound_what_is_kept};
 pub use narrows_sql::KillKind;

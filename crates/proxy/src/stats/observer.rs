@@ -18,7 +18,7 @@ use super::merge::{
 use super::{
     CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, ExplainedRoute, FreeConnection,
     MemoryFigures, PinLine, PreparedLine, ProcessLine, RouteError, RouteQuestion, RuleLine, ServerFailure,
-    ServerLine, Take, UserLine, memory, route,
+    ServerLine, Take, Tally, UserLine, memory, route,
 };
 use crate::event_loop::{Event, Task, Workers};
 use crate::hostgroup::Server;
@@ -109,13 +109,9 @@ impl Observer {
             status: server.row.status,
             used: 0,
             free: 0,
-            connected: 0,
-            failed: 0,
             most_used: 0,
-            queries: 0,
+            tally: Tally::default(),
             queries_gtid_sync: 0,
-            bytes_sent: 0,
-            bytes_received: 0,
             latency_us: server.figures.latency_us(),
             failure: None,
         };
@@ -126,11 +122,7 @@ impl Observer {
             line.used += report.used;
             line.free += report.idle;
             line.most_used += report.most_used;
-            line.connected += report.tally.connected;
-            line.failed += report.tally.failed;
-            line.queries += report.tally.queries;
-            line.bytes_sent += report.tally.bytes_sent;
-            line.bytes_received += report.tally.bytes_received;
+            line.tally.add(report.tally);
             let Some((at, until, text)) = &report.failure else { continue };
             if *at >= reached && failed_at.is_none_or(|last| *at > last) {
                 failed_at = Some(*at);

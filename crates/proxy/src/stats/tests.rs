@@ -266,17 +266,24 @@ fn a_servers_line_counts_connections_commands_and_bytes() {
         client.query("SELECT 1");
     }
     let line = plane.only_server(Take::Reset);
-    assert_eq!((line.status, line.used, line.failed, line.queries), (ServerStatus::Online, 0, 0, 2));
-    assert!((1..=2).contains(&line.connected) && line.free == line.connected, "{line:?}");
+    assert_eq!(
+        (line.status, line.used, line.tally.failed, line.tally.queries),
+        (ServerStatus::Online, 0, 0, 2)
+    );
+    assert!((1..=2).contains(&line.tally.connected) && line.free == line.tally.connected, "{line:?}");
     assert!((1..=2).contains(&line.most_used), "{line:?}");
     // Header, command, text; column count, definition, EOF, row, EOF.
-    assert_eq!(line.bytes_sent, 2 * (4 + 1 + 8));
+    assert_eq!(line.tally.bytes_sent, 2 * (4 + 1 + 8));
     let answer = plane.client().query("SELECT 1");
     let bytes: usize = answer.packets.iter().map(|packet| 4 + packet.payload.len()).sum();
-    assert_eq!(line.bytes_received, 2 * bytes as u64);
+    assert_eq!(line.tally.bytes_received, 2 * bytes as u64);
 
     let line = plane.only_server(Take::Copy);
-    assert_eq!((line.queries, line.connected, line.bytes_sent), (1, 0, 13), "counted since the reset");
+    assert_eq!(
+        (line.tally.queries, line.tally.connected, line.tally.bytes_sent),
+        (1, 0, 13),
+        "counted since the reset"
+    );
     let global = wait(plane.observer.global());
     assert_eq!((global.backend_bytes_sent, global.questions), (3 * 13, 3), "counted since the start");
     assert!((1..=2).contains(&global.created_backends));
@@ -295,8 +302,8 @@ fn a_server_that_cannot_be_reached_is_shunned_until_it_can() {
     let refused = client.query("DO 1").error().expect("nobody is there");
     assert_eq!(refused.code, 9001);
     let line = plane.only_server(Take::Copy);
-    assert_eq!((line.status, line.connected), (ServerStatus::Shunned, 0));
-    assert!(line.failed > 0 && line.failure.is_some(), "{line:?}");
+    assert_eq!((line.status, line.tally.connected), (ServerStatus::Shunned, 0));
+    assert!(line.tally.failed > 0 && line.failure.is_some(), "{line:?}");
     let errors = wait(plane.observer.errors(Take::Reset));
     let [error] = &errors[..] else { panic!("not one error: {errors:?}") };
     assert_eq!((error.errno, &*error.username, &*error.schemaname), (2003, "app", "shop"));

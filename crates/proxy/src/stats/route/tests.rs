@@ -4,7 +4,7 @@ use super::*;
 use crate::rows::server;
 use crate::rules::SomeClient;
 use crate::snapshot::{Rows, ServerStatus, UserRow};
-use crate::stats::ServerFailure;
+use crate::stats::{ServerFailure, Tally};
 
 fn snapshot(change: impl FnOnce(&mut Rows)) -> Snapshot {
     let rule = |rule_id, pattern: &str, hostgroup| RuleRow {
@@ -65,13 +65,9 @@ fn line(hostname: &str, failure: Option<ServerFailure>) -> ServerLine {
         status: ServerStatus::Online,
         used: 3,
         free: 2,
-        connected: 5,
-        failed: 0,
         most_used: 3,
-        queries: 0,
+        tally: Tally { connected: 5, ..Tally::default() },
         queries_gtid_sync: 0,
-        bytes_sent: 0,
-        bytes_received: 0,
         latency_us: 0,
         failure,
     }
