@@ -499,6 +499,32 @@ fn on_another_connection(options: &[&str], test: impl Fn(&mut RawClient, &mut dy
 /// `SERVER_STATUS_IN_TRANS`.
 const IN_TRANSACTION: u8 = 1;
 
+/// Whoever mistypes a statement and goes for lunch keeps no connection.
+#[test]
+fn a_failed_statement_keeps_no_connection() {
+    let failing = [
+        "SELEC 1",
+        "CREATE TABLE shared.t (id INT)",
+        "DROP TABLE shared.nosuch",
+        "LOCK TABLES shared.nosuch WRITE",
+        "PREPARE s FROM 'SELEC'",
+        "EXECUTE nosuch",
+        "SIGNAL SQLSTATE '45000'",
+        "ROLLBACK TO nosuch",
+        "DO nosuch",
+        "",
+    ];
+    on_one_connection(|one, other| {
+        for statement in failing {
+            assert!(one.query(statement).error().is_some(), "{statement}");
+            // It would wait for the connection in vain.
+            assert_eq!(other.query("SELECT 1").error(), None, "{statement}");
+        }
+        assert!(one.command(command::INIT_DB, b"nosuch").error().is_some());
+        assert_eq!(other.query("SELECT 1").error(), None);
+    });
+}
+
 /// Two clients and a server with one connection for both, on each flavour.
 fn on_one_connection(test: impl Fn(&mut RawClient, &mut RawClient)) {
     before_a_server(1, |_, one, other| test(one, other));

@@ -1,10 +1,10 @@
 //! Whether a transaction is open on a connection after a command.
 
-use narrows_sql::{Effect, Kind, effect_on_transaction};
+use narrows_sql::{Effect, Flags, Kind, effect_on_transaction};
 use narrows_wire::{Command, Status};
 
 use super::changes::View;
-use super::{Done, PinReason, Pins, ServerReport};
+use super::{Done, PinReason, Pins, ServerReport, nothing_ran};
 
 /// Sets or removes the pin of a transaction after a command; `before` has the status before it.
 pub(super) fn settle(
@@ -43,17 +43,36 @@ fn is_open(done: &Done<'_>, report: &ServerReport<'_>, before: Status, was_open:
             Effect::Keeps => was_open,
         },
         // An ERR packet has no flags: a transaction may have ended, or begun if autocommit is off.
-        None if report.error.is_some() => may_be_open(done, before, was_open),
-        None => was_open,
+        None => match report.error {
+            Some(_) => may_be_open(done, report.error, before, was_open),
+            None => was_open,
+        },
     }
 }
 
-fn may_be_open(done: &Done<'_>, before: Status, was_open: bool) -> bool {
+fn may_be_open(done: &Done<'_>, error: Option<u16>, before: Status, was_open: bool) -> bool {
     if done.command == Command::StmtPrepare {
         return was_open;
     }
-    let plain = matches!(
-        done.statement.kind,
+    if before.contains(Status::IN_TRANS) {
+        return true;
+    }
+    let kind = done.statement.kind;
+    if before.contains(Status::AUTOCOMMIT) {
+        // One that was assumed after an error is not disproved by another error.
+        let is_one = done.whole && !done.statement.flags.contains(Flags::MULTI);
+        let begins_none = || {
+            reads_or_writes(kind) || begins_none(done.command, kind) || nothing_ran(kind, done.text, error)
+        };
+        return was_open || !(is_one && begins_none());
+    }
+    // Its locks on metadata may stay.
+    !reads_or_writes(kind) || was_open || effect_of(done) == Effect::Opens
+}
+
+fn reads_or_writes(kind: Kind) -> bool {
+    matches!(
+        kind,
         Kind::Select
             | Kind::Insert
             | Kind::Replace
@@ -63,9 +82,33 @@ fn may_be_open(done: &Done<'_>, before: Status, was_open: bool) -> bool {
             | Kind::Set
             | Kind::Use
             | Kind::Explain
-    );
-    let opens = || was_open || effect_of(done) == Effect::Opens;
-    before.contains(Status::IN_TRANS) || !plain || !before.contains(Status::AUTOCOMMIT) && opens()
+    )
+}
+
+/// Whether a command begins no transaction while autocommit is on, even if it fails.
+fn begins_none(command: Command, kind: Kind) -> bool {
+    matches!(command, Command::InitDb | Command::FieldList)
+        || matches!(
+            kind,
+            Kind::Do
+                | Kind::Create
+                | Kind::CreateTemporaryTable
+                | Kind::Alter
+                | Kind::Drop
+                | Kind::DropTable
+                | Kind::DropTemporaryTable
+                | Kind::Truncate
+                | Kind::Rename
+                | Kind::Grant
+                | Kind::LockTables
+                | Kind::Prepare
+                | Kind::Deallocate
+                | Kind::Signal
+                | Kind::GetDiagnostics
+                | Kind::ReleaseSavepoint
+                | Kind::RollbackToSavepoint
+                | Kind::Empty
+        )
 }
 
 /// The effect of a command on the transaction, if autocommit is off.
