@@ -42,6 +42,8 @@ pub struct Past {
     failed_in_transaction: bool,
     /// A temporary table was dropped, and the warnings of a write have not been read since.
     temporary_dropped: bool,
+    /// The last statement has failed.
+    failed: bool,
     /// `KILL` has failed, followed only by queries about the error.
     kill_failed: bool,
     /// A row was written since then.
@@ -102,6 +104,8 @@ const EXCEPTIONS: &[Exception] = &[
     // Narrows answers `KILL`, because the ids are those of its sessions, and its own errors are in English. MySQL
     // leaves the conditions of the statement before unchanged, and counts them again.
     Exception { name: "warnings of a COM_INIT_DB after a KILL of an unknown id", mask: counts_of_init_db },
+    // MySQL counts the conditions of the statement before. An ERR packet does not say how many warnings came before the error.
+    Exception { name: "warnings of a COM_INIT_DB after an error", mask: counts_after_error },
     Exception { name: "KILL of nobody, in the language of lc_messages", mask: kill_of_nobody },
     // MySQL 9 attributes writes to a dropped temporary table of another engine to the next transaction.
     Exception {
@@ -136,6 +140,7 @@ impl Past {
                 let asks = asks_conditions(&text) && !text.starts_with("SELECT");
                 self.init_db_failed &= asks;
                 let failed = answer.last().is_some_and(|line| line.starts_with("ERR"));
+                self.failed = failed;
                 self.kill_failed = text.starts_with("KILL ") && failed || asks && self.kill_failed;
                 self.routine |= calls_routine(&text);
                 let in_doubt = text.starts_with("SET @a = '") && text.contains('\u{FFFD}');
@@ -308,6 +313,12 @@ fn counts_of_init_db(case: &Case<'_>, line: &str) -> Option<String> {
     (follows && line.starts_with("OK ")).then(|| line.replace("warnings=1 ", "warnings=0 "))
 }
 
+fn counts_after_error(case: &Case<'_>, line: &str) -> Option<String> {
+    let follows = case.flavour == Flavour::MySql9 && case.text == INIT_DB && case.past.failed;
+    let (start, rest) = line.split_once(" warnings=").filter(|_| follows && line.starts_with("OK "))?;
+    Some(format!("{start} {}", rest.split_once(' ').map_or("", |(_, reports)| reports)))
+}
+
 fn conditions(case: &Case<'_>, line: &str) -> Option<String> {
     let asks = case.flavour == Flavour::MySql9 && case.past.init_db_failed && asks_conditions(case.text);
     // The error itself must be there, last.
@@ -376,8 +387,10 @@ fn text_of_number(case: &Case<'_>, line: &str) -> Option<String> {
     }
     // A value derived from it has its own character set, but the length of a converted one.
     let made = case.past.text_made && (line.starts_with("COLUMN @a ") || line.starts_with("COLUMN @A "));
-    let (before, behind) = line.split_once(" length=").filter(|_| made)?;
-    Some(format!("{before} {}", behind.split_once(' ').map_or("", |(_, rest)| rest)))
+    let (start, length) = line.split_once(" length=").filter(|_| made)?;
+    // The type follows from the length.
+    let end = length.split_once(" flags=").map_or("", |(_, rest)| rest);
+    Some(format!("{start} flags={end}"))
 }
 
 fn null_behind_set(case: &Case<'_>, line: &str) -> Option<String> {
