@@ -499,7 +499,7 @@ fn on_another_connection(options: &[&str], test: impl Fn(&mut RawClient, &mut dy
 /// `SERVER_STATUS_IN_TRANS`.
 const IN_TRANSACTION: u8 = 1;
 
-/// Whoever mistypes a statement and goes for lunch keeps no connection.
+/// A client that mistypes a statement and then is idle keeps no connection.
 #[test]
 fn a_failed_statement_keeps_no_connection() {
     let failing = [
