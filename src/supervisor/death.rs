@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -46,7 +47,7 @@ impl Supervisor {
         match death {
             Death::Exited(0) => {
                 info!("the worker process was told to end");
-                self.dismiss_all();
+                self.dismiss_all(Signal::TERM);
                 Next::End(ExitCode::SUCCESS)
             }
             Death::Exited(status) if status == i32::from(AGAIN) => {
@@ -71,7 +72,7 @@ impl Supervisor {
         error!(pid, %death, served_s, backtrace, "the worker process has died");
         takeover::report_death(&self.launch, process.pid, &death.to_string());
         if self.on_death == OnDeath::End {
-            self.dismiss_all();
+            self.dismiss_all(Signal::TERM);
             return Next::End(ExitCode::FAILURE);
         }
         self.deaths_in_a_row = if served < IMMEDIATE { self.deaths_in_a_row + 1 } else { 0 };

@@ -443,27 +443,29 @@ impl Supervisor {
     }
 
     /// Ends the processes that serve no clients.
-    fn dismiss_all(&mut self) {
+    fn dismiss_all(&mut self, signal: Signal) {
         self.dismiss_standby();
         self.give_up_upgrade("Narrows ends");
         upgrade::forget(&self.launch.datadir);
-        self.leaving.iter().for_each(|process| process.signal(Signal::TERM));
+        self.leaving.iter().for_each(|process| process.signal(signal));
     }
 
     /// Ends everything: gracefully the first time, at once if told again.
     fn stop(&mut self, signal: &str) -> Next {
         info!(signal, "stopping");
         self.manager.tell("STOPPING=1");
+        // A process that is late would see two signals of one kind as one: signal(7).
+        let passed_on = if self.is_stopping { Signal::QUIT } else { Signal::TERM };
         self.is_stopping = true;
         self.serve_again_at = None;
         // No client must wait in a queue from which nobody accepts.
         self.sockets.clear();
         self.transfers.clear();
-        self.dismiss_all();
+        self.dismiss_all(passed_on);
         match &self.serving {
             Some(process) => {
                 process.tell(&ToWorker::EverythingEnds, &[]);
-                process.signal(Signal::TERM);
+                process.signal(passed_on);
             }
             None if self.leaving.is_empty() => return Next::End(ExitCode::SUCCESS),
             None => {}

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{ErrorPacket, Narrows, command};
+use narrows_testkit::{ErrorPacket, Narrows, command, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BINARY, scene, wait_for_another};
 
@@ -59,6 +60,23 @@ fn a_second_signal_ends_it_at_once() {
     narrows.wait_for_log(0, |line| line.contains("stopping signal=\"SIGTERM\""));
     assert!(narrows.process().try_wait().is_none());
     narrows.process().signal(SIGTERM);
+    let status =
+        narrows.process().wait_for(Duration::from_secs(10)).expect("it does not wait for the idle client");
+    assert!(status.success());
+}
+
+#[test]
+fn two_signals_are_two_for_a_process_that_is_late() {
+    let (_server, mut narrows) = scene(|config| config.drain_timeout(60));
+    let _client = narrows.client();
+    let worker = Pid::from_raw(narrows.worker() as i32).expect("it has an id");
+    kill_process(worker, Signal::STOP).expect("it pauses");
+    for count in 1..=2 {
+        narrows.process().signal(SIGTERM);
+        let received = || narrows.log().matches("stopping signal=\"SIGTERM\"").count();
+        wait_until("the supervisor has received it", || received() == count);
+    }
+    kill_process(worker, Signal::CONT).expect("it continues");
     let status =
         narrows.process().wait_for(Duration::from_secs(10)).expect("it does not wait for the idle client");
     assert!(status.success());
