@@ -74,9 +74,9 @@ fn check(file: &Path) -> ExitCode {
     let errors = diagnostics.iter().filter(|one| one.severity() == Severity::Error).count();
     let warnings = diagnostics.len() - errors;
     let mut text: String = diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect();
-    let verdict = if valid { "can be started" } else { "cannot be started" };
+    let outcome = if valid { "can be started" } else { "cannot be started" };
     let (errors, warnings) = (counted(errors, "error"), counted(warnings, "warning"));
-    text.push_str(&format!("{}: {verdict}: {errors}, {warnings}\n", file.display()));
+    text.push_str(&format!("{}: {outcome}: {errors}, {warnings}\n", file.display()));
     match print_lines(&text) {
         Ok(()) if valid => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,

@@ -53,10 +53,10 @@ impl Asker {
         Asker(None)
     }
 
-    fn tell(&self, verdict: &str) {
+    fn tell(&self, answer: &str) {
         if let Asker(Some(stream)) = self {
             // A client that has disconnected can read the log.
-            let _ = writeln!(&mut &*stream, "{verdict}");
+            let _ = writeln!(&mut &*stream, "{answer}");
         }
     }
 }
@@ -260,9 +260,9 @@ pub fn ask(datadir: &Path) -> anyhow::Result<String> {
     };
     let stream = stream.with_context(|| format!("{}: no running Narrows to upgrade", path.display()))?;
     stream.set_read_timeout(Some(LIMIT * 2)).context("setting a timeout")?;
-    let mut verdict = String::new();
-    BufReader::new(stream).read_line(&mut verdict).context("waiting for the answer")?;
-    match verdict.trim_end().split_once(' ') {
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).context("waiting for the answer")?;
+    match answer.trim_end().split_once(' ') {
         Some(("OK", what)) => Ok(format!("upgraded: {what}\n")),
         Some((_, reason)) => bail!("nothing was changed: {reason}"),
         None => bail!("the supervisor has ended without an answer"),

@@ -43,7 +43,7 @@ const PHRASES: &[Phrase] = &[
     ("estate", "client transfer", &[]),
     ("keepsake", "uncollected diagnostics", &[]),
     ("residue", "uncollected diagnostics", &[]),
-    ("verdict", "rule output, decision, result", &["{verdict}"]),
+    ("verdict", "rule output, decision, result", &[]),
 ];
 
 /// Where something is in front of something else, or lags.

@@ -7,8 +7,8 @@ use narrows_testkit::{Login, RawClient, command, wait_until};
 
 use super::cluster::PLACES;
 use super::load::Load;
+use super::report::{Report, Times};
 use super::servers::recovered;
-use super::verdict::{Report, Times};
 use super::{Scene, short_or_long};
 
 /// Half of them send the rest after a while, and are answered.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Conversation, FakeMysql, Move, RawClient, command, wait_until};
 
+use super::report::{Report, Times};
 use super::servers::recovered;
-use super::verdict::{Report, Times};
 use super::{Scene, short_or_long};
 
 /// A server that obeys kills, except for one statement, which it never ends.

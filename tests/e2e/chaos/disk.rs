@@ -12,8 +12,8 @@ use rustix::process::{Pid, Resource, getrlimit, prlimit};
 
 use super::load::{Failure, What};
 use super::processes::{Idle, lost_by_a_kill, upgrade};
+use super::report::{Excuse, Report, Times};
 use super::servers::recovered;
-use super::verdict::{Excuse, Report, Times};
 use super::{Scene, short_or_long};
 
 /// Everything that is stored is tried, and some processes are killed in the meantime.

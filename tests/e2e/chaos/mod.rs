@@ -18,10 +18,10 @@ mod memory;
 mod of_model;
 mod processes;
 mod random;
+mod report;
 mod servers;
 mod sysbench;
 mod table;
-mod verdict;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ use cluster::Cluster;
 use load::Load;
 use memory::Meter;
 use random::Random;
-use verdict::Report;
+use report::Report;
 
 use crate::support::start;
 

@@ -7,8 +7,8 @@ use narrows_testkit::{RawClient, command, kill, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::load::{Failure, What};
+use super::report::{Excuse, Report, Times};
 use super::servers::recovered;
-use super::verdict::{Excuse, Report, Times};
 use super::{Scene, short_or_long};
 use crate::restart::keepers;
 

@@ -7,7 +7,7 @@ use narrows_testkit::{Endpoint, Flavour, Login, RawClient, wait_until};
 
 use super::cluster::Cluster;
 use super::load::Load;
-use super::verdict::{Change, Excuse, Report, Times, needs_primary};
+use super::report::{Change, Excuse, Report, Times, needs_primary};
 use super::{Scene, is_long};
 
 pub fn kill(scene: &mut Scene, report: &mut Report) {

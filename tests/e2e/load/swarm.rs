@@ -175,7 +175,7 @@ fn log_in(port: u16, index: usize) -> TcpStream {
         .unwrap_or_else(|| panic!("client {index}: {:?}", ErrorPacket::decode(&packet.payload)));
     let response = Login::new("sbtest", "sbtest").response(&greeting.seed, &greeting.plugin);
     Packet::write(&mut stream, &response, 1).expect("send the login");
-    let verdict = Packet::read(&mut stream).expect("an answer to the login");
-    assert_eq!(verdict.first(), 0, "client {index}: {:?}", ErrorPacket::decode(&verdict.payload));
+    let answer = Packet::read(&mut stream).expect("an answer to the login");
+    assert_eq!(answer.first(), 0, "client {index}: {:?}", ErrorPacket::decode(&answer.payload));
     stream
 }
