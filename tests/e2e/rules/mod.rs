@@ -8,7 +8,7 @@ use crate::prepared::Statement;
 use crate::support::start;
 use narrows_testkit::{
     Conversation, FakeMysql, Flavour, Login, Move, NarrowsConfig, RawClient, RealServer, ServerOptions,
-    TempFolder,
+    TempFolder, command, wait_until,
 };
 
 /// Two servers that answer `SELECT who` with their name, in hostgroups 0 and 1.
@@ -464,6 +464,43 @@ fn statements_are_logged_as_their_rules_say() {
     assert_eq!(kept["server"], format!("127.0.0.1:{}", pair.writer.port()));
     let nowhere = &lines[5];
     assert_eq!((&nowhere["hostgroup_id"], &nowhere["error"]), (&(-1).into(), &9001.into()), "{nowhere}");
+}
+
+#[test]
+fn statements_that_never_reach_a_server_are_logged_too() {
+    let pair = Pair::start();
+    let folder = TempFolder::new("query-log");
+    let name = folder.file("queries");
+    let config = pair
+        .config()
+        .variable("eventslog_filename", name.to_str().expect("a path in UTF-8"))
+        .variable("eventslog_default_log", "1")
+        .rule("rule_id=1 match_pattern=\"'late'\" delay=60000 apply=1")
+        .rule("rule_id=2 match_pattern=\"'blocked'\" error_msg=\"no\" apply=1");
+    let narrows = start(&config);
+    let mut client = narrows.client();
+    assert_eq!(Statement::try_prepare(&mut client, "DO 'blocked'").expect_err("refused").code, 1148);
+    client.send_command(command::QUERY, b"DO 'late'").expect("it is sent");
+    let mut admin = narrows.admin();
+    wait_until("it waits and is killed", || {
+        let waiting = "SELECT SessionID FROM stats_mysql_processlist WHERE info LIKE '%late%'";
+        if let Some(Some(id)) = admin.query(waiting).text_rows().into_iter().flatten().next() {
+            admin.query(format!("KILL QUERY {id}"));
+        }
+        std::fs::read_to_string(folder.file("queries.00000001")).is_ok_and(|text| text.contains("late"))
+    });
+    let text = std::fs::read_to_string(folder.file("queries.00000001")).expect("the log");
+    let line = |part: &str| -> serde_json::Value {
+        let line = text.lines().find(|line| line.contains(part)).expect("it is logged");
+        serde_json::from_str(line).expect("JSON")
+    };
+    let (blocked, late) = (line("blocked"), line("late"));
+    assert_eq!(
+        (&blocked["event"], &blocked["error"]),
+        (&"COM_STMT_PREPARE".into(), &1148.into()),
+        "{blocked}"
+    );
+    assert_eq!((&late["hostgroup_id"], &late["error"]), (&(-1).into(), &1317.into()), "{late}");
 }
 
 #[test]

@@ -454,6 +454,11 @@ impl Login {
         self.leases += 1;
     }
 
+    /// The number of the connection: no other one of this process has it.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
     /// How many times it was leased.
     pub fn leases(&self) -> u64 {
         self.leases

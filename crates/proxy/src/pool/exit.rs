@@ -42,7 +42,9 @@ impl Pool {
                 Ok(()) => backend.may_have_role(limit).await.is_ok_and(|may| !may),
                 Err(_) => false,
             },
-            Exit::Return | Exit::Reset | Exit::Close => backend.reset(limit).await.is_ok(),
+            Exit::Reset => backend.reset(limit).await.is_ok(),
+            Exit::Return => true,
+            Exit::Close => false,
         };
         if cleaned {
             if exit != Exit::UndoTimeouts {

@@ -89,7 +89,7 @@ impl Pool {
     /// Logs that a server refuses an account, unless this was logged within the last minute.
     fn tell_refusal(&self, server: &Server, want: &Want, error: &BackendError) {
         let username = &want.account.row.username;
-        if let Some(untold) = server.figures.refusals.tell(username, self.epoch.elapsed()) {
+        if let Some(suppressed) = server.figures.refusals.tell(username, self.epoch.elapsed()) {
             let what = match error {
                 BackendError::InitConnect(_) => "what a connection runs first",
                 _ => "an account",
@@ -98,7 +98,7 @@ impl Pool {
                 hostgroup = server.row.hostgroup.0,
                 server = server.address(),
                 user = username,
-                untold,
+                suppressed,
                 %error,
                 "a server refuses {what}"
             );

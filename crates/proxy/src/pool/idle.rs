@@ -6,7 +6,8 @@ use narrows_wire::charset::Family;
 
 use super::{Ask, Group};
 use crate::backend::{Backend, Use};
-use crate::hostgroup::Server;
+use crate::hostgroup::{Hostgroup, Server};
+use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
 impl Group {
@@ -46,20 +47,37 @@ impl Group {
     }
 }
 
-/// Whether a connection leads to a machine that its server's name no longer stands for.
-pub(super) fn has_moved(backend: &Backend, snapshot: &Snapshot) -> bool {
+/// The server of a connection, as a configuration has it.
+fn server_of<'s>(backend: &Backend, snapshot: &'s Snapshot) -> Option<(&'s Hostgroup, &'s Arc<Server>)> {
     let known = &backend.login.server;
-    let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
-    let mut servers = hostgroup.into_iter().flat_map(|hostgroup| &hostgroup.servers);
-    servers.any(|server| Arc::ptr_eq(&server.figures, &known.figures) && backend.login.is_elsewhere(server))
+    let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup)?;
+    let server = hostgroup.servers.iter().find(|server| Arc::ptr_eq(&server.figures, &known.figures))?;
+    Some((hostgroup, server))
 }
 
-/// Whether a connection's server has more than it may have by now. Each that is closed makes it one less.
-pub(super) fn is_too_many(backend: &Backend, snapshot: &Snapshot) -> bool {
-    let known = &backend.login.server;
-    let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup);
-    let mut servers = hostgroup.into_iter().flat_map(|hostgroup| &hostgroup.servers);
-    servers.any(|server| Arc::ptr_eq(&server.figures, &known.figures) && server.has_too_many())
+/// Whether a connection leads to a machine that its server's name no longer stands for, or its server has more connections
+/// than it may have.
+fn must_go(backend: &Backend, server: &Server) -> bool {
+    backend.login.is_elsewhere(server) || server.has_too_many()
+}
+
+/// The server of a connection that may stay open for its next client: the server may be chosen, and the connection is not
+/// too old.
+pub(super) fn home<'s>(
+    backend: &Backend,
+    snapshot: &'s Snapshot,
+    now: Instant,
+) -> Option<(&'s Hostgroup, &'s Arc<Server>)> {
+    let age = snapshot.variables.connection_max_age;
+    let is_too_old = !age.is_zero() && now.duration_since(backend.login.created) > age;
+    server_of(backend, snapshot)
+        .filter(|(_, server)| server.is_eligible() && !is_too_old && !must_go(backend, server))
+}
+
+/// Whether an idle connection stays open when another configuration is put in force. One whose server may not be chosen does,
+/// for the next check of idle connections: a server often comes back in the next configuration.
+pub(super) fn stays(backend: &Backend, snapshot: &Snapshot) -> bool {
+    server_of(backend, snapshot).is_none_or(|(_, server)| !must_go(backend, server))
 }
 
 /// How much must be done to an idle connection: 0 nothing, 1 answers to be translated, 2 a `SET`, 3 also a change of

@@ -72,16 +72,21 @@ use crate::rt::{Instant, spawn_local};
 #[must_use = "dropping a lease closes the connection"]
 pub struct Lease {
     backend: Backend,
+    /// The serial number of the connection that was handed out.
+    serial: u64,
 }
 
 impl Lease {
     pub(super) fn new(backend: Backend) -> Lease {
-        Lease { backend }
+        Lease { serial: backend.login.serial(), backend }
     }
 
     /// Returns the connection for its next user, after applying `exit`; if that fails, it is closed. It was leased for
-    /// `want`, and `now` was read recently.
+    /// `want`, and `now` was read recently. A connection that was put in the place of the one handed out is closed.
     pub fn settle(mut self, exit: Exit, pool: &Rc<Pool>, want: &Want, now: Instant) {
+        if self.backend.login.serial() != self.serial {
+            return;
+        }
         self.backend.login.sequences_are_own = false;
         match exit {
             Exit::Return => pool.release(&pool.in_force.get(), self.backend, now),

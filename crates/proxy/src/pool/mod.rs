@@ -46,7 +46,7 @@ pub use exit::Exit;
 use failures::{Failure, Scope};
 use figures::PoolFigures;
 pub use figures::ServerReport;
-use idle::{NEW_LOGIN, fitness, has_moved, is_too_many};
+use idle::{NEW_LOGIN, fitness, home, stays};
 pub use lease::Lease;
 pub use mail::{Lent, Mail};
 use opening::LastLogin;
@@ -203,10 +203,7 @@ impl Pool {
     pub fn take_over(&self) {
         let snapshot = self.in_force.get();
         for group in self.groups.borrow().values() {
-            group
-                .idle
-                .borrow_mut()
-                .retain(|backend| !has_moved(backend, &snapshot) && !is_too_many(backend, &snapshot));
+            group.idle.borrow_mut().retain(|backend| stays(backend, &snapshot));
             self.publish_idle(group);
         }
         self.changed.notify_waiters();
@@ -226,22 +223,7 @@ impl Pool {
             count(&self.figures.returned);
         }
         backend.login.last_used = now;
-        let row = &backend.login.server.row;
-        let current = snapshot.hostgroups.get(&row.hostgroup).and_then(|hostgroup| {
-            let same = |server: &&Arc<Server>| Arc::ptr_eq(&server.figures, &backend.login.server.figures);
-            hostgroup.servers.iter().find(same).map(|server| (hostgroup, server))
-        });
-        let Some((hostgroup, server)) = current.filter(|(_, server)| server.is_eligible()) else {
-            return drop(backend);
-        };
-        let age = snapshot.variables.connection_max_age;
-        if !age.is_zero() && now.duration_since(backend.login.created) > age {
-            return drop(backend);
-        }
-        // As many as are too many since the server's row was changed.
-        if backend.login.is_elsewhere(server) || server.has_too_many() {
-            return drop(backend);
-        }
+        let Some((hostgroup, server)) = home(&backend, snapshot, now) else { return drop(backend) };
         backend.login.server = Arc::clone(server);
         let group = self.group(&hostgroup.demand);
         if let Some((worker, _)) = group.demand.oldest_waiter()

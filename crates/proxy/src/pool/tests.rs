@@ -406,6 +406,17 @@ fn a_returned_connection_is_idle_and_a_dropped_lease_closes_its_own() {
 }
 
 #[test]
+fn a_connection_in_the_place_of_the_leased_one_is_closed() {
+    run(async || {
+        let scene = Scene::of_one(2);
+        let ((mut lease, _one), (other, _two)) = (scene.lease(), scene.backend("a", "app"));
+        drop(std::mem::replace(&mut *lease, other));
+        lease.settle(Exit::Return, &scene.pool, &scene.want("app"), Instant::now());
+        assert_eq!((scene.idle_count(), scene.server("a").figures.connections()), (0, 0));
+    });
+}
+
+#[test]
 fn a_connection_that_may_not_stay_is_closed_when_it_is_returned() {
     type Change = fn(&mut Rows);
     let changes: [(&str, Change); 5] = [

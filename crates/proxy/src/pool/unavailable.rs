@@ -77,8 +77,8 @@ impl UnavailableReports {
             return;
         }
         self.last.set(Some(now));
-        let untold = self.silent.take();
-        tracing::warn!(%hostgroup, cause = cause.name(), untold, error = text, "no server was available in time");
+        let suppressed = self.silent.take();
+        tracing::warn!(%hostgroup, cause = cause.name(), suppressed, error = text, "no server was available in time");
     }
 }
 

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::idle::home;
 use super::{Pool, keep_idle};
 use crate::backend::Backend;
-use crate::hostgroup::{Server, ServerFigures};
+use crate::hostgroup::ServerFigures;
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
@@ -32,7 +33,7 @@ impl Pool {
                 let too_many = *count > hostgroup.map_or(0, |it| keep_idle(server, it))
                     && resting
                     && !backend.keeps_something();
-                if !too_many && is_wanted(&backend, snapshot, now) {
+                if !too_many && home(&backend, snapshot, now).is_some() {
                     wanted.push(backend);
                 }
             }
@@ -75,18 +76,6 @@ impl Pool {
             self.publish_idle(group);
         }
     }
-}
-
-/// Whether the configuration still has the server and the connection is not too old.
-fn is_wanted(backend: &Backend, snapshot: &Snapshot, now: Instant) -> bool {
-    let age = snapshot.variables.connection_max_age;
-    if !age.is_zero() && now.duration_since(backend.login.created) > age {
-        return false;
-    }
-    let same = |server: &Arc<Server>| Arc::ptr_eq(&server.figures, &backend.login.server.figures);
-    let hostgroup = snapshot.hostgroups.get(&backend.login.server.row.hostgroup);
-    hostgroup
-        .is_some_and(|hostgroup| hostgroup.servers.iter().any(|server| same(server) && server.is_eligible()))
 }
 
 /// An idle connection above the share that is kept is closed when it has been unused for this long: under load,

@@ -6,6 +6,7 @@
 
 mod destination;
 mod doubt;
+mod kills;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
 
 pub(crate) use doubt::read_otherwise;
+pub(crate) use kills::Kills;
 
 use destination::{destination, ends_as_read, reader};
 use doubt::{doubt_of, is_housekeeping};
@@ -326,7 +328,7 @@ pub(crate) fn digest_options(variables: &Variables) -> DigestOptions {
 }
 
 /// For a `KILL` in a prepared statement.
-pub(crate) const PREPARED_KILL: (Errno, &str) = (
+const PREPARED_KILL: (Errno, &str) = (
     Errno { number: 1295, sqlstate: *b"HY000" },
     "KILL is not supported in the prepared statement protocol: Narrows has its own connection ids, which it must see in the text",
 );

@@ -233,11 +233,11 @@ impl Session {
             begin,
         );
         let (place, want, state) = changed.await.map_err(End::ErrorSent)?;
+        *self.handle.username.borrow_mut() = want.account.row.username.clone();
+        (self.want, self.account) = (want, place);
+        // The first status flags are those of the new account's servers.
         self.data.login_state = Arc::clone(&state);
         self.start_over(state);
-        *self.handle.username.borrow_mut() = want.account.row.username.clone();
-        self.want = want;
-        self.account = place;
         Ok(())
     }
 

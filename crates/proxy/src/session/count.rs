@@ -171,7 +171,8 @@ impl Session {
             _ => return,
         };
         let counted = (&job.statement, job.digest.as_ref());
-        self.count_statement(counted, text, job.hostgroup, Yield::default());
+        let hostgroup = self.handle.hostgroup().unwrap_or(job.hostgroup);
+        self.count_statement(counted, text, hostgroup, Yield::default());
     }
 
     /// A connection was lost during a statement, and with it the state that only it had. Closes it; returns the server's

@@ -48,6 +48,7 @@ enum Attempt {
 impl Session {
     /// Runs a command on a server, unless its answer is in the cache.
     pub(super) async fn execute(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
+        self.handle.goes_to(job.hostgroup);
         if self.data.information.has_lost() {
             Box::pin(self.refuse_forgotten(request, job)).await?;
         }
@@ -56,22 +57,17 @@ impl Session {
         {
             return Ok(());
         }
+        self.begin_record(job, request);
         if !job.options.delay.is_zero()
-            && let Some((errno, text)) = Box::pin(self.hold_back(request, job.options.delay)).await?
+            && let Some(killed) = Box::pin(self.hold_back(request, job.options.delay)).await?
         {
-            self.run.recording.take();
-            self.count_failed(request, job);
-            self.discard(request).await?;
-            return self.reply_error_at(request.answer(), errno, &text).await;
+            return Box::pin(self.refuse_unsent(request, job, killed)).await;
         }
         if !request.whole
-            && let Some((errno, text)) = Box::pin(self.take_in(request)).await?
+            && let Some(killed) = Box::pin(self.take_in(request)).await?
         {
-            self.count_failed(request, job);
-            self.discard(request).await?;
-            return self.reply_error_at(request.answer(), errno, &text).await;
+            return Box::pin(self.refuse_unsent(request, job, killed)).await;
         }
-        self.begin_record(job, request);
         self.choose_kept(job, job.text(request));
         job.apart = job.options.may_run_apart && self.may_run_apart(job);
         let commits_by_itself = self.data.status.contains(Status::AUTOCOMMIT);
@@ -94,13 +90,28 @@ impl Session {
         result
     }
 
+    /// Answers a statement with an error before it has a connection.
+    async fn refuse_unsent(
+        &mut self,
+        request: &mut Request,
+        job: &Job,
+        (errno, text): (Errno, String),
+    ) -> Result<(), End> {
+        self.run.recording.take();
+        self.fail_record(errno.number);
+        self.end_record();
+        self.count_failed(request, job);
+        self.discard(request).await?;
+        self.reply_error_at(request.answer(), errno, &text).await
+    }
+
     async fn run_job(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
         if self.asks_values_of_others(job) {
             return Box::pin(self.refuse_values(request, job)).await;
         }
         let snapshot = self.snapshot();
         let timeout = job.options.timeout.unwrap_or(snapshot.variables.default_query_timeout);
-        self.handle.goes_to(job.hostgroup);
+        self.handle.goes_to(self.binding.pinned.as_ref().map_or(job.hostgroup, |pinned| pinned.hostgroup));
         let began = self.handle.since() + job.options.delay;
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
         let mut tries = Tries::new(job, &snapshot);

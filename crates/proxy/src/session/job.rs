@@ -20,8 +20,8 @@ pub(super) struct Job {
     pub(super) statement: Statement,
     /// Its digest, if digests are counted.
     pub(super) digest: Option<Digest>,
-    /// Where it is to run. A client that keeps a connection has it run there, whatever this says; all reports name the hostgroup
-    /// of the server that had it.
+    /// Where it is to run. A client that keeps a connection has it run there, whatever this says. Digests and process lists name
+    /// the hostgroup of the server that received it, and this one if none did; the query log names only that of a server.
     pub(super) hostgroup: HostgroupId,
     pub(super) options: Options,
     /// It runs outside of the session's transaction.

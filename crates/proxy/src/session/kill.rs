@@ -7,82 +7,16 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_sql::{Escapes, Flags, KillId, KillKind, KillTarget, Killing, Kind, Statement};
-use narrows_wire::{Errno, Status};
+use narrows_sql::{KillKind, KillTarget};
+use narrows_wire::Errno;
 
 use super::{End, Interrupt, Session};
 use crate::backend::{Backend, kill};
 use crate::pool::Lease;
-use crate::route::PREPARED_KILL;
 use crate::rt::{Instant, oneshot, spawn_local};
 use crate::worker::{Kill, KillAnswer};
 
-/// The kills in a text.
-pub(super) enum Kills {
-    /// There are none.
-    Nobody,
-    /// It is a `KILL`.
-    Alone(KillTarget),
-    /// It begins with these, and this text follows.
-    First(Vec<KillTarget>, Vec<u8>),
-    /// Narrows cannot do it, and a server must not.
-    Refused(Errno, &'static str),
-}
-
 impl Session {
-    /// Finds the kills in a text.
-    pub(super) fn read_kills(&self, statement: &Statement, text: &[u8], whole: bool) -> Kills {
-        let prepares = matches!(statement.kind, Kind::Prepare | Kind::Execute);
-        let suspect = statement.flags.intersects(Flags::KILL)
-            || prepares && statement.flags.intersects(Flags::USER_VARIABLE)
-            || statement.flags.intersects(Flags::ESCAPED_QUOTE)
-                && self.data.status.contains(Status::NO_BACKSLASH_ESCAPES);
-        match suspect {
-            true => self.read_suspect(statement, text, whole),
-            false => Kills::Nobody,
-        }
-    }
-
-    fn read_suspect(&self, read: &Statement, text: &[u8], whole: bool) -> Kills {
-        let escapes = match self.data.status.contains(Status::NO_BACKSLASH_ESCAPES) {
-            true => Escapes::None,
-            false => Escapes::Backslash,
-        };
-        let statement = narrows_sql::classify_with(text, escapes);
-        let kills = |literal: &str| narrows_sql::literal_kills(literal.as_bytes());
-        if let Some(name) = narrows_sql::prepared_variable(text, escapes)
-            && self.data.state.user_variable(name).is_some_and(kills)
-        {
-            return Kills::Refused(PREPARED_KILL.0, PREPARED_KILL.1);
-        }
-        let by_escapes = self.data.status.contains(Status::NO_BACKSLASH_ESCAPES)
-            && read.flags.contains(Flags::ESCAPED_QUOTE)
-            && text.is_ascii();
-        if read.flags.contains(Flags::UNSURE | Flags::KILL) && !by_escapes {
-            return Kills::Refused(NOT_SUPPORTED_YET, UNREADABLE_KILL);
-        }
-        if !statement.flags.intersects(Flags::KILL) {
-            return Kills::Nobody;
-        }
-        let resolve = |id: KillId<'_>| match id {
-            KillId::Own => Some(self.handle.id.into()),
-            KillId::UserVariable(name) => self.data.state.user_variable(name)?.parse().ok(),
-        };
-        match narrows_sql::killing(text, escapes, &resolve) {
-            Killing::Defined => Kills::Nobody,
-            _ if !whole => Kills::Refused(NOT_SUPPORTED_YET, UNREADABLE_KILL),
-            Killing::Alone(target) => Kills::Alone(target),
-            Killing::First(..) if !self.data.state.multi_statements => {
-                Kills::Refused(ONE_STATEMENT_ONLY.0, ONE_STATEMENT_ONLY.1)
-            }
-            Killing::First(targets, rest) => Kills::First(targets, rest),
-            Killing::Unknown if statement.kind == Kind::Prepare => {
-                Kills::Refused(PREPARED_KILL.0, PREPARED_KILL.1)
-            }
-            Killing::Unknown => Kills::Refused(NOT_SUPPORTED_YET, UNREADABLE_KILL),
-        }
-    }
-
     /// `KILL` and `COM_PROCESS_KILL`, with an id of Narrows. The session may be on any worker.
     pub(super) async fn kill(&mut self, target: KillTarget) -> Result<(), End> {
         if self.kill_first(&[target]).await? { self.reply_ok("").await } else { Ok(()) }
@@ -206,15 +140,3 @@ impl Session {
 /// Attempts to kill the statement of a disconnected client: a busy server may not accept a connection within
 /// `connect_timeout_server`.
 const KILL_TRIES: usize = 3;
-
-/// The error for a `KILL` that Narrows cannot interpret.
-const UNREADABLE_KILL: &str = "Narrows has its own connection ids: send KILL [CONNECTION | QUERY] with an id, alone or before \
-     all other statements; KILL USER, KILL QUERY ID and expressions are not supported";
-
-const NOT_SUPPORTED_YET: Errno = Errno { number: 1235, sqlstate: *b"42000" };
-
-/// The error for a `KILL` before other statements, if the client may send only one statement at a time.
-const ONE_STATEMENT_ONLY: (Errno, &str) = (
-    Errno { number: 1064, sqlstate: *b"42000" },
-    "You have an error in your SQL syntax; this connection does not allow several statements in one text",
-);

@@ -133,7 +133,7 @@ impl Tries {
         let is_free = request.whole && !pinned;
         let waits = is_free && waits_for_writer(snapshot, job) && self.refused_since.is_none_or(may_wait);
         HoldBack {
-            read_only: job.options.writer.is_some() || waits,
+            read_only: job.options.writer.is_some() && !pinned || waits,
             going_away: is_free && self.retries > 0 && is_repeatable(job, request),
             ..HoldBack::default()
         }
@@ -194,6 +194,7 @@ impl Session {
             self.give_back(backend, Exit::Return);
             self.worker.counters.borrow_mut().reads_run_on_writers += 1;
             job.hostgroup = writer;
+            self.handle.goes_to(writer);
         } else {
             tries.refused_since.get_or_insert_with(Instant::now);
             self.handle.has_backend(None);

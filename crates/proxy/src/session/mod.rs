@@ -109,7 +109,8 @@ enum End {
 /// The command that runs.
 #[derive(Default)]
 struct Running {
-    /// The configuration of the current command, which does not change from routing to the end.
+    /// The configuration of the current command, by which it is routed and its effects are applied. Each attempt to run it
+    /// uses the servers of the configuration in force.
     snapshot: Option<LocalSnapshot>,
     /// When the current command ended, if it has. The clock is read once for all callers.
     ended: Option<Instant>,

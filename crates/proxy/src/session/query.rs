@@ -10,13 +10,12 @@ use narrows_wire::{Capabilities, Command, Errno, Malformed};
 use super::effects::expected;
 use super::errors::malformed;
 use super::job::{Job, NOWHERE};
-use super::kill::Kills;
 use super::outcome::Yield;
 use super::request::Request;
 use super::{End, Session};
 use crate::mirror::{Copy, offer};
 use crate::recent_texts::{ReadText, TextDigest};
-use crate::route::{Asking, Digest, Route, Ruled, Step, digest_options, is_logged, read_otherwise};
+use crate::route::{Asking, Digest, Kills, Route, Ruled, Step, digest_options, is_logged, read_otherwise};
 use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Client, Hint, Passage, RuleOutput, digest_of};
 use crate::snapshot::{Snapshot, Variables};
@@ -90,7 +89,7 @@ impl Session {
         let mut route = self.route(&snapshot, (Step::Query, &statement, text), &ruled);
         let mut first = Vec::new();
         if let Route::Run(..) = route {
-            match self.read_kills(&statement, text, request.whole) {
+            match self.asking(&snapshot).kills(self.handle.id, (&statement, text), request.whole) {
                 Kills::Nobody => {}
                 Kills::Alone(target) => {
                     self.note_answered(&snapshot, (&statement, text), &ruled, None);
@@ -268,10 +267,10 @@ impl Session {
     fn note_hint(&self, key: &[u8], value: &[u8], hint: Hint) {
         let Some(why) = hint.why_ignored().filter(|_| hint != Hint::Unknown) else { return };
         self.worker.counters.borrow_mut().hints_ignored += 1;
-        if let Some(untold) = self.worker.ignored_hints.due(Instant::now()) {
+        if let Some(suppressed) = self.worker.ignored_hints.due(Instant::now()) {
             let username = &self.want.account.row.username;
             let (hint, value) = (key.escape_ascii(), value.get(..64).unwrap_or(value).escape_ascii());
-            tracing::warn!(user = username, client = self.handle.peer.0, %hint, %value, why, untold, "hint ignored");
+            tracing::warn!(user = username, client = self.handle.peer.0, %hint, %value, why, suppressed, "hint ignored");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use narrows_sql::{Flags, Kind, Scratch, Statement, digest_hash, digest_text};
+use narrows_sql::{Flags, Scratch, Statement, digest_hash, digest_text};
 use narrows_wire::Status;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     ServerLine,
 };
 use crate::hostgroup::{Hostgroup, Server};
-use crate::route::{Asking, Route, Ruled, Step, digest_options};
+use crate::route::{Asking, Kills, Route, Ruled, Step, digest_options};
 use crate::rules::{Client, Hint, Memory, RuleOutput, annotate};
 use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
@@ -52,8 +52,16 @@ pub(super) fn explain(
     let runs = rewritten.as_deref().unwrap_or(text);
     let statement = if rewritten.is_some() { narrows_sql::classify(runs) } else { statement };
     let output = ruled.output;
+    let kills = asking.kills(0, (&statement, runs), true);
+    let (statement, runs) = match &kills {
+        Kills::First(_, rest) => (narrows_sql::classify(rest), rest.as_slice()),
+        _ => (statement, runs),
+    };
     let route = asking.route(&mut memory, (Step::Query, &statement, runs), &ruled, None);
-    let outcome = outcome(route, &ruled, statement.kind);
+    let outcome = match narrows_sql::internal_command(text) {
+        Some(_) => RouteOutcome::Answered("Narrows describes the session".to_owned()),
+        None => outcome(route, &ruled, &kills),
+    };
     let servers = match &outcome {
         RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers),
         RouteOutcome::Answered(_) => Vec::new(),
@@ -73,10 +81,10 @@ pub(super) fn explain(
     })
 }
 
-fn outcome(route: Route, ruled: &Ruled, kind: Kind) -> RouteOutcome {
-    match route {
-        Route::Ok(text) => RouteOutcome::Answered(format!("a rule answers with OK: {text}")),
-        Route::Refuse(errno, text) => {
+fn outcome(route: Route, ruled: &Ruled, kills: &Kills) -> RouteOutcome {
+    match (route, kills) {
+        (Route::Ok(text), _) => RouteOutcome::Answered(format!("a rule answers with OK: {text}")),
+        (Route::Refuse(errno, text), _) => {
             let who = match ruled.output.error_msg {
                 Some(_) => "a rule",
                 None if !ruled.passes() => "the firewall",
@@ -84,10 +92,16 @@ fn outcome(route: Route, ruled: &Ruled, kind: Kind) -> RouteOutcome {
             };
             RouteOutcome::Answered(format!("{who} answers with error {}: {text}", errno.number))
         }
-        Route::Run(..) if kind == Kind::Kill => {
+        (Route::Run(..), Kills::Alone(_)) => {
             RouteOutcome::Answered("Narrows kills its own sessions".to_owned())
         }
-        Route::Run(hostgroup, why, _) => RouteOutcome::Hostgroup(hostgroup, why.to_owned()),
+        (Route::Run(..), Kills::Refused(errno, text)) => {
+            RouteOutcome::Answered(format!("Narrows answers with error {}: {text}", errno.number))
+        }
+        (Route::Run(hostgroup, why, _), Kills::First(..)) => {
+            RouteOutcome::Hostgroup(hostgroup, format!("after Narrows has killed its own sessions: {why}"))
+        }
+        (Route::Run(hostgroup, why, _), Kills::Nobody) => RouteOutcome::Hostgroup(hostgroup, why.to_owned()),
     }
 }
 

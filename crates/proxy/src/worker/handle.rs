@@ -289,7 +289,7 @@ impl Handle {
             schema: self.schema(),
             client_host: self.peer.0.clone(),
             client_port: self.peer.1,
-            hostgroup: self.shown_hostgroup(),
+            hostgroup: self.hostgroup(),
             backend: self.backend(),
             doing: self.doing.get(),
             time_ms: milliseconds(now, self.since.get()),
@@ -313,7 +313,7 @@ impl Handle {
             username: self.username.borrow().clone(),
             schema: self.schema(),
             client_host: self.peer.0.clone(),
-            hostgroup: self.shown_hostgroup(),
+            hostgroup: self.hostgroup(),
             backend: self.backend(),
             reason: pin.reason.name(),
             age_ms: milliseconds(now, pin.since),
@@ -334,7 +334,7 @@ impl Handle {
     }
 
     /// The hostgroup of the server that the session is connected to, or else the one that its statement goes to.
-    fn shown_hostgroup(&self) -> Option<HostgroupId> {
+    pub(crate) fn hostgroup(&self) -> Option<HostgroupId> {
         let card = self.card.borrow();
         card.as_ref().map(|card| card.server.row.hostgroup).or_else(|| self.hostgroup.get())
     }

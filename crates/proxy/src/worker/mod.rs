@@ -107,7 +107,7 @@ impl Worker {
             counters: RefCell::default(),
             query_log: RefCell::default(),
             rules: RefCell::default(),
-            failed_logins: Limiter::new(|left_out| tracing::info!(left_out, "more logins have failed")),
+            failed_logins: Limiter::new(|suppressed| tracing::info!(suppressed, "more logins have failed")),
             recent_texts: RecentTexts::default(),
             scratch: RefCell::default(),
             in_force,

@@ -62,7 +62,7 @@ impl Session {
         self.execute(request, &mut job).await
     }
 
-    fn preparation(&self, request: &mut Request) -> Result<Job, (Errno, String)> {
+    fn preparation(&mut self, request: &mut Request) -> Result<Job, (Errno, String)> {
         let snapshot = self.snapshot();
         let read = |request: &Request| match request.whole {
             true => self.in_doubt(request.argument(), narrows_sql::classify(request.argument())),
@@ -78,7 +78,12 @@ impl Session {
         let text = request.argument();
         let (hostgroup, options) = match self.route(&snapshot, (Step::Prepare, &statement, text), &ruled) {
             Route::Run(hostgroup, _, options) => (hostgroup, options),
-            Route::Refuse(errno, text) => return Err((errno, text)),
+            Route::Refuse(errno, why) => {
+                if is_logged(&snapshot.variables, &ruled.output) {
+                    self.record_answered(Command::StmtPrepare, request.argument(), Some(errno));
+                }
+                return Err((errno, why));
+            }
             Route::Ok(text) => return Err((Errno::NOT_ALLOWED_COMMAND, text)),
         };
         let own_id = Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };

@@ -168,6 +168,21 @@ fn a_rule_that_answers_leaves_no_server_to_choose() {
 }
 
 #[test]
+fn what_narrows_does_itself_is_explained_as_it_is_done() {
+    let snapshot = snapshot(|_| {});
+    for (statement, answer) in [
+        ("KILL 5", "Narrows kills its own sessions"),
+        ("KILL USER app", "Narrows answers with error 1235"),
+        ("PREPARE s FROM 'KILL 5'", "Narrows answers with error 1295"),
+        ("PROXYSQL INTERNAL SESSION", "Narrows describes the session"),
+    ] {
+        let outcome = route(&snapshot, statement).outcome;
+        let is_answer = matches!(&outcome, RouteOutcome::Answered(text) if text.starts_with(answer));
+        assert!(is_answer, "{statement}: {outcome:?}");
+    }
+}
+
+#[test]
 fn nobody_is_asked_for_by_name() {
     let client = SomeClient { username: "ghost".to_owned(), ..SomeClient::default() };
     let question = RouteQuestion { client, ..RouteQuestion::default() };
