@@ -32,6 +32,9 @@ pub struct InstructionsFlags {
     /// Write the figures to this file, for `--check`.
     #[arg(long)]
     write: Option<PathBuf>,
+    /// Keep callgrind's files in this folder, for `callgrind_annotate`: CASE.1 and CASE.2 are the two runs of a case.
+    #[arg(long)]
+    dumps: Option<PathBuf>,
 }
 
 /// A statement and how it comes.
@@ -101,7 +104,7 @@ fn check(file: &Path, found: &BTreeMap<String, Figures>) -> io::Result<()> {
 fn measure(case: &Case, flags: &InstructionsFlags) -> io::Result<Figures> {
     let (_mock, mock_address) = Process::start_own(None, &["mock-server".to_owned()])?;
     let folder = tempfile::tempdir()?;
-    let dumps = folder.path().join("callgrind");
+    let dumps = flags.dumps.as_deref().unwrap_or(folder.path()).join(case.name);
     let setup = Setup {
         primary: mock_address,
         replicas: Vec::new(),

@@ -13,7 +13,7 @@ pub struct Limiter {
     /// When the period began, and how many were logged in it.
     begun: Cell<Option<Instant>>,
     told: Cell<u32>,
-    left_out: Cell<u64>,
+    suppressed: Cell<u64>,
     /// Logs how many were left out.
     tell_rest: fn(u64),
 }
@@ -24,7 +24,7 @@ impl Limiter {
         Rc::new(Limiter {
             begun: Cell::default(),
             told: Cell::default(),
-            left_out: Cell::default(),
+            suppressed: Cell::default(),
             tell_rest,
         })
     }
@@ -40,13 +40,13 @@ impl Limiter {
             self.told.set(self.told.get() + 1);
             return line();
         }
-        let left_out = self.left_out.get();
-        self.left_out.set(left_out + 1);
-        if left_out == 0 {
+        let suppressed = self.suppressed.get();
+        self.suppressed.set(suppressed + 1);
+        if suppressed == 0 {
             let limiter = Rc::clone(self);
             spawn_local(async move {
                 sleep(WHILE).await;
-                (limiter.tell_rest)(limiter.left_out.take());
+                (limiter.tell_rest)(limiter.suppressed.take());
             });
         }
     }
@@ -70,7 +70,7 @@ mod tests {
             for _ in 0..100 {
                 limiter.tell(|| told.set(told.get() + 1));
             }
-            assert_eq!((told.get(), limiter.left_out.get()), (MOST, u64::from(100 - MOST)));
+            assert_eq!((told.get(), limiter.suppressed.get()), (MOST, u64::from(100 - MOST)));
             // The period is over.
             limiter.begun.set(Instant::now().checked_sub(WHILE));
             limiter.tell(|| told.set(told.get() + 1));

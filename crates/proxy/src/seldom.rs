@@ -9,18 +9,18 @@ use crate::rt::Instant;
 #[derive(Debug, Default)]
 pub struct Seldom {
     last: Cell<Option<Instant>>,
-    untold: Cell<u64>,
+    suppressed: Cell<u64>,
 }
 
 impl Seldom {
     /// Whether to write the line; if so, how many were left out since the last one.
     pub fn due(&self, now: Instant) -> Option<u64> {
         if self.last.get().is_some_and(|last| now.saturating_duration_since(last) < BETWEEN_LINES) {
-            self.untold.set(self.untold.get() + 1);
+            self.suppressed.set(self.suppressed.get() + 1);
             return None;
         }
         self.last.set(Some(now));
-        Some(self.untold.take())
+        Some(self.suppressed.take())
     }
 }
 

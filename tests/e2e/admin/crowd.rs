@@ -222,7 +222,7 @@ fn failed_logins_are_counted_in_the_log_and_not_told_one_by_one() {
     }
     for what in ["more logins have failed", "more admin logins have failed"] {
         let line = narrows.wait_for_log(skipped, |line| line.contains(what));
-        assert!(line.contains("left_out="), "{line}");
+        assert!(line.contains("suppressed="), "{line}");
     }
     let log = narrows.log();
     let lines = log[skipped..].lines().filter(|line| line.contains("login failed")).count();

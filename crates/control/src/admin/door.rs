@@ -16,7 +16,7 @@ use crate::store::Role;
 
 /// The state shared by all sessions.
 pub struct Door {
-    /// Passes a statement to the control thread; false: it has ended.
+    /// Passes a statement to the control thread; returns false if that thread has ended.
     pub statements: Box<dyn Fn(Request) -> bool>,
     /// Makes logins of unknown users look like those of known ones.
     pub decoy_key: [u8; 32],
@@ -46,8 +46,8 @@ impl Door {
             turns: Rc::default(),
             turns_of_statistics: Rc::default(),
             budget: Rc::default(),
-            failed_logins: Limiter::new(|left_out| {
-                tracing::info!(left_out, "more admin logins have failed");
+            failed_logins: Limiter::new(|suppressed| {
+                tracing::info!(suppressed, "more admin logins have failed");
             }),
         }
     }
@@ -57,7 +57,7 @@ impl Door {
         Rc::clone(&self.settings.borrow())
     }
 
-    /// The turns of accounts of that role.
+    /// The turns of the accounts with the given role.
     pub fn turns(&self, role: Role) -> &Rc<Turns> {
         match role {
             Role::Admin => &self.turns,

@@ -21,7 +21,7 @@ pub struct Audit {
     gathered: Option<Gathered>,
     window: Instant,
     lines: u32,
-    left_out: u64,
+    suppressed: u64,
 }
 
 /// Statements of one session that are logged together.
@@ -40,9 +40,9 @@ pub enum Before {
     Nothing,
     /// It changes something other than the tables.
     Command,
-    /// A layer is.
+    /// It changes a layer, which had these contents.
     Layer(Layer, Module, Contents),
-    /// It changes rows; for variables, these are their values.
+    /// It changes rows by this operation; for variables, these are their previous values.
     Rows(&'static str, Option<Contents>),
 }
 
@@ -51,7 +51,7 @@ type Contents = Vec<(&'static str, BTreeMap<String, Vec<Value>>)>;
 
 impl Default for Audit {
     fn default() -> Audit {
-        Audit { gathered: None, window: Instant::now(), lines: 0, left_out: 0 }
+        Audit { gathered: None, window: Instant::now(), lines: 0, suppressed: 0 }
     }
 }
 
@@ -132,7 +132,7 @@ impl Audit {
             }
             (Before::Rows(_, Some(before)), None) => {
                 match changes(&before, &variables_in_memory(store)).as_str() {
-                    // They come from another layer, or have the same values as before.
+                    // Either rows of another layer have changed, or the values are the same as before.
                     NOTHING => self.gather(by, "global_variables".to_owned(), "touched", 0),
                     changes => self.line(&by, &format!("in memory: {changes}")),
                 }
@@ -180,7 +180,7 @@ impl Audit {
     }
 
     fn line(&mut self, by: &str, text: &str) {
-        // In the order of execution.
+        // Earlier statements are logged first.
         self.flush();
         self.write(by, text);
     }
@@ -188,7 +188,7 @@ impl Audit {
     fn write(&mut self, by: &str, text: &str) {
         self.begin_window();
         if self.lines >= MOST_LINES {
-            self.left_out += 1;
+            self.suppressed += 1;
             return;
         }
         self.lines += 1;
@@ -200,9 +200,9 @@ impl Audit {
             return;
         }
         (self.window, self.lines) = (Instant::now(), 0);
-        let left_out = std::mem::take(&mut self.left_out);
-        if left_out > 0 {
-            tracing::warn!(left_out, "more actions of administrators than the log can hold");
+        let suppressed = std::mem::take(&mut self.suppressed);
+        if suppressed > 0 {
+            tracing::warn!(suppressed, "more actions of administrators than the log can hold");
         }
     }
 }
@@ -239,7 +239,7 @@ fn changes(before: &Contents, after: &Contents) -> String {
 }
 
 fn value_change(name: &str, before: &[Value], after: &[Value]) -> String {
-    // Readers of the log would see both.
+    // Anyone who reads the log would see both values.
     if name.contains("password") || name.contains("credentials") {
         return format!("{name}: another one");
     }

@@ -16,7 +16,7 @@ struct Account {
     /// When its last line was written, since the process started.
     told: Duration,
     /// How many lines were left out since.
-    untold: u64,
+    suppressed: u64,
 }
 
 impl Refusals {
@@ -31,15 +31,15 @@ impl Refusals {
                 let oldest = oldest.map_or(0, |(index, _)| index);
                 accounts.swap_remove(oldest);
             }
-            accounts.push(Account { username: username.to_owned(), told: now, untold: 0 });
+            accounts.push(Account { username: username.to_owned(), told: now, suppressed: 0 });
             return Some(0);
         };
         if now.saturating_sub(account.told) < BETWEEN_LINES {
-            account.untold += 1;
+            account.suppressed += 1;
             return None;
         }
         account.told = now;
-        Some(std::mem::take(&mut account.untold))
+        Some(std::mem::take(&mut account.suppressed))
     }
 }
 
